@@ -1,0 +1,1 @@
+//! The account of a request: timeline, phases, recorder, histograms.

@@ -1,0 +1,23 @@
+//! Ticks: the one source of time in Pellucid.
+//!
+//! A request is stamped half a dozen times on its way, so a stamp must cost a few nanoseconds. The
+//! crate reads the processor's time stamp counter where it runs at a constant rate on all cores
+//! (and the kernel itself trusts it), and the monotonic clock everywhere else. Hot paths keep raw
+//! [`Ticks`]; they become nanoseconds off the hot path, with the calibrated [`Clock`].
+//!
+//! ```
+//! let clock = pellucid_clock::Clock::system();
+//! let begin = clock.now();
+//! let end = clock.now();
+//! let elapsed_ns = clock.nanoseconds(end.since(begin));
+//! assert!(elapsed_ns < 1_000_000_000);
+//! ```
+
+mod calibration;
+mod simulated;
+mod source;
+mod wall;
+
+pub use simulated::SimulatedClock;
+pub use source::{Clock, ClockSource, Ticks};
+pub use wall::{HttpDate, WallTime};

@@ -1,0 +1,112 @@
+//! The time of day, and its form in HTTP headers.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A point in time as people know it: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WallTime {
+    unix_ms: u64,
+}
+
+impl WallTime {
+    /// The system's time; zero if the system believes that it is before 1970.
+    #[must_use]
+    pub fn now() -> WallTime {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        WallTime { unix_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    /// The time `unix_ms` milliseconds after the Unix epoch.
+    #[must_use]
+    pub fn from_unix_ms(unix_ms: u64) -> WallTime {
+        WallTime { unix_ms }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_ms(self) -> u64 {
+        self.unix_ms
+    }
+
+    /// The date as HTTP writes it (RFC 9110, section 5.6.7): always 29 bytes.
+    #[must_use]
+    pub fn http_date(self) -> HttpDate {
+        HttpDate::of_unix_seconds(self.unix_ms / 1_000)
+    }
+}
+
+/// A date in the preferred form of HTTP, `Sun, 06 Nov 1994 08:49:37 GMT`, without an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpDate {
+    text: [u8; 29],
+}
+
+const DAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+/// The last second of the year 9999: four digits are all that the form has.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+impl HttpDate {
+    fn of_unix_seconds(seconds: u64) -> HttpDate {
+        let seconds = seconds.min(LAST_SECOND);
+        let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+        let (year, month, day) = civil_from_days(days);
+        let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+        text[0..3].copy_from_slice(DAYS[(days % 7) as usize]);
+        write_two(&mut text[5..7], day);
+        text[8..11].copy_from_slice(MONTHS[month as usize - 1]);
+        write_two(&mut text[12..14], year / 100);
+        write_two(&mut text[14..16], year % 100);
+        write_two(&mut text[17..19], second_of_day / 3_600);
+        write_two(&mut text[20..22], second_of_day / 60 % 60);
+        write_two(&mut text[23..25], second_of_day % 60);
+        HttpDate { text }
+    }
+
+    /// The 29 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 29] {
+        &self.text
+    }
+}
+
+fn write_two(out: &mut [u8], value: u64) {
+    out[0] = b'0' + (value / 10 % 10) as u8;
+    out[1] = b'0' + (value % 10) as u8;
+}
+
+/// Days since 1970-01-01 to year, month and day of the proleptic Gregorian calendar. The year is
+/// counted from March, so that the leap day comes last and months have a regular length.
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let leap_days = day_of_era / 1_460 + day_of_era / 146_096 - day_of_era / 36_524;
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(seconds: u64) -> String {
+        let date = WallTime::from_unix_ms(seconds * 1_000).http_date();
+        String::from_utf8(date.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn dates_known_from_elsewhere() {
+        assert_eq!(text(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        // The example of RFC 9110.
+        assert_eq!(text(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(text(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(text(4_107_542_399), "Sun, 28 Feb 2100 23:59:59 GMT");
+        assert_eq!(text(u64::MAX / 1_000), "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+}

@@ -1,0 +1,1 @@
+//! The embedded store: a journal of records and a ledger of keys.

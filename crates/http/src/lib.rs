@@ -1,0 +1,1 @@
+//! The HTTP transport: connections, parsing, limits, event loops.

@@ -1,0 +1,1 @@
+//! Files and randomness behind small traits, so that a simulation can fail them.

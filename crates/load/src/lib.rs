@@ -1,0 +1,1 @@
+//! The load generator: constant rate, honest latency, wrk2's scripts.

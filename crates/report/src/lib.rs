@@ -1,0 +1,1 @@
+//! Reports: tables, histograms and one-file HTML from recorded figures.

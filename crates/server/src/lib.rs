@@ -1,0 +1,1 @@
+//! The APIs of Pellucid on the transport and the store.

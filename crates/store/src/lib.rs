@@ -1,0 +1,1 @@
+//! The store interface and its kinds.
