@@ -1,0 +1,110 @@
+//! The stamps that a request collects, and the phases between them.
+
+/// A point in the life of a request. Their order is the order in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stamp {
+    /// The event loop woke up and found the first byte readable.
+    Arrived = 0,
+    /// The whole request has been read.
+    Received = 1,
+    /// Its head and body are understood.
+    Parsed = 2,
+    /// The handler is found, the request authorised and admitted.
+    Routed = 3,
+    /// The handler runs: later than routed only after a queue or a hand-over to another thread.
+    Started = 4,
+    /// The store has answered.
+    Executed = 5,
+    /// The response stands in the connection's buffer.
+    Encoded = 6,
+    /// The kernel has taken the last byte of the response.
+    Written = 7,
+}
+
+/// All stamps, in order.
+pub const STAMPS: [Stamp; 8] = [
+    Stamp::Arrived,
+    Stamp::Received,
+    Stamp::Parsed,
+    Stamp::Routed,
+    Stamp::Started,
+    Stamp::Executed,
+    Stamp::Encoded,
+    Stamp::Written,
+];
+
+/// A stretch of a request's life. [`Phase::Receive`] stands before the total, as in the study of
+/// ArangoDB that the model comes from; the others partition the total, received to written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Arrived to received: waiting for the event loop's attention, and reading.
+    Receive = 0,
+    /// Received to parsed.
+    Parse = 1,
+    /// Parsed to routed.
+    Route = 2,
+    /// Routed to started, and the wait behind earlier requests of the same connection.
+    Queue = 3,
+    /// Started to executed: the store's time.
+    Execute = 4,
+    /// Executed to encoded.
+    Encode = 5,
+    /// Encoded to written: the batch of the wake-up is completed and handed to the kernel.
+    Write = 6,
+    /// What the total holds and no phase does.
+    Unaccounted = 7,
+}
+
+/// All phases, in the order in which they are shown; `unaccounted` last.
+pub const PHASES: [Phase; 8] = [
+    Phase::Receive,
+    Phase::Parse,
+    Phase::Route,
+    Phase::Queue,
+    Phase::Execute,
+    Phase::Encode,
+    Phase::Write,
+    Phase::Unaccounted,
+];
+
+impl Phase {
+    /// The name in headers, metrics and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Receive => "receive",
+            Phase::Parse => "parse",
+            Phase::Route => "route",
+            Phase::Queue => "queue",
+            Phase::Execute => "execute",
+            Phase::Encode => "encode",
+            Phase::Write => "write",
+            Phase::Unaccounted => "unaccounted",
+        }
+    }
+}
+
+/// A part of `execute`, in the terms of the store that owns it: a slot below
+/// [`crate::PARTS_MAX`], whose name the [`crate::Account`] is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part(u8);
+
+impl Part {
+    /// The part in `slot`.
+    ///
+    /// # Panics
+    /// If the slot is not below [`crate::PARTS_MAX`]; in a constant, this fails the build.
+    #[must_use]
+    pub const fn new(slot: u8) -> Part {
+        assert!((slot as usize) < crate::PARTS_MAX, "the slot is below PARTS_MAX");
+        Part(slot)
+    }
+
+    /// The slot.
+    #[must_use]
+    pub const fn slot(self) -> usize {
+        self.0 as usize
+    }
+}

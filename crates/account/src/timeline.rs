@@ -1,0 +1,227 @@
+//! The timeline: what one request carries to be accounted for.
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::phase::{Part, Phase, STAMPS, Stamp};
+
+/// How many parts of `execute` a store may name.
+pub const PARTS_MAX: usize = 8;
+
+/// What the store did for a request, counted rather than timed: a stamp costs more than a step
+/// through a level that is in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineCounts {
+    /// Where the key was found: 0 nowhere, 1 memtable, 2 + n in level n.
+    pub found_in: u8,
+    /// Ledger tables whose key range held the key.
+    pub tables: u8,
+    /// Filters that ruled the key out.
+    pub filters_excluded: u8,
+    /// Filters that let a key pass which the table does not hold.
+    pub filters_false: u8,
+    /// Ledger blocks searched.
+    pub blocks: u8,
+    /// Journal records read.
+    pub records: u8,
+}
+
+/// The stamps and laps of one request, carried along by `&mut`.
+///
+/// A stamp marks the border of two phases. A lap gives the time since the last stamp or lap to one
+/// part of `execute`, so that parts, like phases, never overlap. A timeline that is off takes no
+/// readings and costs a branch.
+///
+/// ```
+/// use pellucid_account::{Part, Phase, Stamp, Timeline};
+/// use pellucid_clock::Clock;
+///
+/// const LOOK_UP: Part = Part::new(0);
+/// let clock = Clock::system();
+/// let mut timeline = Timeline::begin(clock, clock.now());
+/// timeline.stamp(Stamp::Received);
+/// timeline.stamp(Stamp::Started);
+/// timeline.lap(LOOK_UP);
+/// timeline.stamp(Stamp::Executed);
+/// assert!(timeline.part_ticks(LOOK_UP) <= timeline.phase_ticks(Phase::Execute));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    clock: Clock,
+    on: bool,
+    /// Bit n is set once stamp n is taken.
+    taken: u8,
+    stamps: [Ticks; STAMPS.len()],
+    /// Where the current lap began.
+    lap_began: Ticks,
+    /// When the event loop turned to the connection, between arrived and received.
+    attended: Ticks,
+    /// Ticks that the whole request waited, received, behind its predecessors on the connection.
+    waited_ticks: u64,
+    parts_ticks: [u64; PARTS_MAX],
+    /// What the store counted.
+    pub counts: EngineCounts,
+}
+
+impl Timeline {
+    /// A timeline that is off: embedders and tests that want no account pass it.
+    #[must_use]
+    pub fn off() -> Timeline {
+        Timeline::new(Clock::monotonic(), Ticks(0), false)
+    }
+
+    /// A timeline for a request whose first byte was readable at `arrived`.
+    #[must_use]
+    pub fn begin(clock: Clock, arrived: Ticks) -> Timeline {
+        Timeline::new(clock, arrived, true)
+    }
+
+    fn new(clock: Clock, arrived: Ticks, on: bool) -> Timeline {
+        let mut stamps = [Ticks(0); STAMPS.len()];
+        stamps[Stamp::Arrived as usize] = arrived;
+        Timeline {
+            clock,
+            on,
+            taken: 1 << Stamp::Arrived as u8,
+            stamps,
+            lap_began: arrived,
+            attended: arrived,
+            waited_ticks: 0,
+            parts_ticks: [0; PARTS_MAX],
+            counts: EngineCounts::default(),
+        }
+    }
+
+    /// Whether readings are taken.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// The clock that the readings come from.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Takes `stamp` now, and begins a lap. Returns the reading (zero ticks where it is off).
+    #[inline]
+    pub fn stamp(&mut self, stamp: Stamp) -> Ticks {
+        if !self.on {
+            return Ticks(0);
+        }
+        let now = self.clock.now();
+        self.stamp_at(stamp, now);
+        now
+    }
+
+    /// Takes `stamp` with a reading that was taken elsewhere, and begins a lap there.
+    #[inline]
+    pub fn stamp_at(&mut self, stamp: Stamp, at: Ticks) {
+        if !self.on {
+            return;
+        }
+        self.stamps[stamp as usize] = at;
+        self.taken |= 1 << stamp as u8;
+        self.lap_began = at;
+    }
+
+    /// Notes that the event loop turned to the request's connection at `at`.
+    #[inline]
+    pub fn attend_at(&mut self, at: Ticks) {
+        self.attended = at;
+    }
+
+    /// Notes that the request, wholly received, waited for its predecessors on the connection until
+    /// `until`: the wait counts as `queue`, not as `parse`.
+    #[inline]
+    pub fn wait_until(&mut self, until: Ticks) {
+        if self.on {
+            self.waited_ticks = until.since(self.stamps[Stamp::Received as usize]);
+        }
+    }
+
+    /// Gives the time since the last stamp or lap to `part`, and begins the next lap.
+    #[inline]
+    pub fn lap(&mut self, part: Part) {
+        if !self.on {
+            return;
+        }
+        let now = self.clock.now();
+        self.parts_ticks[part.slot()] += now.since(self.lap_began);
+        self.lap_began = now;
+    }
+
+    /// Gives `ticks` that were measured elsewhere (by the thread that syncs, say) to `part`, and
+    /// begins the next lap at `until`.
+    #[inline]
+    pub fn add_part(&mut self, part: Part, ticks: u64, until: Ticks) {
+        if self.on {
+            self.parts_ticks[part.slot()] += ticks;
+            self.lap_began = until;
+        }
+    }
+
+    /// The reading of `stamp`, if it was taken.
+    #[inline]
+    #[must_use]
+    pub fn taken(&self, stamp: Stamp) -> Option<Ticks> {
+        let is_taken = self.taken & (1 << stamp as u8) != 0;
+        is_taken.then(|| self.stamps[stamp as usize])
+    }
+
+    /// Ticks between two stamps; zero where one of them is missing.
+    #[must_use]
+    pub fn between(&self, from: Stamp, to: Stamp) -> u64 {
+        match (self.taken(from), self.taken(to)) {
+            (Some(from), Some(to)) => to.since(from),
+            _ => 0,
+        }
+    }
+
+    /// Ticks of a phase, so far.
+    #[must_use]
+    pub fn phase_ticks(&self, phase: Phase) -> u64 {
+        let parse_gross = self.between(Stamp::Received, Stamp::Parsed);
+        let waited = self.waited_ticks.min(parse_gross);
+        match phase {
+            Phase::Receive => self.between(Stamp::Arrived, Stamp::Received),
+            Phase::Parse => parse_gross - waited,
+            Phase::Route => self.between(Stamp::Parsed, Stamp::Routed),
+            Phase::Queue => self.between(Stamp::Routed, Stamp::Started) + waited,
+            Phase::Execute => self.between(Stamp::Started, Stamp::Executed),
+            Phase::Encode => self.between(Stamp::Executed, Stamp::Encoded),
+            Phase::Write => self.between(Stamp::Encoded, Stamp::Written),
+            Phase::Unaccounted => self.unaccounted_ticks(),
+        }
+    }
+
+    /// Ticks from received to the last stamp taken: the total once the request is written.
+    #[must_use]
+    pub fn total_ticks(&self) -> u64 {
+        let last = STAMPS.iter().rev().find_map(|stamp| self.taken(*stamp));
+        match (self.taken(Stamp::Received), last) {
+            (Some(received), Some(last)) => last.since(received),
+            _ => 0,
+        }
+    }
+
+    fn unaccounted_ticks(&self) -> u64 {
+        let within_total =
+            [Phase::Parse, Phase::Route, Phase::Queue, Phase::Execute, Phase::Encode, Phase::Write];
+        let accounted: u64 = within_total.iter().map(|phase| self.phase_ticks(*phase)).sum();
+        self.total_ticks().saturating_sub(accounted)
+    }
+
+    /// Ticks that `receive` spent before the event loop turned to the connection.
+    #[must_use]
+    pub fn loop_wait_ticks(&self) -> u64 {
+        self.attended.since(self.stamps[Stamp::Arrived as usize])
+    }
+
+    /// Ticks given to `part` so far.
+    #[must_use]
+    pub fn part_ticks(&self, part: Part) -> u64 {
+        self.parts_ticks[part.slot()]
+    }
+}
