@@ -1,1 +1,30 @@
 //! Files and randomness behind small traits, so that a simulation can fail them.
+//!
+//! A store that promises to survive power loss has to be tested under power loss. That is possible
+//! only if everything that it does to the machine goes through a seam that a test can hold: the
+//! [`FileSystem`] with its [`File`]s and [`Map`]s, and [`Random`]. [`SystemFileSystem`] is the
+//! machine itself; [`simulated::SimulatedFileSystem`] keeps its files in memory, knows which bytes
+//! would have reached the medium, and fails on demand.
+//!
+//! ```
+//! use pellucid_io::{File, FileSystem, simulated::SimulatedFileSystem};
+//! use std::path::Path;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let files = SimulatedFileSystem::new();
+//! files.create_directory(Path::new("/store"))?;
+//! files.create(Path::new("/store/a"))?.write_all_at(b"kept in the page cache only", 0)?;
+//! let survivor = files.crash(7);
+//! assert!(!survivor.exists(Path::new("/store/a")) || survivor.list(Path::new("/store")).is_ok());
+//! # Ok(())
+//! # }
+//! ```
+
+mod file;
+mod random;
+pub mod simulated;
+mod system;
+
+pub use file::{File, FileSystem, LockGuard, Map, MapMode};
+pub use random::{Random, SeededRandom, SystemRandom};
+pub use system::SystemFileSystem;

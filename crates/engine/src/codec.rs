@@ -1,0 +1,289 @@
+//! The pieces that all files on disk are made of (`docs/format.md`): the file header, checksums,
+//! varints and internal keys.
+
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The format version that this build writes, and the highest that it reads.
+pub(crate) const FORMAT_VERSION: u16 = 1;
+/// Length of the header that every file starts with, in bytes.
+pub(crate) const FILE_HEADER_LENGTH: usize = 64;
+/// The longest user key, in bytes.
+pub const KEY_LENGTH_MAX: usize = 1024;
+/// Bytes of the table number that stands before the user's key.
+pub(crate) const TABLE_PREFIX_LENGTH: usize = 2;
+/// The longest internal key, in bytes.
+pub(crate) const INTERNAL_KEY_LENGTH_MAX: usize = TABLE_PREFIX_LENGTH + KEY_LENGTH_MAX;
+/// The longest varint, in bytes.
+pub(crate) const VARINT_LENGTH_MAX: usize = 10;
+
+/// Which kind of file a header announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Manifest,
+    Journal,
+    Table,
+}
+
+impl FileKind {
+    fn magic(self) -> [u8; 8] {
+        match self {
+            FileKind::Manifest => *b"PLCDMANI",
+            FileKind::Journal => *b"PLCDJRNL",
+            FileKind::Table => *b"PLCDTABL",
+        }
+    }
+}
+
+/// The first 64 bytes of every file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) kind: FileKind,
+    pub(crate) store_identity: u64,
+    /// Number of the segment or table, or the manifest's edition.
+    pub(crate) number: u64,
+    /// Journal: the segment's first sequence number; otherwise zero.
+    pub(crate) first_sequence: u64,
+    /// Journal: the boot in which the segment was made; otherwise zero.
+    pub(crate) boot_identity: [u8; 16],
+}
+
+impl FileHeader {
+    /// The header of a manifest or table.
+    pub(crate) fn new(kind: FileKind, store_identity: u64, number: u64) -> FileHeader {
+        FileHeader { kind, store_identity, number, first_sequence: 0, boot_identity: [0; 16] }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; FILE_HEADER_LENGTH] {
+        let mut bytes = [0; FILE_HEADER_LENGTH];
+        bytes[0..8].copy_from_slice(&self.kind.magic());
+        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.store_identity.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
+        bytes[40..56].copy_from_slice(&self.boot_identity);
+        let sum = checksum(0, &bytes[..60]);
+        bytes[60..64].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes the header of `path` and checks that it announces a file of `kind`.
+    pub(crate) fn decode(bytes: &[u8], kind: FileKind, path: &Path) -> Result<FileHeader> {
+        let Some(bytes) = bytes.first_chunk::<FILE_HEADER_LENGTH>() else {
+            return Err(Error::corruption(path, 0, "shorter than a file header"));
+        };
+        if bytes[0..8] != kind.magic() {
+            return Err(Error::corruption(path, 0, "the magic of the file is wrong"));
+        }
+        let version = read_u16(bytes, 8);
+        if version > FORMAT_VERSION {
+            return Err(Error::Version { path: path.to_path_buf(), found: version });
+        }
+        if version == 0 || read_u32(bytes, 60) != checksum(0, &bytes[..60]) {
+            return Err(Error::corruption(path, 0, "the checksum of the file header is wrong"));
+        }
+        let mut boot_identity = [0; 16];
+        boot_identity.copy_from_slice(&bytes[40..56]);
+        Ok(FileHeader {
+            kind,
+            store_identity: read_u64(bytes, 16),
+            number: read_u64(bytes, 24),
+            first_sequence: read_u64(bytes, 32),
+            boot_identity,
+        })
+    }
+
+    /// Decodes as [`FileHeader::decode`] does, and checks that the file is the expected one of this
+    /// store.
+    pub(crate) fn decode_expected(
+        bytes: &[u8],
+        kind: FileKind,
+        store_identity: u64,
+        number: u64,
+        path: &Path,
+    ) -> Result<FileHeader> {
+        let header = FileHeader::decode(bytes, kind, path)?;
+        if header.store_identity != store_identity {
+            return Err(Error::Foreign { path: path.to_path_buf() });
+        }
+        if header.number != number {
+            let what = format!("the header says file {}, not {number}", header.number);
+            return Err(Error::corruption(path, 24, what));
+        }
+        Ok(header)
+    }
+}
+
+/// crc32c of `bytes`, started with `seed` (0 for none).
+#[inline]
+pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(seed, bytes)
+}
+
+/// The seed that binds a checksum to numbers: crc32c of their 8 bytes each.
+#[inline]
+pub(crate) fn checksum_seed(numbers: &[u64]) -> u32 {
+    numbers.iter().fold(0, |seed, number| crc32c::crc32c_append(seed, &number.to_le_bytes()))
+}
+
+/// Reads 2 bytes at `offset`.
+///
+/// # Panics
+/// If they are not within `bytes`, as the other `read` functions do: lengths are checked before.
+#[inline]
+pub(crate) fn read_u16(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
+}
+
+/// Reads 4 bytes at `offset`.
+#[inline]
+pub(crate) fn read_u32(bytes: &[u8], offset: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(field)
+}
+
+/// Reads 8 bytes at `offset`.
+#[inline]
+pub(crate) fn read_u64(bytes: &[u8], offset: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_le_bytes(field)
+}
+
+/// Appends `value` with 7 bits a byte, least significant first.
+#[inline]
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that `value` takes as a varint.
+#[inline]
+pub(crate) fn varint_length(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Takes a varint from the front of `bytes`; `None` if it is cut short or has more than 64 bits.
+#[inline]
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for (index, byte) in bytes.iter().take(VARINT_LENGTH_MAX).enumerate() {
+        if index == VARINT_LENGTH_MAX - 1 && *byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            *bytes = &bytes[index + 1..];
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The 64-bit hash of an internal key that filters are built from.
+#[inline]
+pub(crate) fn key_hash(internal_key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(internal_key)
+}
+
+/// An internal key on the stack: the table's number, then the user's key.
+pub(crate) struct InternalKey {
+    bytes: [MaybeUninit<u8>; INTERNAL_KEY_LENGTH_MAX],
+    length: usize,
+}
+
+impl InternalKey {
+    /// The internal key of `key` in `table`.
+    #[inline]
+    pub(crate) fn new(table: u16, key: &[u8]) -> Result<InternalKey> {
+        if key.is_empty() || key.len() > KEY_LENGTH_MAX {
+            return Err(Error::KeyLength { length: key.len(), limit: KEY_LENGTH_MAX });
+        }
+        let mut bytes = [const { MaybeUninit::uninit() }; INTERNAL_KEY_LENGTH_MAX];
+        let [high, low] = table.to_be_bytes();
+        bytes[0].write(high);
+        bytes[1].write(low);
+        // SAFETY: the key's length was checked to fit behind the prefix, and the buffer is new.
+        unsafe {
+            let rest = bytes.as_mut_ptr().add(TABLE_PREFIX_LENGTH).cast::<u8>();
+            std::ptr::copy_nonoverlapping(key.as_ptr(), rest, key.len());
+        }
+        Ok(InternalKey { bytes, length: TABLE_PREFIX_LENGTH + key.len() })
+    }
+
+    /// The bytes.
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the first `length` bytes were written by `new`.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast::<u8>(), self.length) }
+    }
+}
+
+/// The table number and the user's key of an internal key; `None` if it is too short for both.
+#[inline]
+pub(crate) fn split_internal_key(internal_key: &[u8]) -> Option<(u16, &[u8])> {
+    let (prefix, key) = internal_key.split_first_chunk::<TABLE_PREFIX_LENGTH>()?;
+    (!key.is_empty()).then_some((u16::from_be_bytes(*prefix), key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_return_and_bad_ones_are_refused() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            assert_eq!(bytes.len(), varint_length(value));
+            let mut rest = &bytes[..];
+            assert_eq!(take_varint(&mut rest), Some(value));
+            assert!(rest.is_empty());
+            let mut cut = &bytes[..bytes.len() - 1];
+            assert_eq!(take_varint(&mut cut), None);
+        }
+        assert_eq!(take_varint(&mut &[0xff; 11][..]), None);
+        assert_eq!(
+            take_varint(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2][..]),
+            None
+        );
+    }
+
+    #[test]
+    fn a_header_returns_and_every_flipped_bit_is_noticed() {
+        let path = Path::new("journal/1");
+        let header = FileHeader {
+            kind: FileKind::Journal,
+            store_identity: 77,
+            number: 3,
+            first_sequence: 9,
+            boot_identity: [5; 16],
+        };
+        let bytes = header.encode();
+        let decoded = FileHeader::decode_expected(&bytes, FileKind::Journal, 77, 3, path);
+        assert_eq!(decoded.unwrap(), header);
+        for bit in 0..FILE_HEADER_LENGTH * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(FileHeader::decode(&flipped, FileKind::Journal, path).is_err(), "bit {bit}");
+        }
+        let foreign = FileHeader::decode_expected(&bytes, FileKind::Journal, 78, 3, path);
+        assert!(matches!(foreign, Err(Error::Foreign { .. })));
+    }
+
+    #[test]
+    fn internal_keys_sort_by_table_first() {
+        let low = InternalKey::new(1, b"z").unwrap();
+        let high = InternalKey::new(256, b"a").unwrap();
+        assert!(low.as_bytes() < high.as_bytes());
+        assert_eq!(split_internal_key(high.as_bytes()), Some((256, &b"a"[..])));
+        assert!(InternalKey::new(1, &[0; KEY_LENGTH_MAX + 1]).is_err());
+        assert!(InternalKey::new(1, b"").is_err());
+    }
+}

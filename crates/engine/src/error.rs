@@ -1,0 +1,203 @@
+//! What can go wrong, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why the engine could not do what it was asked to do.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// The file system failed.
+    Io {
+        /// What was to be done.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the file system said.
+        source: Arc<io::Error>,
+    },
+    /// There is no room. Nothing was written; writes work again once there is room.
+    DiskFull {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// Bytes on the medium are not those that were written.
+    Corruption {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the record, block or field within the file, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A file has a format version above those that this build reads.
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u16,
+    },
+    /// A file belongs to another store.
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The folder holds journal segments or tables, but no manifest.
+    ManifestMissing {
+        /// The folder.
+        directory: PathBuf,
+    },
+    /// Another process, or another engine in this one, has the store open.
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// An earlier write or sync failed, so that it is unknown what is on the medium. Reads go on;
+    /// writes are refused until the store is opened anew.
+    Poisoned {
+        /// The failure that came first.
+        cause: String,
+    },
+    /// The engine was closed.
+    Closed,
+    /// A key is empty or too long.
+    KeyLength {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A head is too long.
+    HeadLength {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A value is too long.
+    ValueLength {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A batch has no entry, too many entries, or too many bytes.
+    BatchSize {
+        /// Its entries.
+        entries: usize,
+        /// Its size in the journal, in bytes.
+        size_bytes: usize,
+        /// The limit of entries.
+        entries_limit: usize,
+        /// The limit of its size in the journal, in bytes.
+        size_limit_bytes: usize,
+    },
+    /// A condition of a batch does not hold. Nothing was written.
+    ConditionFailed {
+        /// The index of the entry within the batch.
+        index: usize,
+        /// The sequence number that the key has, if it is there.
+        current: Option<u64>,
+    },
+    /// The table is not in the catalogue.
+    TableUnknown {
+        /// Its number.
+        number: u16,
+    },
+    /// There is no number left for a further table.
+    TablesExhausted,
+    /// An option has a value that cannot work.
+    Option {
+        /// Which one, and why.
+        what: String,
+    },
+}
+
+/// What the engine's functions return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The failure of `operation` on `path`; a full disk becomes [`Error::DiskFull`].
+    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Error {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        if full.contains(&source.kind()) {
+            return Error::DiskFull { path: path.to_path_buf() };
+        }
+        Error::Io { operation, path: path.to_path_buf(), source: Arc::new(source) }
+    }
+
+    /// Corruption of `path` at `offset`.
+    pub(crate) fn corruption(path: &Path, offset: u64, what: impl Into<String>) -> Error {
+        Error::Corruption { path: path.to_path_buf(), offset, what: what.into() }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Io { operation, path, source } => {
+                write!(f, "could not {operation} {}: {source}", path.display())
+            }
+            Error::DiskFull { path } => {
+                write!(f, "no room for {}: make room and try again", path.display())
+            }
+            Error::Corruption { path, offset, what } => {
+                write!(f, "{} is damaged at offset {offset}: {what}", path.display())
+            }
+            Error::Version { path, found } => {
+                let path = path.display();
+                write!(f, "{path} has format version {found}: open it with a newer release")
+            }
+            Error::Foreign { path } => {
+                write!(
+                    f,
+                    "{} belongs to another store: restore the store's own file",
+                    path.display()
+                )
+            }
+            Error::ManifestMissing { directory } => {
+                let directory = directory.display();
+                write!(f, "{directory} holds data but no manifest: rebuild it from its journal")
+            }
+            Error::Locked { path } => {
+                write!(f, "{} is locked: the store is already open", path.display())
+            }
+            Error::Poisoned { cause } => {
+                write!(f, "writes are refused since a failure ({cause}): open the store anew")
+            }
+            Error::Closed => f.write_str("the engine was closed"),
+            Error::KeyLength { length, limit } => {
+                write!(f, "the key has {length} bytes; it may have 1 to {limit}")
+            }
+            Error::HeadLength { length, limit } => {
+                write!(f, "the head has {length} bytes; it may have up to {limit}")
+            }
+            Error::ValueLength { length, limit } => {
+                write!(f, "the value has {length} bytes; it may have up to {limit}")
+            }
+            Error::BatchSize { entries, size_bytes, entries_limit, size_limit_bytes } => write!(
+                f,
+                "the batch has {entries} entries and {size_bytes} bytes; \
+                 it may have 1 to {entries_limit} and up to {size_limit_bytes}"
+            ),
+            Error::ConditionFailed { index, current: Some(sequence) } => {
+                write!(f, "condition of entry {index} failed: the key has sequence {sequence}")
+            }
+            Error::ConditionFailed { index, current: None } => {
+                write!(f, "condition of entry {index} failed: the key is not there")
+            }
+            Error::TableUnknown { number } => write!(f, "there is no table {number}"),
+            Error::TablesExhausted => f.write_str("all table numbers are in use"),
+            Error::Option { what } => write!(f, "bad option: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The file system of the machine.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::{File, FileSystem, LockGuard, Map, MapMode};
+
+/// Where Linux tells which boot this is.
+const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The file system of the machine. It has no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemFileSystem;
+
+impl FileSystem for SystemFileSystem {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        Ok(Arc::new(SystemFile { file }))
+    }
+
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(writable).open(path)?;
+        Ok(Arc::new(SystemFile { file }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir_all(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::File::open(directory)?.sync_all()
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        let mut options = fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        // SAFETY: the descriptor is open for the whole call.
+        let outcome = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        if outcome != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(LockGuard::new(Box::new(file)))
+    }
+
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        let path = CString::new(directory.as_os_str().as_bytes())?;
+        // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+        let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the path ends in a zero byte, and the structure is writable.
+        if unsafe { libc::statvfs(path.as_ptr(), &raw mut facts) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
+    }
+
+    fn boot_identity(&self) -> [u8; 16] {
+        fs::read_to_string(BOOT_IDENTITY_PATH)
+            .ok()
+            .and_then(|text| parse_identity(&text))
+            .unwrap_or([0; 16])
+    }
+}
+
+/// Parses 32 hexadecimal digits with dashes anywhere between them.
+fn parse_identity(text: &str) -> Option<[u8; 16]> {
+    let mut digits = text.trim().chars().filter(|symbol| *symbol != '-');
+    let mut identity = [0; 16];
+    for byte in &mut identity {
+        let high = digits.next()?.to_digit(16)?;
+        let low = digits.next()?.to_digit(16)?;
+        *byte = (high * 16 + low) as u8;
+    }
+    digits.next().is_none().then_some(identity)
+}
+
+struct SystemFile {
+    file: fs::File,
+}
+
+impl File for SystemFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let length = libc::off_t::try_from(length).map_err(io::Error::other)?;
+        loop {
+            // SAFETY: the descriptor is open for the whole call.
+            match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, length) } {
+                0 => return Ok(()),
+                libc::EINTR => {}
+                error => return Err(io::Error::from_raw_os_error(error)),
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        Ok(Arc::new(SystemMap::new(&self.file, length, mode)?))
+    }
+}
+
+struct SystemMap {
+    pointer: *mut u8,
+    length: usize,
+    writable: bool,
+}
+
+// SAFETY: the map is plain memory that belongs to this value; who writes where is the business of
+// its users, as the trait says.
+unsafe impl Send for SystemMap {}
+// SAFETY: as above; the value itself has no interior state.
+unsafe impl Sync for SystemMap {}
+
+impl SystemMap {
+    fn new(file: &fs::File, length: u64, mode: MapMode) -> io::Result<SystemMap> {
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        if length as u64 > file.metadata()?.len() {
+            let text = "the map would reach beyond the end of the file";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        if length == 0 {
+            let pointer = std::ptr::NonNull::<u64>::dangling().as_ptr().cast();
+            return Ok(SystemMap { pointer, length, writable: false });
+        }
+        let writable = mode == MapMode::Write;
+        let protection =
+            if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let descriptor = file.as_raw_fd();
+        // SAFETY: a new shared map at an address that the kernel chooses; nothing is replaced.
+        let pointer = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, descriptor, 0)
+        };
+        if pointer == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if mode == MapMode::ReadRandom {
+            // SAFETY: the range is the map made above. Advice that is refused changes nothing.
+            unsafe { libc::madvise(pointer, length, libc::MADV_RANDOM) };
+        }
+        Ok(SystemMap { pointer: pointer.cast(), length, writable })
+    }
+}
+
+impl Map for SystemMap {
+    fn pointer(&self) -> *mut u8 {
+        self.pointer
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn prefault(&self, offset: usize, length: usize) {
+        let begin = (offset & !0xfff).min(self.length);
+        let end = offset.saturating_add(length).min(self.length);
+        if begin < end {
+            let advice =
+                if self.writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+            // SAFETY: the range is within the map. Kernels before 5.14 refuse the advice, and then
+            // the pages come with the first touch.
+            unsafe { libc::madvise(self.pointer.add(begin).cast(), end - begin, advice) };
+        }
+    }
+}
+
+impl Drop for SystemMap {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: the map was made with this address and length and is dropped once.
+            unsafe { libc::munmap(self.pointer.cast(), self.length) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> std::path::PathBuf {
+        use crate::Random;
+        let name = format!("pellucid-io-{:016x}", crate::SystemRandom.next_u64());
+        let folder = std::env::temp_dir().join(name);
+        SystemFileSystem.create_directory(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_is_written_by_map_is_read_by_call() {
+        let folder = folder();
+        let file = SystemFileSystem.create(&folder.join("a")).unwrap();
+        file.allocate(8192).unwrap();
+        let map = file.map(8192, MapMode::Write).unwrap();
+        map.prefault(100, 5000);
+        // SAFETY: the offset is within the map, and nobody else uses it.
+        unsafe { map.pointer().add(5000).write(7) };
+        file.sync().unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 5000).unwrap();
+        assert_eq!(byte, [7]);
+        assert!(file.map(8193, MapMode::Read).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_held_once() {
+        let folder = folder();
+        let path = folder.join("LOCK");
+        let guard = SystemFileSystem.lock(&path).unwrap();
+        let refused = SystemFileSystem.lock(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(guard);
+        SystemFileSystem.lock(&path).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn identities_are_parsed_or_refused() {
+        let text = "0123abcd-0000-0000-0000-0000000000ff\n";
+        let identity = parse_identity(text).unwrap();
+        assert_eq!((identity[0], identity[3], identity[15]), (0x01, 0xcd, 0xff));
+        assert_eq!(parse_identity("0123"), None);
+    }
+}
