@@ -1,0 +1,169 @@
+//! What the ledger knows of a record: the fields that travel from the writer to the tables and back.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// What a record does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The key has the value that the record holds.
+    Put = 1,
+    /// The key is gone: a tombstone.
+    Delete = 2,
+}
+
+impl Kind {
+    /// The kind with number `number`, if there is one.
+    #[inline]
+    pub(crate) fn from_number(number: u8) -> Option<Kind> {
+        match number {
+            1 => Some(Kind::Put),
+            2 => Some(Kind::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// An entry of the ledger, borrowed from the writer, a memtable or a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// The internal key: table number, then the user's key.
+    pub(crate) key: &'a [u8],
+    /// The sequence number of the record.
+    pub(crate) sequence: u64,
+    /// What the record does.
+    pub(crate) kind: Kind,
+    /// Length of the value in the journal.
+    pub(crate) value_length: u32,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) written_at_ms: u64,
+    /// Milliseconds since the Unix epoch, 0 for never.
+    pub(crate) expires_at_ms: u64,
+    /// The head, which HEAD answers with.
+    pub(crate) head: &'a [u8],
+}
+
+/// Bytes of a record's header in the journal (docs/format.md, Record).
+const RECORD_HEADER_SIZE_BYTES: u64 = 40;
+
+impl Entry<'_> {
+    /// Bytes that the record of this entry takes in the journal, padding included.
+    pub(crate) fn record_size_bytes(&self) -> u64 {
+        let unpadded = RECORD_HEADER_SIZE_BYTES
+            + self.key.len() as u64
+            + self.head.len() as u64
+            + u64::from(self.value_length);
+        unpadded.next_multiple_of(8)
+    }
+
+    /// The entry without its key, to outlive what it was borrowed from.
+    #[inline]
+    pub(crate) fn to_found(self) -> FoundEntry {
+        FoundEntry {
+            sequence: self.sequence,
+            kind: self.kind,
+            value_length: self.value_length,
+            written_at_ms: self.written_at_ms,
+            expires_at_ms: self.expires_at_ms,
+            head: Head::new(self.head),
+        }
+    }
+}
+
+/// What a look-up found: an entry without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundEntry {
+    /// The sequence number of the record.
+    pub(crate) sequence: u64,
+    /// What the record does; a tombstone is an answer too.
+    pub(crate) kind: Kind,
+    /// Length of the value in the journal.
+    pub(crate) value_length: u32,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) written_at_ms: u64,
+    /// Milliseconds since the Unix epoch, 0 for never.
+    pub(crate) expires_at_ms: u64,
+    /// The head.
+    pub(crate) head: Head,
+}
+
+/// Heads up to this size are held without an allocation.
+const HEAD_INLINE_MAX_BYTES: usize = 38;
+
+/// The bytes of a head: inline where they are few, so that a HEAD allocates nothing.
+#[derive(Clone)]
+pub(crate) struct Head(HeadBytes);
+
+#[derive(Clone)]
+enum HeadBytes {
+    Inline { length: u8, bytes: [u8; HEAD_INLINE_MAX_BYTES] },
+    Allocated(Box<[u8]>),
+}
+
+impl Head {
+    /// A copy of `bytes`.
+    #[inline]
+    pub(crate) fn new(bytes: &[u8]) -> Head {
+        if bytes.len() > HEAD_INLINE_MAX_BYTES {
+            return Head(HeadBytes::Allocated(bytes.into()));
+        }
+        let mut inline = [0; HEAD_INLINE_MAX_BYTES];
+        inline[..bytes.len()].copy_from_slice(bytes);
+        Head(HeadBytes::Inline { length: bytes.len() as u8, bytes: inline })
+    }
+}
+
+impl Deref for Head {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            HeadBytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            HeadBytes::Allocated(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Head) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Head {}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_of_all_sizes_come_back() {
+        for length in [0, 1, HEAD_INLINE_MAX_BYTES, HEAD_INLINE_MAX_BYTES + 1, 1000] {
+            let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
+            assert_eq!(*Head::new(&bytes), bytes[..]);
+        }
+    }
+
+    #[test]
+    fn record_size_is_padded() {
+        let entry = Entry {
+            key: &[0, 1, 7],
+            sequence: 1,
+            kind: Kind::Put,
+            value_length: 5,
+            written_at_ms: 0,
+            expires_at_ms: 0,
+            head: &[],
+        };
+        assert_eq!(entry.record_size_bytes(), 48);
+        assert_eq!(Entry { value_length: 6, ..entry }.record_size_bytes(), 56);
+    }
+}

@@ -1,0 +1,31 @@
+//! The ledger: an ordered merge tree from internal key to what is known of its newest record.
+//!
+//! The journal holds every record once; the ledger holds, for each key, the sequence number by which
+//! the record is found, and enough beside it (lengths, times, head) that a HEAD, a test for
+//! existence or a scan of keys never touches the journal. Everything in it can be rebuilt from the
+//! journal, and no collection of the journal ever writes it: the durable pointer is the sequence
+//! number.
+//!
+//! # How it is used
+//!
+//! The façade holds the writer lock and, for each batch: [`Ledger::wait_for_room`], append to the
+//! journal, [`Ledger::insert`] for each record, [`Ledger::publish`] the batch's last sequence number,
+//! [`Ledger::rotate_if_full`]. Readers take no lock: [`Ledger::get`] and [`Ledger::scan`] load the
+//! version and then the published sequence number.
+//!
+//! # Which versions of a key are kept
+//!
+//! A version may be dropped once a newer one is *published* and no registered snapshot lies between
+//! the two. A reader that asks for [`NEWEST`] is safe, because the version of the tree is loaded
+//! before the published sequence number. Any other sequence number must come from a registered
+//! snapshot ([`Ledger::register_snapshot`]), which is held meanwhile.
+
+mod entry;
+mod options;
+mod tree;
+
+pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
+pub(crate) use options::{
+    Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts,
+};
+pub(crate) use tree::{Ledger, LedgerScan, LedgerStats, Manifest, SnapshotGuard};

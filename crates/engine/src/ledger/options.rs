@@ -1,0 +1,108 @@
+//! The settings of a ledger, and what it asks of the journal.
+
+use std::ops::Bound;
+
+use crate::error::Error;
+
+/// As a sequence number to read at: the newest that is published.
+pub(crate) const NEWEST: u64 = u64::MAX;
+
+/// Settings of a ledger. None of them changes an answer, only how soon it comes.
+#[derive(Clone, Debug)]
+pub(crate) struct LedgerOptions {
+    /// Size at which the active memtable is sealed.
+    pub(crate) memtable_size_bytes: u64,
+    /// Size at which a data block is closed.
+    pub(crate) block_size_bytes: usize,
+    /// Size at which a table of level 1 and below is closed.
+    pub(crate) table_size_bytes: u64,
+    /// Target size of level 1; each deeper level has `level_factor` times as much.
+    pub(crate) level_base_bytes: u64,
+    /// Ratio of the target sizes of neighbouring levels.
+    pub(crate) level_factor: u64,
+    /// Tables in level 0 from which on they are merged into level 1.
+    pub(crate) level_0_trigger: usize,
+    /// Sealed memtables at which writers wait for a flush.
+    pub(crate) sealed_memtables_max: usize,
+    /// Bits of filter for each key.
+    pub(crate) filter_bits_per_key: u32,
+    /// Whether flush and compaction run on a thread of their own; if not, on the caller of
+    /// `wait_for_room`, `flush_now` and `compact_step`.
+    pub(crate) background: bool,
+}
+
+impl Default for LedgerOptions {
+    fn default() -> LedgerOptions {
+        LedgerOptions {
+            memtable_size_bytes: 32 << 20,
+            block_size_bytes: 4 << 10,
+            table_size_bytes: 16 << 20,
+            level_base_bytes: 64 << 20,
+            level_factor: 10,
+            level_0_trigger: 4,
+            sealed_memtables_max: 4,
+            filter_bits_per_key: 10,
+            background: true,
+        }
+    }
+}
+
+/// An entry that no reader can ask for any more: its record's bytes in the journal are dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// The sequence number of the record.
+    pub(crate) sequence: u64,
+    /// Bytes of the record, padding included.
+    pub(crate) record_bytes: u64,
+}
+
+/// What the manifest holds of a journal segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SegmentFacts {
+    /// The segment's number.
+    pub(crate) number: u64,
+    /// Its first sequence number.
+    pub(crate) first_sequence: u64,
+    /// Its last sequence number, 0 while it is not sealed.
+    pub(crate) last_sequence: u64,
+    /// Size of its file.
+    pub(crate) size_bytes: u64,
+    /// Record bytes that the ledger is known to name no more.
+    pub(crate) dead_bytes: u64,
+}
+
+/// What the ledger asks of the journal, by way of the façade.
+pub(crate) trait JournalLink: Send + Sync {
+    /// Returns once every record up to `sequence` is on the medium. Called before a table that names
+    /// them comes into the manifest.
+    fn make_durable(&self, sequence: u64) -> Result<(), Error>;
+
+    /// Takes note of entries that the tree holds no more. Each is handed over exactly once, after the
+    /// manifest that is without them was committed; that manifest counts them already.
+    fn on_dropped(&self, dropped: &[Dropped]);
+
+    /// The facts of all segments, in order of their first sequence numbers, with the dead bytes of
+    /// everything that was handed to `on_dropped`.
+    fn segment_facts(&self) -> Vec<SegmentFacts>;
+
+    /// A manifest was committed: every record up to `flushed_sequence` is in the tables.
+    fn after_manifest(&self, flushed_sequence: u64);
+}
+
+/// A range of internal keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRange<'a> {
+    /// The lower end.
+    pub(crate) start: Bound<&'a [u8]>,
+    /// The upper end.
+    pub(crate) end: Bound<&'a [u8]>,
+}
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the smallest key to the largest.
+    Forward,
+    /// From the largest key to the smallest.
+    Reverse,
+}
