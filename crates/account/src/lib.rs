@@ -9,8 +9,22 @@
 //! The crate knows neither HTTP nor storage: operations, outcomes and the parts of `execute` are
 //! names that the owner of the [`Account`] brings along.
 
+mod account;
+mod histogram;
 mod phase;
+mod record;
+mod ring;
+mod series;
+mod snapshot;
 mod timeline;
 
+pub use account::{Account, Accounting, Names, Recorder};
 pub use phase::{PHASES, Part, Phase, STAMPS, Stamp};
+pub use record::{Record, RequestFacts};
+pub use ring::RING_RECORDS;
+pub use series::WINDOW_SECONDS_MAX;
+pub use snapshot::{
+    AROUND_QUANTILES, Around, ClockFacts, Distribution, Named, OperationAccount, SCHEMA, Share,
+    Snapshot,
+};
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};

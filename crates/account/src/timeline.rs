@@ -199,10 +199,10 @@ impl Timeline {
     /// Ticks from received to the last stamp taken: the total once the request is written.
     #[must_use]
     pub fn total_ticks(&self) -> u64 {
-        let last = STAMPS.iter().rev().find_map(|stamp| self.taken(*stamp));
-        match (self.taken(Stamp::Received), last) {
-            (Some(received), Some(last)) => last.since(received),
-            _ => 0,
+        let mut after_arrival = STAMPS[1..].iter().filter_map(|stamp| self.taken(*stamp));
+        match after_arrival.next() {
+            Some(first) => after_arrival.last().map_or(0, |last| last.since(first)),
+            None => 0,
         }
     }
 
@@ -217,6 +217,16 @@ impl Timeline {
     #[must_use]
     pub fn loop_wait_ticks(&self) -> u64 {
         self.attended.since(self.stamps[Stamp::Arrived as usize])
+    }
+
+    /// Ticks that the request, wholly received, waited behind its predecessors.
+    pub(crate) fn waited_ticks(&self) -> u64 {
+        self.waited_ticks
+    }
+
+    /// Ticks given to each part, by slot.
+    pub(crate) fn parts(&self) -> &[u64; PARTS_MAX] {
+        &self.parts_ticks
     }
 
     /// Ticks given to `part` so far.

@@ -1,0 +1,187 @@
+//! Log-linear histograms of durations, exact to merge and cheap to add to.
+
+/// Sub-buckets per power of two, as a power of two: a bucket is at most 1/128 of its value wide.
+pub(crate) const PRECISION_BITS: u32 = 7;
+/// Durations from 2^43 ns (2.4 hours) on share the last bucket.
+const MAGNITUDE_MAX: u32 = 43;
+/// Buckets of a histogram.
+pub(crate) const BUCKETS: usize =
+    (((MAGNITUDE_MAX - PRECISION_BITS) as usize) + 1) << PRECISION_BITS;
+
+/// The bucket of a duration. Below 2^(precision + 1) each nanosecond has its own.
+#[inline]
+pub(crate) fn bucket_of(value_ns: u64) -> usize {
+    if value_ns < 1 << PRECISION_BITS {
+        return value_ns as usize;
+    }
+    let magnitude = 63 - value_ns.leading_zeros();
+    if magnitude >= MAGNITUDE_MAX {
+        return BUCKETS - 1;
+    }
+    let shift = magnitude - PRECISION_BITS;
+    let within = (value_ns >> shift) as usize - (1 << PRECISION_BITS);
+    (((shift + 1) as usize) << PRECISION_BITS) + within
+}
+
+/// The lowest duration of a bucket, in nanoseconds.
+pub(crate) fn bucket_floor_ns(bucket: usize) -> u64 {
+    let (row, within) = (bucket >> PRECISION_BITS, bucket as u64 & ((1 << PRECISION_BITS) - 1));
+    if row == 0 { within } else { (within + (1 << PRECISION_BITS)) << (row - 1) }
+}
+
+/// The highest duration of a bucket, in nanoseconds.
+pub(crate) fn bucket_ceiling_ns(bucket: usize) -> u64 {
+    if bucket + 1 >= BUCKETS { u64::MAX } else { bucket_floor_ns(bucket + 1) - 1 }
+}
+
+/// Counts per bucket with the exact count, sum, least and greatest value.
+#[derive(Clone, Debug)]
+pub(crate) struct Histogram {
+    buckets: Vec<u64>,
+    pub(crate) count: u64,
+    pub(crate) sum_ns: u64,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+impl Histogram {
+    pub(crate) fn new() -> Histogram {
+        Histogram { buckets: vec![0; BUCKETS], count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, value_ns: u64) {
+        self.buckets[bucket_of(value_ns)] += 1;
+        self.count += 1;
+        self.sum_ns += value_ns;
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Sparse) {
+        for (bucket, count) in &other.buckets {
+            self.buckets[*bucket as usize] += u64::from(*count);
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// What was added, in little space; the histogram is empty afterwards.
+    pub(crate) fn take(&mut self) -> Sparse {
+        let mut buckets = Vec::new();
+        if self.count > 0 {
+            for (bucket, count) in self.buckets.iter_mut().enumerate().filter(|(_, c)| **c > 0) {
+                let kept = u32::try_from(*count).unwrap_or(u32::MAX);
+                buckets.push((bucket as u16, kept));
+                *count = 0;
+            }
+        }
+        let sparse = Sparse {
+            buckets,
+            count: self.count,
+            sum_ns: self.sum_ns,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+        };
+        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);
+        sparse
+    }
+
+    /// What was added, in little space.
+    pub(crate) fn peek(&self) -> Sparse {
+        self.clone().take()
+    }
+
+    /// The value that `quantile` of the requests do not exceed: the middle of its bucket, within
+    /// the exact bounds.
+    pub(crate) fn quantile_ns(&self, quantile: f64) -> u64 {
+        let Some(bucket) = self.bucket_at(quantile) else { return 0 };
+        let middle = bucket_floor_ns(bucket).midpoint(bucket_ceiling_ns(bucket));
+        middle.clamp(self.min_ns, self.max_ns)
+    }
+
+    fn bucket_at(&self, quantile: f64) -> Option<usize> {
+        let rank = (quantile * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.buckets.iter().position(|count| {
+            seen += count;
+            self.count > 0 && seen >= rank
+        })
+    }
+
+    /// Non-empty buckets: lowest and highest value, and count.
+    pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(bucket, count)| (bucket_floor_ns(bucket), bucket_ceiling_ns(bucket), *count))
+    }
+}
+
+/// A histogram's contents as pairs of bucket and count.
+#[derive(Clone, Debug)]
+pub(crate) struct Sparse {
+    buckets: Vec<(u16, u32)>,
+    count: u64,
+    sum_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn borders_join_without_gap_or_overlap() {
+        for bucket in 0..BUCKETS - 1 {
+            let (floor, ceiling) = (bucket_floor_ns(bucket), bucket_ceiling_ns(bucket));
+            assert_eq!(bucket_of(floor), bucket);
+            assert_eq!(bucket_of(ceiling), bucket);
+            assert_eq!(bucket_floor_ns(bucket + 1), ceiling + 1);
+            assert!((ceiling - floor) * 128 <= floor.max(128), "bucket {bucket} is too wide");
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_hundredth_of_the_sorted_values(
+            mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..500),
+            quantile in 0.0_f64..1.0,
+        ) {
+            let mut histogram = Histogram::new();
+            for value in &values {
+                histogram.add(*value);
+            }
+            values.sort_unstable();
+            let rank = ((quantile * values.len() as f64).ceil() as usize).max(1);
+            let (exact, shown) = (values[rank - 1], histogram.quantile_ns(quantile));
+            prop_assert!(exact.abs_diff(shown) as f64 <= exact as f64 / 100.0 + 1.0);
+            prop_assert_eq!(histogram.min_ns, values[0]);
+            prop_assert_eq!(histogram.max_ns, values[values.len() - 1]);
+        }
+
+        #[test]
+        fn taking_and_merging_loses_nothing(
+            values in proptest::collection::vec(any::<u64>().prop_map(|v| v >> 22), 0..200),
+        ) {
+            let (mut current, mut merged) = (Histogram::new(), Histogram::new());
+            for (index, value) in values.iter().enumerate() {
+                current.add(*value);
+                if index % 7 == 0 {
+                    merged.merge(&current.take());
+                }
+            }
+            merged.merge(&current.peek());
+            prop_assert_eq!(merged.count, values.len() as u64);
+            prop_assert_eq!(merged.sum_ns, values.iter().sum::<u64>());
+            for power in [1, 9, 20, 41] {
+                let below = values.iter().filter(|value| **value < 1 << power).count() as u64;
+                let shown = merged.filled().filter(|(floor_ns, ..)| *floor_ns < 1 << power);
+                prop_assert_eq!(shown.map(|(.., count)| count).sum::<u64>(), below);
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The fixed-size record that a finished timeline leaves behind.
+
+use crate::phase::{PHASES, Phase, STAMPS, Stamp};
+use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
+
+/// 64-bit words in a record: two cache lines.
+pub(crate) const RECORD_WORDS: usize = 16;
+
+/// Durations are kept in units of at least 2^3 ticks: a few nanoseconds, less than a reading costs.
+const SHIFT_MIN: u32 = 3;
+
+/// What the transport and the API add to a timeline when the request is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestFacts {
+    /// Number of the request on this server.
+    pub request: u64,
+    /// Slot of the operation's name in [`crate::Names::operations`].
+    pub operation: u8,
+    /// Slot of the outcome's name in [`crate::Names::outcomes`].
+    pub outcome: u8,
+    /// Status code of the response.
+    pub status: u16,
+    /// Bytes of the request, head and body.
+    pub request_bytes: u32,
+    /// Bytes of the response, head and body.
+    pub response_bytes: u32,
+    /// Number of the connection on this server.
+    pub connection: u32,
+}
+
+/// A finished request. Durations are multiples of `1 << shift` ticks, the shift being chosen so that
+/// the longest fits: no request is too long to be recorded truly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Ticks at which the request arrived.
+    pub arrived_ticks: u64,
+    /// What was requested and answered.
+    pub facts: RequestFacts,
+    /// What the store counted.
+    pub counts: EngineCounts,
+    pub(crate) shift: u8,
+    pub(crate) taken: u8,
+    /// Offsets of the stamps after `arrived`.
+    pub(crate) offsets: [u32; STAMPS.len() - 1],
+    pub(crate) waited: u32,
+    pub(crate) attended: u32,
+    pub(crate) parts: [u32; PARTS_MAX],
+}
+
+impl Record {
+    /// The record of a finished timeline.
+    #[must_use]
+    pub fn of(timeline: &Timeline, facts: RequestFacts) -> Record {
+        let arrived = timeline.taken(Stamp::Arrived).unwrap_or_default();
+        let mut longest = timeline.loop_wait_ticks();
+        let mut taken = 1 << Stamp::Arrived as u8;
+        let mut since_arrived = [0_u64; STAMPS.len() - 1];
+        for (offset, stamp) in since_arrived.iter_mut().zip(&STAMPS[1..]) {
+            if let Some(at) = timeline.taken(*stamp) {
+                *offset = at.since(arrived);
+                taken |= 1 << *stamp as u8;
+                longest = longest.max(*offset);
+            }
+        }
+        for part in timeline.parts() {
+            longest = longest.max(*part);
+        }
+        let shift = (64 - longest.leading_zeros()).saturating_sub(32).max(SHIFT_MIN);
+        let scale = |ticks: u64| u32::try_from(ticks >> shift).unwrap_or(u32::MAX);
+        Record {
+            arrived_ticks: arrived.0,
+            facts,
+            counts: timeline.counts,
+            shift: shift as u8,
+            taken,
+            offsets: since_arrived.map(scale),
+            waited: scale(timeline.waited_ticks()),
+            attended: scale(timeline.loop_wait_ticks()),
+            parts: timeline.parts().map(scale),
+        }
+    }
+
+    /// Ticks of a phase. The phases but `receive` add up to [`Record::total_ticks`] exactly.
+    #[must_use]
+    pub fn phase_ticks(&self, phase: Phase) -> u64 {
+        u64::from(self.phase_units()[phase as usize]) << self.shift
+    }
+
+    /// All phases and the total at once, in units of `1 << shift` ticks.
+    pub(crate) fn phase_units(&self) -> [u32; PHASES.len() + 1] {
+        let [received, parsed, routed, started, executed, encoded, written] = self.offsets;
+        let between = |from: Stamp, to: Stamp, begin: u32, end: u32| {
+            let both = (1 << from as u8) | (1 << to as u8);
+            if self.taken & both == both { end.saturating_sub(begin) } else { 0 }
+        };
+        let parse_gross = between(Stamp::Received, Stamp::Parsed, received, parsed);
+        let waited = self.waited.min(parse_gross);
+        let mut units = [0; PHASES.len() + 1];
+        units[Phase::Receive as usize] = between(Stamp::Arrived, Stamp::Received, 0, received);
+        units[Phase::Parse as usize] = parse_gross - waited;
+        units[Phase::Route as usize] = between(Stamp::Parsed, Stamp::Routed, parsed, routed);
+        units[Phase::Queue as usize] =
+            between(Stamp::Routed, Stamp::Started, routed, started).saturating_add(waited);
+        units[Phase::Execute as usize] =
+            between(Stamp::Started, Stamp::Executed, started, executed);
+        units[Phase::Encode as usize] = between(Stamp::Executed, Stamp::Encoded, executed, encoded);
+        units[Phase::Write as usize] = between(Stamp::Encoded, Stamp::Written, encoded, written);
+        let within_total = &units[Phase::Parse as usize..=Phase::Write as usize];
+        let accounted = within_total.iter().fold(0_u32, |sum, phase| sum.saturating_add(*phase));
+        let total = self.total_units();
+        units[Phase::Unaccounted as usize] = total.saturating_sub(accounted);
+        units[PHASES.len()] = total;
+        units
+    }
+
+    /// From the first stamp after `arrived` (which is `received` in any whole request) to the last.
+    fn total_units(&self) -> u32 {
+        let is_taken = |index: &usize| self.taken & (2 << index) != 0;
+        let first = (0..self.offsets.len()).find(is_taken);
+        let last = (0..self.offsets.len()).rev().find(is_taken);
+        match (first, last) {
+            (Some(first), Some(last)) => self.offsets[last].saturating_sub(self.offsets[first]),
+            _ => 0,
+        }
+    }
+
+    /// Ticks from received to the last stamp.
+    #[must_use]
+    pub fn total_ticks(&self) -> u64 {
+        u64::from(self.phase_units()[PHASES.len()]) << self.shift
+    }
+
+    /// Ticks that `receive` spent before the event loop turned to the connection.
+    #[must_use]
+    pub fn loop_wait_ticks(&self) -> u64 {
+        u64::from(self.attended) << self.shift
+    }
+
+    /// Ticks of each part of `execute`, by slot.
+    #[must_use]
+    pub fn parts_ticks(&self) -> [u64; PARTS_MAX] {
+        self.parts.map(|part| u64::from(part) << self.shift)
+    }
+
+    pub(crate) fn to_words(self) -> [u64; RECORD_WORDS] {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let facts = &self.facts;
+        let kinds = u64::from(facts.operation)
+            | u64::from(facts.outcome) << 8
+            | u64::from(facts.status) << 16
+            | u64::from(self.shift) << 32
+            | u64::from(self.taken) << 40;
+        let counts = &self.counts;
+        let counted = u64::from_le_bytes([
+            counts.found_in,
+            counts.tables,
+            counts.filters_excluded,
+            counts.filters_false,
+            counts.blocks,
+            counts.records,
+            0,
+            0,
+        ]);
+        let (offsets, parts) = (&self.offsets, &self.parts);
+        [
+            self.arrived_ticks,
+            facts.request,
+            kinds,
+            pair(facts.request_bytes, facts.response_bytes),
+            pair(offsets[0], offsets[1]),
+            pair(offsets[2], offsets[3]),
+            pair(offsets[4], offsets[5]),
+            pair(offsets[6], self.waited),
+            pair(self.attended, facts.connection),
+            pair(parts[0], parts[1]),
+            pair(parts[2], parts[3]),
+            pair(parts[4], parts[5]),
+            pair(parts[6], parts[7]),
+            counted,
+            // The place of the background jobs that overlapped the request, and of the one it
+            // waited for.
+            0,
+            0,
+        ]
+    }
+
+    pub(crate) fn from_words(words: [u64; RECORD_WORDS]) -> Record {
+        let low = |word: usize| words[word] as u32;
+        let high = |word: usize| (words[word] >> 32) as u32;
+        let [found_in, tables, filters_excluded, filters_false, blocks, records, _, _] =
+            words[13].to_le_bytes();
+        let kinds = words[2];
+        Record {
+            arrived_ticks: words[0],
+            facts: RequestFacts {
+                request: words[1],
+                operation: kinds as u8,
+                outcome: (kinds >> 8) as u8,
+                status: (kinds >> 16) as u16,
+                request_bytes: low(3),
+                response_bytes: high(3),
+                connection: high(8),
+            },
+            counts: EngineCounts {
+                found_in,
+                tables,
+                filters_excluded,
+                filters_false,
+                blocks,
+                records,
+            },
+            // A shift of 32 is the largest that any duration can need.
+            shift: ((kinds >> 32) as u8).min(32),
+            taken: (kinds >> 40) as u8,
+            offsets: [low(4), high(4), low(5), high(5), low(6), high(6), low(7)],
+            waited: high(7),
+            attended: low(8),
+            parts: [low(9), high(9), low(10), high(10), low(11), high(11), low(12), high(12)],
+        }
+    }
+
+    pub(crate) fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    pub(crate) fn attended_units(&self) -> u32 {
+        self.attended
+    }
+
+    pub(crate) fn parts_units(&self) -> &[u32; PARTS_MAX] {
+        &self.parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phase::Part;
+    use pellucid_clock::{Clock, SimulatedClock, Ticks};
+    use proptest::prelude::*;
+
+    /// Builds a timeline out of steps; a step of `None` leaves the stamp out.
+    fn timeline(steps: &[Option<u64>; 7], waited: u64, parts: [u64; 8]) -> Timeline {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let mut now = 1_000;
+        let mut timeline = Timeline::begin(clock, Ticks(now));
+        for (step, stamp) in steps.iter().zip(&STAMPS[1..]) {
+            if let Some(step) = step {
+                now += step;
+                timeline.stamp_at(*stamp, Ticks(now));
+                if *stamp == Stamp::Received {
+                    timeline.wait_until(Ticks(now + waited));
+                }
+            }
+        }
+        for (slot, ticks) in parts.into_iter().enumerate() {
+            timeline.add_part(Part::new(slot as u8), ticks, Ticks(now));
+        }
+        timeline
+    }
+
+    fn steps() -> impl Strategy<Value = [Option<u64>; 7]> {
+        let step = prop_oneof![
+            8 => (0_u64..100_000).prop_map(Some),
+            1 => (0_u64..1 << 40).prop_map(Some),
+            1 => Just(None),
+        ];
+        proptest::array::uniform7(step)
+    }
+
+    proptest! {
+        #[test]
+        fn phases_partition_the_total(steps in steps(), waited in 0_u64..50_000) {
+            let record = Record::of(&timeline(&steps, waited, [0; 8]), RequestFacts::default());
+            let sum: u64 =
+                PHASES.iter().skip(1).map(|phase| record.phase_ticks(*phase)).sum();
+            prop_assert_eq!(sum, record.total_ticks());
+        }
+
+        #[test]
+        fn a_record_agrees_with_its_timeline(steps in steps(), waited in 0_u64..50_000) {
+            let timeline = timeline(&steps, waited, [0; 8]);
+            let record = Record::of(&timeline, RequestFacts::default());
+            let unit = 1_u64 << record.shift();
+            for phase in PHASES {
+                let difference = record.phase_ticks(phase).abs_diff(timeline.phase_ticks(phase));
+                // Each border is rounded by at most a unit, and `unaccounted` is bounded by all.
+                prop_assert!(difference <= 8 * unit, "{phase:?}: {difference} ticks");
+            }
+        }
+
+        #[test]
+        fn words_bring_the_record_back(
+            steps in steps(),
+            parts in proptest::array::uniform8(0_u64..1 << 36),
+            request in any::<u64>(),
+        ) {
+            let facts = RequestFacts {
+                request, operation: 3, outcome: 2, status: 404, request_bytes: 17,
+                response_bytes: 4_000_000_000, connection: 9,
+            };
+            let mut timeline = timeline(&steps, 0, parts);
+            timeline.counts = EngineCounts { found_in: 3, tables: 7, ..EngineCounts::default() };
+            let record = Record::of(&timeline, facts);
+            prop_assert_eq!(Record::from_words(record.to_words()), record);
+        }
+
+        #[test]
+        fn any_words_are_a_record_without_a_panic(words in proptest::array::uniform16(any::<u64>())) {
+            let record = Record::from_words(words);
+            let _ = record.total_ticks();
+        }
+    }
+}

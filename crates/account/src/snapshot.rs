@@ -1,0 +1,230 @@
+//! What the account shows: plain data, the same for JSON, metrics and reports.
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::phase::PHASES;
+use crate::series::{LOOP_WAIT, PARTS, Shape, TOTAL, Tally};
+
+/// The name of the schema of [`Snapshot`] as JSON.
+pub const SCHEMA: &str = "pellucid.account.v1";
+
+/// The quantiles around which the shape of requests is shown.
+pub const AROUND_QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+
+/// The account of all requests within a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// `off`, `ring` or `full`; the histograms are empty unless it is `full`.
+    pub accounting: String,
+    /// Length of the window in seconds: what was asked for, or the time since the start.
+    pub window_seconds: f64,
+    /// Where the readings come from.
+    pub clock: ClockFacts,
+    /// Records that were overwritten before they could be counted.
+    pub records_lost: u64,
+    /// One entry per operation and outcome that occurred.
+    pub operations: Vec<OperationAccount>,
+}
+
+/// The clock behind the figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockFacts {
+    /// `tsc`, `monotonic` or `simulated`.
+    pub source: String,
+    /// Its calibrated rate.
+    pub ticks_per_second: u64,
+}
+
+/// The account of one operation with one outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationAccount {
+    /// The operation's name, such as `entity_get`.
+    pub operation: String,
+    /// The outcome's name, such as `ok` or `missing`.
+    pub outcome: String,
+    /// Requests.
+    pub count: u64,
+    /// Received to written.
+    pub total: Distribution,
+    /// The phases, `receive` first, `unaccounted` last. All but `receive` add up to the total.
+    pub phases: Vec<Named>,
+    /// The part of `receive` before the event loop turned to the connection.
+    pub loop_wait: Distribution,
+    /// The parts of `execute` that occurred, in the store's terms; each counts only the requests in
+    /// which it occurred.
+    pub parts: Vec<Named>,
+    /// What the requests around certain quantiles of the total spent their time on.
+    pub around: Vec<Around>,
+}
+
+/// A distribution and what it is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Named {
+    /// Name of the phase or part.
+    pub name: String,
+    /// Its durations.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+}
+
+/// A distribution of durations in nanoseconds. Count, mean, least and greatest are exact, quantiles
+/// within 0.8 %.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How many.
+    pub count: u64,
+    /// The least.
+    pub min_ns: u64,
+    /// First quartile.
+    pub q1_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Third quartile.
+    pub q3_ns: u64,
+    /// The greatest.
+    pub max_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90 % are not above.
+    pub p90_ns: u64,
+    /// 99 % are not above.
+    pub p99_ns: u64,
+    /// 99.9 % are not above.
+    #[serde(rename = "p99.9_ns")]
+    pub p99_9_ns: u64,
+    /// 99.99 % are not above.
+    #[serde(rename = "p99.99_ns")]
+    pub p99_99_ns: u64,
+    /// Logarithmic histogram: lowest value of each power of two that occurred, and its count.
+    pub log2: Vec<(u64, u64)>,
+    /// The fine buckets of the total: lowest value, highest value, count. Empty for others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<(u64, u64, u64)>,
+}
+
+/// The mean shape of the requests around one quantile of the total. Means add up where quantiles do
+/// not, so this is what may be stacked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Around {
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// Requests that were looked at.
+    pub count: u64,
+    /// Mean of their totals.
+    pub total_mean_ns: f64,
+    /// The phases within the total, with their shares of it.
+    pub phases: Vec<Share>,
+    /// Mean of what preceded the total: `receive`.
+    pub receive_mean_ns: f64,
+    /// The parts of `execute`, with their shares of the total.
+    pub parts: Vec<Share>,
+}
+
+/// A share of the total.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Name of the phase or part.
+    pub name: String,
+    /// Mean duration.
+    pub mean_ns: f64,
+    /// Of the total, 0 to 1.
+    pub share: f64,
+}
+
+impl Distribution {
+    pub(crate) fn of(histogram: &Histogram) -> Distribution {
+        if histogram.count == 0 {
+            return Distribution::default();
+        }
+        let quantile = |quantile: f64| histogram.quantile_ns(quantile);
+        Distribution {
+            count: histogram.count,
+            min_ns: histogram.min_ns,
+            q1_ns: quantile(0.25),
+            mean_ns: histogram.sum_ns as f64 / histogram.count as f64,
+            q3_ns: quantile(0.75),
+            max_ns: histogram.max_ns,
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            p99_9_ns: quantile(0.999),
+            p99_99_ns: quantile(0.9999),
+            log2: log2_of(histogram),
+            buckets: Vec::new(),
+        }
+    }
+}
+
+fn log2_of(histogram: &Histogram) -> Vec<(u64, u64)> {
+    let mut rows: Vec<(u64, u64)> = Vec::new();
+    for (floor_ns, _, count) in histogram.filled() {
+        let power_ns = if floor_ns == 0 { 0 } else { 1 << (63 - floor_ns.leading_zeros()) };
+        match rows.last_mut() {
+            Some((last_ns, sum)) if *last_ns == power_ns => *sum += count,
+            _ => rows.push((power_ns, count)),
+        }
+    }
+    rows
+}
+
+/// The account of one series. `part_names` names the slots in use.
+pub(crate) fn operation_account(
+    operation: &str,
+    outcome: &str,
+    part_names: &[&str],
+    tally: &Tally,
+) -> OperationAccount {
+    let named = |name: &str, measure: usize| Named {
+        name: name.to_owned(),
+        distribution: Distribution::of(&tally.measures[measure]),
+    };
+    let parts = part_names.iter().enumerate();
+    let parts = parts.map(|(slot, name)| named(name, PARTS + slot));
+    let mut total = Distribution::of(&tally.measures[TOTAL]);
+    total.buckets = tally.measures[TOTAL].filled().collect();
+    OperationAccount {
+        operation: operation.to_owned(),
+        outcome: outcome.to_owned(),
+        count: tally.measures[TOTAL].count,
+        total,
+        phases: PHASES.iter().map(|phase| named(phase.name(), *phase as usize)).collect(),
+        loop_wait: Distribution::of(&tally.measures[LOOP_WAIT]),
+        parts: parts.filter(|part| part.distribution.count > 0).collect(),
+        around: AROUND_QUANTILES.iter().map(|q| around(*q, part_names, tally)).collect(),
+    }
+}
+
+/// Looks at the requests within half the distance from the quantile to 1, and at most 1 % of them
+/// to either side.
+fn around(quantile: f64, part_names: &[&str], tally: &Tally) -> Around {
+    let reach = ((1.0 - quantile) / 2.0).min(0.01);
+    let shape = tally.shape_between(quantile - reach, quantile + reach);
+    let phases = PHASES.iter().skip(1).map(|phase| (phase.name(), *phase as usize));
+    let parts = part_names.iter().enumerate().map(|(slot, name)| (*name, PARTS + slot));
+    Around {
+        quantile,
+        count: shape.count,
+        total_mean_ns: mean_ns(&shape, TOTAL),
+        phases: phases.map(|(name, measure)| share(&shape, name, measure)).collect(),
+        receive_mean_ns: mean_ns(&shape, 0),
+        parts: parts
+            .filter(|(_, measure)| shape.sums_ns[*measure] > 0)
+            .map(|(name, measure)| share(&shape, name, measure))
+            .collect(),
+    }
+}
+
+fn mean_ns(shape: &Shape, measure: usize) -> f64 {
+    shape.sums_ns[measure] as f64 / shape.count.max(1) as f64
+}
+
+fn share(shape: &Shape, name: &str, measure: usize) -> Share {
+    Share {
+        name: name.to_owned(),
+        mean_ns: mean_ns(shape, measure),
+        share: shape.sums_ns[measure] as f64 / (shape.sums_ns[TOTAL].max(1)) as f64,
+    }
+}

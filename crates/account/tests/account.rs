@@ -1,0 +1,149 @@
+//! The account as its users see it: recorded timelines in, a snapshot out.
+
+use pellucid_account::{
+    Account, Accounting, Names, PHASES, Part, RequestFacts, STAMPS, Snapshot, Stamp, Timeline,
+};
+use pellucid_clock::{Clock, SimulatedClock, Ticks};
+use proptest::prelude::*;
+
+const NAMES: Names = Names {
+    operations: &["read", "write"],
+    outcomes: &["ok", "missing"],
+    parts: &["look_up", "sync"],
+};
+
+fn account(simulated: &'static SimulatedClock) -> Account {
+    Account::new(Accounting::Full, Clock::simulated(simulated), NAMES)
+}
+
+/// A timeline whose phases last what `phases_ns` says, from `receive` to `write`.
+fn timeline(begun: Timeline, arrived: Ticks, phases_ns: [u64; 7]) -> Timeline {
+    let mut timeline = begun;
+    let mut now = arrived.0;
+    for (stamp, phase_ns) in STAMPS.iter().skip(1).zip(phases_ns) {
+        now += phase_ns;
+        timeline.stamp_at(*stamp, Ticks(now));
+    }
+    timeline
+}
+
+fn read_facts() -> RequestFacts {
+    RequestFacts { operation: 0, outcome: 0, status: 200, ..RequestFacts::default() }
+}
+
+#[test]
+fn a_snapshot_names_what_was_recorded() {
+    let account = account(SimulatedClock::leaked(0));
+    let recorder = account.recorder();
+    for _ in 0..100 {
+        let arrived = recorder.now();
+        let mut timeline =
+            timeline(recorder.begin(arrived), arrived, [80, 160, 240, 0, 8_000, 320, 4_000]);
+        timeline.add_part(Part::new(0), 6_400, Ticks(0));
+        recorder.record(&timeline, read_facts());
+    }
+    let snapshot = account.snapshot(None);
+    assert_eq!(snapshot.operations.len(), 1);
+    let read = &snapshot.operations[0];
+    assert_eq!((read.operation.as_str(), read.outcome.as_str()), ("read", "ok"));
+    assert_eq!((read.count, read.total.min_ns, read.total.max_ns), (100, 12_720, 12_720));
+    let medians: Vec<_> =
+        read.phases.iter().map(|p| (p.name.as_str(), p.distribution.p50_ns)).collect();
+    assert_eq!(medians[0], ("receive", 80));
+    assert_eq!(medians[4], ("execute", 8_000));
+    assert_eq!(medians[7], ("unaccounted", 0));
+    assert_eq!(read.parts.len(), 1, "a part that never occurred is not shown");
+    assert_eq!(read.parts[0].name, "look_up");
+    assert_eq!(read.parts[0].distribution.max_ns, 6_400);
+    let json = serde_json::to_string(&snapshot).unwrap();
+    assert_eq!(serde_json::from_str::<Snapshot>(&json).unwrap(), snapshot);
+}
+
+#[test]
+fn a_stamp_that_is_missing_shows_as_unaccounted() {
+    let account = account(SimulatedClock::leaked(0));
+    let recorder = account.recorder();
+    let mut timeline = recorder.begin(Ticks(0));
+    timeline.stamp_at(Stamp::Received, Ticks(1_000));
+    timeline.stamp_at(Stamp::Parsed, Ticks(1_800));
+    timeline.stamp_at(Stamp::Written, Ticks(9_000));
+    recorder.record(&timeline, read_facts());
+    let snapshot = account.snapshot(None);
+    let unaccounted = &snapshot.operations[0].phases[7];
+    assert_eq!(unaccounted.distribution.max_ns, 7_200);
+}
+
+#[test]
+fn a_window_forgets_what_lies_before_it() {
+    let simulated = SimulatedClock::leaked(0);
+    let account = account(simulated);
+    let recorder = account.recorder();
+    for second in 0..5 {
+        let arrived = recorder.now();
+        let phases_ns = [0, 0, 0, 0, 8_000 * (second + 1), 0, 0];
+        recorder.record(&timeline(recorder.begin(arrived), arrived, phases_ns), read_facts());
+        account.drain();
+        simulated.advance_ns(1_000_000_000);
+    }
+    let counts = |window| account.snapshot(window).operations.first().map_or(0, |o| o.count);
+    assert_eq!(counts(None), 5);
+    assert_eq!(counts(Some(3)), 2, "the current second and two before it, of which one is empty");
+    assert_eq!(account.snapshot(Some(3)).operations[0].total.min_ns, 32_000);
+    assert_eq!(counts(Some(600)), 5);
+}
+
+#[test]
+fn accounting_that_is_off_takes_no_readings() {
+    let simulated = SimulatedClock::leaked(0);
+    let account = Account::new(Accounting::Off, Clock::simulated(simulated), NAMES);
+    let recorder = account.recorder();
+    let mut timeline = recorder.begin(recorder.now());
+    simulated.step_by_ns(1);
+    timeline.stamp(Stamp::Received);
+    timeline.lap(Part::new(0));
+    recorder.record(&timeline, read_facts());
+    assert_eq!(account.clock().now(), Ticks(1), "this is the first reading");
+    assert!(account.snapshot(None).operations.is_empty());
+}
+
+#[test]
+fn the_drain_thread_stops_when_told() {
+    let account = Account::new(Accounting::Full, Clock::system(), NAMES);
+    let recorder = account.recorder();
+    let drained = account.clone();
+    let thread = std::thread::spawn(move || drained.drain_until_stopped());
+    let arrived = recorder.now();
+    recorder.record(&timeline(recorder.begin(arrived), arrived, [100; 7]), read_facts());
+    account.stop();
+    thread.join().unwrap();
+    assert_eq!(account.snapshot(None).operations[0].count, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The bar of the model: around each quantile the phases add up to the total within 2 %, and
+    /// what no phase holds is shown.
+    #[test]
+    fn phases_add_up_around_every_quantile(
+        requests in proptest::collection::vec(proptest::array::uniform7(0_u64..2_000_000), 1..200),
+    ) {
+        let account = account(SimulatedClock::leaked(0));
+        let recorder = account.recorder();
+        for phases_ns in &requests {
+            let begun = recorder.begin(Ticks(0));
+            recorder.record(&timeline(begun, Ticks(0), *phases_ns), read_facts());
+        }
+        let snapshot = account.snapshot(None);
+        let read = &snapshot.operations[0];
+        for around in &read.around {
+            let sum: f64 = around.phases.iter().map(|phase| phase.mean_ns).sum();
+            prop_assert!(around.count > 0);
+            prop_assert!((sum - around.total_mean_ns).abs() <= around.total_mean_ns * 0.02 + 1.0);
+            prop_assert_eq!(&around.phases[around.phases.len() - 1].name, "unaccounted");
+        }
+        let means: f64 = read.phases[1..].iter().map(|phase| phase.distribution.mean_ns).sum();
+        prop_assert!((means - read.total.mean_ns).abs() <= 1.0);
+        prop_assert_eq!(read.phases.len(), PHASES.len());
+    }
+}
