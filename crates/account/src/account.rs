@@ -174,6 +174,12 @@ impl Account {
 
     fn drain_locked(&self, state: &mut State) {
         let (clock, names) = (self.shared.clock, self.shared.names);
+        let now_second = clock.nanoseconds(clock.now().since(self.shared.began)) / 1_000_000_000;
+        if now_second > state.second {
+            let closed = state.second;
+            state.series.iter_mut().for_each(|series| series.close_second(closed));
+            state.second = now_second;
+        }
         let State { rings, series, records_lost, .. } = &mut *state;
         for reading in rings.iter_mut() {
             let count = |record: &Record| {
@@ -182,12 +188,6 @@ impl Account {
             let (next, lost) = reading.ring.read_from(reading.next, count);
             reading.next = next;
             *records_lost += lost;
-        }
-        let now_second = clock.nanoseconds(clock.now().since(self.shared.began)) / 1_000_000_000;
-        if now_second > state.second {
-            let closed = state.second;
-            state.series.iter_mut().for_each(|series| series.close_second(closed));
-            state.second = now_second;
         }
     }
 

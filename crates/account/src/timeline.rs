@@ -201,7 +201,7 @@ impl Timeline {
     pub fn total_ticks(&self) -> u64 {
         let mut after_arrival = STAMPS[1..].iter().filter_map(|stamp| self.taken(*stamp));
         match after_arrival.next() {
-            Some(first) => after_arrival.last().map_or(0, |last| last.since(first)),
+            Some(first) => after_arrival.next_back().map_or(0, |last| last.since(first)),
             None => 0,
         }
     }
