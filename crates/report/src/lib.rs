@@ -1,1 +1,12 @@
 //! Reports: tables, histograms and one-file HTML from recorded figures.
+//!
+//! Figures that nobody can read change nothing. This crate turns what the load generator and the
+//! server's account have recorded into something to look at: text for a terminal, a page that needs
+//! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
+//! where they come from: [`Report`] is all that it is given.
+
+mod machine;
+mod model;
+
+pub use machine::Machine;
+pub use model::{ClientFigures, Report, Sample, Section};
