@@ -1,8 +1,47 @@
 //! The embedded store: a journal of records and a ledger of keys.
+//!
+//! Every write goes, once, into the **journal**: append-only segments of records that are found by
+//! their sequence number. The **ledger** is a merge tree from key to sequence number, head and
+//! lengths. A GET asks the ledger and then reads one record; a HEAD, a test for existence and a scan
+//! of keys never touch the journal. The durable pointer is the sequence number, so the journal can
+//! be collected without ever writing the ledger, and the ledger can be rebuilt from the journal.
+//!
+//! Each call carries a [`pellucid_account::Timeline`] to which the engine gives its [`parts`].
+//!
+//! ```
+//! use pellucid_account::Timeline;
+//! use pellucid_engine::{Acknowledgement, Engine, EngineOptions};
+//!
+//! # fn main() -> pellucid_engine::Result<()> {
+//! # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+//! # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+//! let engine = Engine::open("/var/lib/example", options)?;
+//! let fruit = engine.table("fruit")?;
+//! let mut timeline = Timeline::off();
+//! engine.put(fruit, b"apple", b"", b"red", Acknowledgement::Os, &mut timeline)?;
+//! let object = engine.get(fruit, b"apple", &mut timeline)?.expect("it was put");
+//! assert_eq!(&*object.value, b"red");
+//! engine.close()?;
+//! # Ok(())
+//! # }
+//! ```
 
+mod batch;
+mod catalogue;
 mod codec;
+mod engine;
 mod error;
 mod ledger;
+mod object;
+mod options;
+pub mod parts;
+mod stats;
 
+pub use batch::{Batch, Condition, Operation, Written};
+pub use catalogue::TableId;
 pub use codec::KEY_LENGTH_MAX;
+pub use engine::{Direction, DurableCallback, Engine, Scan, Snapshot, SyncTimes};
 pub use error::{Error, Result};
+pub use object::{Head, Metadata, Object, Value};
+pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
+pub use stats::EngineStats;

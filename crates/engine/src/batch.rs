@@ -1,0 +1,132 @@
+//! What is to be written, and on which condition.
+
+use crate::catalogue::TableId;
+use crate::ledger::Kind;
+
+/// What must hold of a key for a write to happen. It is judged under the writer lock, before the
+/// first entry of the batch takes effect. A key that has expired is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    None,
+    /// The key is not there.
+    Absent,
+    /// The key is there.
+    Present,
+    /// The key is there with this sequence number.
+    Sequence(u64),
+}
+
+/// One entry of a batch, borrowed from the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    pub(crate) table: TableId,
+    pub(crate) kind: Kind,
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) expires_at_ms: u64,
+    pub(crate) condition: Condition,
+}
+
+impl<'a> Operation<'a> {
+    /// Sets `key` to `value`, with an empty head.
+    #[must_use]
+    pub fn put(table: TableId, key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
+        let (head, kind) = (&[][..], Kind::Put);
+        let condition = Condition::None;
+        Operation { table, kind, key, head, value, expires_at_ms: 0, condition }
+    }
+
+    /// Removes `key`. That it is not there is no error.
+    #[must_use]
+    pub fn delete(table: TableId, key: &'a [u8]) -> Operation<'a> {
+        Operation { kind: Kind::Delete, ..Operation::put(table, key, &[]) }
+    }
+
+    /// Adds a head: bytes that [`crate::Engine::head`] answers with, without touching the value.
+    #[must_use]
+    pub fn with_head(self, head: &'a [u8]) -> Operation<'a> {
+        Operation { head, ..self }
+    }
+
+    /// Lets the key expire, in milliseconds since the Unix epoch; 0 for never.
+    #[must_use]
+    pub fn with_expiry(self, expires_at_ms: u64) -> Operation<'a> {
+        Operation { expires_at_ms, ..self }
+    }
+
+    /// Adds a condition.
+    #[must_use]
+    pub fn with_condition(self, condition: Condition) -> Operation<'a> {
+        Operation { condition, ..self }
+    }
+}
+
+/// Entries that are written together or not at all. A reader sees all of them or none.
+///
+/// ```
+/// # use pellucid_engine::*;
+/// # use pellucid_account::Timeline;
+/// # fn main() -> Result<()> {
+/// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+/// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+/// # let engine = Engine::open("/store", options)?;
+/// let accounts = engine.table("accounts")?;
+/// let mut batch = Batch::new();
+/// batch.put(accounts, b"alice", b"", b"90");
+/// batch.push(Operation::put(accounts, b"bob", b"110").with_condition(Condition::Absent));
+/// let written = engine.write(&batch, Acknowledgement::Os, &mut Timeline::off())?;
+/// assert!(!written.pending);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch<'a> {
+    operations: Vec<Operation<'a>>,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch without entries.
+    #[must_use]
+    pub fn new() -> Batch<'a> {
+        Batch::default()
+    }
+
+    /// Adds an entry that sets `key`.
+    pub fn put(&mut self, table: TableId, key: &'a [u8], head: &'a [u8], value: &'a [u8]) {
+        self.push(Operation::put(table, key, value).with_head(head));
+    }
+
+    /// Adds an entry that removes `key`.
+    pub fn delete(&mut self, table: TableId, key: &'a [u8]) {
+        self.push(Operation::delete(table, key));
+    }
+
+    /// Adds an entry. Of several for one key, the last one stays.
+    pub fn push(&mut self, operation: Operation<'a>) {
+        self.operations.push(operation);
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn operations(&self) -> &[Operation<'a>] {
+        &self.operations
+    }
+
+    /// Removes all entries and keeps the memory.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+    }
+}
+
+/// The outcome of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The sequence number of the last entry; those before it have the numbers before it.
+    pub sequence: u64,
+    /// Whether durability was asked for and is still to come:
+    /// [`crate::Engine::wait_durable`] or [`crate::Engine::when_durable`] tell.
+    pub pending: bool,
+}

@@ -1,0 +1,132 @@
+//! The settings of an engine.
+
+use std::sync::Arc;
+
+use pellucid_clock::Clock;
+use pellucid_io::{FileSystem, SystemFileSystem};
+
+use crate::error::{Error, Result};
+use crate::ledger::LedgerOptions;
+
+/// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
+pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
+/// The largest segment, in bytes: places are 4 bytes that count in 8 bytes.
+pub(crate) const SEGMENT_SIZE_MAX_BYTES: u64 = 16 << 30;
+/// The longest value that any setting allows, in bytes.
+pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
+/// The longest head, in bytes.
+pub const HEAD_LENGTH_MAX: usize = 64 << 10;
+/// The smallest memory budget, in bytes.
+const MEMORY_MIN_BYTES: u64 = 64 << 10;
+/// The largest memtable, in bytes: larger ones make flushes long and replay slow.
+const MEMTABLE_SIZE_MAX_BYTES: u64 = 64 << 20;
+/// One memtable fills, and up to this many wait for their flush.
+const SEALED_MEMTABLES_MAX: usize = 3;
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Acknowledgement {
+    /// It is visible to readers. The journal is written through mapped files, so that this costs
+    /// and promises the same as [`Acknowledgement::Os`].
+    Memory,
+    /// It is in the operating system's memory: it survives the death of the process, not that of
+    /// the machine.
+    #[default]
+    Os,
+    /// It is on the medium: it survives the death of the machine.
+    Disk,
+}
+
+/// The settings of an engine.
+///
+/// ```
+/// use pellucid_engine::EngineOptions;
+///
+/// let options = EngineOptions { memory_bytes: 64 << 20, ..EngineOptions::default() };
+/// assert!(options.background);
+/// ```
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// Size of a segment of the journal; a batch that is larger gets a segment of its own size.
+    pub segment_size_bytes: u64,
+    /// Memory for what was written and is not yet in tables. What the operating system caches of
+    /// the files is not part of it.
+    pub memory_bytes: u64,
+    /// The longest value, in bytes, up to [`VALUE_LENGTH_HARD_MAX`].
+    pub value_length_max: usize,
+    /// The most entries of a batch.
+    pub batch_entries_max: usize,
+    /// The largest batch in the journal, in bytes.
+    pub batch_size_max_bytes: usize,
+    /// Whether threads of the engine's own flush, merge, sync and prepare segments. If not, the
+    /// calling threads do it, which makes every run repeat itself.
+    pub background: bool,
+    /// The file system.
+    pub file_system: Arc<dyn FileSystem>,
+    /// The clock for dates, expiry and the times of syncs.
+    pub clock: Clock,
+    /// The seed of a new store's identity, for runs that repeat themselves; otherwise random.
+    pub identity_seed: Option<u64>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            segment_size_bytes: 64 << 20,
+            memory_bytes: 128 << 20,
+            value_length_max: 64 << 20,
+            batch_entries_max: 1 << 16,
+            batch_size_max_bytes: 128 << 20,
+            background: true,
+            file_system: Arc::new(SystemFileSystem),
+            clock: Clock::system(),
+            identity_seed: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for EngineOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineOptions")
+            .field("segment_size_bytes", &self.segment_size_bytes)
+            .field("memory_bytes", &self.memory_bytes)
+            .field("value_length_max", &self.value_length_max)
+            .field("batch_entries_max", &self.batch_entries_max)
+            .field("batch_size_max_bytes", &self.batch_size_max_bytes)
+            .field("background", &self.background)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EngineOptions {
+    /// Refuses settings that cannot work.
+    pub(crate) fn check(&self) -> Result<()> {
+        let sizes = SEGMENT_SIZE_MIN_BYTES..=SEGMENT_SIZE_MAX_BYTES;
+        let what = if !sizes.contains(&self.segment_size_bytes) {
+            format!("segment_size_bytes is not in {sizes:?}")
+        } else if self.memory_bytes < MEMORY_MIN_BYTES {
+            format!("memory_bytes is below {MEMORY_MIN_BYTES}")
+        } else if self.value_length_max > VALUE_LENGTH_HARD_MAX {
+            format!("value_length_max is above {VALUE_LENGTH_HARD_MAX}")
+        } else if self.batch_entries_max == 0 || self.batch_entries_max > u32::MAX as usize {
+            "batch_entries_max is zero or above 32 bits".to_owned()
+        } else if self.batch_size_max_bytes as u64 > SEGMENT_SIZE_MAX_BYTES / 2 {
+            format!("batch_size_max_bytes is above {}", SEGMENT_SIZE_MAX_BYTES / 2)
+        } else {
+            return Ok(());
+        };
+        Err(Error::Option { what })
+    }
+
+    /// How the ledger shares in the memory budget.
+    pub(crate) fn ledger_options(&self) -> LedgerOptions {
+        let memtables = SEALED_MEMTABLES_MAX as u64 + 1;
+        let memtable_size_bytes = (self.memory_bytes / memtables).min(MEMTABLE_SIZE_MAX_BYTES);
+        LedgerOptions {
+            memtable_size_bytes,
+            sealed_memtables_max: SEALED_MEMTABLES_MAX,
+            background: self.background,
+            ..LedgerOptions::default()
+        }
+    }
+}
