@@ -21,6 +21,7 @@
 //! snapshot ([`Ledger::register_snapshot`]), which is held meanwhile.
 
 mod entry;
+mod memtable;
 mod options;
 mod tree;
 

@@ -1,0 +1,150 @@
+//! Memory for the nodes of a memtable: handed out front to back, never moved, freed as a whole.
+//!
+//! Nodes name each other by 4-byte places instead of pointers, which halves their links. A place is
+//! a chunk number and an offset in units of 8 bytes.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a unit: everything handed out begins at a multiple of it.
+pub(super) const UNIT_SIZE_BYTES: usize = 8;
+const CHUNK_UNITS_BITS: u32 = 18;
+const CHUNK_SIZE_BYTES: usize = UNIT_SIZE_BYTES << CHUNK_UNITS_BITS;
+/// The first chunk is smaller, so that an empty memtable costs little.
+const FIRST_CHUNK_SIZE_BYTES: usize = 64 << 10;
+/// At most 8 GiB in full chunks: far above any size at which a memtable is sealed.
+const CHUNKS_MAX: usize = 4096;
+const CHUNK_ALIGNMENT_BYTES: usize = 64;
+
+struct Chunk {
+    pointer: *mut u8,
+    layout: Layout,
+}
+
+/// A bump allocator with one writer and any number of readers.
+pub(super) struct Arena {
+    /// The first byte of each chunk, set once.
+    pointers: Box<[AtomicPtr<u8>]>,
+    chunks: Mutex<Vec<Chunk>>,
+    /// The chunk in use, and how many of its units are taken and there.
+    chunk: AtomicU32,
+    taken_units: AtomicU32,
+    chunk_units: AtomicU32,
+    size_bytes: AtomicU64,
+}
+
+// SAFETY: the raw pointers name memory that belongs to the arena alone; which part of it is written
+// by whom is the contract of `allocate` and `pointer`.
+unsafe impl Send for Arena {}
+// SAFETY: as above; all state that changes is atomic or behind the mutex.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub(super) fn new() -> Arena {
+        let arena = Arena {
+            pointers: (0..CHUNKS_MAX).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            chunks: Mutex::new(Vec::new()),
+            chunk: AtomicU32::new(0),
+            taken_units: AtomicU32::new(0),
+            chunk_units: AtomicU32::new(0),
+            size_bytes: AtomicU64::new(0),
+        };
+        arena.add_chunk(FIRST_CHUNK_SIZE_BYTES);
+        arena
+    }
+
+    /// Bytes handed out so far.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Hands out `size_bytes` bytes and returns their place. They hold nothing yet.
+    ///
+    /// # Safety
+    /// One thread at a time.
+    pub(super) unsafe fn allocate(&self, size_bytes: usize) -> u32 {
+        let units = size_bytes.div_ceil(UNIT_SIZE_BYTES);
+        let taken = self.taken_units.load(Ordering::Relaxed);
+        let free = self.chunk_units.load(Ordering::Relaxed) - taken;
+        if units > free as usize {
+            self.add_chunk((units * UNIT_SIZE_BYTES).max(CHUNK_SIZE_BYTES));
+        }
+        let taken = self.taken_units.load(Ordering::Relaxed);
+        // A chunk above the usual size is taken whole, so that no place beyond the usual is needed.
+        let after = (taken as usize + units).min(1 << CHUNK_UNITS_BITS) as u32;
+        self.taken_units.store(after, Ordering::Relaxed);
+        self.size_bytes.fetch_add((units * UNIT_SIZE_BYTES) as u64, Ordering::Relaxed);
+        (self.chunk.load(Ordering::Relaxed) << CHUNK_UNITS_BITS) | taken
+    }
+
+    /// The first byte of what was handed out at `place`.
+    ///
+    /// # Safety
+    /// `place` came from `allocate` of this arena, and reached this thread in a way that orders the
+    /// two.
+    #[inline]
+    pub(super) unsafe fn pointer(&self, place: u32) -> *mut u8 {
+        let chunk = (place >> CHUNK_UNITS_BITS) as usize;
+        let units = (place & ((1 << CHUNK_UNITS_BITS) - 1)) as usize;
+        // SAFETY: places hold chunk numbers below the number of chunks, by `add_chunk`.
+        let base = unsafe { self.pointers.get_unchecked(chunk) }.load(Ordering::Relaxed);
+        // SAFETY: the place was handed out within this chunk.
+        unsafe { base.add(units * UNIT_SIZE_BYTES) }
+    }
+
+    fn add_chunk(&self, size_bytes: usize) {
+        let layout = Layout::from_size_align(size_bytes, CHUNK_ALIGNMENT_BYTES)
+            .expect("a chunk is smaller than the address space");
+        // SAFETY: the size is not zero.
+        let pointer = unsafe { alloc(layout) };
+        if pointer.is_null() {
+            handle_alloc_error(layout);
+        }
+        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = chunks.len();
+        assert!(number < CHUNKS_MAX, "a memtable grew to {CHUNKS_MAX} chunks: it was never sealed");
+        chunks.push(Chunk { pointer, layout });
+        self.pointers[number].store(pointer, Ordering::Relaxed);
+        self.chunk.store(number as u32, Ordering::Relaxed);
+        self.taken_units.store(0, Ordering::Relaxed);
+        let units = (size_bytes / UNIT_SIZE_BYTES).min(u32::MAX as usize) as u32;
+        self.chunk_units.store(units.min(1 << CHUNK_UNITS_BITS), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let chunks = self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for chunk in chunks.drain(..) {
+            // SAFETY: allocated by `add_chunk` with this layout, and freed once.
+            unsafe { dealloc(chunk.pointer, chunk.layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_out_never_overlaps() {
+        let arena = Arena::new();
+        let sizes = [1, 8, 9, 64 << 10, CHUNK_SIZE_BYTES - 8, CHUNK_SIZE_BYTES + 5, 24, 3 << 20, 8];
+        let mut handed_out = Vec::new();
+        for size in sizes {
+            // SAFETY: one thread.
+            let place = unsafe { arena.allocate(size) };
+            // SAFETY: the place came from this arena.
+            let begin = unsafe { arena.pointer(place) };
+            // SAFETY: `size` bytes were handed out there.
+            unsafe { begin.write_bytes(size as u8, size) };
+            handed_out.push((begin as usize, begin as usize + size));
+        }
+        handed_out.sort_unstable();
+        assert!(handed_out.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        let exact: usize = sizes.iter().map(|size| size.next_multiple_of(8)).sum();
+        assert_eq!(arena.size_bytes(), exact as u64);
+    }
+}

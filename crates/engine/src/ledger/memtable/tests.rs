@@ -1,0 +1,136 @@
+//! The memtable against an ordered map, and under a reader and a writer at once.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::codec::key_hash;
+
+type Model = BTreeMap<(Vec<u8>, Reverse<u64>), u32>;
+
+fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
+    Entry {
+        key,
+        sequence,
+        kind: if sequence.is_multiple_of(5) { Kind::Delete } else { Kind::Put },
+        value_length: sequence as u32 * 3,
+        written_at_ms: sequence * 7,
+        expires_at_ms: sequence % 2,
+        head: &key[..key.len().min(sequence as usize % 4)],
+    }
+}
+
+fn fill(keys: &[Vec<u8>], size_bytes: u64) -> (Arc<Memtable>, Model) {
+    let memtable = Arc::new(Memtable::new(size_bytes));
+    let mut model = Model::new();
+    for (key, sequence) in keys.iter().zip(1..) {
+        memtable.insert(&entry(key, sequence), key_hash(key));
+        model.insert((key.clone(), Reverse(sequence)), sequence as u32 * 3);
+    }
+    (memtable, model)
+}
+
+fn keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let key = prop_oneof![
+        prop::collection::vec(0_u8..3, 1..12),
+        prop::collection::vec(any::<u8>(), 1..24),
+        Just(vec![0; 8]),
+        Just(vec![0; 9]),
+    ];
+    prop::collection::vec(key, 0..300)
+}
+
+proptest! {
+    #[test]
+    fn answers_as_an_ordered_map(keys in keys(), size_bytes in prop_oneof![Just(1_u64), Just(1 << 20)]) {
+        let (memtable, model) = fill(&keys, size_bytes);
+        prop_assert_eq!(memtable.entries(), model.len() as u64);
+        for (key, at) in keys.iter().zip((0..).step_by(3)) {
+            let expected = model.range((key.clone(), Reverse(at))..).next()
+                .filter(|((found, _), _)| found == key);
+            let found = memtable.get(key, key_hash(key), at);
+            prop_assert_eq!(found.map(|found| found.sequence), expected.map(|((_, sequence), _)| sequence.0));
+            if let Some(found) = found {
+                prop_assert_eq!(found, entry(key, found.sequence));
+            }
+        }
+        let absent = [9_u8; 30];
+        prop_assert!(memtable.get(&absent, key_hash(&absent), u64::MAX).is_none());
+    }
+
+    #[test]
+    fn moves_both_ways_as_an_ordered_map(keys in keys(), pivot in prop::collection::vec(0_u8..3, 0..6)) {
+        let (memtable, model) = fill(&keys, 1 << 16);
+        let place = |entry: Entry<'_>| (entry.key.to_vec(), Reverse(entry.sequence));
+        let mut cursor = MemtableCursor::new(memtable);
+        cursor.seek_at_or_after(&pivot);
+        let mut upwards = Vec::new();
+        while let Some(entry) = cursor.entry() {
+            upwards.push(place(entry));
+            cursor.next();
+        }
+        let from = (pivot.clone(), Reverse(u64::MAX));
+        let expected: Vec<_> = model.range(from.clone()..).map(|(place, _)| place.clone()).collect();
+        prop_assert_eq!(upwards, expected);
+        cursor.seek_before(&pivot);
+        let mut downwards = Vec::new();
+        while let Some(entry) = cursor.entry() {
+            downwards.push(place(entry));
+            cursor.previous();
+        }
+        let expected: Vec<_> = model.range(..from).rev().map(|(place, _)| place.clone()).collect();
+        prop_assert_eq!(downwards, expected);
+        cursor.seek_last();
+        let last = cursor.entry().map(place);
+        prop_assert_eq!(last, model.keys().next_back().cloned());
+        cursor.seek_first();
+        let first = cursor.entry().map(place);
+        prop_assert_eq!(first, model.keys().next().cloned());
+    }
+}
+
+#[test]
+fn readers_see_whole_entries_while_a_writer_adds() {
+    const ENTRIES: u64 = 60_000;
+    let memtable = Arc::new(Memtable::new(1 << 20));
+    let published = AtomicU64::new(0);
+    let key_of = |sequence: u64| format!("key{:05}", sequence * 7919 % 20_011).into_bytes();
+    std::thread::scope(|scope| {
+        for reader in 0..2 {
+            let (memtable, published) = (&memtable, &published);
+            scope.spawn(move || {
+                let mut turn = reader;
+                while published.load(Ordering::Acquire) < ENTRIES {
+                    let at = published.load(Ordering::Acquire);
+                    turn += 1;
+                    if at > 0 {
+                        let key = key_of(1 + turn % at);
+                        let found =
+                            memtable.get(&key, key_hash(&key), at).expect("it was published");
+                        assert_eq!(found, entry(&key, found.sequence));
+                        assert!(found.sequence <= at);
+                    }
+                    if turn.is_multiple_of(4096) {
+                        let mut cursor = MemtableCursor::new(Arc::clone(memtable));
+                        cursor.seek_first();
+                        let mut seen = 0;
+                        while let Some(found) = cursor.entry() {
+                            assert_eq!(found, entry(found.key, found.sequence));
+                            seen += u64::from(found.sequence <= at);
+                            cursor.next();
+                        }
+                        assert_eq!(seen, at);
+                    }
+                }
+            });
+        }
+        for sequence in 1..=ENTRIES {
+            let key = key_of(sequence);
+            memtable.insert(&entry(&key, sequence), key_hash(&key));
+            published.store(sequence, Ordering::Release);
+        }
+    });
+    assert_eq!(memtable.entries(), ENTRIES);
+}
