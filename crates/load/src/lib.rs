@@ -1,1 +1,60 @@
 //! The load generator: constant rate, honest latency, wrk2's scripts.
+//!
+//! A closed-loop generator waits for an answer before it sends the next request, so a server that
+//! stalls is simply asked less often, and the stall nearly vanishes from the percentiles
+//! ("coordinated omission"). Here, with a rate, every request has an intended start that does not
+//! depend on earlier answers, and three histograms keep apart what is often mixed:
+//!
+//! - **response time**, from the intended start to the answer: what a user would have waited,
+//! - **service time**, from the actual send to the answer: what the server took,
+//! - **send lateness**, from the intended start to the actual send: how late this generator was.
+//!
+//! Everything is recorded from the first request on, unlike in wrk2, which leaves its first ten
+//! seconds out; [`LoadOptions::warm_up`] leaves a beginning out on request. Without a rate it is a
+//! closed loop at full speed, as wrk is.
+//!
+//! ```no_run
+//! use pellucid_load::{LoadOptions, Target, run, wrk2};
+//!
+//! let mut options = LoadOptions::new(Target::parse("http://localhost:8080/")?);
+//! options.rate_per_second = Some(10_000);
+//! let result = run(&options, &mut |_| {})?;
+//! let text = wrk2::table(&result, true);
+//! # drop(text);
+//! # Ok::<(), pellucid_load::LoadError>(())
+//! ```
+//!
+//! It needs Linux: the pacing to microseconds rests on its timers.
+
+mod connection;
+mod error;
+mod exchange;
+mod options;
+mod pacing;
+mod poller;
+mod recorder;
+mod response;
+mod result;
+mod run;
+mod samples;
+mod script;
+mod source;
+mod target;
+mod units;
+mod worker;
+pub mod wrk2;
+
+pub use error::LoadError;
+pub use options::{Limit, LoadOptions, MAX_PIPELINE_DEPTH, ScriptOptions};
+pub use response::{
+    Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
+};
+pub use result::{ErrorCounts, LoadResult, ThreadResult};
+pub use run::{Progress, run};
+pub use samples::{MAX_BINS, SAMPLES_PER_BIN, Sample};
+pub use source::{RequestSource, RequestSources, ThreadShare};
+pub use target::{Header, Target};
+pub use units::{parse_count, parse_duration};
+
+/// What one read takes from a socket at most; each thread has one buffer of this size.
+pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -1,0 +1,117 @@
+//! One connection: its socket, what is in flight on it, and when its next request is due.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+
+use pellucid_clock::Ticks;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::pacing::FineTicks;
+use crate::poller::Poller;
+use crate::response::ResponseParser;
+
+/// A request whose answer is awaited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    /// When it was meant to start.
+    pub(crate) intended: Ticks,
+    /// When it was actually sent.
+    pub(crate) sent: Ticks,
+    /// Whether it was a HEAD, whose answer has no body.
+    pub(crate) bodiless: bool,
+    /// Whether it was counted as timed out.
+    pub(crate) timed_out: bool,
+}
+
+/// The state of the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// There is none; one is opened at the first tick after `retry_at`.
+    Down { retry_at: Ticks },
+    /// It is being opened since then.
+    Connecting { since: Ticks },
+    /// It carries requests.
+    Up,
+}
+
+/// A connection of the run, which outlives its sockets.
+pub(crate) struct Connection {
+    pub(crate) link: Link,
+    pub(crate) stream: Option<TcpStream>,
+    pub(crate) parser: ResponseParser,
+    pub(crate) in_flight: VecDeque<InFlight>,
+    /// Bytes that are not written yet begin at `written`.
+    pub(crate) out: Vec<u8>,
+    pub(crate) written: usize,
+    /// With a rate: when the next request that is not sent yet is meant to start.
+    pub(crate) next_due: FineTicks,
+    /// With a rate: when the thread looks at this connection next, whether it is busy or not.
+    pub(crate) next_look: FineTicks,
+    /// Whether the script has asked for a delay that is not over.
+    pub(crate) delayed: bool,
+    /// Whether this socket has carried an answer; one that has not is not replaced at once.
+    pub(crate) proven: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(capture: bool, in_flight_limit: usize) -> Connection {
+        Connection {
+            link: Link::Down { retry_at: Ticks::default() },
+            stream: None,
+            parser: ResponseParser::new(capture),
+            in_flight: VecDeque::with_capacity(in_flight_limit),
+            out: Vec::new(),
+            written: 0,
+            next_due: FineTicks::default(),
+            next_look: FineTicks::default(),
+            delayed: false,
+            proven: false,
+        }
+    }
+
+    /// Begins to open a socket; an event tells when that is done.
+    pub(crate) fn open(
+        &mut self,
+        address: SocketAddr,
+        poller: &Poller,
+        token: usize,
+        now: Ticks,
+    ) -> io::Result<()> {
+        self.close(now);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&address.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        poller.register(socket.as_fd(), token)?;
+        self.stream = Some(socket.into());
+        self.link = Link::Connecting { since: now };
+        self.proven = false;
+        Ok(())
+    }
+
+    /// Drops the socket and all that was under way on it.
+    pub(crate) fn close(&mut self, retry_at: Ticks) {
+        self.stream = None;
+        self.link = Link::Down { retry_at };
+        self.in_flight.clear();
+        self.out.clear();
+        self.written = 0;
+        self.parser.reset();
+    }
+
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.written < self.out.len()
+    }
+
+    /// Whether nothing is under way on a socket that is open.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.link == Link::Up && self.in_flight.is_empty() && !self.has_unwritten()
+    }
+}

@@ -1,0 +1,386 @@
+//! Requests out, answers in: what a thread does when a connection can go on.
+
+use std::cmp::Reverse;
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use pellucid_clock::Ticks;
+
+use crate::connection::{Connection, InFlight, Link};
+use crate::error::LoadError;
+use crate::poller::Readiness;
+use crate::response::{Malformed, Parsed, Response};
+use crate::worker::{Requests, Worker, nanoseconds};
+
+/// How long a connection that was refused, or ended before it carried an answer, stays closed.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// A request that timed out is waited for until it is this many times as old as the timeout, so
+/// that its latency is recorded in full if it is answered at all.
+const ABANDON_AFTER_TIMEOUTS: u64 = 5;
+/// The longest pause between two sends that a script can ask for.
+const LONGEST_DELAY_MS: f64 = 24.0 * 3_600_000.0;
+
+/// Why a socket was given up.
+enum Loss {
+    Connect(io::Error),
+    Read(io::Error),
+    Write(io::Error),
+    Malformed(Malformed),
+    /// Its request is far beyond the timeout, which is counted already.
+    Abandoned,
+    /// It ended between requests, or as announced: no error.
+    Ended,
+}
+
+impl Worker {
+    /// Opens the socket of a connection.
+    pub(crate) fn open(&mut self, index: usize) {
+        let now = self.clock.now();
+        let (address, connection) = (self.work.address, &mut self.connections[index]);
+        if let Err(error) = connection.open(address, &self.poller, index, now) {
+            self.lose(index, Loss::Connect(error));
+        }
+    }
+
+    /// Does what an event makes possible.
+    pub(crate) fn handle(&mut self, readiness: Readiness) -> Result<(), LoadError> {
+        let index = readiness.token;
+        if matches!(self.connections[index].link, Link::Connecting { .. }) {
+            if !readiness.writable || !self.finish_opening(index) {
+                return Ok(());
+            }
+            self.advance(index)?;
+        } else if readiness.writable && self.connections[index].has_unwritten() {
+            self.flush(index);
+        }
+        if readiness.readable && self.connections[index].link == Link::Up {
+            self.receive(index, readiness.ended)?;
+        }
+        Ok(())
+    }
+
+    fn finish_opening(&mut self, index: usize) -> bool {
+        let connection = &mut self.connections[index];
+        let outcome = connection.stream.as_ref().map(|stream| stream.take_error());
+        match outcome {
+            Some(Ok(None)) => {
+                connection.link = Link::Up;
+                true
+            }
+            Some(Ok(Some(error)) | Err(error)) => {
+                self.lose(index, Loss::Connect(error));
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Sends on a connection what may be sent on it now.
+    #[inline]
+    pub(crate) fn advance(&mut self, index: usize) -> Result<(), LoadError> {
+        if !self.running {
+            return Ok(());
+        }
+        let Some(pace) = self.pace else { return self.advance_unpaced(index) };
+        let connection = &mut self.connections[index];
+        let due = connection.next_due.ticks();
+        if connection.is_idle() && due <= self.clock.now() {
+            connection.next_due = pace.after(connection.next_due);
+            self.send(index, 1, Some(due))?;
+        }
+        Ok(())
+    }
+
+    fn advance_unpaced(&mut self, index: usize) -> Result<(), LoadError> {
+        let Some(script) = self.work.script.as_mut().filter(|script| script.has_delay()) else {
+            return self.fill(index);
+        };
+        let connection = &mut self.connections[index];
+        if connection.is_idle() && !connection.delayed {
+            let delay_ms = script.delay_ms()?.clamp(0.0, LONGEST_DELAY_MS);
+            let delay_ticks = self.clock.ticks((delay_ms * 1e6) as u64);
+            connection.delayed = true;
+            self.delays.push(Reverse((Ticks(self.clock.now().0 + delay_ticks), index)));
+        }
+        Ok(())
+    }
+
+    /// Without a rate: fills the pipeline of a connection.
+    pub(crate) fn fill(&mut self, index: usize) -> Result<(), LoadError> {
+        let connection = &self.connections[index];
+        let limit = self.work.depth * self.work.requests_per_send;
+        if connection.link != Link::Up || connection.has_unwritten() {
+            return Ok(());
+        }
+        let sends = (limit - connection.in_flight.len().min(limit)) / self.work.requests_per_send;
+        if sends > 0 { self.send(index, sends, None) } else { Ok(()) }
+    }
+
+    /// Makes and sends requests; with `intended`, they were meant to start then.
+    fn send(
+        &mut self,
+        index: usize,
+        sends: usize,
+        intended: Option<Ticks>,
+    ) -> Result<(), LoadError> {
+        let allowed = usize::try_from(self.quota_left).unwrap_or(usize::MAX);
+        let batch = self.work.requests_per_send;
+        let sends = sends.min(allowed.div_ceil(batch));
+        if sends == 0 {
+            return Ok(());
+        }
+        self.quota_left = self.quota_left.saturating_sub((sends * batch) as u64);
+        let connection = &mut self.connections[index];
+        let request = InFlight {
+            intended: Ticks::default(),
+            sent: Ticks::default(),
+            bodiless: false,
+            timed_out: false,
+        };
+        connection.out.clear();
+        connection.written = 0;
+        for _ in 0..sends {
+            let bodiless = match &mut self.work.requests {
+                Requests::Fixed { bodiless, .. } => *bodiless,
+                Requests::Source(source) => append(connection, |out| {
+                    source.next(out);
+                    Ok(())
+                })?,
+                Requests::Script => append(connection, |out| match &mut self.work.script {
+                    Some(script) => script.request(out),
+                    None => Ok(()),
+                })?,
+            };
+            for _ in 0..batch {
+                connection.in_flight.push_back(InFlight { bodiless, ..request });
+            }
+        }
+        let sent = self.clock.now();
+        for request in connection.in_flight.iter_mut().rev().take(sends * batch) {
+            request.sent = sent;
+            request.intended = intended.unwrap_or(sent);
+        }
+        if let Some(intended) = intended {
+            for _ in 0..batch {
+                self.recorder.sent(intended, sent);
+            }
+        }
+        self.write_new(index, sends);
+        Ok(())
+    }
+
+    /// Writes what was just made; fixed bytes are written from where they are.
+    #[inline]
+    fn write_new(&mut self, index: usize, sends: usize) {
+        let Requests::Fixed { bytes, .. } = &self.work.requests else {
+            return self.flush(index);
+        };
+        let connection = &mut self.connections[index];
+        if sends > 1 {
+            (0..sends).for_each(|_| connection.out.extend_from_slice(bytes));
+            return self.flush(index);
+        }
+        let Some(stream) = &mut connection.stream else { return };
+        let written = match stream.write(bytes) {
+            Ok(count) if count == bytes.len() => return,
+            Ok(count) => count,
+            Err(error) if is_temporary(&error) => 0,
+            Err(error) => return self.lose(index, Loss::Write(error)),
+        };
+        connection.out.extend_from_slice(&bytes[written..]);
+        self.flush(index);
+    }
+
+    fn flush(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some(stream) = &mut connection.stream else { return };
+        while connection.written < connection.out.len() {
+            match stream.write(&connection.out[connection.written..]) {
+                Ok(count) => connection.written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.lose(index, Loss::Write(error)),
+            }
+        }
+    }
+
+    /// Reads what has arrived. Edge-triggered events come once, so it reads until nothing is left;
+    /// a short read says so without another call, unless the end of the connection follows.
+    fn receive(&mut self, index: usize, ended: bool) -> Result<(), LoadError> {
+        loop {
+            let Some(stream) = &mut self.connections[index].stream else { return Ok(()) };
+            match stream.read(&mut self.buffer) {
+                Ok(0) => {
+                    self.take_end(index)?;
+                    return Ok(());
+                }
+                Ok(count) => {
+                    let now = self.clock.now();
+                    self.recorder.bytes += count as u64;
+                    if !self.take_bytes(index, count, now)? {
+                        return Ok(());
+                    }
+                    if count < self.buffer.len() && !ended {
+                        return self.advance(index);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.advance(index);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let loss = self.read_loss(index, error);
+                    self.lose(index, loss);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// A reset between requests is an end like any other.
+    fn read_loss(&self, index: usize, error: io::Error) -> Loss {
+        if self.connections[index].in_flight.is_empty() { Loss::Ended } else { Loss::Read(error) }
+    }
+
+    /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
+    fn take_bytes(&mut self, index: usize, count: usize, now: Ticks) -> Result<bool, LoadError> {
+        let mut at = 0;
+        while at < count {
+            let connection = &mut self.connections[index];
+            let Some(request) = connection.in_flight.front() else {
+                self.lose(index, Loss::Malformed(Malformed::Unasked));
+                return Ok(false);
+            };
+            match connection.parser.parse(&self.buffer[at..count], request.bodiless) {
+                Ok(Parsed::More) => return Ok(true),
+                Ok(Parsed::Complete { consumed, response }) => {
+                    at += consumed;
+                    if !self.take_answer(index, response, now)? {
+                        return Ok(false);
+                    }
+                }
+                Err(malformed) => {
+                    self.lose(index, Loss::Malformed(malformed));
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes an answer; false if its connection ends with it.
+    fn take_answer(
+        &mut self,
+        index: usize,
+        answer: Response,
+        now: Ticks,
+    ) -> Result<bool, LoadError> {
+        let connection = &mut self.connections[index];
+        if let Some(request) = connection.in_flight.pop_front() {
+            self.recorder.answered(&request, now, answer.status);
+        }
+        connection.proven = true;
+        if let (Some(script), Some(captured)) =
+            (&mut self.work.script, connection.parser.captured())
+        {
+            script.response(answer.status, captured)?;
+            connection.parser.forget_captured();
+        }
+        if !answer.keep_alive {
+            self.lose(index, Loss::Ended);
+        }
+        Ok(answer.keep_alive)
+    }
+
+    /// The other side has ended the connection.
+    fn take_end(&mut self, index: usize) -> Result<(), LoadError> {
+        match self.connections[index].parser.end() {
+            Ok(Some(response)) => {
+                let now = self.clock.now();
+                self.take_answer(index, response, now)?;
+            }
+            Ok(None) if self.connections[index].in_flight.is_empty() => {
+                self.lose(index, Loss::Ended);
+            }
+            Ok(None) => {
+                let kind = io::ErrorKind::UnexpectedEof;
+                let text = "the connection ended before the answer";
+                self.lose(index, Loss::Read(io::Error::new(kind, text)));
+            }
+            Err(malformed) => self.lose(index, Loss::Malformed(malformed)),
+        }
+        Ok(())
+    }
+
+    /// Counts why a socket is given up, and replaces it, at once if it was of use.
+    fn lose(&mut self, index: usize, loss: Loss) {
+        let errors = &mut self.recorder.errors;
+        let text = match &loss {
+            Loss::Connect(error) => count(&mut errors.connect, format!("connect: {error}")),
+            Loss::Read(error) => count(&mut errors.read, format!("read: {error}")),
+            Loss::Write(error) => count(&mut errors.write, format!("write: {error}")),
+            Loss::Malformed(malformed) => {
+                errors.malformed += 1;
+                count(&mut errors.read, format!("read: {}", malformed.text()))
+            }
+            Loss::Abandoned => Some("timeout: no answer came at all".to_owned()),
+            Loss::Ended => None,
+        };
+        if let Some(text) = text {
+            self.recorder.explain(|| text);
+        }
+        let retry_ticks = self.clock.ticks(nanoseconds(RETRY_DELAY));
+        let retry_at = Ticks(self.clock.now().0 + retry_ticks);
+        let connection = &mut self.connections[index];
+        self.recorder.failed += connection.in_flight.len() as u64;
+        let replace_now = connection.proven && !matches!(loss, Loss::Connect(_));
+        connection.close(retry_at);
+        if replace_now {
+            self.open(index);
+        }
+    }
+
+    /// Counts a request that is too old, once, and gives its socket up when it is far too old.
+    pub(crate) fn check_timeout(&mut self, index: usize, now: Ticks) -> Result<(), LoadError> {
+        let connection = &mut self.connections[index];
+        if let Link::Connecting { since } = connection.link {
+            if now.since(since) > self.timeout_ticks {
+                let text = "no connection within the timeout";
+                let error = io::Error::new(io::ErrorKind::TimedOut, text);
+                self.lose(index, Loss::Connect(error));
+            }
+            return Ok(());
+        }
+        let Some(request) = connection.in_flight.front_mut() else { return Ok(()) };
+        let age = now.since(request.sent);
+        if age > self.timeout_ticks && !request.timed_out {
+            request.timed_out = true;
+            self.recorder.errors.timeout += 1;
+            self.recorder.explain(|| "timeout: no answer within the timeout".to_owned());
+        }
+        if age > self.timeout_ticks.saturating_mul(ABANDON_AFTER_TIMEOUTS) {
+            self.lose(index, Loss::Abandoned);
+        }
+        Ok(())
+    }
+}
+
+/// Appends what `make` makes to what is to be written, and tells whether it begins with a HEAD.
+#[inline]
+fn append(
+    connection: &mut Connection,
+    make: impl FnOnce(&mut Vec<u8>) -> Result<(), LoadError>,
+) -> Result<bool, LoadError> {
+    let begin = connection.out.len();
+    make(&mut connection.out)?;
+    Ok(connection.out[begin..].starts_with(b"HEAD "))
+}
+
+fn count(counter: &mut u64, text: String) -> Option<String> {
+    *counter += 1;
+    Some(text)
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,155 @@
+//! What a run is asked to do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::error::LoadError;
+use crate::source::RequestSources;
+use crate::target::{Header, Target};
+
+/// As many connections as one process can reasonably hold open.
+const MAX_CONNECTIONS: usize = 1_000_000;
+/// As many threads as can make sense on any machine.
+const MAX_THREADS: usize = 4_096;
+/// The deepest pipeline of requests on one connection.
+pub const MAX_PIPELINE_DEPTH: usize = 1_024;
+/// The highest rate that can be asked for, in requests per second.
+const MAX_RATE_PER_SECOND: u64 = 1_000_000_000;
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// After this time.
+    Duration(Duration),
+    /// When this many requests have been answered or have failed.
+    Requests(u64),
+}
+
+/// A wrk or wrk2 script and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptOptions {
+    /// The Lua file.
+    pub path: PathBuf,
+    /// The arguments after `--`, which `init` receives after the URL.
+    pub arguments: Vec<String>,
+}
+
+/// The options of a run; the defaults are wrk's.
+#[derive(Clone)]
+pub struct LoadOptions {
+    /// What is loaded.
+    pub target: Target,
+    /// Connections kept open, over all threads (`-c`).
+    pub connections: usize,
+    /// Threads, each with its own event loop and its share of the connections (`-t`).
+    pub threads: usize,
+    /// When the run is over (`-d`).
+    pub limit: Limit,
+    /// Requests per second over all connections (`-R`); with none, every connection sends its next
+    /// request as soon as the last one is answered, as wrk does.
+    pub rate_per_second: Option<u64>,
+    /// How long a request may take before it counts as timed out (`--timeout`).
+    pub timeout: Duration,
+    /// Requests meant to start within this time are counted, but stay out of the histograms. wrk2
+    /// leaves out its first ten seconds; here everything is recorded unless asked otherwise.
+    pub warm_up: Duration,
+    /// Headers of every request (`-H`).
+    pub headers: Vec<Header>,
+    /// The script (`-s`). It excludes `sources`.
+    pub script: Option<ScriptOptions>,
+    /// Makes the requests in Rust instead of a script.
+    pub sources: Option<Arc<dyn RequestSources>>,
+    /// Requests in flight on one connection when no rate is given.
+    pub pipeline_depth: usize,
+    /// Raised by the caller to end the run early; what was measured until then is kept.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl LoadOptions {
+    /// wrk's defaults for `target`: 2 threads, 10 connections, 10 seconds, 2 seconds of timeout.
+    #[must_use]
+    pub fn new(target: Target) -> LoadOptions {
+        LoadOptions {
+            target,
+            connections: 10,
+            threads: 2,
+            limit: Limit::Duration(Duration::from_secs(10)),
+            rate_per_second: None,
+            timeout: Duration::from_secs(2),
+            warm_up: Duration::ZERO,
+            headers: Vec::new(),
+            script: None,
+            sources: None,
+            pipeline_depth: 1,
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// Checks what can be checked without touching the network.
+    ///
+    /// # Errors
+    /// [`LoadError::Option`] names the option and what it must be.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let checks: [(bool, &str); 11] = [
+            (self.threads >= 1, "the number of threads must be at least 1"),
+            (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
+            (self.connections >= self.threads, "number of connections must be >= threads"),
+            (self.connections <= MAX_CONNECTIONS, "the number of connections must be at most 1M"),
+            (self.rate_per_second != Some(0), "the rate must be at least 1 request per second"),
+            (
+                self.rate_per_second.is_none_or(|rate| rate <= MAX_RATE_PER_SECOND),
+                "the rate must be at most 1G requests per second",
+            ),
+            (!self.timeout.is_zero(), "the timeout must be longer than zero"),
+            (
+                self.limit != Limit::Duration(Duration::ZERO),
+                "the duration must be longer than zero",
+            ),
+            (
+                (1..=MAX_PIPELINE_DEPTH).contains(&self.pipeline_depth),
+                "the pipeline depth must be between 1 and 1024",
+            ),
+            (
+                self.pipeline_depth == 1 || self.rate_per_second.is_none(),
+                "a pipeline and a rate exclude each other: a late answer would hide in the pipeline",
+            ),
+            (
+                self.script.is_none() || self.sources.is_none(),
+                "a script and a request source exclude each other",
+            ),
+        ];
+        match checks.iter().find(|(holds, _)| !holds) {
+            Some((_, text)) => Err(LoadError::Option((*text).to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> LoadOptions {
+        LoadOptions::new(Target::parse("http://localhost").unwrap())
+    }
+
+    #[test]
+    fn the_defaults_are_sound() {
+        options().check().unwrap();
+    }
+
+    #[test]
+    fn fewer_connections_than_threads_are_refused_as_wrk_refuses_them() {
+        let options = LoadOptions { connections: 1, threads: 2, ..options() };
+        let text = options.check().unwrap_err().to_string();
+        assert_eq!(text, "number of connections must be >= threads");
+    }
+
+    #[test]
+    fn a_pipeline_under_a_rate_is_refused() {
+        let options = LoadOptions { pipeline_depth: 2, rate_per_second: Some(10), ..options() };
+        assert!(options.check().is_err());
+    }
+}

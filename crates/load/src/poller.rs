@@ -1,0 +1,231 @@
+//! Waits for sockets and for the next send, to the microsecond.
+//!
+//! The usual interfaces to epoll round a wait up to whole milliseconds, ten whole intervals at
+//! 10,000 requests per second. Linux has `epoll_pwait2`, which takes nanoseconds, since version
+//! 5.11; where it is missing or forbidden, a timer that epoll watches does the same with one more
+//! system call for each wait. Events are edge-triggered and registered once per connection, so
+//! that a request costs one wait, one read and one write.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// How many events one wait can return; more wait for the next one.
+const MAX_EVENTS: usize = 1_024;
+/// The token of the timer, which no connection can have.
+const TIMER_TOKEN: u64 = u64::MAX;
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What happened to one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Readiness {
+    pub(crate) token: usize,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The other side has ended the connection, or it has failed: no further event will say so.
+    pub(crate) ended: bool,
+}
+
+#[derive(Debug)]
+enum Timeouts {
+    /// `epoll_pwait2` takes them.
+    Precise,
+    /// A timer takes them.
+    Timer(OwnedFd),
+}
+
+/// An epoll instance with precise timeouts.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    timeouts: Timeouts,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Poller> {
+        let mut poller = Poller::with(Timeouts::Precise)?;
+        match poller.wait(0) {
+            Ok(_) => Ok(poller),
+            // ENOSYS of an old kernel, EPERM of an old sandbox.
+            Err(_) => Poller::with_timer(),
+        }
+    }
+
+    pub(crate) fn with_timer() -> io::Result<Poller> {
+        // SAFETY: the call takes no pointers.
+        let timer = unsafe {
+            libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
+        };
+        let timer = owned(timer)?;
+        let raw_timer = timer.as_raw_fd();
+        let poller = Poller::with(Timeouts::Timer(timer))?;
+        let interest = libc::EPOLLIN | libc::EPOLLET;
+        poller.control(libc::EPOLL_CTL_ADD, raw_timer, interest, TIMER_TOKEN)?;
+        Ok(poller)
+    }
+
+    fn with(timeouts: Timeouts) -> io::Result<Poller> {
+        // SAFETY: the call takes no pointers.
+        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        Ok(Poller { epoll, timeouts, events: Vec::with_capacity(MAX_EVENTS) })
+    }
+
+    /// Watches a socket until it is closed.
+    pub(crate) fn register(&self, socket: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+        let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.control(libc::EPOLL_CTL_ADD, socket.as_raw_fd(), interest, token as u64)
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, interest: i32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: interest as u32, u64: token };
+        // SAFETY: both descriptors are open, and the event outlives the call.
+        let outcome =
+            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Waits until something happens, for `timeout_ns` at most, and returns the number of events.
+    /// A timeout of zero only looks.
+    pub(crate) fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
+        self.events.clear();
+        let count = match &self.timeouts {
+            _ if timeout_ns == 0 => self.wait_ms(0),
+            Timeouts::Precise => self.wait_precise(timeout_ns),
+            Timeouts::Timer(timer) => {
+                arm(timer, timeout_ns)?;
+                self.wait_ms(-1)
+            }
+        };
+        match count {
+            Ok(count) => {
+                // SAFETY: the kernel has written this many events, at most the capacity.
+                unsafe { self.events.set_len(count) };
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn wait_ms(&mut self, timeout_ms: i32) -> io::Result<usize> {
+        let (epoll, events) = (self.epoll.as_raw_fd(), self.events.as_mut_ptr());
+        // SAFETY: the buffer holds MAX_EVENTS events.
+        let count = unsafe { libc::epoll_wait(epoll, events, MAX_EVENTS as i32, timeout_ms) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn wait_precise(&mut self, timeout_ns: u64) -> io::Result<usize> {
+        let timeout = timespec(timeout_ns);
+        // SAFETY: the buffer holds MAX_EVENTS events, the timeout outlives the call, and no signal
+        // mask is given.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                MAX_EVENTS as i32,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
+            )
+        };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// What the last wait found at `index`; nothing if that was only the timer.
+    #[inline]
+    pub(crate) fn event(&self, index: usize) -> Option<Readiness> {
+        let libc::epoll_event { events, u64: token } = self.events[index];
+        let has = |flags: i32| events & flags as u32 != 0;
+        (token != TIMER_TOKEN).then(|| Readiness {
+            token: token as usize,
+            readable: has(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR),
+            writable: has(libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR),
+            ended: has(libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR),
+        })
+    }
+}
+
+/// Lets the waits of this thread end on time. By default the kernel may let them run over by
+/// 50 µs, to wake up several sleepers at once.
+pub(crate) fn wake_up_on_time() {
+    const SLACK_NS: libc::c_ulong = 1;
+    // SAFETY: the call takes no pointers; where it is refused, waits are only less precise.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0) };
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    time.tv_sec = (ns / NS_PER_SECOND) as _;
+    time.tv_nsec = (ns % NS_PER_SECOND) as _;
+    time
+}
+
+fn arm(timer: &OwnedFd, timeout_ns: u64) -> io::Result<()> {
+    let setting = libc::itimerspec { it_interval: timespec(0), it_value: timespec(timeout_ns) };
+    // SAFETY: the setting outlives the call, and the old one is not asked for.
+    let outcome = unsafe {
+        libc::timerfd_settime(timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut())
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn pollers() -> [Poller; 2] {
+        [Poller::new().unwrap(), Poller::with_timer().unwrap()]
+    }
+
+    #[test]
+    fn a_wait_ends_after_its_timeout_and_not_before() {
+        for mut poller in pollers() {
+            for timeout_us in [1, 300, 20_000] {
+                let begin = Instant::now();
+                let count = poller.wait(timeout_us * 1_000).unwrap();
+                assert!(begin.elapsed() >= Duration::from_micros(timeout_us));
+                assert!((0..count).all(|index| poller.event(index).is_none()));
+            }
+        }
+    }
+
+    #[test]
+    fn events_name_the_connection_and_its_end() {
+        for mut poller in pollers() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            poller.register(client.as_fd(), 7).unwrap();
+            let first = wait_for_event(&mut poller);
+            assert_eq!((first.token, first.writable, first.readable), (7, true, false));
+            server.write_all(b"x").unwrap();
+            let second = wait_for_event(&mut poller);
+            assert!(second.readable && !second.ended);
+            drop(server);
+            assert!(wait_for_event(&mut poller).ended);
+        }
+    }
+
+    fn wait_for_event(poller: &mut Poller) -> Readiness {
+        for _ in 0..100 {
+            let count = poller.wait(50_000_000).unwrap();
+            if let Some(event) = (0..count).find_map(|index| poller.event(index)) {
+                return event;
+            }
+        }
+        panic!("no event came");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a run has measured.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use pellucid_clock::WallTime;
+
+use crate::error::LoadError;
+use crate::samples::Sample;
+use crate::script::FinishedScript;
+
+/// Requests that went wrong, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// Connections that could not be opened.
+    pub connect: u64,
+    /// Connections that broke, ended or became unreadable while an answer was awaited.
+    pub read: u64,
+    /// Connections that broke while a request was written.
+    pub write: u64,
+    /// Requests without an answer within the timeout. The connection goes on waiting, so such a
+    /// request may be answered, and recorded in full, later.
+    pub timeout: u64,
+    /// Answers with a status of 400 or above. They count as requests too.
+    pub status: u64,
+    /// Of `read`: answers that are not HTTP, contradict themselves or end too early.
+    pub malformed: u64,
+}
+
+impl ErrorCounts {
+    /// Errors of the connection rather than of the answer, as in wrk's line "Socket errors".
+    #[must_use]
+    pub fn sockets(&self) -> u64 {
+        self.connect + self.read + self.write + self.timeout
+    }
+
+    pub(crate) fn add(&mut self, other: &ErrorCounts) {
+        self.connect += other.connect;
+        self.read += other.read;
+        self.write += other.write;
+        self.timeout += other.timeout;
+        self.status += other.status;
+        self.malformed += other.malformed;
+    }
+}
+
+/// What one thread has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ThreadResult {
+    /// Answers that it received.
+    pub requests: u64,
+    /// Their mean response time.
+    pub mean_response_time_ns: f64,
+}
+
+/// The outcome of a run.
+///
+/// All histograms are in nanoseconds with three significant digits. Without a rate there is no
+/// intended start other than the send itself: response time and service time are the same then,
+/// and the send lateness is empty.
+#[derive(Debug)]
+pub struct LoadResult {
+    /// The URL that was loaded.
+    pub url: String,
+    /// When the first request was meant to start.
+    pub started: WallTime,
+    /// From then to the end.
+    pub duration: Duration,
+    /// Threads.
+    pub threads: usize,
+    /// Connections.
+    pub connections: usize,
+    /// The rate that was asked for.
+    pub rate_per_second: Option<u64>,
+    /// Answered requests.
+    pub requests: u64,
+    /// Requests that were due or under way and had no answer when the run ended, or whose
+    /// connection broke. They are in no histogram, so a high count means that the worst is missing.
+    pub unanswered: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// What went wrong.
+    pub errors: ErrorCounts,
+    /// The first error in words, as a hint where to look.
+    pub first_error: Option<String>,
+    /// Answers by the first digit of their status, so `[2]` counts 200 to 299.
+    pub status_classes: [u64; 10],
+    /// From the intended start to the whole answer: what a user would wait.
+    pub response_time: Histogram<u64>,
+    /// From the actual send to the whole answer: what the server took.
+    pub service_time: Histogram<u64>,
+    /// From the intended start to the actual send: how late the generator was, either because the
+    /// connection was still busy or because it did not wake up in time.
+    pub send_lateness: Histogram<u64>,
+    /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
+    pub request_rates: Histogram<u64>,
+    /// Answers in every second of the run.
+    pub throughput_per_second: Vec<u64>,
+    /// Single requests over time, a bounded number.
+    pub samples: Vec<Sample>,
+    /// What each thread did.
+    pub per_thread: Vec<ThreadResult>,
+    /// Whether the run ended before its limit: by the caller, a script, or a lack of any progress.
+    pub stopped_early: bool,
+    pub(crate) script: Option<FinishedScript>,
+}
+
+impl LoadResult {
+    /// Answers per second over the whole run.
+    #[must_use]
+    pub fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / self.duration.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Bytes per second over the whole run.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.duration.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Calls the script's `done`, if there is one. It prints, so call it after the table is out.
+    ///
+    /// # Errors
+    /// [`LoadError::Script`] if it raises an error.
+    pub fn call_done(&mut self) -> Result<(), LoadError> {
+        match self.script.take() {
+            Some(script) => script.done(self),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Where requests come from when the caller makes them in Rust.
+
+/// Which part of a run a thread has; with it a source can make its own part of a fixed sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadShare {
+    /// The thread, from zero.
+    pub thread: usize,
+    /// The number of threads.
+    pub threads: usize,
+    /// The first request of this thread in the sequence of a run that is limited by
+    /// [`crate::Limit::Requests`]; zero otherwise.
+    pub first_request: u64,
+    /// How many requests this thread sends in such a run.
+    pub requests: Option<u64>,
+}
+
+impl ThreadShare {
+    /// Divides a run of `total` requests, so that the shares differ by one request at most.
+    pub(crate) fn of(thread: usize, threads: usize, total: Option<u64>) -> ThreadShare {
+        let boundary = |index: usize| {
+            let product = u128::from(total.unwrap_or(0)) * index as u128 / threads as u128;
+            u64::try_from(product).expect("a part of a u64 is a u64")
+        };
+        let first_request = boundary(thread);
+        let requests = total.map(|_| boundary(thread + 1) - first_request);
+        ThreadShare { thread, threads, first_request, requests }
+    }
+}
+
+/// Makes the requests of one thread, one after the other.
+pub trait RequestSource: Send {
+    /// Appends the bytes of the next request, exactly one, to `out`.
+    fn next(&mut self, out: &mut Vec<u8>);
+}
+
+/// Makes a [`RequestSource`] for every thread of a run.
+pub trait RequestSources: Send + Sync {
+    /// The source of one thread.
+    fn source(&self, share: ThreadShare) -> Box<dyn RequestSource>;
+}
+
+impl<F> RequestSources for F
+where
+    F: Fn(ThreadShare) -> Box<dyn RequestSource> + Send + Sync,
+{
+    fn source(&self, share: ThreadShare) -> Box<dyn RequestSource> {
+        self(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_the_sequence_without_gaps() {
+        for (total, threads) in [(0, 1), (1, 3), (10, 3), (u64::MAX, 7)] {
+            let mut next = 0;
+            for thread in 0..threads {
+                let share = ThreadShare::of(thread, threads, Some(total));
+                assert_eq!(share.first_request, next);
+                next += share.requests.unwrap();
+            }
+            assert_eq!(next, total);
+        }
+    }
+}

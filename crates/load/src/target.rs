@@ -1,0 +1,214 @@
+//! What is loaded: the URL taken apart, its addresses, and the request that asks for it.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::error::LoadError;
+
+const DEFAULT_HTTP_PORT: u16 = 80;
+
+/// A URL that can be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    url: String,
+    host: String,
+    port: Option<u16>,
+    path: String,
+}
+
+impl Target {
+    /// Takes a URL such as `http://localhost:8080/path?query` apart.
+    ///
+    /// # Errors
+    /// [`LoadError::Url`] with the reason; `https` is refused until TLS is built.
+    pub fn parse(url: &str) -> Result<Target, LoadError> {
+        let wrong = |reason: &str| LoadError::Url { url: url.into(), reason: reason.into() };
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(wrong("it contains a space or a control character"));
+        }
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| wrong("it must begin with http://"))?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" => {}
+            "https" => return Err(wrong("TLS comes later; use http:// for now")),
+            _ => return Err(wrong("only http:// can be loaded")),
+        }
+        let path_begin = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(path_begin);
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (host, port) = split_authority(authority).ok_or_else(|| wrong("bad host or port"))?;
+        let path = path.split('#').next().unwrap_or_default();
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Target { url: url.into(), host: host.into(), port, path })
+    }
+
+    /// The URL as it was given.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The host, without the brackets of an IPv6 address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, if the URL names one.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Path and query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The `Host` header: the host, and the port if the URL names one.
+    #[must_use]
+    pub fn host_header(&self) -> String {
+        let host = bracketed(&self.host);
+        self.port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
+    }
+
+    /// Host and port, for messages.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("{}:{}", bracketed(&self.host), self.port.unwrap_or(DEFAULT_HTTP_PORT))
+    }
+
+    /// The first address of the host that accepts a connection within `timeout`.
+    pub(crate) fn reachable_address(&self, timeout: Duration) -> Result<SocketAddr, LoadError> {
+        let port = self.port.unwrap_or(DEFAULT_HTTP_PORT);
+        let resolved = (self.host.as_str(), port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = resolved
+            .map_err(|reason| LoadError::Resolve { address: self.address(), reason })?
+            .collect();
+        let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(_) => return Ok(address),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(LoadError::Connect { address: self.address(), reason: refusal })
+    }
+
+    /// The request that is sent when neither a script nor a source makes its own.
+    pub(crate) fn plain_request(&self, headers: &[Header]) -> Vec<u8> {
+        let mut request = format!("GET {} HTTP/1.1\r\n", self.path);
+        if !headers.iter().any(|header| header.name == "Host") {
+            request.push_str(&format!("Host: {}\r\n", self.host_header()));
+        }
+        for Header { name, value } in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str("\r\n");
+        request.into_bytes()
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port = match port {
+        Some(digits) => Some(digits.parse().ok().filter(|port| *port != 0)?),
+        None => None,
+    };
+    (!host.is_empty()).then_some((host, port))
+}
+
+/// A header that every request carries, as `-H` gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+impl Header {
+    /// Reads `Name: value`.
+    ///
+    /// # Errors
+    /// The text says what was given, if there is no colon or a line break hides in it.
+    pub fn parse(text: &str) -> Result<Header, LoadError> {
+        let wrong = || LoadError::Option(format!("'{text}' is not a header such as 'Name: value'"));
+        let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+        let (name, value) = (name.trim(), value.trim());
+        let broken = name.is_empty()
+            || name.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
+            || value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if broken { Err(wrong()) } else { Ok(Header { name: name.into(), value: value.into() }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_taken_apart() {
+        for (url, host, path) in [
+            ("http://localhost", "localhost", "/"),
+            ("http://localhost:8080", "localhost:8080", "/"),
+            ("HTTP://localhost:8080/a/b?id=1#part", "localhost:8080", "/a/b?id=1"),
+            ("http://localhost?id=1", "localhost", "/?id=1"),
+            ("http://user:secret@localhost:1/", "localhost:1", "/"),
+            ("http://[::1]:8080/x", "[::1]:8080", "/x"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!((target.host_header().as_str(), target.path()), (host, path), "{url}");
+            assert_eq!(target.url(), url);
+        }
+    }
+
+    #[test]
+    fn urls_that_cannot_be_loaded_say_why() {
+        for (url, part) in [
+            ("localhost", "http://"),
+            ("https://localhost", "TLS comes later"),
+            ("ftp://localhost", "only http"),
+            ("http://", "host or port"),
+            ("http://localhost:x", "host or port"),
+            ("http://localhost:70000", "host or port"),
+            ("http://local host", "space"),
+        ] {
+            let text = Target::parse(url).unwrap_err().to_string();
+            assert!(text.contains(part), "{url}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_plain_request_carries_the_headers() {
+        let target = Target::parse("http://localhost:1/a").unwrap();
+        let headers = [Header::parse("X-Id: 7").unwrap()];
+        let request = String::from_utf8(target.plain_request(&headers)).unwrap();
+        assert_eq!(request, "GET /a HTTP/1.1\r\nHost: localhost:1\r\nX-Id: 7\r\n\r\n");
+        let own = [Header::parse("Host: example.org").unwrap()];
+        let request = String::from_utf8(target.plain_request(&own)).unwrap();
+        assert_eq!(request, "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n");
+    }
+
+    #[test]
+    fn headers_with_line_breaks_are_refused() {
+        for text in ["no colon", ": value", "a b: c", "X: a\r\nY: b"] {
+            assert!(Header::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! One thread of a run: its event loop, its clock hand, its connections.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::READ_BUFFER_BYTES;
+use crate::connection::{Connection, Link};
+use crate::error::LoadError;
+use crate::pacing::Pace;
+use crate::poller::{Poller, wake_up_on_time};
+use crate::recorder::Recorder;
+use crate::script::ThreadScript;
+use crate::source::RequestSource;
+
+/// How often rates are sampled, timeouts are looked for and lost connections are reopened.
+const TICK: Duration = Duration::from_millis(100);
+/// The shortest tick, for short timeouts.
+const SHORTEST_TICK: Duration = Duration::from_millis(1);
+/// The last stretch before a send, in which the thread looks for events without sleeping: as long
+/// as a wake-up is usually late. Longer would be more punctual and take the core from a server
+/// that shares it.
+const SPIN_NS: u64 = 15_000;
+/// Sends that are made one after the other before events are looked at.
+const MAX_SENDS_PER_TURN: usize = 256;
+/// Connections that one thread opens at the same time, below the usual backlog of a listener.
+const MAX_CONNECTING: usize = 64;
+/// How long the connections may take to open before the run begins without the missing ones.
+const OPENING_LIMIT: Duration = Duration::from_secs(5);
+/// A run that is limited by requests ends when nothing was answered for this long.
+const NO_PROGRESS_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a thread shares with the one that waits for it, and with its script.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadControl {
+    /// Raised to end the thread.
+    pub(crate) stop: AtomicBool,
+    /// Answers so far, for the progress.
+    pub(crate) requests: AtomicU64,
+    /// Errors so far, for the progress.
+    pub(crate) errors: AtomicU64,
+}
+
+/// Where the bytes of requests come from.
+pub(crate) enum Requests {
+    /// Always the same bytes.
+    Fixed { bytes: Vec<u8>, bodiless: bool },
+    /// A source in Rust.
+    Source(Box<dyn RequestSource>),
+    /// The `request` function of the script.
+    Script,
+}
+
+/// What a thread is asked to do.
+pub(crate) struct Work {
+    pub(crate) address: SocketAddr,
+    pub(crate) requests: Requests,
+    pub(crate) script: Option<ThreadScript>,
+    /// Requests in what a script returns at once.
+    pub(crate) requests_per_send: usize,
+    /// Sends in flight on a connection, without a rate.
+    pub(crate) depth: usize,
+    /// The places of the connections of this thread in the order of all connections.
+    pub(crate) connections: Vec<usize>,
+    pub(crate) all_connections: usize,
+    pub(crate) rate_per_second: Option<u64>,
+    pub(crate) duration: Option<Duration>,
+    /// Requests to send, in a run that is limited by them.
+    pub(crate) quota: Option<u64>,
+    pub(crate) timeout: Duration,
+    pub(crate) warm_up: Duration,
+    pub(crate) control: Arc<ThreadControl>,
+    /// Raised by the caller of the run.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// What a thread hands back.
+pub(crate) struct Outcome {
+    pub(crate) recorder: Recorder,
+    pub(crate) script: Option<ThreadScript>,
+    /// Requests that were due or under way at the end.
+    pub(crate) unanswered: u64,
+    pub(crate) stopped_early: bool,
+}
+
+/// The state of the loop.
+pub(crate) struct Worker {
+    pub(crate) work: Work,
+    pub(crate) clock: Clock,
+    pub(crate) poller: Poller,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) buffer: Box<[u8]>,
+    pub(crate) recorder: Recorder,
+    pub(crate) running: bool,
+    pub(crate) pace: Option<Pace>,
+    /// The connection whose start comes next; they come in turn.
+    turn: usize,
+    /// Delays that the script has asked for.
+    pub(crate) delays: BinaryHeap<Reverse<(Ticks, usize)>>,
+    pub(crate) quota_left: u64,
+    pub(crate) timeout_ticks: u64,
+    deadline: Ticks,
+    next_tick: Ticks,
+    tick_ticks: u64,
+    last_progress: (Ticks, u64),
+    stopped_early: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(work: Work, clock: Clock) -> Result<Worker, LoadError> {
+        wake_up_on_time();
+        let capture = work.script.as_ref().is_some_and(ThreadScript::wants_responses);
+        let in_flight_limit = work.depth * work.requests_per_send;
+        let connections =
+            work.connections.iter().map(|_| Connection::new(capture, in_flight_limit)).collect();
+        let expected_ns = work.duration.map_or(0, nanoseconds);
+        let tick = (work.timeout / 4).clamp(SHORTEST_TICK, TICK);
+        Ok(Worker {
+            clock,
+            poller: Poller::new().map_err(LoadError::system("wait for sockets"))?,
+            connections,
+            buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
+            recorder: Recorder::new(clock, work.rate_per_second.is_some(), expected_ns),
+            running: false,
+            pace: None,
+            turn: 0,
+            delays: BinaryHeap::new(),
+            quota_left: work.quota.unwrap_or(u64::MAX),
+            timeout_ticks: clock.ticks(nanoseconds(work.timeout)),
+            deadline: Ticks(u64::MAX),
+            next_tick: Ticks::default(),
+            tick_ticks: clock.ticks(nanoseconds(tick)),
+            last_progress: (Ticks::default(), 0),
+            stopped_early: false,
+            work,
+        })
+    }
+
+    /// Opens all connections, as far as that goes, before any request is sent: opening them must
+    /// not count as a latency of the first requests.
+    pub(crate) fn open_connections(&mut self) -> Result<(), LoadError> {
+        let begin = self.clock.now();
+        let limit_ticks = self.clock.ticks(nanoseconds(OPENING_LIMIT.min(self.work.timeout)));
+        let mut next = 0;
+        loop {
+            let connecting = self.count_connecting();
+            let all_begun = next == self.connections.len();
+            let late = self.clock.now().since(begin) > limit_ticks;
+            if self.should_stop() || all_begun && connecting == 0 || late {
+                return Ok(());
+            }
+            for _ in connecting..MAX_CONNECTING.min(connecting + self.connections.len() - next) {
+                self.open(next);
+                next += 1;
+            }
+            self.wait_and_handle(nanoseconds(SHORTEST_TICK))?;
+        }
+    }
+
+    fn count_connecting(&self) -> usize {
+        let connecting = |link| matches!(link, Link::Connecting { .. });
+        self.connections.iter().filter(|connection| connecting(connection.link)).count()
+    }
+
+    /// Runs from `start` until the limit.
+    pub(crate) fn run(mut self, start: Ticks) -> Result<Outcome, LoadError> {
+        self.begin(start)?;
+        let mut now = self.clock.now();
+        while !self.is_over(now) {
+            if now >= self.next_tick {
+                self.tick(now)?;
+            }
+            let wait_ns = self.send_due(now)?;
+            self.wait_and_handle(wait_ns)?;
+            now = self.clock.now();
+        }
+        self.publish_progress();
+        let unanswered = self.recorder.failed + self.count_outstanding(now.min(self.deadline));
+        Ok(Outcome {
+            recorder: self.recorder,
+            script: self.work.script,
+            unanswered,
+            stopped_early: self.stopped_early,
+        })
+    }
+
+    fn begin(&mut self, start: Ticks) -> Result<(), LoadError> {
+        self.running = true;
+        self.recorder.begin(start, nanoseconds(self.work.warm_up));
+        self.next_tick = Ticks(start.0 + self.tick_ticks);
+        self.last_progress = (start, 0);
+        if let Some(duration) = self.work.duration {
+            let ticks = self.clock.ticks(nanoseconds(duration));
+            self.deadline = Ticks(start.0.saturating_add(ticks));
+        }
+        if let Some(rate) = self.work.rate_per_second {
+            let (batch, all) = (self.work.requests_per_send, self.work.all_connections);
+            let pace = Pace::new(rate, batch, all, self.clock.ticks_per_second(), start);
+            for (connection, place) in self.connections.iter_mut().zip(&self.work.connections) {
+                connection.next_due = pace.first(*place);
+                connection.next_look = connection.next_due;
+            }
+            self.pace = Some(pace);
+            return Ok(());
+        }
+        while self.clock.now() < start {
+            std::hint::spin_loop();
+        }
+        (0..self.connections.len()).try_for_each(|index| self.advance(index))
+    }
+
+    /// Sends what is due by now, and returns how long to wait for the next.
+    fn send_due(&mut self, now: Ticks) -> Result<u64, LoadError> {
+        let mut wake_up = self.next_tick.min(self.deadline);
+        if let Some(pace) = self.pace {
+            for _ in 0..MAX_SENDS_PER_TURN {
+                let look = self.connections[self.turn].next_look;
+                if look.ticks() > now {
+                    break;
+                }
+                self.connections[self.turn].next_look = pace.after(look);
+                let index = self.turn;
+                self.turn = if index + 1 == self.connections.len() { 0 } else { index + 1 };
+                self.advance(index)?;
+            }
+            let next = self.connections[self.turn].next_look.ticks();
+            let wait_ns = self.clock.nanoseconds(next.min(wake_up).since(now));
+            return Ok(wait_ns.saturating_sub(SPIN_NS));
+        }
+        while let Some(Reverse((time, index))) = self.delays.peek().copied() {
+            if time > now {
+                wake_up = wake_up.min(time);
+                break;
+            }
+            self.delays.pop();
+            self.connections[index].delayed = false;
+            self.fill(index)?;
+        }
+        Ok(self.clock.nanoseconds(wake_up.since(now)))
+    }
+
+    fn wait_and_handle(&mut self, wait_ns: u64) -> Result<(), LoadError> {
+        let count = self.poller.wait(wait_ns).map_err(LoadError::system("wait for sockets"))?;
+        for index in 0..count {
+            if let Some(readiness) = self.poller.event(index) {
+                self.handle(readiness)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self, now: Ticks) -> bool {
+        if self.should_stop() {
+            self.stopped_early = true;
+            return true;
+        }
+        let Some(quota) = self.work.quota else { return now >= self.deadline };
+        let done = self.recorder.requests + self.recorder.failed;
+        let stuck = nanoseconds(NO_PROGRESS_LIMIT);
+        if self.clock.nanoseconds(now.since(self.last_progress.0)) > stuck {
+            self.stopped_early = true;
+            self.recorder.explain(|| "no answer for 30 seconds: the run was given up".to_owned());
+        }
+        done >= quota || self.stopped_early || now >= self.deadline
+    }
+
+    fn should_stop(&self) -> bool {
+        self.work.control.stop.load(Ordering::Relaxed) || self.work.stop.load(Ordering::Relaxed)
+    }
+
+    fn tick(&mut self, now: Ticks) -> Result<(), LoadError> {
+        self.next_tick = Ticks(now.0 + self.tick_ticks);
+        self.recorder.sample_rate(now);
+        self.publish_progress();
+        if self.recorder.requests > self.last_progress.1 {
+            self.last_progress = (now, self.recorder.requests);
+        }
+        for index in 0..self.connections.len() {
+            self.check_timeout(index, now)?;
+            if matches!(self.connections[index].link, Link::Down { retry_at } if retry_at <= now) {
+                self.open(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn publish_progress(&self) {
+        let errors = &self.recorder.errors;
+        self.work.control.requests.store(self.recorder.requests, Ordering::Relaxed);
+        self.work.control.errors.store(errors.sockets() + errors.status, Ordering::Relaxed);
+    }
+
+    /// Requests that should have been answered by `end`, and were not.
+    fn count_outstanding(&self, end: Ticks) -> u64 {
+        let mut outstanding = 0;
+        for connection in &self.connections {
+            outstanding += connection.in_flight.len() as u64;
+            if let Some(pace) = self.pace {
+                let sends = pace.sends_until(connection.next_due, end);
+                outstanding += sends.saturating_mul(self.work.requests_per_send as u64);
+            }
+        }
+        outstanding
+    }
+}
+
+/// A duration in nanoseconds; 584 years and more are all the same.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
