@@ -5,8 +5,15 @@
 //! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
 //! where they come from: [`Report`] is all that it is given.
 
+#[cfg(test)]
+mod example;
+mod hgrm;
 mod machine;
 mod model;
+mod phases;
+pub mod text;
+mod units;
 
+pub use hgrm::hgrm;
 pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section};

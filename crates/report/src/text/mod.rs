@@ -1,0 +1,33 @@
+//! Figures as text, for terminals and for notes that are kept.
+//!
+//! The layouts are those of the studies that the account's model comes from: R's summary line, the
+//! line of quantiles below it and the logarithmic histogram of bpftrace. So a table of today can be
+//! laid beside one from there.
+
+mod around;
+mod columns;
+mod log_histogram;
+mod phase_table;
+mod sentence;
+mod study;
+
+use pellucid_account::OperationAccount;
+
+pub use around::around;
+pub use log_histogram::log_histogram;
+pub use phase_table::phase_table;
+pub use sentence::sentence;
+pub use study::study_table;
+
+/// Everything that text can show of one account: the total as in the studies, its histogram, the
+/// phases, and the requests around each quantile.
+#[must_use]
+pub fn account(account: &OperationAccount) -> String {
+    format!(
+        "Received to written, in nanoseconds:\n\n{}\n{}\n{}\n{}",
+        study_table(&account.total),
+        log_histogram(&account.total),
+        phase_table(account),
+        around(account),
+    )
+}

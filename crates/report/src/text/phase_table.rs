@@ -1,0 +1,83 @@
+//! One row per phase: where the time of an operation's requests went.
+
+use pellucid_account::OperationAccount;
+
+use super::columns::aligned;
+use crate::phases::{self, COLUMNS, Row};
+use crate::units::{count, microseconds, percent_column};
+
+/// The phases of an account with their quartiles and quantiles in microseconds and their share of
+/// the mean total. What is indented is part of the row above it.
+#[must_use]
+pub fn phase_table(account: &OperationAccount) -> String {
+    let mut header = vec!["phase".to_owned()];
+    header.extend(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
+    header.push("% of mean".to_owned());
+    let mut table = vec![header];
+    table.extend(phases::rows(account).iter().map(words_of));
+    format!(
+        "{} {}: {} requests, times in µs\n\n{}\n\
+         * before the total, which runs from received to written\n\
+         A part counts only the requests in which it occurred; its share is of all.\n",
+        account.operation,
+        account.outcome,
+        count(account.count),
+        aligned(&table, 2),
+    )
+}
+
+fn words_of(row: &Row<'_>) -> Vec<String> {
+    let indent = if row.is_part { "  " } else { "" };
+    let mark = if row.is_before_total && !row.is_part { "*" } else { "" };
+    let mut words = vec![format!("{indent}{}{mark}", row.name)];
+    words.extend(COLUMNS.iter().map(|(_, value)| microseconds(value(row.distribution))));
+    words.push(row.share_of_mean.map_or_else(|| "-".to_owned(), percent_column));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::account;
+
+    #[test]
+    fn rows_stand_in_the_order_of_a_request_and_parts_below_their_phase() {
+        let text = phase_table(&account());
+        let names: Vec<&str> = text
+            .lines()
+            .skip(3)
+            .map_while(|line| line.get(..13).filter(|name| !name.trim().is_empty()))
+            .map(str::trim_end)
+            .collect();
+        let expected = [
+            "receive*",
+            "  loop_wait",
+            "parse",
+            "route",
+            "queue",
+            "execute",
+            "  look_up",
+            "  value_read",
+            "encode",
+            "write",
+            "unaccounted",
+            "total",
+        ];
+        assert_eq!(names, expected, "{text}");
+        assert!(text.starts_with("entity_get ok: 1,000 requests, times in µs\n"), "{text}");
+    }
+
+    #[test]
+    fn shares_are_of_the_mean_total_and_what_precedes_it_has_none() {
+        let text = phase_table(&account());
+        let last_word = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name));
+            line.and_then(|line| line.split_whitespace().last()).unwrap().to_owned()
+        };
+        assert_eq!(last_word("receive*"), "-");
+        assert_eq!(last_word("write"), "50.0");
+        assert_eq!(last_word("total"), "100.0");
+        // It took 4 µs in half of the requests, whose mean total is 20 µs.
+        assert_eq!(last_word("value_read"), "10.0");
+    }
+}
