@@ -1,0 +1,147 @@
+//! One connection: what it holds between two turns of its event loop.
+
+use std::collections::VecDeque;
+
+use mio::net::TcpStream;
+use pellucid_account::{RequestFacts, Timeline};
+use pellucid_clock::Ticks;
+
+use crate::chunked::ChunkedDecoder;
+use crate::response::{Manner, Streamed};
+use crate::service::BodySource;
+
+/// A connection. While it is idle it holds no buffer: requests are parsed and responses written in
+/// buffers of the event loop, and only what is left over moves here.
+pub(crate) struct Connection {
+    pub(crate) socket: TcpStream,
+    pub(crate) generation: u32,
+    /// Number of the connection on this server, for the account.
+    pub(crate) number: u32,
+    /// Bytes that were read and not yet parsed.
+    pub(crate) input: Vec<u8>,
+    /// Fewer bytes of input than this hold no whole request, so parsing them again is pointless.
+    pub(crate) wanted_bytes: usize,
+    /// The request whose chunked body is coming in.
+    pub(crate) chunked: Option<Box<ChunkedRequest>>,
+    /// Bytes that the kernel has not taken yet.
+    pub(crate) output: Vec<u8>,
+    /// Responses that end within `output`, or at a position of the buffer being written.
+    pub(crate) finished: VecDeque<Finished>,
+    pub(crate) stage: Stage,
+    /// The connection ends when the output is out.
+    pub(crate) closing: Closing,
+    /// What this connection holds of the budget for bodies.
+    pub(crate) reserved_bytes: usize,
+    /// When the first byte of the incomplete request arrived.
+    pub(crate) begun: Option<Begun>,
+    /// When anything last went in or out.
+    pub(crate) progress_at: Ticks,
+    /// The peer will send no more.
+    pub(crate) ended: bool,
+}
+
+/// What the connection is doing.
+pub(crate) enum Stage {
+    /// Reading and answering requests.
+    Serving,
+    /// A request was handed over; nothing is read until it is back.
+    Waiting(Box<Parked>),
+    /// A response is streamed; nothing is read until it is out.
+    Streaming(Box<Streaming>),
+    /// The last response is out; what the client still sends is thrown away for a while, because
+    /// closing at once would make the kernel discard the response.
+    Lingering { left_bytes: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    No,
+    /// All that the client sent was read.
+    Cleanly,
+    /// The client may still be sending what we will not read.
+    AfterLinger,
+    /// The socket failed.
+    AtOnce,
+}
+
+/// A request whose body comes in chunks.
+pub(crate) struct ChunkedRequest {
+    pub(crate) head: Vec<u8>,
+    pub(crate) decoder: ChunkedDecoder,
+    /// Bytes that the request took on the wire.
+    pub(crate) wire_bytes: usize,
+}
+
+/// A request that was handed over.
+pub(crate) struct Parked {
+    pub(crate) timeline: Timeline,
+    pub(crate) facts: RequestFacts,
+    pub(crate) manner: Manner,
+}
+
+/// A response that is streamed.
+pub(crate) struct Streaming {
+    pub(crate) source: Box<dyn BodySource>,
+    pub(crate) framing: Streamed,
+    pub(crate) timeline: Timeline,
+    pub(crate) facts: RequestFacts,
+    pub(crate) keep_alive: bool,
+}
+
+/// A response that is encoded; it is written once everything before `end` is.
+pub(crate) struct Finished {
+    pub(crate) timeline: Timeline,
+    pub(crate) facts: RequestFacts,
+    pub(crate) end: usize,
+}
+
+/// When a request began to come in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) arrived: Ticks,
+    pub(crate) attended: Ticks,
+    /// On the loop's clock also where accounting is off, for time limits.
+    pub(crate) at: Ticks,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: TcpStream, number: u32, generation: u32, now: Ticks) -> Connection {
+        Connection {
+            socket,
+            generation,
+            number,
+            input: Vec::new(),
+            wanted_bytes: 0,
+            chunked: None,
+            output: Vec::new(),
+            finished: VecDeque::new(),
+            stage: Stage::Serving,
+            closing: Closing::No,
+            reserved_bytes: 0,
+            begun: None,
+            progress_at: now,
+            ended: false,
+        }
+    }
+
+    /// Whether the next request may be looked at.
+    pub(crate) fn may_serve(&self) -> bool {
+        matches!(self.stage, Stage::Serving)
+            && self.closing == Closing::No
+            && self.output.is_empty()
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.may_serve() && self.begun.is_none() && self.input.is_empty() && self.chunked.is_none()
+    }
+
+    /// Keeps what of `input` was not used. `input` is the connection's own buffer, taken out.
+    pub(crate) fn put_back(&mut self, mut input: Vec<u8>, used: usize) {
+        assert!(self.input.is_empty(), "the input was taken out to be parsed");
+        input.drain(..used);
+        if !input.is_empty() {
+            self.input = input;
+        }
+    }
+}

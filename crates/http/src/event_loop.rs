@@ -1,0 +1,440 @@
+//! The event loop: it owns its connections, and runs each request to completion on its own thread.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use pellucid_account::{Recorder, Stamp};
+use pellucid_clock::{Clock, Ticks};
+
+use crate::connection::{Closing, Connection, Finished, Stage};
+use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
+use crate::response::DateLine;
+use crate::server::Shared;
+use crate::service::{ConnectionId, Letter, Mailbox, Service};
+use crate::slots::Slots;
+
+/// How often time limits are looked at.
+const SWEEP_PAUSE: Duration = Duration::from_millis(250);
+/// Events collected in one wake-up.
+const EVENTS_MAX: usize = 1_024;
+/// Connections accepted before those that are open are served again.
+const ACCEPTS_MAX: usize = 1_024;
+/// An output buffer that has grown beyond this is given back.
+const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+
+pub(crate) const WAKER: Token = Token(usize::MAX);
+pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Keep,
+    Drop,
+}
+
+/// The readings that the requests of one turn share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// The wake-up.
+    pub(crate) woke: Ticks,
+    /// When the loop turned to this connection.
+    pub(crate) attended: Ticks,
+    /// When the last read returned.
+    pub(crate) received: Ticks,
+}
+
+pub(crate) struct EventLoop<S: Service> {
+    pub(crate) index: usize,
+    pub(crate) poll: Poll,
+    pub(crate) listener: Option<TcpListener>,
+    pub(crate) mailbox: Arc<Mailbox<S::Later>>,
+    pub(crate) mailboxes: Vec<Arc<Mailbox<S::Later>>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) service: S,
+    pub(crate) recorder: Recorder,
+    pub(crate) clock: Clock,
+    pub(crate) limits: Limits,
+    pub(crate) connections: Slots,
+    /// Where requests are read to and, if they are whole, parsed in.
+    pub(crate) scratch: Box<[u8]>,
+    /// Where responses are encoded.
+    pub(crate) out: Vec<u8>,
+    pub(crate) date_line: DateLine,
+    pub(crate) date_until: Ticks,
+    /// Connections that had more to do than a turn may take.
+    pub(crate) again: Vec<usize>,
+    pub(crate) accept_again: bool,
+    pub(crate) stop_by: Option<Ticks>,
+    pub(crate) requests: u64,
+}
+
+impl<S: Service> EventLoop<S> {
+    pub(crate) fn new(
+        index: usize,
+        poll: Poll,
+        listener: Option<TcpListener>,
+        mailboxes: Vec<Arc<Mailbox<S::Later>>>,
+        shared: Arc<Shared>,
+        service: S,
+        recorder: Recorder,
+    ) -> EventLoop<S> {
+        let clock = shared.clock;
+        EventLoop {
+            index,
+            poll,
+            listener,
+            mailbox: Arc::clone(&mailboxes[index]),
+            mailboxes,
+            service,
+            recorder,
+            clock,
+            limits: shared.limits,
+            shared,
+            connections: Slots::default(),
+            scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
+            out: Vec::new(),
+            date_line: DateLine::at(clock.wall()),
+            date_until: clock.now(),
+            again: Vec::new(),
+            accept_again: false,
+            stop_by: None,
+            requests: 0,
+        }
+    }
+
+    /// Runs until it is told to stop and its connections are done.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut sweep_at = self.clock.now();
+        let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
+        loop {
+            let pause = if self.again.is_empty() { SWEEP_PAUSE } else { Duration::ZERO };
+            match self.poll.poll(&mut events, Some(pause)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            let woke = self.clock.now();
+            self.refresh_date(woke);
+            for event in &events {
+                match event.token() {
+                    WAKER => self.read_mail(woke),
+                    LISTENER => self.accept(woke),
+                    Token(slot) => self.turn(slot, woke, event.is_read_closed()),
+                }
+            }
+            for slot in std::mem::take(&mut self.again) {
+                self.turn(slot, woke, false);
+            }
+            if woke.since(sweep_at) >= sweep_ticks {
+                sweep_at = woke;
+                self.sweep(woke);
+                if self.is_over(woke) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn is_over(&self, now: Ticks) -> bool {
+        let past = |stop_by: Ticks| self.connections.len() == 0 || now > stop_by;
+        self.stop_by.is_some_and(past)
+    }
+
+    fn refresh_date(&mut self, now: Ticks) {
+        if now >= self.date_until {
+            let wall = self.clock.wall();
+            self.date_line = DateLine::at(wall);
+            let left_ms = 1_000 - wall.unix_ms() % 1_000;
+            self.date_until = Ticks(now.0 + self.clock.ticks(left_ms * 1_000_000));
+        }
+    }
+
+    fn read_mail(&mut self, woke: Ticks) {
+        for letter in self.mailbox.collect() {
+            match letter {
+                Letter::Accepted(socket) => self.adopt(socket, woke),
+                Letter::Completed(id, later) => self.resume(id, later, woke),
+                Letter::Stop => {
+                    self.listener = None;
+                    let grace_ns = self.limits.stop.as_nanos() as u64;
+                    self.stop_by = Some(Ticks(woke.0 + self.clock.ticks(grace_ns)));
+                    self.sweep(woke);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn accept(&mut self, woke: Ticks) {
+        self.accept_again = false;
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok((socket, _)) => self.place(socket, woke),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The peer may be gone already, or we are out of file descriptors: the next sweep
+                // tries again, as no event will remind us.
+                Err(_) => break,
+            }
+        }
+        self.accept_again = true;
+    }
+
+    /// Gives a new connection to the loop that has fewest.
+    fn place(&mut self, socket: TcpStream, woke: Ticks) {
+        if self.shared.connections_open() >= self.limits.connections {
+            return;
+        }
+        let owner = self.shared.least_busy_loop();
+        self.shared.loads[owner].fetch_add(1, Ordering::Relaxed);
+        let socket = std::net::TcpStream::from(socket);
+        if owner == self.index {
+            self.adopt(socket, woke);
+        } else {
+            self.mailboxes[owner].post(Letter::Accepted(socket));
+        }
+    }
+
+    fn adopt(&mut self, socket: std::net::TcpStream, woke: Ticks) {
+        let mut socket = TcpStream::from_std(socket);
+        let id = self.connections.next();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered =
+            self.poll.registry().register(&mut socket, Token(id.slot as usize), interest);
+        if registered.is_err() || self.stop_by.is_some() {
+            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        // Without it, a response in two writes waits for the client's delayed acknowledgement.
+        let _ = socket.set_nodelay(true);
+        let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
+        let connection = Connection::new(socket, number as u32, id.generation, woke);
+        self.connections.insert(Box::new(connection));
+    }
+
+    fn turn(&mut self, slot: usize, woke: Ticks, peer_closed: bool) {
+        let Some(mut connection) = self.connections.take(slot) else { return };
+        connection.ended |= peer_closed;
+        let fate = self.advance(slot, &mut connection, woke);
+        self.settle(slot, connection, fate);
+    }
+
+    pub(crate) fn settle(&mut self, slot: usize, connection: Box<Connection>, fate: Fate) {
+        match fate {
+            Fate::Keep => self.connections.put(slot, connection),
+            Fate::Drop => self.discard(slot, *connection),
+        }
+    }
+
+    /// Ends a connection, and accounts for the responses that it did not get out.
+    fn discard(&mut self, slot: usize, mut connection: Connection) {
+        self.release_body(&mut connection, 0);
+        for finished in connection.finished.drain(..) {
+            self.recorder.record(&finished.timeline, finished.facts);
+        }
+        match connection.stage {
+            Stage::Waiting(parked) => self.recorder.record(&parked.timeline, parked.facts),
+            Stage::Streaming(streaming) => {
+                self.recorder.record(&streaming.timeline, streaming.facts);
+                self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
+            }
+            Stage::Serving | Stage::Lingering { .. } => {}
+        }
+        self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+        self.connections.free(slot);
+    }
+
+    /// Does what the connection has to do, as far as its turn reaches.
+    pub(crate) fn advance(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        woke: Ticks,
+    ) -> Fate {
+        if !connection.output.is_empty() && self.flush_rest(connection) == Fate::Drop {
+            return Fate::Drop;
+        }
+        for _ in 0..TURNS_MAX {
+            if !connection.output.is_empty() {
+                return Fate::Keep;
+            }
+            match connection.closing {
+                Closing::AtOnce => return Fate::Drop,
+                _ if !matches!(connection.stage, Stage::Serving) => {}
+                Closing::Cleanly => return Fate::Drop,
+                Closing::AfterLinger => self.begin_linger(connection),
+                Closing::No => {}
+            }
+            let step = match connection.stage {
+                Stage::Waiting(_) => return Fate::Keep,
+                Stage::Streaming(_) => self.pump(connection),
+                Stage::Lingering { .. } => self.linger(connection),
+                Stage::Serving => self.serve(slot, connection, woke),
+            };
+            match step {
+                Step::Again => {}
+                Step::Blocked => return Fate::Keep,
+                Step::Over => return Fate::Drop,
+            }
+        }
+        self.again.push(slot);
+        Fate::Keep
+    }
+
+    /// Reads what there is, and answers every whole request in it.
+    fn serve(&mut self, slot: usize, connection: &mut Connection, woke: Ticks) -> Step {
+        let attended = self.recorder.now();
+        let mut turn = Turn { woke, attended, received: attended };
+        if !connection.input.is_empty() && connection.input.len() >= connection.wanted_bytes {
+            let input = std::mem::take(&mut connection.input);
+            let used = self.process(slot, connection, &input, turn);
+            connection.put_back(input, used);
+            if used > 0 {
+                return Step::Again;
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let read = connection.socket.read(&mut scratch);
+        turn.received = self.recorder.now();
+        if let Ok(count @ 1..) = read {
+            self.digest(slot, connection, &scratch[..count], turn);
+        }
+        let filled = matches!(read, Ok(count) if count == scratch.len());
+        self.scratch = scratch;
+        self.after_read(connection, read, filled, woke)
+    }
+
+    /// Parses what was read, where it stands if nothing precedes it.
+    fn digest(&mut self, slot: usize, connection: &mut Connection, bytes: &[u8], turn: Turn) {
+        if connection.input.is_empty() {
+            let used = self.process(slot, connection, bytes, turn);
+            connection.input.extend_from_slice(&bytes[used..]);
+            return;
+        }
+        connection.input.extend_from_slice(bytes);
+        if connection.input.len() >= connection.wanted_bytes {
+            let input = std::mem::take(&mut connection.input);
+            let used = self.process(slot, connection, &input, turn);
+            connection.put_back(input, used);
+        }
+    }
+
+    /// A read that did not fill its buffer has drained the socket: the next byte is a new event.
+    fn after_read(
+        &mut self,
+        connection: &mut Connection,
+        read: io::Result<usize>,
+        filled: bool,
+        woke: Ticks,
+    ) -> Step {
+        match read {
+            Ok(0) => {
+                if connection.closing == Closing::No {
+                    connection.closing = Closing::Cleanly;
+                }
+                if connection.output.is_empty() && matches!(connection.stage, Stage::Serving) {
+                    Step::Over
+                } else {
+                    Step::Again
+                }
+            }
+            Ok(_) => {
+                connection.progress_at = woke;
+                let more = filled || connection.ended || connection.closing != Closing::No;
+                let streaming = matches!(connection.stage, Stage::Streaming(_));
+                let unparsed = !connection.input.is_empty()
+                    && connection.input.len() >= connection.wanted_bytes;
+                if more || streaming || unparsed { Step::Again } else { Step::Blocked }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Step::Blocked,
+            Err(error) if error.kind() == ErrorKind::Interrupted => Step::Again,
+            Err(_) => Step::Over,
+        }
+    }
+
+    /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
+    /// are out. What the kernel does not take stays with the connection.
+    pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
+        let (sent, failed) = write_all(&mut connection.socket, &out);
+        if sent > 0 {
+            self.record_written(connection, sent);
+        }
+        if failed {
+            return Fate::Drop;
+        }
+        if sent == out.len() {
+            out.clear();
+            if out.capacity() <= OUTPUT_KEPT_BYTES {
+                self.out = out;
+            }
+        } else {
+            out.drain(..sent);
+            connection.output = out;
+        }
+        Fate::Keep
+    }
+
+    fn flush_rest(&mut self, connection: &mut Connection) -> Fate {
+        let output = std::mem::take(&mut connection.output);
+        let (before, fate) = (output.len(), self.flush(connection, output));
+        if connection.output.len() < before {
+            connection.progress_at = self.clock.now();
+        }
+        fate
+    }
+
+    fn record_written(&mut self, connection: &mut Connection, sent: usize) {
+        let written = self.recorder.now();
+        while let Some(first) = connection.finished.front() {
+            if first.end > sent {
+                break;
+            }
+            let finished = connection.finished.pop_front();
+            if let Some(Finished { mut timeline, facts, .. }) = finished {
+                timeline.stamp_at(Stamp::Written, written);
+                self.recorder.record(&timeline, facts);
+            }
+        }
+        connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
+    }
+
+    fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
+        self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
+        let Some(mut connection) = self.connections.take_by_id(id) else { return };
+        let slot = id.slot as usize;
+        let fate = match self.complete(id, &mut connection, later) {
+            Fate::Keep => self.advance(slot, &mut connection, woke),
+            Fate::Drop => Fate::Drop,
+        };
+        self.settle(slot, connection, fate);
+    }
+}
+
+/// What came of a step of a connection's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There may be more to do.
+    Again,
+    /// Nothing to do until the next event.
+    Blocked,
+    /// The connection is done.
+    Over,
+}
+
+fn write_all(socket: &mut TcpStream, out: &[u8]) -> (usize, bool) {
+    let mut sent = 0;
+    while sent < out.len() {
+        match socket.write(&out[sent..]) {
+            Ok(0) => return (sent, true),
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return (sent, true),
+        }
+    }
+    (sent, false)
+}

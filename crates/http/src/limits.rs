@@ -1,0 +1,57 @@
+//! Every limit of the transport, by name.
+
+use std::time::Duration;
+
+/// Headers that one request may have.
+pub const HEADERS_MAX: usize = 64;
+
+/// Bytes that an event loop reads from a socket at a time, and the most that a connection may hold
+/// unsent before its further requests wait.
+pub const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// Responses that may wait unsent before the connection's further requests wait.
+pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// Times in a row that one connection is served within a wake-up before its neighbours are.
+pub const TURNS_MAX: usize = 16;
+
+/// Bytes that are read and thrown away after a refusal, so that the client gets to read it.
+pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of one line within a chunked body: a chunk's size with its extensions, or a trailer.
+pub const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// Limits that an operator can set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a request's head: request line and headers. Beyond it: 431, or 414 where already
+    /// the request line is longer.
+    pub head_bytes: usize,
+    /// Connections open at a time. Beyond it, a new connection is closed at once.
+    pub connections: usize,
+    /// Requests that may wait for the store or be streamed at a time. Beyond it: 503.
+    pub requests_in_flight: usize,
+    /// Bytes of request bodies held at a time, over all connections. Beyond it: 503.
+    pub body_bytes_in_flight: usize,
+    /// How long a connection may be open with nothing to do.
+    pub idle: Duration,
+    /// How long a client may take to send one request, or to take in one response, without any
+    /// progress on our side's terms.
+    pub exchange: Duration,
+    /// How long a stop waits for requests in flight.
+    pub stop: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            head_bytes: 16 * 1024,
+            connections: 16 * 1024,
+            requests_in_flight: 4 * 1024,
+            body_bytes_in_flight: 192 * 1024 * 1024,
+            idle: Duration::from_secs(75),
+            exchange: Duration::from_secs(30),
+            stop: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! From bytes to answers: the part of the event loop that parses, admits and hands to the service.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use pellucid_account::{RequestFacts, Stamp, Timeline};
+use pellucid_clock::Ticks;
+
+use crate::chunked::ChunkedDecoder;
+use crate::connection::{
+    Begun, ChunkedRequest, Closing, Connection, Finished, Parked, Stage, Streaming,
+};
+use crate::event_loop::{EventLoop, Fate, Turn};
+use crate::head::{Framing, Head, parse};
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::response::{Manner, Outcome, Response, Streamed};
+use crate::service::{ConnectionId, Exchange, Handled, Service};
+
+/// How far a look at the input came.
+enum Look {
+    /// A request that took this many bytes was dealt with.
+    Used(usize),
+    /// There is no whole request.
+    Incomplete,
+}
+
+/// What one request brings with it.
+struct Arrival {
+    begun: Begun,
+    received: Ticks,
+    /// Until when it waited for its predecessors on the connection.
+    waited_until: Option<Ticks>,
+    bytes: usize,
+}
+
+impl<S: Service> EventLoop<S> {
+    /// Answers the whole requests at the beginning of `bytes` and writes the answers. Returns how
+    /// many bytes were used.
+    pub(crate) fn process(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        bytes: &[u8],
+        turn: Turn,
+    ) -> usize {
+        let mut out = std::mem::take(&mut self.out);
+        assert!(out.is_empty(), "the output of the last turn went out or to its connection");
+        let (mut used, mut waited_until) = (0, None);
+        while used < bytes.len()
+            && matches!(connection.stage, Stage::Serving)
+            && connection.closing == Closing::No
+            && out.len() < OUTPUT_BYTES_MAX
+        {
+            let rest = &bytes[used..];
+            let look = match connection.chunked.take() {
+                Some(request) => {
+                    self.feed(slot, connection, request, rest, turn, waited_until, &mut out)
+                }
+                None => self.look(slot, connection, rest, turn, waited_until, &mut out),
+            };
+            match look {
+                Look::Used(count) => used += count,
+                Look::Incomplete => break,
+            }
+            waited_until = Some(self.recorder.now());
+        }
+        if connection.closing == Closing::AfterLinger {
+            used = bytes.len();
+        }
+        if self.flush(connection, out) == Fate::Drop {
+            connection.closing = Closing::AtOnce;
+        }
+        used
+    }
+
+    fn look(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        bytes: &[u8],
+        turn: Turn,
+        waited_until: Option<Ticks>,
+        out: &mut Vec<u8>,
+    ) -> Look {
+        let begun = *connection.begun.get_or_insert(Begun {
+            arrived: turn.woke,
+            attended: turn.attended,
+            at: turn.woke,
+        });
+        let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let head = match parse(bytes, &mut space, self.limits.head_bytes) {
+            Ok(Some(head)) => head,
+            Ok(None) => {
+                connection.wanted_bytes = bytes.len() + 1;
+                return Look::Incomplete;
+            }
+            Err(refusal) => {
+                self.refuse(connection, &refusal, None, begun, turn.received, out);
+                return Look::Used(bytes.len());
+            }
+        };
+        let body_bytes_max = self.service.body_bytes_max(&head);
+        let arrival =
+            |bytes: usize| Arrival { begun, received: turn.received, waited_until, bytes };
+        match head.framing {
+            Framing::Length(length) if length > body_bytes_max => {
+                let refusal = Refusal::BodyTooLarge(body_bytes_max);
+                self.refuse(connection, &refusal, Some(&head), begun, turn.received, out);
+                Look::Used(bytes.len())
+            }
+            Framing::Length(length) if bytes.len() - head.head_bytes >= length => {
+                let end = head.head_bytes + length;
+                let body = &bytes[head.head_bytes..end];
+                self.answer(slot, connection, &head, body, arrival(end), out);
+                Look::Used(end)
+            }
+            Framing::Length(length) => {
+                let end = head.head_bytes + length;
+                self.await_body(connection, &head, begun, turn.received, end, bytes.len(), out)
+            }
+            Framing::Chunked => {
+                if head.expects_continue && bytes.len() == head.head_bytes {
+                    out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                }
+                connection.wanted_bytes = 0;
+                connection.chunked = Some(Box::new(ChunkedRequest {
+                    head: bytes[..head.head_bytes].to_vec(),
+                    decoder: ChunkedDecoder::new(body_bytes_max),
+                    wire_bytes: head.head_bytes,
+                }));
+                Look::Used(head.head_bytes)
+            }
+        }
+    }
+
+    /// A body that is still to come is given room, within the budget for all of them.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of one request, split by the borrow of its bytes"
+    )]
+    fn await_body(
+        &mut self,
+        connection: &mut Connection,
+        head: &Head<'_, '_>,
+        begun: Begun,
+        received: Ticks,
+        end: usize,
+        present: usize,
+        out: &mut Vec<u8>,
+    ) -> Look {
+        if !self.reserve_body(connection, end) {
+            let refusal = Refusal::Overloaded;
+            self.refuse(connection, &refusal, Some(head), begun, received, out);
+            connection.closing = Closing::AfterLinger;
+            return Look::Used(present);
+        }
+        if head.expects_continue && present == head.head_bytes {
+            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        connection.wanted_bytes = end;
+        Look::Incomplete
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of one request, split by the borrow of its bytes"
+    )]
+    fn feed(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        mut request: Box<ChunkedRequest>,
+        bytes: &[u8],
+        turn: Turn,
+        waited_until: Option<Ticks>,
+        out: &mut Vec<u8>,
+    ) -> Look {
+        let begun = connection.begun.unwrap_or(Begun {
+            arrived: turn.woke,
+            attended: turn.attended,
+            at: turn.woke,
+        });
+        let fed = request.decoder.feed(bytes).and_then(|used| {
+            let held = request.decoder.body().len() + request.head.len();
+            if self.reserve_body(connection, held) { Ok(used) } else { Err(Refusal::Overloaded) }
+        });
+        let used = match fed {
+            Ok(used) => used,
+            Err(refusal) => {
+                self.refuse(connection, &refusal, None, begun, turn.received, out);
+                connection.closing = Closing::AfterLinger;
+                return Look::Used(bytes.len());
+            }
+        };
+        request.wire_bytes += used;
+        if !request.decoder.is_complete() {
+            connection.chunked = Some(request);
+            return Look::Used(used);
+        }
+        let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        if let Ok(Some(head)) = parse(&request.head, &mut space, usize::MAX) {
+            let bytes = request.wire_bytes;
+            let arrival = Arrival { begun, received: turn.received, waited_until, bytes };
+            self.answer(slot, connection, &head, request.decoder.body(), arrival, out);
+        }
+        Look::Used(used)
+    }
+
+    fn answer(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        head: &Head<'_, '_>,
+        body: &[u8],
+        arrival: Arrival,
+        out: &mut Vec<u8>,
+    ) {
+        (connection.begun, connection.wanted_bytes) = (None, 0);
+        let mut timeline = self.timeline(&arrival);
+        timeline.stamp(Stamp::Parsed);
+        let manner = Manner {
+            keep_alive: head.keep_alive && self.stop_by.is_none(),
+            is_head: head.method == "HEAD",
+            is_old: !head.keep_alive
+                && head.headers.iter().all(|h| !h.name.eq_ignore_ascii_case("host")),
+        };
+        let mut facts = self.facts(connection, arrival.bytes);
+        let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
+        if in_flight >= self.limits.requests_in_flight {
+            self.overloaded(connection, manner, timeline, facts, out);
+            return;
+        }
+        let Head { method, path, query, headers, .. } = *head;
+        let request = Request { method, path, query, headers, body };
+        let begin = out.len();
+        let (handled, outcome) = {
+            let mut response = Response::new(out, &self.date_line, manner);
+            let mut exchange = Exchange {
+                timeline: &mut timeline,
+                facts: &mut facts,
+                mailbox: &self.mailbox,
+                connection: id_of(slot, connection),
+            };
+            (self.service.handle(&request, &mut response, &mut exchange), response.outcome())
+        };
+        let written = begin..out.len();
+        self.conclude(connection, handled, outcome, manner, timeline, facts, written);
+    }
+
+    /// Brings a request that was handed over back to the service.
+    pub(crate) fn complete(
+        &mut self,
+        id: ConnectionId,
+        connection: &mut Connection,
+        later: S::Later,
+    ) -> Fate {
+        let stage = std::mem::replace(&mut connection.stage, Stage::Serving);
+        let Stage::Waiting(parked) = stage else {
+            connection.stage = stage;
+            return Fate::Keep;
+        };
+        let Parked { mut timeline, mut facts, manner } = *parked;
+        let mut out = std::mem::take(&mut self.out);
+        let begin = out.len();
+        let (handled, outcome) = {
+            let mut response = Response::new(&mut out, &self.date_line, manner);
+            let mut exchange = Exchange {
+                timeline: &mut timeline,
+                facts: &mut facts,
+                mailbox: &self.mailbox,
+                connection: id,
+            };
+            (self.service.resume(later, &mut response, &mut exchange), response.outcome())
+        };
+        let written = begin..out.len();
+        self.conclude(connection, handled, outcome, manner, timeline, facts, written);
+        self.flush(connection, out)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one exchange, borrowed apart")]
+    fn conclude(
+        &mut self,
+        connection: &mut Connection,
+        handled: Handled,
+        outcome: Option<Outcome>,
+        manner: Manner,
+        mut timeline: Timeline,
+        mut facts: RequestFacts,
+        written: Range<usize>,
+    ) {
+        if matches!(handled, Handled::Later) {
+            assert!(outcome.is_none(), "a request is either answered or handed over");
+            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+            connection.stage = Stage::Waiting(Box::new(Parked { timeline, facts, manner }));
+            return;
+        }
+        let outcome = outcome.expect("a service that is done has finished its response");
+        self.release_body(connection, 0);
+        facts.status = outcome.status;
+        facts.response_bytes = saturating_u32(written.len());
+        match (handled, outcome.streamed) {
+            (Handled::Stream(source), framing) if framing != Streamed::No => {
+                self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+                let keep_alive = outcome.keep_alive;
+                let streaming = Streaming { source, framing, timeline, facts, keep_alive };
+                connection.stage = Stage::Streaming(Box::new(streaming));
+            }
+            _ => {
+                timeline.stamp(Stamp::Encoded);
+                connection.finished.push_back(Finished { timeline, facts, end: written.end });
+                if !outcome.keep_alive {
+                    connection.closing = Closing::Cleanly;
+                }
+            }
+        }
+    }
+
+    /// Answers what the transport refuses, and trusts the stream no more.
+    fn refuse(
+        &mut self,
+        connection: &mut Connection,
+        refusal: &Refusal,
+        head: Option<&Head<'_, '_>>,
+        begun: Begun,
+        received: Ticks,
+        out: &mut Vec<u8>,
+    ) {
+        (connection.begun, connection.wanted_bytes) = (None, 0);
+        let arrival = Arrival { begun, received, waited_until: None, bytes: 0 };
+        let mut timeline = self.timeline(&arrival);
+        timeline.stamp(Stamp::Parsed);
+        let manner = Manner {
+            keep_alive: false,
+            is_head: head.is_some_and(|head| head.method == "HEAD"),
+            is_old: false,
+        };
+        let facts = self.facts(connection, 0);
+        self.write_refusal(connection, refusal, manner, timeline, facts, out);
+        connection.closing = Closing::AfterLinger;
+    }
+
+    fn overloaded(
+        &mut self,
+        connection: &mut Connection,
+        manner: Manner,
+        timeline: Timeline,
+        facts: RequestFacts,
+        out: &mut Vec<u8>,
+    ) {
+        self.release_body(connection, 0);
+        self.write_refusal(connection, &Refusal::Overloaded, manner, timeline, facts, out);
+        if !manner.keep_alive {
+            connection.closing = Closing::Cleanly;
+        }
+    }
+
+    fn write_refusal(
+        &mut self,
+        connection: &mut Connection,
+        refusal: &Refusal,
+        manner: Manner,
+        mut timeline: Timeline,
+        mut facts: RequestFacts,
+        out: &mut Vec<u8>,
+    ) {
+        let begin = out.len();
+        let mut response = Response::new(out, &self.date_line, manner);
+        response.status(refusal.status());
+        if *refusal == Refusal::Overloaded {
+            response.header("Retry-After", b"1");
+        }
+        response.finish_text(&refusal.to_string());
+        let kind = self.service.facts_of_refusal(refusal);
+        (facts.operation, facts.outcome) = (kind.operation, kind.outcome);
+        facts.status = refusal.status();
+        facts.response_bytes = saturating_u32(out.len() - begin);
+        let at = timeline.stamp(Stamp::Encoded);
+        for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
+            timeline.stamp_at(stamp, at);
+        }
+        connection.finished.push_back(Finished { timeline, facts, end: out.len() });
+    }
+
+    /// Answers a request that did not come in within its time.
+    pub(crate) fn refuse_slow(&mut self, connection: &mut Connection, now: Ticks) -> Fate {
+        let begun = connection.begun.unwrap_or(Begun { arrived: now, attended: now, at: now });
+        let mut out = std::mem::take(&mut self.out);
+        connection.input = Vec::new();
+        connection.chunked = None;
+        let received = self.recorder.now();
+        self.refuse(connection, &Refusal::TooSlow, None, begun, received, &mut out);
+        self.release_body(connection, 0);
+        self.flush(connection, out)
+    }
+
+    fn timeline(&self, arrival: &Arrival) -> Timeline {
+        let mut timeline = self.recorder.begin(arrival.begun.arrived);
+        timeline.attend_at(arrival.begun.attended);
+        timeline.stamp_at(Stamp::Received, arrival.received);
+        if let Some(until) = arrival.waited_until {
+            timeline.wait_until(until);
+        }
+        timeline
+    }
+
+    fn facts(&mut self, connection: &Connection, request_bytes: usize) -> RequestFacts {
+        self.requests += 1;
+        RequestFacts {
+            // The loop's index above, so that loops need not agree on a counter.
+            request: (self.index as u64) << 48 | self.requests,
+            request_bytes: saturating_u32(request_bytes),
+            connection: connection.number,
+            ..RequestFacts::default()
+        }
+    }
+
+    /// Makes the connection hold `bytes` of the budget for bodies, if the budget has them.
+    fn reserve_body(&self, connection: &mut Connection, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(connection.reserved_bytes);
+        let before = self.shared.body_bytes.fetch_add(more, Ordering::Relaxed);
+        if before + more > self.limits.body_bytes_in_flight {
+            self.shared.body_bytes.fetch_sub(more, Ordering::Relaxed);
+            return false;
+        }
+        connection.reserved_bytes += more;
+        true
+    }
+
+    /// Gives back what the connection holds of the budget beyond `keep_bytes`.
+    pub(crate) fn release_body(&self, connection: &mut Connection, keep_bytes: usize) {
+        let surplus = connection.reserved_bytes.saturating_sub(keep_bytes);
+        if surplus > 0 {
+            self.shared.body_bytes.fetch_sub(surplus, Ordering::Relaxed);
+            connection.reserved_bytes -= surplus;
+        }
+    }
+}
+
+pub(crate) fn id_of(slot: usize, connection: &Connection) -> ConnectionId {
+    ConnectionId { slot: slot as u32, generation: connection.generation }
+}
+
+fn saturating_u32(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}

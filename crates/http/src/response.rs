@@ -1,0 +1,288 @@
+//! Writes a response straight into the connection's output.
+
+use pellucid_clock::WallTime;
+
+/// A response being written. The order is: a status, headers, and one of the finishing calls.
+///
+/// Nothing is allocated and nothing is copied twice: the bytes go where the kernel will read them.
+pub struct Response<'a> {
+    out: &'a mut Vec<u8>,
+    date_line: &'a DateLine,
+    manner: Manner,
+    status: u16,
+    state: State,
+    streamed: Streamed,
+}
+
+/// What the request says about the form of its response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) keep_alive: bool,
+    /// The request is a HEAD: no body is sent.
+    pub(crate) is_head: bool,
+    /// The client speaks HTTP/1.0: it knows no chunks, and must be told that we keep the connection.
+    pub(crate) is_old: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unbegun,
+    Headers,
+    Finished,
+}
+
+/// How the body that follows the finished headers is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streamed {
+    /// There is none.
+    No,
+    /// By a length that was announced.
+    Sized,
+    /// In chunks.
+    Chunked,
+    /// By the end of the connection.
+    ToTheEnd,
+}
+
+/// The `Date` header, made once a second.
+#[derive(Clone, Debug)]
+pub(crate) struct DateLine {
+    line: [u8; 37],
+}
+
+impl DateLine {
+    pub(crate) fn at(wall: WallTime) -> DateLine {
+        let mut line = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+        line[6..35].copy_from_slice(wall.http_date().as_bytes());
+        DateLine { line }
+    }
+}
+
+/// The status line, for the codes that Pellucid answers with.
+fn status_line(status: u16) -> &'static [u8] {
+    match status {
+        200 => b"HTTP/1.1 200 OK\r\n",
+        201 => b"HTTP/1.1 201 Created\r\n",
+        202 => b"HTTP/1.1 202 Accepted\r\n",
+        204 => b"HTTP/1.1 204 No Content\r\n",
+        304 => b"HTTP/1.1 304 Not Modified\r\n",
+        400 => b"HTTP/1.1 400 Bad Request\r\n",
+        401 => b"HTTP/1.1 401 Unauthorized\r\n",
+        403 => b"HTTP/1.1 403 Forbidden\r\n",
+        404 => b"HTTP/1.1 404 Not Found\r\n",
+        405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
+        406 => b"HTTP/1.1 406 Not Acceptable\r\n",
+        408 => b"HTTP/1.1 408 Request Timeout\r\n",
+        409 => b"HTTP/1.1 409 Conflict\r\n",
+        412 => b"HTTP/1.1 412 Precondition Failed\r\n",
+        413 => b"HTTP/1.1 413 Content Too Large\r\n",
+        414 => b"HTTP/1.1 414 URI Too Long\r\n",
+        417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+        500 => b"HTTP/1.1 500 Internal Server Error\r\n",
+        501 => b"HTTP/1.1 501 Not Implemented\r\n",
+        503 => b"HTTP/1.1 503 Service Unavailable\r\n",
+        504 => b"HTTP/1.1 504 Gateway Timeout\r\n",
+        505 => b"HTTP/1.1 505 HTTP Version Not Supported\r\n",
+        507 => b"HTTP/1.1 507 Insufficient Storage\r\n",
+        _ => panic!("status {status} has no status line here: add it"),
+    }
+}
+
+impl<'a> Response<'a> {
+    pub(crate) fn new(
+        out: &'a mut Vec<u8>,
+        date_line: &'a DateLine,
+        manner: Manner,
+    ) -> Response<'a> {
+        let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
+        Response { out, date_line, manner, status, state, streamed }
+    }
+
+    /// Begins the response.
+    ///
+    /// # Panics
+    /// If it has begun before, or the status is one that Pellucid never answers with.
+    pub fn status(&mut self, status: u16) -> &mut Self {
+        assert_eq!(self.state, State::Unbegun, "a response has one status");
+        (self.status, self.state) = (status, State::Headers);
+        self.out.extend_from_slice(status_line(status));
+        self.out.extend_from_slice(&self.date_line.line);
+        self
+    }
+
+    /// Adds a header. The value comes from us, so it holds no line ends; that is checked.
+    pub fn header(&mut self, name: &str, value: &[u8]) -> &mut Self {
+        debug_assert!(
+            !value.iter().any(|byte| matches!(byte, b'\r' | b'\n')),
+            "{name} is one line"
+        );
+        self.header_name(name);
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// Adds a header whose value `write` appends to what it is given.
+    pub fn header_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        self.header_name(name);
+        write(self.out);
+        self.out.extend_from_slice(b"\r\n");
+        self
+    }
+
+    fn header_name(&mut self, name: &str) {
+        assert_eq!(self.state, State::Headers, "headers stand between status and body");
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b": ");
+    }
+
+    /// Finishes with this body; to a HEAD its length alone is told.
+    pub fn finish(&mut self, body: &[u8]) {
+        self.finish_length(body.len() as u64);
+        if !self.manner.is_head {
+            self.out.extend_from_slice(body);
+        }
+    }
+
+    /// Finishes the answer to a HEAD whose GET would have a body of this length.
+    pub fn finish_length(&mut self, length_bytes: u64) {
+        self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
+        self.end_headers();
+    }
+
+    /// Finishes a response that has no body by definition (204, 304).
+    pub fn finish_without_body(&mut self) {
+        self.end_headers();
+    }
+
+    /// Finishes with one line of text, and a line end.
+    pub fn finish_text(&mut self, line: &str) {
+        self.header("Content-Type", b"text/plain; charset=utf-8");
+        self.finish_length(line.len() as u64 + 1);
+        if !self.manner.is_head {
+            self.out.extend_from_slice(line.as_bytes());
+            self.out.push(b'\n');
+        }
+    }
+
+    /// Ends the headers of a response whose body a [`crate::BodySource`] brings: of this length, or
+    /// of one that nobody knows yet.
+    pub fn finish_streamed(&mut self, length_bytes: Option<u64>) {
+        self.streamed = match length_bytes {
+            Some(length_bytes) => {
+                self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
+                Streamed::Sized
+            }
+            None if self.manner.is_old => {
+                self.manner.keep_alive = false;
+                Streamed::ToTheEnd
+            }
+            None => {
+                self.header("Transfer-Encoding", b"chunked");
+                Streamed::Chunked
+            }
+        };
+        self.end_headers();
+        if self.manner.is_head {
+            self.streamed = Streamed::No;
+        }
+    }
+
+    /// Closes the connection once this response is out.
+    pub fn close_connection(&mut self) {
+        assert_ne!(self.state, State::Finished, "the headers still have to say so");
+        self.manner.keep_alive = false;
+    }
+
+    fn end_headers(&mut self) {
+        assert_eq!(self.state, State::Headers, "a response is finished once");
+        if !self.manner.keep_alive {
+            self.out.extend_from_slice(b"Connection: close\r\n");
+        } else if self.manner.is_old {
+            self.out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+        self.out.extend_from_slice(b"\r\n");
+        self.state = State::Finished;
+    }
+
+    /// The status, once there is one.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        (self.state == State::Finished).then_some(Outcome {
+            status: self.status,
+            keep_alive: self.manner.keep_alive,
+            streamed: self.streamed,
+        })
+    }
+}
+
+/// What the connection has to know of a finished response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) status: u16,
+    pub(crate) keep_alive: bool,
+    pub(crate) streamed: Streamed,
+}
+
+/// Appends `value` in decimal digits.
+pub fn write_decimal(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), value);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(manner: Manner, write: impl FnOnce(&mut Response<'_>)) -> String {
+        let (mut out, date) = (Vec::new(), DateLine::at(WallTime::from_unix_ms(0)));
+        let mut response = Response::new(&mut out, &date, manner);
+        write(&mut response);
+        assert!(response.outcome().is_some());
+        String::from_utf8(out).unwrap()
+    }
+
+    const PLAIN: Manner = Manner { keep_alive: true, is_head: false, is_old: false };
+
+    #[test]
+    fn a_body_and_its_head() {
+        let get = written(PLAIN, |r| r.status(200).header("ETag", b"\"7\"").finish(b"abc"));
+        let head = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nETag: \"7\"\r\n\
+                    Content-Length: 3\r\n\r\n";
+        assert_eq!(get, format!("{head}abc"));
+        let manner = Manner { is_head: true, ..PLAIN };
+        assert_eq!(
+            written(manner, |r| r.status(200).header("ETag", b"\"7\"").finish(b"abc")),
+            head
+        );
+    }
+
+    #[test]
+    fn the_connection_header_says_what_happens() {
+        let closing = Manner { keep_alive: false, ..PLAIN };
+        assert!(written(closing, |r| r.status(200).finish(b"")).contains("Connection: close\r\n"));
+        let old = Manner { is_old: true, ..PLAIN };
+        let kept = written(old, |r| r.status(200).finish(b""));
+        assert!(kept.contains("Connection: keep-alive\r\n"));
+        let streamed = written(old, |r| r.status(200).finish_streamed(None));
+        assert!(streamed.contains("Connection: close\r\n") && !streamed.contains("chunked"));
+    }
+
+    #[test]
+    fn decimals() {
+        for value in [0, 9, 10, 12_345, u64::MAX] {
+            let mut out = Vec::new();
+            write_decimal(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        }
+    }
+}

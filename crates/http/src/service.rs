@@ -1,0 +1,138 @@
+//! What the transport asks of those whom it serves.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pellucid_account::{RequestFacts, Timeline};
+
+use crate::head::Head;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::response::Response;
+
+/// A service: one value per event loop, called on the loop's own thread. It must not block; what
+/// would block it hands over, and says [`Handled::Later`].
+pub trait Service: 'static {
+    /// What a hand-over brings back.
+    type Later: Send + 'static;
+
+    /// Bytes that the body of this request may have.
+    fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize;
+
+    /// Answers a request. The service takes the stamps `routed`, `started` and `executed`.
+    fn handle(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Exchange<'_, Self::Later>,
+    ) -> Handled;
+
+    /// Goes on with a request that was handed over.
+    fn resume(
+        &mut self,
+        later: Self::Later,
+        response: &mut Response<'_>,
+        exchange: &mut Exchange<'_, Self::Later>,
+    ) -> Handled;
+
+    /// Under which operation and outcome a request is accounted for that the transport refused.
+    fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts;
+}
+
+/// How a request left the service.
+pub enum Handled {
+    /// The response is finished.
+    Done,
+    /// The headers are finished, and the source brings the body.
+    Stream(Box<dyn BodySource>),
+    /// The response is not begun: the [`Completer`] taken from the exchange will bring the request
+    /// back. Until then, later requests of the same connection wait.
+    Later,
+}
+
+/// A body that is brought piece by piece, as the client takes it.
+pub trait BodySource {
+    /// Appends the next piece, of about 64 KiB, to `out`.
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled;
+}
+
+/// What [`BodySource::fill`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// There is more to come.
+    More,
+    /// This was the last piece.
+    Last,
+    /// The body cannot be completed. The connection is cut, so that the client does not take what
+    /// it has for the whole.
+    Broken,
+}
+
+/// What surrounds a request while it is handled.
+pub struct Exchange<'a, L> {
+    /// Its account.
+    pub timeline: &'a mut Timeline,
+    /// What is recorded of it; the transport fills in all but operation and outcome.
+    pub facts: &'a mut RequestFacts,
+    pub(crate) mailbox: &'a Arc<Mailbox<L>>,
+    pub(crate) connection: ConnectionId,
+}
+
+impl<L> Exchange<'_, L> {
+    /// What brings the request back to its event loop from any thread.
+    #[must_use]
+    pub fn completer(&self) -> Completer<L> {
+        Completer { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+    }
+}
+
+/// A connection of one event loop; never used for another one after it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// Brings a request that was handed over back to its event loop.
+pub struct Completer<L> {
+    mailbox: Arc<Mailbox<L>>,
+    connection: ConnectionId,
+}
+
+impl<L> Completer<L> {
+    /// Has [`Service::resume`] called with `later`, if the connection is still there.
+    pub fn complete(self, later: L) {
+        self.mailbox.post(Letter::Completed(self.connection, later));
+    }
+}
+
+/// What other threads tell an event loop. It is bounded by the limits of requests in flight and of
+/// connections, as each letter stands for one of them.
+pub(crate) struct Mailbox<L> {
+    letters: Mutex<Vec<Letter<L>>>,
+    waker: mio::Waker,
+}
+
+pub(crate) enum Letter<L> {
+    /// A connection to own from now on.
+    Accepted(std::net::TcpStream),
+    /// The end of a hand-over.
+    Completed(ConnectionId, L),
+    /// No new requests: finish those in flight, and end.
+    Stop,
+}
+
+impl<L> Mailbox<L> {
+    pub(crate) fn new(waker: mio::Waker) -> Mailbox<L> {
+        Mailbox { letters: Mutex::new(Vec::new()), waker }
+    }
+
+    pub(crate) fn post(&self, letter: Letter<L>) {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        // The wake-up fails only if the event loop is gone, and the letter with it.
+        let _ = self.waker.wake();
+    }
+
+    pub(crate) fn collect(&self) -> Vec<Letter<L>> {
+        std::mem::take(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
