@@ -1,184 +1,349 @@
-//! The engine: what an embedder holds.
+//! The engine: what an embedder holds, from opening to closing.
 
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use pellucid_account::Timeline;
 use pellucid_clock::Ticks;
+use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
 
-use crate::{
-    Acknowledgement, Batch, EngineOptions, EngineStats, Error, Head, Object, Operation, Result,
-    TableId, Written,
-};
+use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableId, decode_definition};
+use crate::error::{Error, Result};
+use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
+use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
+use crate::options::EngineOptions;
+use crate::scan::internal_range;
+use crate::stats::EngineStats;
 
-/// When the sync that made a write durable began and ended.
+/// The file that is locked for as long as the store is open.
+const LOCK_FILE: &str = "LOCK";
+/// Where the ledger's tables lie within the store's folder.
+const LEDGER_FOLDER: &str = "ledger";
+
+/// When the sync that made a write durable began and ended, on the engine's clock. Zero ticks if
+/// the write was durable before anybody asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {
-    /// The beginning, on the engine's clock.
+    /// The beginning: the time from the write to here is the wait for the group.
     pub begun: Ticks,
     /// The end.
     pub ended: Ticks,
 }
 
-/// Called once a write is durable, or cannot be any more.
+/// Called once a write is durable, or cannot become durable any more.
 pub type DurableCallback = Box<dyn FnOnce(Result<SyncTimes>) + Send>;
 
-/// A store that is open. Clones are the same store.
+/// A store that is open. Clones are the same store, for any number of threads.
+///
+/// Dropping the last clone without [`Engine::close`] loses nothing that was acknowledged; the next
+/// opening then replays the end of the journal.
+///
+/// ```
+/// use pellucid_account::Timeline;
+/// use pellucid_engine::{Acknowledgement, Condition, Engine, EngineOptions, Error, Operation};
+///
+/// # fn main() -> pellucid_engine::Result<()> {
+/// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+/// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+/// let engine = Engine::open("/var/lib/example", options)?;
+/// let users = engine.table("users")?;
+/// let mut timeline = Timeline::off();
+///
+/// // A head is stored beside the value, and read without it.
+/// let put = Operation::put(users, b"ada", b"{...}").with_head(b"text/plain");
+/// let put = put.with_condition(Condition::Absent);
+/// let written = engine.write_operations(&[put], Acknowledgement::Disk, &mut timeline)?;
+/// if written.pending {
+///     engine.wait_durable(written.sequence)?;
+/// }
+/// let head = engine.head(users, b"ada", &mut timeline)?.expect("it was put");
+/// assert_eq!((&*head.metadata, head.value_length), (&b"text/plain"[..], 5));
+///
+/// // The condition does not hold a second time.
+/// let again = engine.write_operations(&[put], Acknowledgement::Os, &mut timeline);
+/// assert!(matches!(again, Err(Error::ConditionFailed { index: 0, .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
-pub struct Engine {}
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
 
-#[expect(missing_docs, unused_variables, reason = "signatures first; being built")]
+pub(crate) struct Inner {
+    pub(crate) options: EngineOptions,
+    pub(crate) directory: PathBuf,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) ledger: Ledger,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) catalogue: RwLock<Catalogue>,
+    /// The highest table number in use.
+    pub(crate) highest_table: AtomicU16,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    lock: Mutex<Option<LockGuard>>,
+}
+
+/// What the writer lock protects.
+pub(crate) struct Writer {
+    pub(crate) appender: Appender,
+    pub(crate) is_closed: bool,
+    /// Delay that writers owe to the merges behind them and have not yet taken.
+    pub(crate) owed_ns: u64,
+}
+
+/// Locks a mutex of the engine; a panic elsewhere is no reason to lock up.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("directory", &self.inner.directory).finish_non_exhaustive()
+    }
+}
+
 impl Engine {
+    /// Opens the store in `directory`, which is made if it does not exist. Whatever was acknowledged
+    /// before is there again.
+    ///
+    /// # Errors
+    /// If the store is open already, if its files are damaged, or if the file system fails.
     pub fn open(directory: impl AsRef<Path>, options: EngineOptions) -> Result<Engine> {
-        unreachable!("being built")
+        options.check()?;
+        let directory = directory.as_ref().to_path_buf();
+        let file_system = Arc::clone(&options.file_system);
+        make_folders(&*file_system, &directory)?;
+        let guard = take_lock(&*file_system, &directory)?;
+        let manifest = Manifest::read(&*file_system, &directory)?;
+        if manifest.is_none() {
+            refuse_orphans(&*file_system, &directory)?;
+        }
+        let is_new = manifest.is_none();
+        let manifest = manifest.unwrap_or_else(|| Manifest {
+            store_identity: new_identity(&options),
+            flushed_sequence: 0,
+            segments: Vec::new(),
+        });
+        let setting = JournalSetting {
+            file_system: Arc::clone(&file_system),
+            directory: directory.clone(),
+            clock: options.clock,
+            segment_size_bytes: options.segment_size_bytes,
+        };
+        let (journal, appender) = Journal::open(setting, &manifest)?;
+        let journal = Arc::new(journal);
+        let link: Arc<dyn JournalLink> = Arc::clone(&journal) as Arc<dyn JournalLink>;
+        let ledger_options = options.ledger_options();
+        let ledger = if is_new {
+            let identity = manifest.store_identity;
+            Ledger::create(file_system, &directory, identity, ledger_options, link)?
+        } else {
+            Ledger::open(file_system, &directory, manifest, ledger_options, link)?
+        };
+        let writer = Writer { appender, is_closed: false, owed_ns: 0 };
+        let inner = Arc::new(Inner {
+            options,
+            directory,
+            journal,
+            ledger,
+            writer: Mutex::new(writer),
+            catalogue: RwLock::default(),
+            highest_table: AtomicU16::new(CATALOGUE_TABLE),
+            threads: Mutex::default(),
+            lock: Mutex::new(Some(guard)),
+        });
+        inner.replay()?;
+        inner.load_catalogue()?;
+        inner.start_threads()?;
+        Ok(Engine { inner })
     }
-    pub fn table(&self, name: &str) -> Result<TableId> {
-        unreachable!("being built")
-    }
-    pub fn tables(&self) -> Vec<(String, TableId)> {
-        unreachable!("being built")
-    }
-    pub fn get(
-        &self,
-        table: TableId,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Result<Option<Object>> {
-        unreachable!("being built")
-    }
-    pub fn head(
-        &self,
-        table: TableId,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Result<Option<Head>> {
-        unreachable!("being built")
-    }
-    pub fn write(
-        &self,
-        batch: &Batch<'_>,
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Result<Written> {
-        unreachable!("being built")
-    }
-    pub fn write_operations(
-        &self,
-        operations: &[Operation<'_>],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Result<Written> {
-        unreachable!("being built")
-    }
-    pub fn put(
-        &self,
-        table: TableId,
-        key: &[u8],
-        head: &[u8],
-        value: &[u8],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Result<Written> {
-        unreachable!("being built")
-    }
-    pub fn delete(
-        &self,
-        table: TableId,
-        key: &[u8],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Result<Written> {
-        unreachable!("being built")
-    }
-    pub fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
-        unreachable!("being built")
-    }
-    pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
-        unreachable!("being built")
-    }
-    pub fn snapshot(&self) -> Snapshot {
-        unreachable!("being built")
-    }
-    pub fn scan(
-        &self,
-        table: TableId,
-        start: Bound<&[u8]>,
-        end: Bound<&[u8]>,
-        direction: Direction,
-    ) -> Result<Scan> {
-        unreachable!("being built")
-    }
+
+    /// Writes everything to tables that is only in memory and the journal, so that an opening has
+    /// nothing to replay.
+    ///
+    /// # Errors
+    /// If the file system fails.
     pub fn flush(&self) -> Result<()> {
-        unreachable!("being built")
+        let writer = lock(&self.inner.writer);
+        self.inner.flush(&writer)
     }
+
+    /// Merges all tables of the ledger into one level.
+    ///
+    /// # Errors
+    /// If the file system fails.
     pub fn compact(&self) -> Result<()> {
-        unreachable!("being built")
+        self.inner.ledger.compact_all()
     }
+
+    /// Makes everything durable, writes it to tables, and releases the store for the next opening,
+    /// which is quick then. Reads of this engine go on; writes are refused.
+    ///
+    /// # Errors
+    /// If the file system fails; the store is then released as it is.
     pub fn close(&self) -> Result<()> {
-        unreachable!("being built")
+        let inner = &*self.inner;
+        let mut writer = lock(&inner.writer);
+        if writer.is_closed {
+            return Ok(());
+        }
+        writer.is_closed = true;
+        let outcome = inner
+            .flush(&writer)
+            .and_then(|()| inner.journal.close(&mut writer.appender))
+            .and_then(|()| inner.ledger.write_manifest());
+        drop(writer);
+        inner.stop_threads();
+        *lock(&inner.lock) = None;
+        outcome
     }
+
+    /// Figures of the store.
+    #[must_use]
     pub fn stats(&self) -> EngineStats {
-        unreachable!("being built")
+        let inner = &*self.inner;
+        let segments = inner.journal.segment_facts();
+        EngineStats {
+            published_sequence: inner.ledger.published_sequence(),
+            durable_sequence: inner.journal.durable_sequence(),
+            flushed_sequence: inner.ledger.flushed_sequence(),
+            segments: segments.len() as u64,
+            journal_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
+            journal_dead_bytes: segments.iter().map(|segment| segment.dead_bytes).sum(),
+            syncs: inner.journal.syncs(),
+        }
     }
 }
 
-/// The store as it was at one moment.
-pub struct Snapshot {}
+impl Inner {
+    fn flush(&self, writer: &MutexGuard<'_, Writer>) -> Result<()> {
+        self.journal.check_poison()?;
+        self.ledger.flush_now(writer.appender.next_sequence() - 1)
+    }
 
-#[expect(missing_docs, unused_variables, reason = "signatures first; being built")]
-impl Snapshot {
-    pub fn sequence(&self) -> u64 {
-        unreachable!("being built")
+    /// Brings what is only in the journal back into memory.
+    fn replay(&self) -> Result<()> {
+        let flushed = self.ledger.flushed_sequence();
+        let last = self.journal.appended_sequence();
+        self.ledger.publish(flushed);
+        self.journal.replay(flushed + 1, last, |record| {
+            let kind = match record.kind {
+                RecordKind::Put => Kind::Put,
+                RecordKind::Delete | RecordKind::SyncMark => Kind::Delete,
+            };
+            self.ledger.insert(&Entry {
+                key: record.key,
+                sequence: record.sequence,
+                kind,
+                value_length: record.value.len() as u32,
+                written_at_ms: record.written_at_ms,
+                expires_at_ms: record.expires_at_ms,
+                head: record.head,
+            });
+            if !record.batch_goes_on {
+                self.ledger.publish(record.sequence);
+                self.ledger.rotate_if_full(record.sequence);
+            }
+            Ok(())
+        })
     }
-    pub fn get(
-        &self,
-        table: TableId,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Result<Option<Object>> {
-        unreachable!("being built")
+
+    fn load_catalogue(&self) -> Result<()> {
+        let range = internal_range(CATALOGUE_TABLE, (Bound::Unbounded, Bound::Unbounded));
+        let mut scan =
+            self.ledger.scan(range.as_key_range(), ledger::Direction::Forward, NEWEST)?;
+        let mut catalogue = Catalogue::default();
+        while let Some((key, entry)) = scan.next()? {
+            let table = decode_definition(&entry.head).ok_or_else(|| {
+                let what = "the catalogue holds a definition that this build cannot read";
+                Error::corruption(&self.directory, 0, what)
+            })?;
+            catalogue.add(key.get(2..).unwrap_or_default(), table);
+        }
+        self.highest_table.store(catalogue.highest, Ordering::Release);
+        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = catalogue;
+        Ok(())
     }
-    pub fn head(
-        &self,
-        table: TableId,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Result<Option<Head>> {
-        unreachable!("being built")
+
+    fn start_threads(&self) -> Result<()> {
+        if !self.options.background {
+            return Ok(());
+        }
+        let mut threads = lock(&self.threads);
+        threads.push(self.journal.start_sync_thread()?);
+        threads.push(self.journal.start_roll_thread()?);
+        self.ledger.start_background()
     }
-    pub fn scan(
-        &self,
-        table: TableId,
-        start: Bound<&[u8]>,
-        end: Bound<&[u8]>,
-        direction: Direction,
-    ) -> Result<Scan> {
-        unreachable!("being built")
+
+    fn stop_threads(&self) {
+        self.ledger.close();
+        self.journal.stop_sync_thread();
+        self.journal.stop_roll_thread();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        let own = std::thread::current().id();
+        for thread in threads {
+            // The last clone may be dropped by a callback, on the sync thread itself.
+            if thread.thread().id() != own {
+                // A thread that panicked has said so on standard error.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// The table that `name` stands for, if there is one.
+    pub(crate) fn find_table(&self, name: &str) -> Option<TableId> {
+        let catalogue = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+        catalogue.tables.get(name.as_bytes()).copied()
     }
 }
 
-/// Which way a scan goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the smallest key to the largest.
-    Forward,
-    /// From the largest key to the smallest.
-    Backward,
-}
-
-/// The keys of a range, one after another.
-pub struct Scan {}
-
-#[expect(missing_docs, reason = "signatures first; being built")]
-impl Scan {
-    #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
-    pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        unreachable!("being built")
-    }
-    pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        unreachable!("being built")
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop_threads();
     }
 }
 
-#[expect(unused, reason = "being built")]
-type Unused = Error;
+fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
+    for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
+        if !file_system.exists(folder) {
+            let made = file_system.create_directory(folder);
+            made.map_err(|error| Error::io("create", folder, error))?;
+        }
+    }
+    let synced = file_system.sync_directory(directory);
+    synced.map_err(|error| Error::io("sync", directory, error))?;
+    if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        // Not every parent may be opened by us; then its names are its owner's business.
+        let _ = file_system.sync_directory(parent);
+    }
+    Ok(())
+}
+
+fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
+    let path = directory.join(LOCK_FILE);
+    file_system.lock(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked { path: path.clone() },
+        _ => Error::io("lock", &path, error),
+    })
+}
+
+/// A folder that holds data but no manifest is not taken for an empty store.
+fn refuse_orphans(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
+    for (folder, suffix) in [(JOURNAL_FOLDER, ".journal"), (LEDGER_FOLDER, ".table")] {
+        let folder = directory.join(folder);
+        let names = file_system.list(&folder);
+        let names = names.map_err(|error| Error::io("list", &folder, error))?;
+        if names.iter().any(|name| name.ends_with(suffix)) {
+            return Err(Error::ManifestMissing { directory: directory.to_path_buf() });
+        }
+    }
+    Ok(())
+}
+
+fn new_identity(options: &EngineOptions) -> u64 {
+    match options.identity_seed {
+        Some(seed) => SeededRandom::new(seed).next_u64(),
+        None => SystemRandom.next_u64(),
+    }
+}

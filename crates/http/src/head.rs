@@ -51,7 +51,14 @@ pub fn parse<'h, 'b>(
     head_bytes_max: usize,
 ) -> Result<Option<Head<'h, 'b>>, Refusal> {
     let mut parsed = httparse::Request::new(&mut []);
-    let status = parsed.parse_with_uninit_headers(bytes, space).map_err(refusal_of)?;
+    let status = parsed.parse_with_uninit_headers(bytes, space).map_err(|error| {
+        let within = &bytes[..bytes.len().min(head_bytes_max)];
+        if within.len() < bytes.len() && !within.contains(&b'\n') {
+            Refusal::TargetTooLong
+        } else {
+            refusal_of(error)
+        }
+    })?;
     let httparse::Status::Complete(head_bytes) = status else {
         return if bytes.len() > head_bytes_max { Err(too_large(bytes)) } else { Ok(None) };
     };

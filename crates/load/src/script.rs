@@ -1,57 +1,246 @@
-//! stub
-use crate::worker::ThreadControl;
-use crate::{Captured, LoadError, LoadOptions, LoadResult};
+//! Scripts of wrk and wrk2, in an embedded LuaJIT.
+//!
+//! The script file runs once in a state of its own for `setup` and `done`, and once in the state of
+//! every thread for `init`, `request`, `response` and `delay`, as in wrk. The states of the threads
+//! go to their threads for the run and come back afterwards, so that `done` can ask for what they
+//! have counted.
+//!
+//! What differs from wrk on purpose: an error ends the run with its file and line, instead of being
+//! printed and passed over; and where a rate is given `delay` is not asked, as in wrk2, because
+//! the rate says when to send. As in wrk, `math.random` begins with the same seed in every thread.
+
+mod address;
+mod call;
+mod count;
+mod state;
+mod statistics;
+mod thread;
+mod transfer;
+
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+
+use mlua::{Function, Lua, Table};
+
+use crate::error::LoadError;
+use crate::options::{LoadOptions, ScriptOptions};
+use crate::response::Captured;
+use crate::result::LoadResult;
+use crate::worker::ThreadControl;
+use address::Address;
+use call::Calls;
+use statistics::Statistics;
+use thread::{OtherThread, OwnThread, ThreadSlot};
+
+/// The state for `setup` and `done`, with the places to which the states of the threads return.
 #[derive(Debug)]
-pub(crate) struct Script;
+pub(crate) struct Script {
+    lua: Lua,
+    slots: Vec<Arc<ThreadSlot>>,
+}
+
+/// The state of one thread.
 #[derive(Debug)]
-pub(crate) struct ThreadScript;
+pub(crate) struct ThreadScript {
+    lua: Lua,
+    calls: Calls,
+    address: SocketAddr,
+    requests_per_send: usize,
+    makes_requests: bool,
+    wants_responses: bool,
+    has_delay: bool,
+}
+
+/// A script after the run.
 #[derive(Debug)]
-pub(crate) struct FinishedScript;
+pub(crate) struct FinishedScript {
+    lua: Lua,
+}
+
 impl Script {
+    /// Loads the script of a run, if it has one, and calls `setup` and `init` for every thread.
     pub(crate) fn load(
         options: &LoadOptions,
-        _: SocketAddr,
-        _: &[Arc<ThreadControl>],
+        address: SocketAddr,
+        controls: &[Arc<ThreadControl>],
     ) -> Result<Option<(Script, Vec<ThreadScript>)>, LoadError> {
-        match options.script {
-            Some(_) => Err(LoadError::Script("scripts come with the next commit".into())),
-            None => Ok(None),
+        let Some(script) = &options.script else { return Ok(None) };
+        let code = std::fs::read(&script.path).map_err(|reason| {
+            LoadError::Script(format!("cannot read {}: {reason}", script.path.display()))
+        })?;
+        let file = FileOf { path: &script.path, code: &code };
+        let lua = state::create(options, &file).map_err(script_error)?;
+        state::set_addresses(&lua, address).map_err(script_error)?;
+        let mut slots = Vec::new();
+        for control in controls {
+            let thread_lua = state::create(options, &file).map_err(script_error)?;
+            let slot = Arc::new(ThreadSlot::new(thread_lua, address, Arc::clone(control)));
+            begin_thread(&lua, &slot, options, script).map_err(script_error)?;
+            slots.push(slot);
         }
+        let mut threads = Vec::new();
+        let mut requests_per_send = 1;
+        for (index, slot) in slots.iter().enumerate() {
+            let mut thread = ThreadScript::new(slot)?;
+            if index == 0 {
+                requests_per_send = thread.count_requests()?;
+            }
+            thread.requests_per_send = requests_per_send;
+            threads.push(thread);
+        }
+        flush_output();
+        Ok(Some((Script { lua, slots }, threads)))
     }
-    pub(crate) fn finish(self, _: Vec<ThreadScript>) -> FinishedScript {
-        FinishedScript
+
+    /// Takes the states of the threads back.
+    pub(crate) fn finish(self, threads: Vec<ThreadScript>) -> FinishedScript {
+        for (slot, thread) in self.slots.iter().zip(threads) {
+            slot.put_back(thread.lua);
+        }
+        FinishedScript { lua: self.lua }
     }
 }
+
+/// A script file that is read.
+struct FileOf<'a> {
+    path: &'a Path,
+    code: &'a [u8],
+}
+
+/// Calls `setup` in the state of the script and `init` in the state of the thread.
+fn begin_thread(
+    lua: &Lua,
+    slot: &Arc<ThreadSlot>,
+    options: &LoadOptions,
+    script: &ScriptOptions,
+) -> mlua::Result<()> {
+    let thread_lua = slot.lua()?;
+    let thread_wrk: Table = thread_lua.globals().get("wrk")?;
+    thread_wrk.set("thread", OwnThread::new(slot))?;
+    let wrk: Table = lua.globals().get("wrk")?;
+    wrk.get::<Function>("setup")?.call::<()>(OtherThread::new(slot))?;
+    // As in wrk, the URL is at index 0 and the arguments begin at 1.
+    let arguments = thread_lua.create_table()?;
+    arguments.raw_set(0, options.target.url())?;
+    for (index, argument) in script.arguments.iter().enumerate() {
+        arguments.raw_set(index + 1, argument.as_str())?;
+    }
+    thread_wrk.get::<Function>("init")?.call::<()>(arguments)
+}
+
 impl ThreadScript {
+    fn new(slot: &ThreadSlot) -> Result<ThreadScript, LoadError> {
+        let lua = slot.take().map_err(script_error)?;
+        let calls = Calls::new(&lua).map_err(script_error)?;
+        let is_function =
+            |name: &str| lua.globals().raw_get::<mlua::Value>(name).is_ok_and(|v| v.is_function());
+        Ok(ThreadScript {
+            calls,
+            address: slot.address(),
+            requests_per_send: 1,
+            makes_requests: is_function("request"),
+            wants_responses: is_function("response"),
+            has_delay: is_function("delay"),
+            lua,
+        })
+    }
+
+    /// Makes a request to see how many there are in what the script returns at once.
+    fn count_requests(&mut self) -> Result<usize, LoadError> {
+        let mut bytes = Vec::new();
+        self.request(&mut bytes)?;
+        count::count_requests(&bytes).map_err(|reason| {
+            LoadError::Script(format!("the script makes a request that is not HTTP: {reason}"))
+        })
+    }
+
+    /// Whether `request` must be asked for every request.
     pub(crate) fn makes_requests(&self) -> bool {
-        false
+        self.makes_requests
     }
+
+    /// Whether `response` wants to see every answer.
     pub(crate) fn wants_responses(&self) -> bool {
-        false
+        self.wants_responses
     }
+
+    /// Whether `delay` must be asked before every request.
     pub(crate) fn has_delay(&self) -> bool {
-        false
+        self.has_delay
     }
+
+    /// Where the connections of this thread go.
     pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], 80))
+        self.address
     }
+
+    /// Requests in what `request` returns.
     pub(crate) fn requests_per_send(&self) -> usize {
-        1
+        self.requests_per_send
     }
-    pub(crate) fn request(&mut self, _: &mut Vec<u8>) -> Result<(), LoadError> {
-        Ok(())
+
+    /// Appends what `request` returns to `out`.
+    #[inline]
+    pub(crate) fn request(&mut self, out: &mut Vec<u8>) -> Result<(), LoadError> {
+        self.calls.request(out).map_err(LoadError::Script)
     }
-    pub(crate) fn response(&mut self, _: u16, _: &Captured) -> Result<(), LoadError> {
-        Ok(())
+
+    /// Passes an answer to `response`.
+    #[inline]
+    pub(crate) fn response(&mut self, status: u16, answer: &Captured) -> Result<(), LoadError> {
+        self.calls.response(status, answer).map_err(LoadError::Script)
     }
+
+    /// Asks `delay` for the milliseconds to wait.
+    #[inline]
     pub(crate) fn delay_ms(&mut self) -> Result<f64, LoadError> {
-        Ok(0.0)
+        self.calls.delay_ms().map_err(LoadError::Script)
     }
 }
+
 impl FinishedScript {
-    pub(crate) fn done(self, _: &LoadResult) -> Result<(), LoadError> {
-        Ok(())
+    /// Calls `done` with the result.
+    pub(crate) fn done(self, result: &LoadResult) -> Result<(), LoadError> {
+        let outcome = self.call_done(result).map_err(script_error);
+        flush_output();
+        outcome
     }
+
+    fn call_done(&self, result: &LoadResult) -> mlua::Result<()> {
+        let Ok(done) = self.lua.globals().raw_get::<Function>("done") else { return Ok(()) };
+        let errors = self.lua.create_table()?;
+        errors.set("connect", result.errors.connect)?;
+        errors.set("read", result.errors.read)?;
+        errors.set("write", result.errors.write)?;
+        errors.set("status", result.errors.status)?;
+        errors.set("timeout", result.errors.timeout)?;
+        let summary = self.lua.create_table()?;
+        summary.set("duration", u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX))?;
+        summary.set("requests", result.requests)?;
+        summary.set("bytes", result.bytes)?;
+        summary.set("errors", errors)?;
+        let latency = Statistics::new(crate::wrk2::in_microseconds(&result.response_time));
+        let requests = Statistics::new(result.request_rates.clone());
+        done.call::<()>((summary, latency, requests))
+    }
+}
+
+/// Scripts print through the C library, whose buffer is not the one that Rust prints through.
+fn flush_output() {
+    // SAFETY: a null stream means all of them.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
+fn script_error(error: mlua::Error) -> LoadError {
+    LoadError::Script(match error {
+        mlua::Error::CallbackError { cause, .. } => cause.to_string(),
+        mlua::Error::RuntimeError(text) => first_lines(&text).to_owned(),
+        other => other.to_string(),
+    })
+}
+
+/// The message without the stack, of which the first entry says nothing new.
+fn first_lines(text: &str) -> &str {
+    text.split("\nstack traceback:").next().unwrap_or(text)
 }

@@ -61,7 +61,7 @@ pub fn table(result: &LoadResult, latency: bool) -> String {
 }
 
 /// wrk2 counts in microseconds; the table is made from the same histogram as its own.
-fn in_microseconds(times: &Histogram<u64>) -> Histogram<u64> {
+pub(crate) fn in_microseconds(times: &Histogram<u64>) -> Histogram<u64> {
     let mut times_us =
         Histogram::new_with_bounds(1, LONGEST_US, 3).expect("the bounds are constants");
     for step in times.iter_recorded() {

@@ -23,6 +23,7 @@
 mod entry;
 mod memtable;
 mod options;
+mod table;
 mod tree;
 
 pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
