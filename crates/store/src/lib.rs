@@ -1,1 +1,20 @@
 //! The store interface and its kinds.
+//!
+//! A [`Store`] is an ordered key space in named tables. Both APIs are written against it, so that
+//! they run on every kind: the embedded engine now; engines of others, on this machine or behind a
+//! network, beside it. The embedded kind answers at once, on the calling thread, without a task or
+//! an allocation in between. Kinds that have to wait answer [`Answer::Later`], and the transport
+//! goes on with its other connections until they do.
+
+mod answer;
+mod embedded;
+mod error;
+mod model;
+mod store;
+
+pub use answer::{Answer, Arrival, PartTime, Pending};
+pub use embedded::{EmbeddedOptions, EmbeddedStore};
+pub use error::{Result, StoreError};
+pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
+pub use pellucid_engine::{KEY_LENGTH_MAX, parts};
+pub use store::{Range, Scan, Store};

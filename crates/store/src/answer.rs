@@ -1,0 +1,80 @@
+//! Answers that are there at once, and answers that come later.
+
+use pellucid_account::{Part, Timeline};
+use pellucid_clock::Ticks;
+
+use crate::error::Result;
+
+/// What a store answers.
+pub enum Answer<T> {
+    /// It is here.
+    Now(Result<T>),
+    /// It will come, on another thread.
+    Later(Pending<T>),
+}
+
+impl<T: Send + 'static> Answer<T> {
+    /// Waits for the answer. For tools and tests: an event loop must not.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub fn wait(self) -> Result<T> {
+        match self {
+            Answer::Now(result) => result,
+            Answer::Later(pending) => {
+                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+                pending.when_ready(move |arrival| {
+                    // The receiver is below and waits.
+                    let _ = sender.send(arrival.result);
+                });
+                receiver.recv().expect("a pending answer always arrives")
+            }
+        }
+    }
+}
+
+type Callback<T> = Box<dyn FnOnce(Arrival<T>) + Send>;
+
+/// An answer that is under way.
+pub struct Pending<T> {
+    start: Box<dyn FnOnce(Callback<T>) + Send>,
+}
+
+impl<T> Pending<T> {
+    /// An answer that arrives by calling what `start` is given, exactly once.
+    #[must_use]
+    pub fn new(start: impl FnOnce(Callback<T>) + Send + 'static) -> Pending<T> {
+        Pending { start: Box::new(start) }
+    }
+
+    /// Has `callback` called with the answer, on whichever thread it arrives.
+    pub fn when_ready(self, callback: impl FnOnce(Arrival<T>) + Send + 'static) {
+        (self.start)(Box::new(callback));
+    }
+}
+
+/// A late answer, and where the time until it went.
+pub struct Arrival<T> {
+    /// The answer.
+    pub result: Result<T>,
+    /// Parts of `execute` that were measured elsewhere, in order.
+    pub parts: Vec<PartTime>,
+}
+
+/// A stretch of time that another thread measured for a request.
+#[derive(Clone, Copy, Debug)]
+pub struct PartTime {
+    /// The part that it is given to.
+    pub part: Part,
+    /// How long it was.
+    pub ticks: u64,
+    /// When it ended.
+    pub until: Ticks,
+}
+
+impl PartTime {
+    /// Gives the stretch to the part on `timeline`.
+    pub fn add_to(&self, timeline: &mut Timeline) {
+        timeline.add_part(self.part, self.ticks, self.until);
+    }
+}

@@ -1,0 +1,76 @@
+//! What a store can fail with, in terms that an API can answer with.
+
+use std::fmt;
+
+/// What the functions of a store return.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Why a store could not do what it was asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// The request itself cannot be fulfilled, now or ever: a key or value too long, a batch too
+    /// large. The text says what and by how much.
+    Unacceptable(String),
+    /// A condition does not hold; nothing was written.
+    ConditionFailed {
+        /// The index of the entry within the batch.
+        index: usize,
+        /// The sequence number that the key has, if it is there.
+        current: Option<u64>,
+    },
+    /// There is no room; nothing was written.
+    Full(String),
+    /// Stored bytes are damaged; the text names file and offset.
+    Corruption(String),
+    /// The store takes no writes any more; the text says since which failure.
+    ReadOnly(String),
+    /// Anything else that failed below.
+    Failed(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Unacceptable(what)
+            | StoreError::Full(what)
+            | StoreError::Corruption(what)
+            | StoreError::ReadOnly(what)
+            | StoreError::Failed(what) => f.write_str(what),
+            StoreError::ConditionFailed { current: Some(sequence), .. } => {
+                write!(f, "the condition does not hold: the entry's ETag is \"{sequence}\"")
+            }
+            StoreError::ConditionFailed { current: None, .. } => {
+                f.write_str("the condition does not hold: there is no such entry")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<pellucid_engine::Error> for StoreError {
+    fn from(error: pellucid_engine::Error) -> StoreError {
+        use pellucid_engine::Error;
+        let text = error.to_string();
+        match error {
+            Error::ConditionFailed { index, current } => {
+                StoreError::ConditionFailed { index, current }
+            }
+            Error::KeyLength { .. }
+            | Error::HeadLength { .. }
+            | Error::ValueLength { .. }
+            | Error::BatchSize { .. }
+            | Error::Option { .. }
+            | Error::TableUnknown { .. }
+            | Error::TablesExhausted => StoreError::Unacceptable(text),
+            Error::DiskFull { .. } => StoreError::Full(text),
+            Error::Corruption { .. } => StoreError::Corruption(text),
+            Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
+            Error::Io { .. }
+            | Error::Version { .. }
+            | Error::Foreign { .. }
+            | Error::ManifestMissing { .. }
+            | Error::Locked { .. } => StoreError::Failed(text),
+        }
+    }
+}

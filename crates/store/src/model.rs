@@ -1,0 +1,67 @@
+//! What goes into a store and comes out of it, the same for every kind.
+
+use std::ops::Deref;
+
+pub use pellucid_engine::{Acknowledgement, Condition};
+
+/// A table of the store that returned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Table(pub(crate) pellucid_engine::TableId);
+
+/// All of an entry but its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// A number that no other write of the store has; later writes have higher ones.
+    pub sequence: u64,
+    /// When it was written, in milliseconds since the Unix epoch.
+    pub written_at_ms: u64,
+    /// Length of the value in bytes.
+    pub value_length: u64,
+}
+
+/// An entry's head and value.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// All but the value.
+    pub head: Head,
+    /// The value.
+    pub value: Value,
+}
+
+/// The bytes of a value, wherever the store has them.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// In the embedded engine's mapped journal.
+    Mapped(pellucid_engine::Value),
+    /// Brought from elsewhere.
+    Owned(Vec<u8>),
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Value::Mapped(value) => value,
+            Value::Owned(value) => value,
+        }
+    }
+}
+
+/// One entry of a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The new value; nothing removes the key.
+    pub value: Option<&'a [u8]>,
+    /// What must hold for the write to happen.
+    pub condition: Condition,
+}
+
+/// The outcome of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The sequence number of the last entry.
+    pub sequence: u64,
+}

@@ -1,0 +1,74 @@
+//! The interface that every kind of store has.
+
+use pellucid_account::Timeline;
+
+use crate::answer::Answer;
+use crate::error::Result;
+use crate::model::{Acknowledgement, Head, Object, Operation, Table, Written};
+
+/// A range of keys, in the order of their bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'a> {
+    /// The first key that belongs to it.
+    pub start: &'a [u8],
+    /// The first key beyond it; nothing for the end of the table.
+    pub end: Option<&'a [u8]>,
+    /// Whether it is walked from its last key to its first.
+    pub reverse: bool,
+}
+
+/// An ordered key space in named tables. The timeline is passed along to be given the store's parts
+/// of `execute`.
+pub trait Store: Send + Sync + 'static {
+    /// The table of this name; it is made if there is none.
+    ///
+    /// # Errors
+    /// If the store cannot be written to, or has no room for a further table.
+    fn table(&self, name: &str) -> Result<Table>;
+
+    /// The newest object of a key.
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>>;
+
+    /// The newest head of a key; the value is not touched.
+    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
+
+    /// Writes all of `operations` or none of them.
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written>;
+
+    /// Walks a range as it is at this moment.
+    ///
+    /// # Errors
+    /// If the walk cannot begin.
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
+
+    /// How many copies of each entry the store keeps.
+    fn copies(&self) -> u32;
+
+    /// Bytes that a value may have.
+    fn value_bytes_max(&self) -> usize;
+
+    /// Figures of the store as names and values, for metrics: each name ends in its unit, counters
+    /// in `_total`.
+    fn figures(&self) -> Vec<(&'static str, u64)>;
+
+    /// Ends the store: what was acknowledged is on disk afterwards.
+    ///
+    /// # Errors
+    /// If it could not be brought there.
+    fn close(&self) -> Result<()>;
+}
+
+/// A walk over a range. It holds a snapshot, and a bounded amount of memory.
+pub trait Scan: Send {
+    /// The next entry, or nothing after the last.
+    ///
+    /// # Errors
+    /// If the store cannot be read; the walk is over then.
+    fn next(&mut self) -> Result<Option<(&[u8], Object)>>;
+}
