@@ -1,0 +1,151 @@
+//! Appending: what happens under the writer lock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Journal;
+use super::footer::{FOOTER_FIXED_LENGTH, PLACE_LENGTH};
+use super::record::{Record, RecordKind, SYNC_MARK_LENGTH};
+use super::segment::Segment;
+use crate::codec::FILE_HEADER_LENGTH;
+use crate::error::Result;
+
+/// Room that a footer takes beyond the places: its fixed part and the padding of the places.
+const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
+
+/// The writing end of the journal. It belongs to the writer lock.
+pub(crate) struct Appender {
+    active: Option<Active>,
+    next_sequence: u64,
+    /// The sequence number that the last sync mark vouches for.
+    marked: u64,
+}
+
+/// The segment that is being written.
+pub(super) struct Active {
+    pub(super) segment: Arc<Segment>,
+    /// Where the next record goes.
+    pub(super) end: u64,
+    /// Records with a place.
+    pub(super) count: u64,
+}
+
+impl Active {
+    pub(super) fn new(segment: Arc<Segment>) -> Active {
+        Active { segment, end: FILE_HEADER_LENGTH as u64, count: 0 }
+    }
+
+    /// Whether `size_bytes` of `count` records fit, and then still the footer: so sealing never
+    /// needs space that is not there.
+    fn has_room(&self, size_bytes: u64, count: u64) -> bool {
+        let places = self.count + count;
+        let needed = self.end + size_bytes + places * PLACE_LENGTH + FOOTER_RESERVE;
+        needed <= self.segment.shared.map.length() as u64
+            && places <= self.segment.places_capacity() as u64
+    }
+}
+
+/// The size of a segment in which `size_bytes` of `count` records fit.
+fn segment_size_for(size_bytes: u64, count: u64) -> u64 {
+    let needed = FILE_HEADER_LENGTH as u64 + size_bytes + count * PLACE_LENGTH + FOOTER_RESERVE;
+    needed.next_multiple_of(4096)
+}
+
+impl Appender {
+    /// The end of a journal whose last record has `last_sequence` and is on the medium.
+    pub(super) fn after(last_sequence: u64) -> Appender {
+        Appender { active: None, next_sequence: last_sequence + 1, marked: last_sequence }
+    }
+
+    /// The sequence number that the next record gets.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Takes the active segment away, to be sealed.
+    pub(super) fn take_active(&mut self) -> Option<Active> {
+        self.active.take()
+    }
+}
+
+impl Journal {
+    /// Sees to it that `count` records of `size_bytes` in all fit into the active segment. After an
+    /// error, everything is as before.
+    pub(crate) fn reserve(
+        &self,
+        appender: &mut Appender,
+        size_bytes: u64,
+        count: u64,
+    ) -> Result<()> {
+        let size_bytes = size_bytes + SYNC_MARK_LENGTH;
+        if appender.active.as_ref().is_some_and(|active| active.has_room(size_bytes, count)) {
+            return Ok(());
+        }
+        let segment_size = segment_size_for(size_bytes, count).max(self.segment_size_bytes);
+        let segment = self.begin_segment(segment_size, appender.next_sequence)?;
+        let full = appender.active.replace(Active::new(segment));
+        if let Some(full) = full {
+            self.hand_over_for_sealing(full)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a record, for which there must be room. It gets the next sequence number, whatever it
+    /// says.
+    #[inline]
+    pub(crate) fn append(&self, appender: &mut Appender, record: Record<'_>) -> u64 {
+        let durable = self.durable.load(Ordering::Relaxed);
+        if durable > appender.marked {
+            self.append_mark(appender, durable);
+        }
+        let sequence = appender.next_sequence;
+        let active = appender.active.as_mut().expect("reserve made a segment active");
+        let offset = active.end;
+        let record = Record { sequence, ..record };
+        lay_down_at(active, &record);
+        active.segment.set_place(sequence, offset);
+        active.count += 1;
+        appender.next_sequence += 1;
+        sequence
+    }
+
+    /// Notes in the journal itself what is known to be on the medium, so that recovery can tell a
+    /// torn tail from corruption.
+    #[cold]
+    fn append_mark(&self, appender: &mut Appender, durable: u64) {
+        appender.marked = durable;
+        let active = appender.active.as_mut().expect("reserve made a segment active");
+        let mark = Record {
+            sequence: appender.next_sequence - 1,
+            written_at_ms: 0,
+            expires_at_ms: 0,
+            kind: RecordKind::SyncMark,
+            batch_goes_on: false,
+            key: &[],
+            head: &[],
+            value: &durable.to_le_bytes(),
+        };
+        lay_down_at(active, &mark);
+    }
+
+    /// Says that the batch is written in full.
+    #[inline]
+    pub(crate) fn complete_batch(&self, appender: &Appender) {
+        self.appended.store(appender.next_sequence - 1, Ordering::Release);
+    }
+}
+
+/// Lays `record` down at the end of the active segment.
+#[inline]
+fn lay_down_at(active: &mut Active, record: &Record<'_>) {
+    let shared = &active.segment.shared;
+    let padded_length = record.padded_length();
+    assert!(active.end + padded_length <= shared.map.length() as u64, "reserve made room");
+    // SAFETY: the end is a multiple of 8 within a page-aligned map, the length was just checked, the
+    // space was allocated as zeros and is written once, and only the holder of the writer lock
+    // writes.
+    unsafe {
+        record.lay_down(shared.map.pointer().add(active.end as usize), shared.store_seed);
+    }
+    active.end += padded_length;
+}

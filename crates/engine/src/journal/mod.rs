@@ -1,0 +1,172 @@
+//! The journal: the only log, in which every value is written once.
+//!
+//! A record is found by its sequence number: a binary search over the segments' first sequence
+//! numbers, one look-up in the segment's place array, and the record itself, all in mapped memory.
+//! Appending is copying into a mapped file whose space was allocated before, so a record is in the
+//! operating system's hands without a system call. Segments are prepared and sealed off the write
+//! path ([`roll`]), and made durable in groups ([`sync`]).
+
+mod append;
+mod footer;
+mod link;
+mod record;
+mod recover;
+mod roll;
+mod scan;
+mod segment;
+mod sync;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use pellucid_clock::Clock;
+use pellucid_io::FileSystem;
+
+use crate::engine::SyncTimes;
+use crate::error::{Error, Result};
+use crate::object::Value;
+
+pub(crate) use append::Appender;
+pub(crate) use footer::{NoFooter, decode_footer};
+pub(crate) use record::{Record, RecordKind, padded_length};
+pub(crate) use recover::JournalSetting;
+pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_number, segment_path};
+
+/// The segments in order, with their first sequence numbers side by side for the search.
+#[derive(Default)]
+pub(crate) struct SegmentList {
+    firsts: Vec<u64>,
+    pub(crate) segments: Vec<Arc<Segment>>,
+}
+
+impl SegmentList {
+    fn of(segments: Vec<Arc<Segment>>) -> SegmentList {
+        let firsts = segments.iter().map(|segment| segment.first_sequence).collect();
+        SegmentList { firsts, segments }
+    }
+
+    /// The segment that `sequence` belongs to, if there is one that begins early enough.
+    #[inline]
+    pub(crate) fn find(&self, sequence: u64) -> Option<&Arc<Segment>> {
+        let index = self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)?;
+        self.segments.get(index)
+    }
+}
+
+/// The journal of an open store.
+pub(crate) struct Journal {
+    file_system: Arc<dyn FileSystem>,
+    directory: PathBuf,
+    clock: Clock,
+    pub(crate) store_identity: u64,
+    store_seed: u32,
+    boot_identity: [u8; 16],
+    segment_size_bytes: u64,
+    segments: ArcSwap<SegmentList>,
+    /// Held while the list of segments is replaced.
+    segments_change: Mutex<()>,
+    next_number: AtomicU64,
+    /// The last sequence number of the last batch that was written in full.
+    appended: AtomicU64,
+    /// The highest sequence number known to be on the medium.
+    durable: AtomicU64,
+    syncs: AtomicU64,
+    /// Held during a sync; the times of the last one.
+    syncing: Mutex<SyncTimes>,
+    /// The failure after which nothing may be written, once there was one.
+    poison: OnceLock<String>,
+    roller: Mutex<roll::RollerState>,
+    roller_changed: Condvar,
+    waiters: Mutex<sync::Waiters>,
+    waiters_changed: Condvar,
+}
+
+/// Locks a mutex; that another thread panicked while it held it is no reason to stop, because none
+/// of the journal's locks covers a state that is wrong in between.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Journal {
+    /// Reads the value of `key` that was written with `sequence`.
+    #[inline]
+    pub(crate) fn read(&self, sequence: u64, key: &[u8]) -> Result<Value> {
+        let segments = self.segments.load();
+        match segments.find(sequence) {
+            Some(segment) => segment.read(sequence, key),
+            None => Err(self.missing(sequence)),
+        }
+    }
+
+    fn missing(&self, sequence: u64) -> Error {
+        let what = format!("no segment holds sequence {sequence}");
+        Error::corruption(&self.directory.join(JOURNAL_FOLDER), 0, what)
+    }
+
+    /// The segments as they are now.
+    pub(crate) fn segments(&self) -> Arc<SegmentList> {
+        self.segments.load_full()
+    }
+
+    /// The last sequence number of the last batch that was written in full.
+    pub(crate) fn appended_sequence(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// The highest sequence number known to be on the medium.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// How often the journal was synced.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Calls `visit` with each record of `first..=last`, in order.
+    pub(crate) fn replay(
+        &self,
+        first: u64,
+        last: u64,
+        mut visit: impl FnMut(&Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let segments = self.segments();
+        for sequence in first..=last {
+            let segment = segments.find(sequence).ok_or_else(|| self.missing(sequence))?;
+            let offset = segment.place(sequence).ok_or_else(|| self.missing(sequence))?;
+            let record = segment.record_at(offset)?;
+            if record.sequence != sequence {
+                let what = format!("expected sequence {sequence}, found {}", record.sequence);
+                return Err(Error::corruption(&segment.shared.path, offset, what));
+            }
+            visit(&record)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the list of segments.
+    fn change_segments(&self, change: impl FnOnce(&mut Vec<Arc<Segment>>)) {
+        let _held = lock(&self.segments_change);
+        let mut segments = self.segments.load().segments.clone();
+        change(&mut segments);
+        self.segments.store(Arc::new(SegmentList::of(segments)));
+    }
+
+    /// Refuses if an earlier failure made it unknown what is on the medium.
+    #[inline]
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    /// Makes `error` the failure after which nothing is written any more, unless there was one
+    /// before, and returns what writers get from now on.
+    pub(crate) fn poison(&self, error: &Error) -> Error {
+        let cause = self.poison.get_or_init(|| error.to_string()).clone();
+        Error::Poisoned { cause }
+    }
+}

@@ -1,0 +1,227 @@
+//! One record: how it is laid down, and how it is checked (`docs/format.md`, Record).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::codec::{
+    INTERNAL_KEY_LENGTH_MAX, checksum, read_u16, read_u32, read_u64, split_internal_key,
+};
+use crate::options::HEAD_LENGTH_MAX;
+
+/// Length of the fixed fields of a record, in bytes.
+pub(crate) const RECORD_HEADER_LENGTH: usize = 40;
+/// Every record starts at a multiple of this, in bytes.
+pub(crate) const RECORD_ALIGNMENT: u64 = 8;
+/// Bytes that a sync mark takes.
+pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_HEADER_LENGTH as u64 + 8;
+/// Flag bit: the batch goes on with the next record.
+const FLAG_BATCH_GOES_ON: u8 = 1;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    Put = 1,
+    Delete = 2,
+    SyncMark = 3,
+}
+
+/// A record, borrowed from a writer or from a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) written_at_ms: u64,
+    pub(crate) expires_at_ms: u64,
+    pub(crate) kind: RecordKind,
+    /// Whether the batch goes on with the next record.
+    pub(crate) batch_goes_on: bool,
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// Why the bytes at a place are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Nothing was written there.
+    Nothing,
+    /// The length cannot be.
+    Length,
+    /// The checksum is another one.
+    Checksum,
+    /// The checksum is right, but the fields cannot be.
+    Fields,
+}
+
+impl Damage {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Damage::Nothing => "there is no record",
+            Damage::Length => "the record's length is impossible",
+            Damage::Checksum => "the record's checksum is wrong",
+            Damage::Fields => "the record's fields are impossible",
+        }
+    }
+}
+
+/// Bytes that a record takes, padding included.
+#[inline]
+pub(crate) fn padded_length(key: usize, head: usize, value: usize) -> u64 {
+    let length = RECORD_HEADER_LENGTH as u64 + key as u64 + head as u64 + value as u64;
+    length.next_multiple_of(RECORD_ALIGNMENT)
+}
+
+impl<'a> Record<'a> {
+    /// Bytes that the record takes, padding included.
+    #[inline]
+    pub(crate) fn padded_length(&self) -> u64 {
+        padded_length(self.key.len(), self.head.len(), self.value.len())
+    }
+
+    /// Lays the record down at `target`, its length last: whoever sees the length, even after the
+    /// death of this process, sees all of the record.
+    ///
+    /// # Safety
+    /// `target` is aligned to 8 bytes, and [`Record::padded_length`] zeroed bytes from it on are
+    /// writable and touched by nobody else until they are published.
+    #[inline]
+    pub(crate) unsafe fn lay_down(&self, target: *mut u8, store_seed: u32) {
+        let mut fields = [0_u8; RECORD_HEADER_LENGTH - 8];
+        fields[0..8].copy_from_slice(&self.sequence.to_le_bytes());
+        fields[8..16].copy_from_slice(&self.written_at_ms.to_le_bytes());
+        fields[16..24].copy_from_slice(&self.expires_at_ms.to_le_bytes());
+        fields[24..26].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
+        fields[26] = self.kind as u8;
+        fields[27] = u8::from(self.batch_goes_on) * FLAG_BATCH_GOES_ON;
+        fields[28..32].copy_from_slice(&(self.head.len() as u32).to_le_bytes());
+        let length = RECORD_HEADER_LENGTH + self.key.len() + self.head.len() + self.value.len();
+        // SAFETY: all parts together are within the bytes that the caller vouches for.
+        let rest = unsafe {
+            let mut at = target.add(8);
+            for part in [&fields[..], self.key, self.head, self.value] {
+                std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
+                at = at.add(part.len());
+            }
+            std::slice::from_raw_parts(target.add(8), length - 8)
+        };
+        let length = length as u32;
+        let sum = checksum(checksum(store_seed, &length.to_le_bytes()), rest);
+        let first = u64::from(sum) | u64::from(length) << 32;
+        // SAFETY: the caller vouches for alignment and for the bytes.
+        let word = unsafe { &*target.cast::<AtomicU64>() };
+        word.store(first.to_le(), Ordering::Release);
+    }
+
+    /// Reads the record at the front of `bytes`, which may go on beyond it, and checks it.
+    #[inline]
+    pub(crate) fn decode(bytes: &'a [u8], store_seed: u32) -> Result<Record<'a>, Damage> {
+        if bytes.len() < RECORD_HEADER_LENGTH {
+            return Err(Damage::Nothing);
+        }
+        let length = read_u32(bytes, 4) as usize;
+        if length == 0 {
+            return Err(Damage::Nothing);
+        }
+        if length < RECORD_HEADER_LENGTH || length > bytes.len() {
+            return Err(Damage::Length);
+        }
+        if checksum(store_seed, &bytes[4..length]) != read_u32(bytes, 0) {
+            return Err(Damage::Checksum);
+        }
+        Record::of_checked(&bytes[..length]).ok_or(Damage::Fields)
+    }
+
+    /// Takes a record apart whose checksum is right; `None` if the parts do not fit together.
+    #[inline]
+    fn of_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let key_length = usize::from(read_u16(bytes, 32));
+        let head_length = read_u32(bytes, 36) as usize;
+        let kind = match bytes[34] {
+            1 => RecordKind::Put,
+            2 => RecordKind::Delete,
+            3 => RecordKind::SyncMark,
+            _ => return None,
+        };
+        let flags = bytes[35];
+        if flags & !FLAG_BATCH_GOES_ON != 0 {
+            return None;
+        }
+        let rest = &bytes[RECORD_HEADER_LENGTH..];
+        if key_length > INTERNAL_KEY_LENGTH_MAX || head_length > HEAD_LENGTH_MAX {
+            return None;
+        }
+        let (key, rest) = rest.split_at_checked(key_length)?;
+        let (head, value) = rest.split_at_checked(head_length)?;
+        let well_formed = match kind {
+            RecordKind::SyncMark => key.is_empty() && head.is_empty() && value.len() == 8,
+            RecordKind::Put | RecordKind::Delete => split_internal_key(key).is_some(),
+        };
+        well_formed.then(|| Record {
+            sequence: read_u64(bytes, 8),
+            written_at_ms: read_u64(bytes, 16),
+            expires_at_ms: read_u64(bytes, 24),
+            kind,
+            batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0,
+            key,
+            head,
+            value,
+        })
+    }
+
+    /// The sequence number that a sync mark vouches for.
+    pub(crate) fn marked_sequence(&self) -> Option<u64> {
+        (self.kind == RecordKind::SyncMark).then(|| read_u64(self.value, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: u32 = 99;
+
+    fn laid_down(record: &Record<'_>) -> Vec<u8> {
+        let words = record.padded_length() as usize / 8;
+        let mut memory = vec![0_u64; words];
+        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else.
+        unsafe { record.lay_down(memory.as_mut_ptr().cast(), SEED) };
+        memory.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn example() -> Record<'static> {
+        Record {
+            sequence: 7,
+            written_at_ms: 8,
+            expires_at_ms: 9,
+            kind: RecordKind::Put,
+            batch_goes_on: true,
+            key: b"\0\x01key",
+            head: b"head",
+            value: b"the value",
+        }
+    }
+
+    #[test]
+    fn a_record_returns_as_it_was() {
+        let bytes = laid_down(&example());
+        assert_eq!(bytes.len() % 8, 0);
+        assert_eq!(Record::decode(&bytes, SEED), Ok(example()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = laid_down(&example());
+        let length = read_u32(&bytes, 4) as usize;
+        for bit in 0..length * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_record_of_another_store_is_refused() {
+        let bytes = laid_down(&example());
+        assert_eq!(Record::decode(&bytes, SEED + 1), Err(Damage::Checksum));
+        assert_eq!(Record::decode(&bytes[..24], SEED), Err(Damage::Nothing));
+        assert_eq!(Record::decode(&bytes[..48], SEED), Err(Damage::Length));
+    }
+}

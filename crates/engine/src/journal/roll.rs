@@ -1,0 +1,280 @@
+//! Rolling over: the next segment is prepared and the last one sealed off the write path.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_io::{File, MapMode};
+
+use super::append::{Active, Appender};
+use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
+use super::segment::{JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
+use super::{Journal, lock};
+use crate::codec::{FileHeader, FileKind};
+use crate::error::{Error, Result};
+
+/// The name of the thread that prepares and seals segments.
+const ROLL_THREAD: &str = "pellucid-journal";
+/// Segments that may wait for their seal before writers wait too.
+const SEALING_MAX: usize = 8;
+/// How long a writer waits for the roll thread before it says so.
+const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
+/// The shortest record takes this much with its place: header, table number, one byte of key.
+const RECORD_WITH_PLACE_MIN: u64 = 48 + PLACE_LENGTH;
+
+/// What the roll thread has to do and has done.
+#[derive(Default)]
+pub(super) struct RollerState {
+    spare: Spare,
+    to_seal: VecDeque<Active>,
+    /// Whether a seal is under way.
+    is_sealing: bool,
+    is_running: bool,
+    is_stopping: bool,
+}
+
+/// The segment prepared for the next roll-over.
+#[derive(Default)]
+enum Spare {
+    #[default]
+    Absent,
+    Wanted,
+    /// Being made; its number is taken, so no other segment may come before it.
+    Making,
+    Ready(Arc<SegmentFile>),
+}
+
+impl Journal {
+    /// Begins a segment of `size_bytes`, with the spare if it is large enough.
+    pub(super) fn begin_segment(&self, size_bytes: u64, first: u64) -> Result<Arc<Segment>> {
+        let shared = match self.take_spare()? {
+            Some(spare) if spare.map.length() as u64 >= size_bytes => spare,
+            Some(small) => {
+                self.discard(&small);
+                self.make_segment_file(size_bytes)?
+            }
+            None => self.make_segment_file(size_bytes)?,
+        };
+        let header = self.header(shared.number, first).encode();
+        // SAFETY: the map is writable and longer than a header, and nobody else knows it yet.
+        unsafe {
+            std::ptr::copy_nonoverlapping(header.as_ptr(), shared.map.pointer(), header.len());
+        }
+        let places = (shared.map.length() as u64 / RECORD_WITH_PLACE_MIN + 1) as usize;
+        let segment = Arc::new(Segment::growing(shared, first, places));
+        self.change_segments(|segments| segments.push(Arc::clone(&segment)));
+        self.want_spare();
+        Ok(segment)
+    }
+
+    fn header(&self, number: u64, first_sequence: u64) -> FileHeader {
+        FileHeader {
+            first_sequence,
+            boot_identity: self.boot_identity,
+            ..FileHeader::new(FileKind::Journal, self.store_identity, number)
+        }
+    }
+
+    /// The spare, once it is no longer being made; `None` if there is none.
+    fn take_spare(&self) -> Result<Option<Arc<SegmentFile>>> {
+        let mut roller = lock(&self.roller);
+        while matches!(roller.spare, Spare::Making) || roller.to_seal.len() >= SEALING_MAX {
+            self.check_poison()?;
+            let (state, wait) = self
+                .roller_changed
+                .wait_timeout(roller, ROLL_WAIT_MAX)
+                .unwrap_or_else(PoisonError::into_inner);
+            roller = state;
+            if wait.timed_out() {
+                let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+                return Err(Error::io("prepare a segment in", &self.directory, late));
+            }
+        }
+        match std::mem::take(&mut roller.spare) {
+            Spare::Ready(spare) => Ok(Some(spare)),
+            Spare::Absent | Spare::Wanted | Spare::Making => Ok(None),
+        }
+    }
+
+    fn want_spare(&self) {
+        let mut roller = lock(&self.roller);
+        if roller.is_running && matches!(roller.spare, Spare::Absent) {
+            roller.spare = Spare::Wanted;
+            self.roller_changed.notify_all();
+        }
+    }
+
+    /// Removes a segment in which nothing was written. Should that fail, the next opening does it.
+    fn discard(&self, shared: &SegmentFile) {
+        let _ = self.file_system.remove(&shared.path);
+    }
+
+    /// Makes a segment's file with a header that says that it is not begun. Its name and its space
+    /// are durable before it is used.
+    fn make_segment_file(&self, size_bytes: u64) -> Result<Arc<SegmentFile>> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let path = segment_path(&self.directory, number);
+        let make = || {
+            let file = self.file_system.create(&path)?;
+            file.allocate(size_bytes)?;
+            file.write_all_at(&self.header(number, 0).encode(), 0)?;
+            file.sync()?;
+            self.file_system.sync_directory(&self.directory.join(JOURNAL_FOLDER))?;
+            let map = file.map(size_bytes, MapMode::Write)?;
+            Ok((file, map))
+        };
+        let made: std::io::Result<(Arc<dyn File>, _)> = make();
+        match made {
+            Ok((file, map)) => Ok(Arc::new(SegmentFile {
+                number,
+                path,
+                file,
+                map,
+                store_identity: self.store_identity,
+                store_seed: self.store_seed,
+                dead_bytes: AtomicU64::new(0),
+                is_synced: AtomicBool::new(false),
+            })),
+            Err(error) => {
+                let _ = self.file_system.remove(&path);
+                Err(Error::io("make a segment", &path, error))
+            }
+        }
+    }
+
+    /// Gives a full segment to the roll thread, or seals it here if there is none.
+    pub(super) fn hand_over_for_sealing(&self, full: Active) -> Result<()> {
+        let mut roller = lock(&self.roller);
+        if !roller.is_running {
+            drop(roller);
+            return self.seal(&full);
+        }
+        roller.to_seal.push_back(full);
+        drop(roller);
+        self.roller_changed.notify_all();
+        Ok(())
+    }
+
+    /// Seals a segment: its records become durable, then the footer is written into the space
+    /// reserved for it, the rest is given back, and that becomes durable.
+    fn seal(&self, full: &Active) -> Result<()> {
+        self.check_poison()?;
+        let shared = &full.segment.shared;
+        if full.count == 0 {
+            self.change_segments(|segments| {
+                segments.retain(|segment| segment.shared.number != shared.number);
+            });
+            self.discard(shared);
+            return Ok(());
+        }
+        let sealed = self.write_seal(full).map_err(|error| self.poison(&error))?;
+        let last = full.segment.first_sequence + full.count - 1;
+        self.change_segments(|segments| {
+            for segment in segments.iter_mut() {
+                if segment.shared.number == shared.number {
+                    *segment = Arc::clone(&sealed);
+                }
+            }
+        });
+        shared.is_synced.store(true, Ordering::Release);
+        self.durable.fetch_max(last, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn write_seal(&self, full: &Active) -> Result<Arc<Segment>> {
+        let segment = &full.segment;
+        let shared = &segment.shared;
+        let failed = |error| Error::io("seal", &shared.path, error);
+        shared.file.sync().map_err(failed)?;
+        let places: Vec<u32> = (0..full.count)
+            .map(|index| segment.place(segment.first_sequence + index))
+            .map(|place| (place.expect("every record has a place") / 8) as u32)
+            .collect();
+        let first = segment.first_sequence;
+        let footer =
+            encode_footer(self.store_identity, shared.number, first, full.end, places.into_iter());
+        let length = full.end as usize + footer.len();
+        assert!(length <= shared.map.length(), "room for the footer was reserved");
+        // SAFETY: the range is within the writable map, behind the last record; the writer has
+        // given the segment up, and readers look at records only.
+        unsafe {
+            let target = shared.map.pointer().add(full.end as usize);
+            std::ptr::copy_nonoverlapping(footer.as_ptr(), target, footer.len());
+        }
+        shared.file.set_length(length as u64).map_err(failed)?;
+        shared.file.sync().map_err(failed)?;
+        // SAFETY: as above; from here on nobody writes to the map.
+        let bytes = unsafe { std::slice::from_raw_parts(shared.map.pointer(), length) };
+        let footer = decode_footer(bytes, self.store_identity, shared.number, first)
+            .expect("the footer was written a moment ago");
+        Ok(Arc::new(Segment::sealed(Arc::clone(shared), first, footer)))
+    }
+
+    /// Starts the roll thread.
+    pub(crate) fn start_roll_thread(self: &Arc<Self>) -> Result<std::thread::JoinHandle<()>> {
+        let journal = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name(ROLL_THREAD.to_owned())
+            .spawn(move || journal.roll())
+            .map_err(|error| Error::io("start a thread for", &self.directory, error))?;
+        lock(&self.roller).is_running = true;
+        Ok(thread)
+    }
+
+    /// Asks the roll thread to seal what waits, and to end.
+    pub(crate) fn stop_roll_thread(&self) {
+        lock(&self.roller).is_stopping = true;
+        self.roller_changed.notify_all();
+    }
+
+    /// Returns once every segment handed over is sealed. A failure has poisoned the journal.
+    fn wait_for_seals(&self) -> Result<()> {
+        let mut roller = lock(&self.roller);
+        while roller.is_sealing || !roller.to_seal.is_empty() {
+            self.check_poison()?;
+            roller = self.roller_changed.wait(roller).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.check_poison()
+    }
+
+    fn roll(&self) {
+        let mut roller = lock(&self.roller);
+        loop {
+            if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {
+                roller.spare = Spare::Making;
+                drop(roller);
+                let made = self.make_segment_file(self.segment_size_bytes);
+                roller = lock(&self.roller);
+                // A writer that finds no spare tries for itself, and gets the error to return.
+                roller.spare = made.map_or(Spare::Absent, Spare::Ready);
+                self.roller_changed.notify_all();
+            } else if let Some(full) = roller.to_seal.pop_front() {
+                roller.is_sealing = true;
+                drop(roller);
+                // A failure has poisoned the journal, which tells everybody.
+                let _ = self.seal(&full);
+                roller = lock(&self.roller);
+                roller.is_sealing = false;
+                self.roller_changed.notify_all();
+            } else if roller.is_stopping {
+                return;
+            } else {
+                roller = self.roller_changed.wait(roller).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Seals the active segment and removes the spare, so that the next opening has nothing to
+    /// replay. Under the writer lock, for the last time.
+    pub(crate) fn close(&self, appender: &mut Appender) -> Result<()> {
+        self.wait_for_seals()?;
+        if let Some(active) = appender.take_active() {
+            self.seal(&active)?;
+        }
+        if let Some(spare) = self.take_spare()? {
+            self.discard(&spare);
+        }
+        Ok(())
+    }
+}

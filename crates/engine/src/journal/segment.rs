@@ -1,0 +1,202 @@
+//! A segment: a file of records, mapped, and where each record begins.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use pellucid_io::{File, Map};
+
+use super::footer::{Footer, PLACE_LENGTH};
+use super::record::{Record, RecordKind};
+use crate::codec::{FILE_HEADER_LENGTH, read_u32};
+use crate::error::{Error, Result};
+use crate::ledger::SegmentFacts;
+use crate::object::Value;
+
+/// Where the journal's segments lie within the store's folder.
+pub(crate) const JOURNAL_FOLDER: &str = "journal";
+const SUFFIX: &str = ".journal";
+
+/// The path of segment `number` of the store in `directory`.
+pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(JOURNAL_FOLDER).join(format!("{number:016x}{SUFFIX}"))
+}
+
+/// The number that a file name in the journal's folder stands for.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// What outlives the change from growing to sealed.
+pub(crate) struct SegmentFile {
+    pub(crate) number: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) map: Arc<dyn Map>,
+    pub(crate) store_identity: u64,
+    /// The seed of the records' checksums.
+    pub(crate) store_seed: u32,
+    /// Record bytes that no key needs any more.
+    pub(crate) dead_bytes: AtomicU64,
+    /// Whether no more records come and all of them are on the medium.
+    pub(crate) is_synced: AtomicBool,
+}
+
+/// A segment, as readers see it.
+pub(crate) struct Segment {
+    pub(crate) shared: Arc<SegmentFile>,
+    /// The sequence number of the first record.
+    pub(crate) first_sequence: u64,
+    places: Places,
+}
+
+enum Places {
+    /// The segment is being written: places in memory, zero where there is no record yet.
+    Growing(Box<[AtomicU32]>),
+    /// The segment is sealed: places in its footer.
+    Sealed(Footer),
+}
+
+/// An array of zeros whose pages come with their first use.
+fn zeroed_places(count: usize) -> Box<[AtomicU32]> {
+    let zeros: Box<[u32]> = vec![0; count].into_boxed_slice();
+    let pointer = Box::into_raw(zeros);
+    // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the box is the only
+    // owner of the memory.
+    unsafe { Box::from_raw(pointer as *mut [AtomicU32]) }
+}
+
+impl Segment {
+    /// A segment that is being written, with space for `places` records.
+    pub(crate) fn growing(shared: Arc<SegmentFile>, first_sequence: u64, places: usize) -> Segment {
+        Segment { shared, first_sequence, places: Places::Growing(zeroed_places(places)) }
+    }
+
+    /// A sealed segment, whose footer was checked.
+    pub(crate) fn sealed(shared: Arc<SegmentFile>, first_sequence: u64, footer: Footer) -> Segment {
+        Segment { shared, first_sequence, places: Places::Sealed(footer) }
+    }
+
+    /// The footer, if the segment is sealed.
+    pub(crate) fn footer(&self) -> Option<&Footer> {
+        match &self.places {
+            Places::Growing(_) => None,
+            Places::Sealed(footer) => Some(footer),
+        }
+    }
+
+    /// How many records a growing segment has places for.
+    pub(crate) fn places_capacity(&self) -> usize {
+        match &self.places {
+            Places::Growing(places) => places.len(),
+            Places::Sealed(_) => 0,
+        }
+    }
+
+    /// Notes the place of a record of a growing segment. Readers learn of it by the sequence number
+    /// being published later.
+    #[inline]
+    pub(crate) fn set_place(&self, sequence: u64, offset: u64) {
+        match &self.places {
+            Places::Growing(places) => {
+                let index = (sequence - self.first_sequence) as usize;
+                places[index].store((offset / 8) as u32, Ordering::Release);
+            }
+            Places::Sealed(_) => unreachable!("a sealed segment takes no records"),
+        }
+    }
+
+    /// The offset of the record with `sequence`, if the segment has it.
+    #[inline]
+    pub(crate) fn place(&self, sequence: u64) -> Option<u64> {
+        let index = sequence.checked_sub(self.first_sequence)?;
+        match &self.places {
+            Places::Growing(places) => {
+                let place = places.get(index as usize)?.load(Ordering::Acquire);
+                (place != 0).then_some(u64::from(place) * 8)
+            }
+            Places::Sealed(footer) => {
+                if index >= u64::from(footer.count) {
+                    return None;
+                }
+                let at = (footer.offset + index * PLACE_LENGTH) as usize;
+                Some(u64::from(read_u32(self.sealed_bytes(footer), at)) * 8)
+            }
+        }
+    }
+
+    /// The bytes of a sealed segment: nobody writes to them.
+    fn sealed_bytes(&self, footer: &Footer) -> &[u8] {
+        let length = footer.offset + super::footer::footer_length(u64::from(footer.count));
+        // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment
+        // is not written to.
+        unsafe { std::slice::from_raw_parts(self.shared.map.pointer(), length as usize) }
+    }
+
+    /// The end of the records, as far as readers may look.
+    #[inline]
+    fn records_end(&self) -> usize {
+        match &self.places {
+            Places::Growing(_) => self.shared.map.length(),
+            Places::Sealed(footer) => footer.offset as usize,
+        }
+    }
+
+    /// Reads the record with `sequence` and checks that it is that of `key`.
+    #[inline]
+    pub(crate) fn read(&self, sequence: u64, key: &[u8]) -> Result<Value> {
+        let Some(offset) = self.place(sequence) else {
+            let what = format!("the place of sequence {sequence} is missing");
+            return Err(Error::corruption(&self.shared.path, 0, what));
+        };
+        let record = self.record_at(offset)?;
+        if record.sequence != sequence || record.key != key || record.kind != RecordKind::Put {
+            let what = format!(
+                "expected sequence {sequence} with the key looked up, found sequence {} ({:?})",
+                record.sequence, record.kind
+            );
+            return Err(Error::corruption(&self.shared.path, offset, what));
+        }
+        let base = self.shared.map.pointer() as usize;
+        let value_offset = record.value.as_ptr() as usize - base;
+        Ok(Value::new(Arc::clone(&self.shared.map), value_offset, record.value.len()))
+    }
+
+    /// Reads and checks the record at `offset`, which must be published.
+    #[inline]
+    pub(crate) fn record_at(&self, offset: u64) -> Result<Record<'_>> {
+        let (start, end) = (offset as usize, self.records_end());
+        if start < FILE_HEADER_LENGTH || start + super::record::RECORD_HEADER_LENGTH > end {
+            let what = "the place lies outside of the records";
+            return Err(Error::corruption(&self.shared.path, offset, what));
+        }
+        // SAFETY: the header of the record lies within the map and was written before its sequence
+        // number was published; a place is never written twice.
+        let length = unsafe {
+            let field = self.shared.map.pointer().add(start + 4);
+            u32::from_le(field.cast::<u32>().read())
+        };
+        let length = (length as usize).clamp(super::record::RECORD_HEADER_LENGTH, end - start);
+        // SAFETY: the range is within the map, and the record is settled, as above. Should its
+        // length be damaged, the range may reach into bytes that are being written; then the
+        // checksum fails.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.shared.map.pointer().add(start), length) };
+        Record::decode(bytes, self.shared.store_seed)
+            .map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
+    }
+
+    /// What the manifest shall hold of the segment.
+    pub(crate) fn facts(&self) -> SegmentFacts {
+        SegmentFacts {
+            number: self.shared.number,
+            first_sequence: self.first_sequence,
+            last_sequence: self.footer().map_or(0, |footer| footer.last_sequence),
+            size_bytes: self.footer().map_or(self.shared.map.length() as u64, |footer| {
+                footer.offset + super::footer::footer_length(u64::from(footer.count))
+            }),
+            dead_bytes: self.shared.dead_bytes.load(Ordering::Relaxed),
+        }
+    }
+}

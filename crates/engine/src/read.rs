@@ -1,0 +1,91 @@
+//! Look-ups: the ledger first, then one record of the journal.
+
+use pellucid_account::Timeline;
+use pellucid_clock::Clock;
+
+use crate::catalogue::TableId;
+use crate::codec::InternalKey;
+use crate::engine::{Engine, Inner};
+use crate::error::Result;
+use crate::ledger::{FoundEntry, Kind, NEWEST};
+use crate::object::{Head, Object};
+use crate::parts;
+
+/// Whether an entry is a value that has not expired.
+#[inline]
+pub(crate) fn is_live(entry: &FoundEntry, clock: Clock) -> bool {
+    let has_expired = entry.expires_at_ms != 0 && entry.expires_at_ms <= clock.wall().unix_ms();
+    entry.kind == Kind::Put && !has_expired
+}
+
+impl Engine {
+    /// The head and the value of `key`, if it is there.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corruption`] if a block or the record is damaged: what cannot be read is
+    /// never taken for absent.
+    #[inline]
+    pub fn get(
+        &self,
+        table: TableId,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Result<Option<Object>> {
+        self.inner.get_at(table, key, NEWEST, timeline)
+    }
+
+    /// All that is known of `key` but its value, if it is there. The journal is not touched.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    #[inline]
+    pub fn head(
+        &self,
+        table: TableId,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Result<Option<Head>> {
+        self.inner.head_at(table, key, NEWEST, timeline)
+    }
+}
+
+impl Inner {
+    pub(crate) fn get_at(
+        &self,
+        table: TableId,
+        key: &[u8],
+        at_sequence: u64,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Object>> {
+        let key = InternalKey::new(table.0, key)?;
+        let found = self.look_up(&key, at_sequence, timeline)?;
+        let Some(found) = found else { return Ok(None) };
+        let value = self.journal.read(found.sequence, key.as_bytes())?;
+        timeline.counts.records = timeline.counts.records.saturating_add(1);
+        timeline.lap(parts::JOURNAL_READ);
+        Ok(Some(Object { head: Head::from_found(found), value }))
+    }
+
+    pub(crate) fn head_at(
+        &self,
+        table: TableId,
+        key: &[u8],
+        at_sequence: u64,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Head>> {
+        let key = InternalKey::new(table.0, key)?;
+        Ok(self.look_up(&key, at_sequence, timeline)?.map(Head::from_found))
+    }
+
+    #[inline]
+    fn look_up(
+        &self,
+        key: &InternalKey,
+        at_sequence: u64,
+        timeline: &mut Timeline,
+    ) -> Result<Option<FoundEntry>> {
+        let found = self.ledger.get(key.as_bytes(), at_sequence, &mut timeline.counts);
+        timeline.lap(parts::LEDGER);
+        Ok(found?.filter(|entry| is_live(entry, self.options.clock)))
+    }
+}

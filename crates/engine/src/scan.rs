@@ -1,0 +1,120 @@
+//! Scans: the keys of a range, one after another, in memory that does not grow.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::catalogue::TableId;
+use crate::codec::TABLE_PREFIX_LENGTH;
+use crate::engine::Inner;
+use crate::error::Result;
+use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
+use crate::object::{Head, Object};
+use crate::read::is_live;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest key to the largest.
+    Forward,
+    /// From the largest key to the smallest.
+    Backward,
+}
+
+/// The keys of a range at one moment, one after another.
+pub struct Scan {
+    inner: Arc<Inner>,
+    ledger_scan: LedgerScan,
+    /// The internal key that the last call returned.
+    key: Vec<u8>,
+    /// Keeps what the scan sees for as long as it goes on.
+    _guard: Arc<SnapshotGuard>,
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Scan {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        guard: Arc<SnapshotGuard>,
+        table: TableId,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+    ) -> Result<Scan> {
+        let range = internal_range(table.0, bounds);
+        let direction = match direction {
+            Direction::Forward => ledger::Direction::Forward,
+            Direction::Backward => ledger::Direction::Reverse,
+        };
+        let ledger_scan = inner.ledger.scan(range.as_key_range(), direction, guard.sequence())?;
+        Ok(Scan { inner, ledger_scan, key: Vec::new(), _guard: guard })
+    }
+
+    /// The next key with its head and value; `None` at the end.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corruption`] if a block or a record is damaged.
+    #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
+        let Some(found) = self.advance()? else { return Ok(None) };
+        let value = self.inner.journal.read(found.sequence, &self.key)?;
+        let object = Object { head: Head::from_found(found), value };
+        Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))
+    }
+
+    /// The next key with its head; `None` at the end. The journal is not touched.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corruption`] if a block is damaged.
+    pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
+        let Some(found) = self.advance()? else { return Ok(None) };
+        Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], Head::from_found(found))))
+    }
+
+    /// Moves on to the next live key.
+    fn advance(&mut self) -> Result<Option<FoundEntry>> {
+        while let Some((key, found)) = self.ledger_scan.next()? {
+            if is_live(&found, self.inner.options.clock) {
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A range of internal keys.
+pub(crate) struct InternalRange {
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+}
+
+impl InternalRange {
+    pub(crate) fn as_key_range(&self) -> KeyRange<'_> {
+        KeyRange {
+            start: self.start.as_ref().map(Vec::as_slice),
+            end: self.end.as_ref().map(Vec::as_slice),
+        }
+    }
+}
+
+/// The range of internal keys that `bounds` within `table` stand for.
+pub(crate) fn internal_range(
+    table: u16,
+    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+) -> InternalRange {
+    let internal = |key: &[u8]| [&table.to_be_bytes()[..], key].concat();
+    let start = match start {
+        Bound::Unbounded => Bound::Included(internal(&[])),
+        bound => bound.map(internal),
+    };
+    let end = match (end, table.checked_add(1)) {
+        (Bound::Unbounded, Some(next)) => Bound::Excluded(next.to_be_bytes().to_vec()),
+        (bound, _) => bound.map(internal),
+    };
+    InternalRange { start, end }
+}

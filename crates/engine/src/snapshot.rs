@@ -1,0 +1,123 @@
+//! Snapshots: the store as it was at one moment.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+
+use crate::catalogue::TableId;
+use crate::engine::{Engine, Inner};
+use crate::error::Result;
+use crate::ledger::SnapshotGuard;
+use crate::object::{Head, Object};
+use crate::scan::{Direction, Scan};
+
+/// The store as it was at one moment. It costs next to nothing to take; while it is held, what it
+/// sees stays in the tables.
+#[derive(Clone)]
+pub struct Snapshot {
+    inner: Arc<Inner>,
+    guard: Arc<SnapshotGuard>,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("sequence", &self.sequence()).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// The store as it is now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let guard = Arc::new(self.inner.ledger.register_snapshot());
+        Snapshot { inner: Arc::clone(&self.inner), guard }
+    }
+
+    /// The keys of a range, as they are now.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// use std::ops::Bound;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options)?;
+    /// # let table = engine.table("t")?;
+    /// # let mut timeline = Timeline::off();
+    /// for key in [b"a", b"b", b"c"] {
+    ///     engine.put(table, key, b"", b"value", Acknowledgement::Os, &mut timeline)?;
+    /// }
+    /// let end = Bound::Excluded(&b"c"[..]);
+    /// let mut scan = engine.scan(table, Bound::Unbounded, end, Direction::Backward)?;
+    /// let mut keys = Vec::new();
+    /// while let Some((key, _object)) = scan.next()? {
+    ///     keys.push(key.to_vec());
+    /// }
+    /// assert_eq!(keys, [b"b", b"a"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn scan(
+        &self,
+        table: TableId,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Result<Scan> {
+        self.snapshot().scan(table, start, end, direction)
+    }
+}
+
+impl Snapshot {
+    /// The sequence number of the last write that the snapshot sees.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.guard.sequence()
+    }
+
+    /// As [`Engine::get`], at the moment of the snapshot.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn get(
+        &self,
+        table: TableId,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Result<Option<Object>> {
+        self.inner.get_at(table, key, self.sequence(), timeline)
+    }
+
+    /// As [`Engine::head`], at the moment of the snapshot.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn head(
+        &self,
+        table: TableId,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Result<Option<Head>> {
+        self.inner.head_at(table, key, self.sequence(), timeline)
+    }
+
+    /// As [`Engine::scan`], at the moment of the snapshot.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn scan(
+        &self,
+        table: TableId,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Result<Scan> {
+        let (inner, guard) = (Arc::clone(&self.inner), Arc::clone(&self.guard));
+        Scan::new(inner, guard, table, (start, end), direction)
+    }
+}

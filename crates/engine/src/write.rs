@@ -1,0 +1,307 @@
+//! The write path: conditions, journal, memtable, in this order and under one lock.
+
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use pellucid_account::Timeline;
+
+use crate::batch::{Batch, Condition, Operation, Written};
+use crate::catalogue::{CATALOGUE_TABLE, TableId, encode_definition};
+use crate::codec::{InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
+use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
+use crate::error::{Error, Result};
+use crate::journal::{Record, RecordKind, padded_length};
+use crate::ledger::{Entry, Kind, NEWEST};
+use crate::options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX};
+use crate::parts;
+use crate::read::is_live;
+
+/// Delays below this are saved up: a shorter sleep would last longer than it should.
+const DELAY_MIN_NS: u64 = 200_000;
+
+impl Engine {
+    /// Writes a batch: all entries or none. It is visible to readers on return, and safe as
+    /// `acknowledgement` says; with [`Acknowledgement::Disk`] that is still to come if
+    /// [`Written::pending`] says so, because this call never waits for the medium.
+    ///
+    /// # Errors
+    /// [`Error::ConditionFailed`], [`Error::DiskFull`] and the errors of limits leave everything as
+    /// before. [`Error::Poisoned`] says that no write is taken any more.
+    pub fn write(
+        &self,
+        batch: &Batch<'_>,
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Result<Written> {
+        self.write_operations(batch.operations(), acknowledgement, timeline)
+    }
+
+    /// Writes `operations` as [`Engine::write`] does a batch, without the batch.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn write_operations(
+        &self,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Result<Written> {
+        let inner = &*self.inner;
+        let highest_table = inner.highest_table.load(Ordering::Acquire);
+        for operation in operations {
+            let number = operation.table.number();
+            if number == CATALOGUE_TABLE || number > highest_table {
+                return Err(Error::TableUnknown { number });
+            }
+        }
+        let sequence = inner.write(operations, timeline)?;
+        let pending =
+            acknowledgement == Acknowledgement::Disk && inner.journal.durable_sequence() < sequence;
+        Ok(Written { sequence, pending })
+    }
+
+    /// Sets one key.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn put(
+        &self,
+        table: TableId,
+        key: &[u8],
+        head: &[u8],
+        value: &[u8],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Result<Written> {
+        let operation = Operation::put(table, key, value).with_head(head);
+        self.write_operations(&[operation], acknowledgement, timeline)
+    }
+
+    /// Removes one key.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn delete(
+        &self,
+        table: TableId,
+        key: &[u8],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Result<Written> {
+        self.write_operations(&[Operation::delete(table, key)], acknowledgement, timeline)
+    }
+
+    /// Returns once everything up to `sequence` is on the medium. Callers that wait at the same time
+    /// share one sync.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if a sync failed: the write may or may not survive.
+    pub fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
+        self.inner.journal.sync_to(sequence)
+    }
+
+    /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more.
+    /// The callback runs on the sync thread, which serves everybody, so it must be short; or at once
+    /// on this thread, if there is nothing to wait for or no sync thread.
+    pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
+        self.inner.journal.when_durable(sequence, callback);
+    }
+
+    /// The table called `name`, which is made if there is none. Its name has 1 to
+    /// [`KEY_LENGTH_MAX`] bytes.
+    ///
+    /// # Errors
+    /// As [`Engine::write`], and [`Error::TablesExhausted`].
+    pub fn table(&self, name: &str) -> Result<TableId> {
+        let inner = &*self.inner;
+        if let Some(table) = inner.find_table(name) {
+            return Ok(table);
+        }
+        let mut catalogue = inner.catalogue.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = catalogue.tables.get(name.as_bytes()) {
+            return Ok(*table);
+        }
+        let number = catalogue.highest.checked_add(1).ok_or(Error::TablesExhausted)?;
+        let table = TableId(number);
+        let definition = encode_definition(table);
+        let entry = Operation::put(TableId(CATALOGUE_TABLE), name.as_bytes(), &[]);
+        inner.write(&[entry.with_head(&definition)], &mut Timeline::off())?;
+        catalogue.add(name.as_bytes(), table);
+        inner.highest_table.store(number, Ordering::Release);
+        Ok(table)
+    }
+
+    /// All tables, by name.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(String, TableId)> {
+        let catalogue = self.inner.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+        let name = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut tables: Vec<_> =
+            catalogue.tables.iter().map(|(bytes, table)| (name(bytes), *table)).collect();
+        tables.sort();
+        tables
+    }
+}
+
+impl Inner {
+    fn write(&self, operations: &[Operation<'_>], timeline: &mut Timeline) -> Result<u64> {
+        let size_bytes = check_limits(operations, &self.options)?;
+        let mut writer = self.lock_writer(timeline);
+        if writer.is_closed {
+            return Err(Error::Closed);
+        }
+        self.journal.check_poison()?;
+        self.stall(&mut writer, timeline)?;
+        self.check_conditions(operations, timeline)?;
+        let count = operations.len() as u64;
+        self.journal.reserve(&mut writer.appender, size_bytes, count)?;
+        let written_at_ms = self.options.clock.wall().unix_ms();
+        let first = self.append(&mut writer, operations, written_at_ms)?;
+        timeline.lap(parts::JOURNAL_APPEND);
+        self.insert(operations, first, written_at_ms)?;
+        let last = first + count - 1;
+        self.ledger.publish(last);
+        self.ledger.rotate_if_full(last);
+        timeline.lap(parts::MEMTABLE);
+        Ok(last)
+    }
+
+    /// Takes the writer lock, and accounts for the wait if there was one.
+    fn lock_writer(&self, timeline: &mut Timeline) -> MutexGuard<'_, Writer> {
+        match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+                timeline.lap(parts::WRITER_WAIT);
+                writer
+            }
+        }
+    }
+
+    /// Waits for flushes that are behind, and takes the delay that merges ask for.
+    fn stall(&self, writer: &mut Writer, timeline: &mut Timeline) -> Result<()> {
+        let mut waited = self.ledger.wait_for_room()?;
+        let delay_ns = self.ledger.write_delay_ns();
+        if delay_ns > 0 {
+            writer.owed_ns += delay_ns;
+            if writer.owed_ns >= DELAY_MIN_NS {
+                let delay = Duration::from_nanos(std::mem::take(&mut writer.owed_ns));
+                std::thread::sleep(delay);
+                waited += delay;
+            }
+        }
+        if !waited.is_zero() {
+            timeline.lap(parts::STALL);
+        }
+        Ok(())
+    }
+
+    fn check_conditions(
+        &self,
+        operations: &[Operation<'_>],
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        let mut has_looked = false;
+        for (index, operation) in operations.iter().enumerate() {
+            if operation.condition == Condition::None {
+                continue;
+            }
+            has_looked = true;
+            let key = InternalKey::new(operation.table.0, operation.key)?;
+            let found = self.ledger.get(key.as_bytes(), NEWEST, &mut timeline.counts)?;
+            let live = found.filter(|entry| is_live(entry, self.options.clock));
+            let current = live.map(|entry| entry.sequence);
+            let holds = match operation.condition {
+                Condition::None => true,
+                Condition::Absent => current.is_none(),
+                Condition::Present => current.is_some(),
+                Condition::Sequence(sequence) => current == Some(sequence),
+            };
+            if !holds {
+                timeline.lap(parts::LEDGER);
+                return Err(Error::ConditionFailed { index, current });
+            }
+        }
+        if has_looked {
+            timeline.lap(parts::LEDGER);
+        }
+        Ok(())
+    }
+
+    /// Appends the operations to the journal; returns the sequence number of the first.
+    fn append(
+        &self,
+        writer: &mut Writer,
+        operations: &[Operation<'_>],
+        written_at_ms: u64,
+    ) -> Result<u64> {
+        let first = writer.appender.next_sequence();
+        for (index, operation) in operations.iter().enumerate() {
+            let key = InternalKey::new(operation.table.0, operation.key)?;
+            let kind = match operation.kind {
+                Kind::Put => RecordKind::Put,
+                Kind::Delete => RecordKind::Delete,
+            };
+            let record = Record {
+                sequence: first + index as u64,
+                written_at_ms,
+                expires_at_ms: operation.expires_at_ms,
+                kind,
+                batch_goes_on: index + 1 < operations.len(),
+                key: key.as_bytes(),
+                head: operation.head,
+                value: operation.value,
+            };
+            let sequence = self.journal.append(&mut writer.appender, record);
+            assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
+        }
+        self.journal.complete_batch(&writer.appender);
+        Ok(first)
+    }
+
+    fn insert(&self, operations: &[Operation<'_>], first: u64, written_at_ms: u64) -> Result<()> {
+        for (index, operation) in operations.iter().enumerate() {
+            let key = InternalKey::new(operation.table.0, operation.key)?;
+            self.ledger.insert(&Entry {
+                key: key.as_bytes(),
+                sequence: first + index as u64,
+                kind: operation.kind,
+                value_length: operation.value.len() as u32,
+                written_at_ms,
+                expires_at_ms: operation.expires_at_ms,
+                head: operation.head,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses operations beyond the limits; returns the bytes that they take in the journal.
+fn check_limits(operations: &[Operation<'_>], options: &EngineOptions) -> Result<u64> {
+    let mut size_bytes = 0;
+    for operation in operations {
+        let (key, head, value) = (operation.key.len(), operation.head.len(), operation.value.len());
+        if key == 0 || key > KEY_LENGTH_MAX {
+            return Err(Error::KeyLength { length: key, limit: KEY_LENGTH_MAX });
+        }
+        if head > HEAD_LENGTH_MAX {
+            return Err(Error::HeadLength { length: head, limit: HEAD_LENGTH_MAX });
+        }
+        if value > options.value_length_max {
+            return Err(Error::ValueLength { length: value, limit: options.value_length_max });
+        }
+        size_bytes += padded_length(TABLE_PREFIX_LENGTH + key, head, value);
+    }
+    let fits = size_bytes <= options.batch_size_max_bytes as u64;
+    if operations.is_empty() || operations.len() > options.batch_entries_max || !fits {
+        return Err(Error::BatchSize {
+            entries: operations.len(),
+            size_bytes: usize::try_from(size_bytes).unwrap_or(usize::MAX),
+            entries_limit: options.batch_entries_max,
+            size_limit_bytes: options.batch_size_max_bytes,
+        });
+    }
+    Ok(size_bytes)
+}
