@@ -1,5 +1,330 @@
-//! Files in memory that can lose power.
+//! Files in memory that can lose power, run out of space, and fail.
+//!
+//! Each file has two images: what a process sees (*live*), and what is known to be on the medium
+//! (*durable*). So have the names in a directory. A sync carries live over to durable.
+//! [`SimulatedFileSystem::kill`] is the death of the process: a new boot of the process finds all
+//! that is live. [`SimulatedFileSystem::crash`] is the loss of power: it finds what is durable and,
+//! drawn at random from a seed, some of the 512-byte sectors and some of the names that were on
+//! their way.
 
-/// A file system in memory. Being built.
-#[derive(Debug, Default)]
-pub struct SimulatedFileSystem {}
+mod faults;
+mod file;
+mod tree;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{File, FileSystem, LockGuard, SeededRandom};
+use faults::FaultState;
+pub use faults::Faults;
+use file::{Content, SimulatedFile};
+use tree::Tree;
+
+/// What a medium writes as a whole, in bytes.
+pub(crate) const SECTOR_LENGTH: usize = 512;
+
+/// A file system in memory. Clones are the same file system.
+#[derive(Clone)]
+pub struct SimulatedFileSystem {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    boot_identity: [u8; 16],
+}
+
+pub(crate) struct State {
+    pub(crate) tree: Tree,
+    pub(crate) faults: FaultState,
+    locks: HashSet<PathBuf>,
+}
+
+impl Shared {
+    /// The state; a panic elsewhere is no reason to panic again.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for SimulatedFileSystem {
+    fn default() -> SimulatedFileSystem {
+        SimulatedFileSystem::new()
+    }
+}
+
+impl std::fmt::Debug for SimulatedFileSystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SimulatedFileSystem").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}
+
+impl SimulatedFileSystem {
+    /// An empty file system.
+    #[must_use]
+    pub fn new() -> SimulatedFileSystem {
+        SimulatedFileSystem::with(Tree::default(), 1)
+    }
+
+    fn with(tree: Tree, boot: u64) -> SimulatedFileSystem {
+        let mut boot_identity = [0xb0; 16];
+        boot_identity[..8].copy_from_slice(&boot.to_le_bytes());
+        let state = State { tree, faults: FaultState::default(), locks: HashSet::new() };
+        SimulatedFileSystem { shared: Arc::new(Shared { state: Mutex::new(state), boot_identity }) }
+    }
+
+    fn boot(&self) -> u64 {
+        let mut boot = [0; 8];
+        boot.copy_from_slice(&self.shared.boot_identity[..8]);
+        u64::from_le_bytes(boot)
+    }
+
+    /// What is found after the death of the process: everything that it wrote. This file system
+    /// stays as it is, for whoever still uses it.
+    #[must_use]
+    pub fn kill(&self) -> SimulatedFileSystem {
+        let tree = self.shared.state().tree.after_kill();
+        SimulatedFileSystem::with(tree, self.boot())
+    }
+
+    /// What is found after a loss of power: what was synced, and of the rest some sectors and some
+    /// names, drawn with `seed`.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> SimulatedFileSystem {
+        let mut random = SeededRandom::new(seed);
+        // Crashes differ in how much survives: sometimes nothing, sometimes nearly all.
+        let survival_of_256 = [0, 64, 128, 240, 256][random.below(5) as usize];
+        let mut survives = move || random.below(256) < survival_of_256;
+        let tree = self.shared.state().tree.after_crash(&mut survives);
+        SimulatedFileSystem::with(tree, self.boot() + 1)
+    }
+
+    /// Sets what is to fail from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.shared.state().faults.set(faults);
+    }
+
+    /// How many calls that can fail there were so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.shared.state().faults.calls
+    }
+
+    /// How many syncs of files there were so far.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.shared.state().faults.syncs
+    }
+
+    /// Bytes that files take together.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.state().tree.used_bytes()
+    }
+
+    /// Flips bits of the byte at `offset` of a file, in memory and on the medium.
+    ///
+    /// # Errors
+    /// If there is no such file, or no such byte in it.
+    pub fn flip_bits(&self, path: &Path, offset: u64, bits: u8) -> io::Result<()> {
+        let content = self.shared.state().tree.find(path)?;
+        content.flip_bits(offset, bits)
+    }
+
+    /// The bytes of a file as a process sees them.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let content = self.shared.state().tree.find(path)?;
+        Ok(content.live_bytes())
+    }
+
+    fn open_content(&self, content: Arc<Content>) -> Arc<dyn File> {
+        Arc::new(SimulatedFile { shared: Arc::clone(&self.shared), content })
+    }
+}
+
+impl FileSystem for SimulatedFileSystem {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let content = state.tree.create(path)?;
+        drop(state);
+        Ok(self.open_content(content))
+    }
+
+    fn open(&self, path: &Path, _writable: bool) -> io::Result<Arc<dyn File>> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let content = state.tree.find(path)?;
+        drop(state);
+        Ok(self.open_content(content))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        state.tree.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        state.tree.remove(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        state.tree.list(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        state.tree.create_directory(directory);
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        state.tree.sync_directory(directory);
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.shared.state().tree.exists(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        state.tree.hard_link(from, to)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        if !state.locks.insert(path.to_path_buf()) {
+            return Err(io::Error::from(io::ErrorKind::WouldBlock));
+        }
+        let (shared, path) = (Arc::clone(&self.shared), path.to_path_buf());
+        Ok(LockGuard::new(Box::new(HeldLock { shared, path })))
+    }
+
+    fn free_bytes(&self, _directory: &Path) -> io::Result<u64> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let used = state.tree.used_bytes();
+        Ok(state.faults.free_bytes(used))
+    }
+
+    fn boot_identity(&self) -> [u8; 16] {
+        self.shared.boot_identity
+    }
+}
+
+struct HeldLock {
+    shared: Arc<Shared>,
+    path: PathBuf,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.shared.state().locks.remove(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MapMode;
+
+    fn with_file(bytes: &[u8]) -> (SimulatedFileSystem, Arc<dyn File>) {
+        let files = SimulatedFileSystem::new();
+        files.create_directory(Path::new("/d")).unwrap();
+        files.sync_directory(Path::new("/")).unwrap();
+        let file = files.create(Path::new("/d/a")).unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        (files, file)
+    }
+
+    #[test]
+    fn what_is_synced_survives_every_crash() {
+        let (files, file) = with_file(&[7; 2000]);
+        file.sync().unwrap();
+        files.sync_directory(Path::new("/d")).unwrap();
+        for seed in 0..100 {
+            assert_eq!(files.crash(seed).read(Path::new("/d/a")).unwrap(), [7; 2000]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_synced_survives_in_sectors() {
+        let (files, file) = with_file(&[7; 2048]);
+        file.sync().unwrap();
+        files.sync_directory(Path::new("/d")).unwrap();
+        file.write_all_at(&[9; 2048], 0).unwrap();
+        let mut outcomes = HashSet::new();
+        for seed in 0..200 {
+            let bytes = files.crash(seed).read(Path::new("/d/a")).unwrap();
+            for sector in bytes.chunks(SECTOR_LENGTH) {
+                assert!(sector.iter().all(|byte| byte == &sector[0]), "a sector is never torn");
+            }
+            outcomes.insert(bytes);
+        }
+        assert!(outcomes.len() > 10, "only {} outcomes", outcomes.len());
+        assert_eq!(files.kill().read(Path::new("/d/a")).unwrap(), [9; 2048]);
+    }
+
+    #[test]
+    fn names_vanish_one_by_one_until_their_directory_is_synced() {
+        let (files, file) = with_file(b"x");
+        file.sync().unwrap();
+        files.create(Path::new("/d/b")).unwrap().sync().unwrap();
+        let mut outcomes = HashSet::new();
+        for seed in 0..200 {
+            outcomes.insert(files.crash(seed).list(Path::new("/d")).unwrap());
+        }
+        assert_eq!(outcomes.len(), 4);
+        files.sync_directory(Path::new("/d")).unwrap();
+        files.rename(Path::new("/d/b"), Path::new("/d/a")).unwrap();
+        for seed in 0..50 {
+            assert!(files.crash(seed).exists(Path::new("/d/a")), "a rename replaces or does not");
+        }
+    }
+
+    #[test]
+    fn maps_and_calls_see_the_same_bytes() {
+        let (files, file) = with_file(&[0; 4096]);
+        file.allocate(8192).unwrap();
+        let map = file.map(8192, MapMode::Write).unwrap();
+        // SAFETY: the offset is within the map, and nobody else uses it.
+        unsafe { map.pointer().add(8000).write(1) };
+        assert_eq!(files.read(Path::new("/d/a")).unwrap()[8000], 1);
+        file.set_length(4096).unwrap();
+        assert_eq!(file.length().unwrap(), 4096);
+        file.write_all_at(&[5], 8191).unwrap();
+        assert_eq!(files.read(Path::new("/d/a")).unwrap()[8000], 0, "a cut leaves zeros");
+        assert!(file.allocate(1 << 20).is_err(), "a mapped file does not move");
+    }
+
+    #[test]
+    fn faults_come_when_they_are_due() {
+        let (files, file) = with_file(b"x");
+        files.set_faults(Faults { fail_call: Some(2), ..Faults::default() });
+        file.sync().unwrap();
+        assert!(file.sync().is_err());
+        file.sync().unwrap();
+        files.set_faults(Faults { space_bytes: Some(100), ..Faults::default() });
+        let full = file.write_all_at(&[1; 200], 0).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+        assert!(file.sync().is_err());
+        file.sync().unwrap();
+    }
+}

@@ -1,0 +1,66 @@
+//! What the simulated file system does wrong on demand.
+
+use std::io;
+
+/// Bytes that are free where no limit is set.
+const FREE_BYTES: u64 = 1 << 40;
+
+/// What is to fail. The default is nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// The call with this number, counted from 1 from now on, fails once.
+    pub fail_call: Option<u64>,
+    /// All calls from the failing one on fail, as if the device were gone.
+    pub keep_failing: bool,
+    /// The next sync of a file fails, drops what it should have made durable, and later ones succeed
+    /// without it: what some kernels do.
+    pub fail_next_sync: bool,
+    /// The files together may take this many bytes.
+    pub space_bytes: Option<u64>,
+}
+
+#[derive(Default)]
+pub(crate) struct FaultState {
+    faults: Faults,
+    /// Calls since the faults were set.
+    calls_since: u64,
+    pub(crate) calls: u64,
+    pub(crate) syncs: u64,
+}
+
+impl FaultState {
+    pub(crate) fn set(&mut self, faults: Faults) {
+        self.faults = faults;
+        self.calls_since = 0;
+    }
+
+    /// Counts a call, and fails it if it is its turn.
+    pub(crate) fn call(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        self.calls_since += 1;
+        let fails = match self.faults.fail_call {
+            Some(number) if self.faults.keep_failing => self.calls_since >= number,
+            Some(number) => self.calls_since == number,
+            None => false,
+        };
+        if fails { Err(io::Error::other("injected failure")) } else { Ok(()) }
+    }
+
+    /// Counts a sync, and says whether it loses what it should keep.
+    pub(crate) fn sync(&mut self) -> bool {
+        self.syncs += 1;
+        std::mem::take(&mut self.faults.fail_next_sync)
+    }
+
+    /// Refuses if `more` bytes do not fit beside those that are `used`.
+    pub(crate) fn take_space(&self, used: u64, more: u64) -> io::Result<()> {
+        if more > self.free_bytes(used) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn free_bytes(&self, used: u64) -> u64 {
+        self.faults.space_bytes.map_or(FREE_BYTES, |space| space.saturating_sub(used))
+    }
+}

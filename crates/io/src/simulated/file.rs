@@ -1,0 +1,261 @@
+//! One file: its live image, which can be mapped, and its durable one.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{SECTOR_LENGTH, Shared};
+use crate::{File, Map, MapMode};
+
+/// Memory that stays where it is, aligned to 8 bytes, and is written by pointer.
+pub(crate) struct Buffer {
+    words: *mut [u64],
+}
+
+// SAFETY: the buffer is plain memory that belongs to this value; who writes where is the business of
+// its users, as for a mapped file.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    fn zeroed(length: usize) -> Buffer {
+        let words = vec![0_u64; length.div_ceil(8)].into_boxed_slice();
+        Buffer { words: Box::into_raw(words) }
+    }
+
+    fn pointer(&self) -> *mut u8 {
+        self.words.cast()
+    }
+
+    fn capacity(&self) -> usize {
+        self.words.len() * 8
+    }
+
+    /// Copies bytes out; they must be within the capacity.
+    fn copy_out(&self, offset: usize, target: &mut [u8]) {
+        assert!(offset + target.len() <= self.capacity());
+        // SAFETY: the range was just checked, and the target is other memory.
+        unsafe {
+            let source = self.pointer().add(offset);
+            std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len());
+        }
+    }
+
+    /// Copies bytes in; they must be within the capacity.
+    fn copy_in(&self, offset: usize, source: &[u8]) {
+        assert!(offset + source.len() <= self.capacity());
+        // SAFETY: the range was just checked, and the source is other memory.
+        unsafe {
+            let target = self.pointer().add(offset);
+            std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a box and is dropped once.
+        drop(unsafe { Box::from_raw(self.words) });
+    }
+}
+
+/// What a file holds, whatever its names are.
+pub(crate) struct Content {
+    images: Mutex<Images>,
+}
+
+struct Images {
+    live: Arc<Buffer>,
+    length: usize,
+    durable: Vec<u8>,
+}
+
+impl Images {
+    fn live_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.length];
+        self.live.copy_out(0, &mut bytes);
+        bytes
+    }
+
+    /// Makes the live image at least `length` bytes long. It cannot move while it is mapped.
+    fn grow(&mut self, length: usize) -> io::Result<()> {
+        if length > self.live.capacity() {
+            if Arc::strong_count(&self.live) > 1 {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "the file is mapped"));
+            }
+            let larger = Buffer::zeroed(length.max(self.live.capacity() * 2));
+            larger.copy_in(0, &self.live_bytes());
+            self.live = Arc::new(larger);
+        }
+        self.length = self.length.max(length);
+        Ok(())
+    }
+}
+
+impl Content {
+    pub(crate) fn new(live: &[u8], durable: Vec<u8>) -> Content {
+        let buffer = Buffer::zeroed(live.len());
+        buffer.copy_in(0, live);
+        let images = Images { live: Arc::new(buffer), length: live.len(), durable };
+        Content { images: Mutex::new(images) }
+    }
+
+    fn images(&self) -> MutexGuard<'_, Images> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn live_bytes(&self) -> Vec<u8> {
+        self.images().live_bytes()
+    }
+
+    pub(crate) fn durable_bytes(&self) -> Vec<u8> {
+        self.images().durable.clone()
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.images().length
+    }
+
+    /// Empties the file, as opening it for writing anew does.
+    pub(crate) fn truncate(&self) {
+        let mut images = self.images();
+        images.live = Arc::new(Buffer::zeroed(0));
+        images.length = 0;
+    }
+
+    pub(crate) fn flip_bits(&self, offset: u64, bits: u8) -> io::Result<()> {
+        let mut images = self.images();
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        if offset >= images.length {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        let mut byte = [0];
+        images.live.copy_out(offset, &mut byte);
+        images.live.copy_in(offset, &[byte[0] ^ bits]);
+        if let Some(byte) = images.durable.get_mut(offset) {
+            *byte ^= bits;
+        }
+        Ok(())
+    }
+
+    /// The bytes found after a loss of power.
+    pub(crate) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
+        let images = self.images();
+        let (live, durable) = (images.live_bytes(), &images.durable);
+        // The length is metadata: the new one is there, or the old one.
+        let length =
+            if live.len() == durable.len() || survives() { live.len() } else { durable.len() };
+        let mut bytes = durable.clone();
+        bytes.resize(length, 0);
+        for (index, sector) in bytes.chunks_mut(SECTOR_LENGTH).enumerate() {
+            let start = (index * SECTOR_LENGTH).min(live.len());
+            let end = (start + sector.len()).min(live.len());
+            let new = &live[start..end];
+            if sector[..new.len()] != *new && survives() {
+                sector[..new.len()].copy_from_slice(new);
+            }
+        }
+        bytes
+    }
+}
+
+/// A file that somebody has open.
+pub(crate) struct SimulatedFile {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) content: Arc<Content>,
+}
+
+impl SimulatedFile {
+    /// Counts a call that may make the file `length` bytes long, and fails it if it is its turn or
+    /// if there is no room.
+    fn call(&self, length: u64) -> io::Result<usize> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let more = length.saturating_sub(self.content.length() as u64);
+        if more > 0 {
+            state.faults.take_space(state.tree.used_bytes(), more)?;
+        }
+        usize::try_from(length).map_err(io::Error::other)
+    }
+}
+
+impl File for SimulatedFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let end = self.call(offset + bytes.len() as u64)?;
+        let mut images = self.content.images();
+        images.grow(end)?;
+        images.live.copy_in(end - bytes.len(), bytes);
+        Ok(())
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.call(0)?;
+        let images = self.content.images();
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > images.length as u64 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        images.live.copy_out(offset as usize, buffer);
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.call(0)?;
+        Ok(self.content.length() as u64)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        let length = self.call(length)?;
+        let mut images = self.content.images();
+        if length < images.length {
+            let cut = vec![0; images.length - length];
+            images.live.copy_in(length, &cut);
+            images.length = length;
+        }
+        images.grow(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let length = self.call(length)?;
+        self.content.images().grow(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let loses = state.faults.sync();
+        drop(state);
+        let mut images = self.content.images();
+        if loses {
+            // The pages are marked clean although they never arrived: only the process sees them.
+            return Err(io::Error::other("injected failure of a sync"));
+        }
+        images.durable = images.live_bytes();
+        Ok(())
+    }
+
+    fn map(&self, length: u64, _mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        self.call(0)?;
+        let images = self.content.images();
+        if length > images.length {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        Ok(Arc::new(SimulatedMap { buffer: Arc::clone(&images.live), length }))
+    }
+}
+
+struct SimulatedMap {
+    buffer: Arc<Buffer>,
+    length: usize,
+}
+
+impl Map for SimulatedMap {
+    fn pointer(&self) -> *mut u8 {
+        self.buffer.pointer()
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+}

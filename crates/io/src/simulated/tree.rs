@@ -1,0 +1,133 @@
+//! The names: which there are for the process, and which are on the medium.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::Content;
+
+/// All directories and names of a simulated file system.
+#[derive(Default)]
+pub(crate) struct Tree {
+    /// Directories survive as soon as they are made: stores make them once, and sync their parent.
+    directories: BTreeSet<PathBuf>,
+    live: BTreeMap<PathBuf, Arc<Content>>,
+    durable: BTreeMap<PathBuf, Arc<Content>>,
+}
+
+fn not_found(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{} does not exist", path.display()))
+}
+
+impl Tree {
+    pub(crate) fn find(&self, path: &Path) -> io::Result<Arc<Content>> {
+        self.live.get(path).cloned().ok_or_else(|| not_found(path))
+    }
+
+    pub(crate) fn create(&mut self, path: &Path) -> io::Result<Arc<Content>> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if !self.is_directory(parent) {
+            return Err(not_found(parent));
+        }
+        if let Some(content) = self.live.get(path) {
+            content.truncate();
+            return Ok(Arc::clone(content));
+        }
+        let content = Arc::new(Content::new(&[], Vec::new()));
+        self.live.insert(path.to_path_buf(), Arc::clone(&content));
+        Ok(content)
+    }
+
+    pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let content = self.live.remove(from).ok_or_else(|| not_found(from))?;
+        self.live.insert(to.to_path_buf(), content);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.live.remove(path).map(|_| ()).ok_or_else(|| not_found(path))
+    }
+
+    pub(crate) fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let content = self.find(from)?;
+        if self.live.contains_key(to) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        self.live.insert(to.to_path_buf(), content);
+        Ok(())
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        path == Path::new("/") || path == Path::new("") || self.directories.contains(path)
+    }
+
+    pub(crate) fn exists(&self, path: &Path) -> bool {
+        self.live.contains_key(path) || self.is_directory(path)
+    }
+
+    pub(crate) fn create_directory(&mut self, directory: &Path) {
+        self.directories.extend(directory.ancestors().map(Path::to_path_buf));
+    }
+
+    pub(crate) fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        if !self.is_directory(directory) {
+            return Err(not_found(directory));
+        }
+        let names = self.live.keys().filter(|path| path.parent() == Some(directory));
+        let names = names.filter_map(|path| path.file_name());
+        Ok(names.map(|name| name.to_string_lossy().into_owned()).collect())
+    }
+
+    pub(crate) fn sync_directory(&mut self, directory: &Path) {
+        self.durable.retain(|path, _| path.parent() != Some(directory));
+        for (path, content) in &self.live {
+            if path.parent() == Some(directory) {
+                self.durable.insert(path.clone(), Arc::clone(content));
+            }
+        }
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.live.values().map(|content| content.length() as u64).sum()
+    }
+
+    /// The tree that the next process finds: what is live, and still on its way to the medium.
+    pub(crate) fn after_kill(&self) -> Tree {
+        let mut copies: Vec<(*const Content, Arc<Content>)> = Vec::new();
+        let mut copy = |content: &Arc<Content>| {
+            let pointer = Arc::as_ptr(content);
+            if let Some((_, copied)) = copies.iter().find(|(known, _)| *known == pointer) {
+                return Arc::clone(copied);
+            }
+            let copied = Arc::new(Content::new(&content.live_bytes(), content.durable_bytes()));
+            copies.push((pointer, Arc::clone(&copied)));
+            copied
+        };
+        let live = self.live.iter().map(|(path, content)| (path.clone(), copy(content))).collect();
+        let durable =
+            self.durable.iter().map(|(path, content)| (path.clone(), copy(content))).collect();
+        Tree { directories: self.directories.clone(), live, durable }
+    }
+
+    /// The tree found after a loss of power. Each name is the old one or the new one.
+    pub(crate) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Tree {
+        let paths: BTreeSet<&PathBuf> = self.live.keys().chain(self.durable.keys()).collect();
+        let mut found: BTreeMap<PathBuf, Arc<Content>> = BTreeMap::new();
+        for path in paths {
+            let (new, old) = (self.live.get(path), self.durable.get(path));
+            let is_same = match (new, old) {
+                (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+                (None, None) => true,
+                _ => false,
+            };
+            let chosen = if is_same || !survives() { old } else { new };
+            if let Some(content) = chosen {
+                let bytes = content.after_crash(survives);
+                let content = Arc::new(Content::new(&bytes, bytes.clone()));
+                found.insert(path.clone(), content);
+            }
+        }
+        Tree { directories: self.directories.clone(), live: found.clone(), durable: found }
+    }
+}
