@@ -52,6 +52,7 @@ pub(crate) fn account() -> OperationAccount {
     let phases = PHASES.iter().zip(durations_ns);
     let mut total = constant(1_000, 20_000);
     total.p99_ns = 40_000;
+    total.max_ns = 40_000;
     total.buckets = vec![(19_968, 20_095, 980), (39_936, 40_191, 20)];
     OperationAccount {
         operation: "entity_get".to_owned(),

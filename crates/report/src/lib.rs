@@ -5,15 +5,21 @@
 //! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
 //! where they come from: [`Report`] is all that it is given.
 
+mod base64;
 #[cfg(test)]
 mod example;
 mod hgrm;
+mod html;
 mod machine;
 mod model;
 mod phases;
+mod quantiles;
+mod sha256;
 pub mod text;
+mod thin;
 mod units;
 
 pub use hgrm::hgrm;
+pub use html::html;
 pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section};

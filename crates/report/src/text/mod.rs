@@ -15,6 +15,7 @@ use pellucid_account::OperationAccount;
 
 pub use around::around;
 pub use log_histogram::log_histogram;
+pub(crate) use log_histogram::powers_of_two;
 pub use phase_table::phase_table;
 pub use sentence::sentence;
 pub use study::study_table;

@@ -1,0 +1,86 @@
+//! The top of the page: what was run and where, what was found, and what to know about it.
+
+use super::markup::Markup;
+use crate::model::{Report, Section};
+use crate::text::sentence;
+use crate::units::{count, date_time, duration, rate, size};
+
+/// Writes the title, the findings, the command, the machine and the notes.
+pub(crate) fn write(page: &mut Markup, report: &Report) {
+    page.element("header", &[], |page| {
+        page.element("div", &[("class", "title")], |page| {
+            page.leaf("h1", &[], &report.title);
+            page.leaf("p", &[("class", "muted")], &date_time(report.generated_unix_ms));
+        });
+        // The script shows the switch; without it, the page follows the system.
+        let switch = [("id", "theme"), ("hidden", "hidden"), ("role", "group")];
+        page.element("div", &[&switch[..], &[("aria-label", "Colours")]].concat(), |page| {
+            for theme in ["auto", "light", "dark"] {
+                let button = [("type", "button"), ("data-theme", theme)];
+                page.leaf("button", &button, theme);
+            }
+        });
+    });
+    page.element("section", &[("class", "card findings"), ("aria-label", "Findings")], |page| {
+        page.leaf("h2", &[], "Findings");
+        for (index, section) in report.sections.iter().enumerate() {
+            page.element("p", &[], |page| {
+                page.leaf("a", &[("href", &format!("#section-{index}"))], &section.name);
+                page.text(&format!(" {}", finding(section)));
+            });
+        }
+        if report.sections.is_empty() {
+            page.leaf("p", &[], "Nothing was measured.");
+        }
+        for note in &report.notes {
+            page.leaf("p", &[("class", "note")], note);
+        }
+    });
+    page.element("section", &[("class", "card run"), ("aria-label", "Run")], |page| {
+        page.leaf("h2", &[], "Run");
+        page.element("pre", &[("tabindex", "0"), ("aria-label", "Command line")], |page| {
+            page.leaf("code", &[], &report.command);
+        });
+        page.element("dl", &[], |page| {
+            for (name, value) in machine_facts(report) {
+                page.element("div", &[], |page| {
+                    page.leaf("dt", &[], name);
+                    page.leaf("dd", &[], &value);
+                });
+            }
+        });
+    });
+}
+
+/// One sentence on a section: the server's account of it, or the client's figures alone.
+fn finding(section: &Section) -> String {
+    match &section.account {
+        Some(account) => sentence(account, &section.client_figures()),
+        None if section.response_time.is_empty() => "No request was answered.".to_owned(),
+        None => format!(
+            "The client saw {} at p50 and {} at p99, at {} responses per second; there is no \
+             account of the server's.",
+            duration(section.response_time.value_at_quantile(0.5) as f64),
+            duration(section.response_time.value_at_quantile(0.99) as f64),
+            rate(section.rate_per_second()),
+        ),
+    }
+}
+
+fn machine_facts(report: &Report) -> Vec<(&'static str, String)> {
+    let machine = &report.machine;
+    let clock = machine.clock.as_ref().map(|clock| {
+        format!("{}, {} ticks per second", clock.source, count(clock.ticks_per_second))
+    });
+    let facts = [
+        ("Processor", machine.processor.clone()),
+        ("Frequency", machine.processor_mhz.map(|mhz| format!("{mhz:.0} MHz when asked"))),
+        ("Cores", machine.cores.map(|cores| cores.to_string())),
+        ("Memory", machine.memory_bytes.map(size)),
+        ("Kernel", machine.kernel.clone()),
+        ("Clock", clock),
+        ("Version", machine.program_version.clone()),
+    ];
+    let unknown = || "unknown".to_owned();
+    facts.into_iter().map(|(name, fact)| (name, fact.unwrap_or_else(unknown))).collect()
+}

@@ -1,0 +1,117 @@
+//! Jitter: single requests over time, whole and without the outliers.
+
+use super::figure::{Table, figure};
+use super::markup::Markup;
+use super::plot::{Axis, Plot};
+use super::scale::Scale;
+use crate::model::{Sample, Section};
+use crate::thin::thin_out;
+use crate::units::{count, duration, duration_tick};
+
+/// Most points in the jitter plot of one section.
+pub(crate) const JITTER_POINTS_MAX: usize = 4_000;
+/// Rows of the table that sums the points up over time.
+const TABLE_STRETCHES: usize = 20;
+/// How many of the slowest requests the table names.
+const TABLE_SLOWEST: usize = 10;
+/// The plot without outliers ends this far above the 99.9th percentile.
+const ZOOM_MARGIN: f64 = 1.1;
+
+/// Writes both plots with at most `points_max` points, or nothing if there are no samples.
+pub(crate) fn write(markup: &mut Markup, section: &Section, points_max: usize) {
+    let samples = thin_out(&section.samples, points_max.min(JITTER_POINTS_MAX));
+    let Some(last) = samples.last() else { return };
+    let greatest_ns = samples.iter().map(|s| s.response_time_ns).max().unwrap_or(0) as f64;
+    let end_ns = (section.duration.as_nanos() as f64).max(last.offset_ns as f64);
+    let ceiling_ns = section.response_time.value_at_quantile(0.999) as f64 * ZOOM_MARGIN;
+    let shown = match samples.len() < section.samples.len() {
+        true => format!(
+            "{} of {} recorded requests are drawn, of each stretch the slowest and the first.",
+            count(samples.len() as u64),
+            count(section.samples.len() as u64)
+        ),
+        false => format!("All {} recorded requests are drawn.", count(samples.len() as u64)),
+    };
+    figure(
+        markup,
+        "Jitter over time",
+        &format!("Each point is a request: when it was due, and its response time. {shown}"),
+        |markup| {
+            let whole = plot_of("Response time of single requests over time", end_ns, greatest_ns);
+            write_plot(markup, &whole, &samples);
+            // A plot that would leave nothing out would show the same once more.
+            if ceiling_ns > 0.0 && ceiling_ns < greatest_ns * 0.8 {
+                let title = "The same without the outliers";
+                let zoomed = plot_of(title, end_ns, ceiling_ns);
+                let Scale::Linear { greatest: top_ns } = zoomed.y.scale else { return };
+                let below: Vec<Sample> = samples
+                    .iter()
+                    .filter(|sample| sample.response_time_ns as f64 <= top_ns)
+                    .copied()
+                    .collect();
+                let above = count((samples.len() - below.len()) as u64);
+                markup.leaf("h4", &[], &format!("{title}: {above} points lie above"));
+                write_plot(markup, &zoomed, &below);
+            }
+        },
+        &table_of(&samples, end_ns),
+    );
+}
+
+fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
+    let x = Scale::linear_until(end_ns);
+    let y = Scale::linear_to(greatest_ns);
+    let (Scale::Linear { greatest: across }, Scale::Linear { greatest: up }) = (x, y) else {
+        unreachable!("both axes are linear")
+    };
+    Plot {
+        title,
+        attributes: vec![
+            ("class", "jitter".to_owned()),
+            ("data-x-ns", format!("{across:.0}")),
+            ("data-y-ns", format!("{up:.0}")),
+        ],
+        x: Axis::new(x, "time since the start", 5, duration_tick),
+        y: Axis::new(y, "response time", 5, duration_tick),
+    }
+}
+
+/// All points are one path: a stroke of no length with round ends is a dot, and the smallest way to
+/// write one.
+fn write_plot(markup: &mut Markup, plot: &Plot<'_>, samples: &[Sample]) {
+    let mut path = String::with_capacity(samples.len() * 12);
+    for sample in samples {
+        let (x, y) = plot.in_box(sample.offset_ns as f64, sample.response_time_ns as f64);
+        path.push_str(&format!("M{x} {y}h0"));
+    }
+    plot.write(markup, |markup| markup.empty("path", &[("class", "dots"), ("d", &path)]), |_| {});
+}
+
+fn table_of(samples: &[Sample], end_ns: f64) -> Table {
+    let mut table = Table::with_header(["time", "points", "median", "greatest"]);
+    let stretch_of = |sample: &Sample| {
+        let place = sample.offset_ns as f64 / end_ns.max(1.0) * TABLE_STRETCHES as f64;
+        (place as usize).min(TABLE_STRETCHES - 1)
+    };
+    for stretch in 0..TABLE_STRETCHES {
+        let within = samples.iter().filter(|sample| stretch_of(sample) == stretch);
+        let mut times: Vec<u64> = within.map(|sample| sample.response_time_ns).collect();
+        times.sort_unstable();
+        let Some(greatest) = times.last() else { continue };
+        let bound = |index: usize| duration(end_ns * index as f64 / TABLE_STRETCHES as f64);
+        table.rows.push(vec![
+            format!("{} – {}", bound(stretch), bound(stretch + 1)),
+            count(times.len() as u64),
+            duration(times[times.len() / 2] as f64),
+            duration(*greatest as f64),
+        ]);
+    }
+    let mut slowest = samples.to_vec();
+    slowest.sort_by_key(|sample| std::cmp::Reverse(sample.response_time_ns));
+    for (rank, sample) in slowest.iter().take(TABLE_SLOWEST).enumerate() {
+        let time = duration(sample.response_time_ns as f64);
+        let name = format!("slowest {}: at {}", rank + 1, duration(sample.offset_ns as f64));
+        table.rows.push(vec![name, "1".to_owned(), time.clone(), time]);
+    }
+    table
+}

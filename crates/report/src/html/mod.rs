@@ -1,0 +1,68 @@
+//! The report as one HTML file that needs nothing else: no network, no fonts, no script to be
+//! complete.
+//!
+//! The page carries its style and a small script (tooltips, zoom, the switch between light and
+//! dark) and names their hashes in its content security policy, so that a browser loads and runs
+//! nothing else. Colours of phases are those of Okabe and Ito, which people with any kind of colour
+//! vision can tell apart; every mark has a second cue, and every chart its numbers as a table.
+
+mod figure;
+mod head;
+mod jitter;
+mod log_histogram;
+mod markup;
+mod percentiles;
+mod plot;
+mod scale;
+mod section;
+mod shapes;
+mod throughput;
+
+use markup::Markup;
+
+use crate::base64::base64;
+use crate::model::Report;
+use crate::sha256::sha256;
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+/// Most points in all jitter plots of a report together, which bounds its size.
+const REPORT_POINTS_MAX: usize = 20_000;
+
+/// The whole page. It stays below 1 MiB as long as the report has at most 8 sections and quotes
+/// texts of usual length.
+#[must_use]
+pub fn html(report: &Report) -> String {
+    let points_max = REPORT_POINTS_MAX / report.sections.len().max(1);
+    let mut page = Markup::default();
+    page.verbatim("<!DOCTYPE html>\n");
+    page.element("html", &[("lang", "en")], |page| {
+        page.element("head", &[], |page| write_head(page, &report.title));
+        page.element("body", &[], |page| {
+            page.element("main", &[], |page| {
+                head::write(page, report);
+                for (index, section) in report.sections.iter().enumerate() {
+                    section::write(page, index, section, points_max);
+                }
+            });
+            page.element("script", &[], |page| page.verbatim(SCRIPT));
+        });
+    });
+    page.finish()
+}
+
+fn write_head(page: &mut Markup, title: &str) {
+    let hash = |text: &str| format!("'sha256-{}'", base64(&sha256(text.as_bytes())));
+    let policy = format!(
+        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    );
+    page.empty("meta", &[("charset", "utf-8")]);
+    page.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
+    let viewport = [("name", "viewport"), ("content", "width=device-width, initial-scale=1")];
+    page.empty("meta", &viewport);
+    page.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+    page.leaf("title", &[], title);
+    page.element("style", &[], |page| page.verbatim(STYLE));
+}

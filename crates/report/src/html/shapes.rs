@@ -1,0 +1,135 @@
+//! What the requests around a quantile spent their time on, as stacked bars. What is stacked are
+//! means: they add up, quantiles of phases would not.
+
+use pellucid_account::{Around, OperationAccount, Share};
+
+use super::figure::{Mark, Table, figure, legend};
+use super::markup::Markup;
+use super::plot::percentage;
+use crate::phases::class;
+use crate::units::{count, duration, percent, quantile_name};
+
+/// Width of a character of a label in percent of the narrowest bar.
+const CHARACTER_PERCENT: f64 = 2.7;
+
+/// Writes the chart, or nothing if there are no requests around any quantile.
+pub(crate) fn write(markup: &mut Markup, account: &OperationAccount) {
+    let shapes: Vec<&Around> =
+        account.around.iter().filter(|a| a.count > 0 && a.total_mean_ns > 0.0).collect();
+    let Some(first) = shapes.first() else { return };
+    let longest_ns = shapes.iter().map(|around| around.total_mean_ns).fold(0.0, f64::max);
+    figure(
+        markup,
+        "Where the time goes, phase by phase",
+        "Mean times of the requests around each percentile of the server's total, which is why \
+         they add up. Above in absolute time, below as shares.",
+        |markup| {
+            let entries: Vec<_> = first
+                .phases
+                .iter()
+                .map(|phase| (class(&phase.name), Mark::Area, phase.name.as_str()))
+                .collect();
+            legend(markup, &entries);
+            markup.leaf("h4", &[], "In time");
+            for around in &shapes {
+                write_bar(markup, around, longest_ns);
+            }
+            markup.leaf("h4", &[], "In share");
+            for around in &shapes {
+                write_bar(markup, around, around.total_mean_ns);
+            }
+        },
+        &table_of(&shapes),
+    );
+}
+
+fn write_bar(markup: &mut Markup, around: &Around, full_ns: f64) {
+    let name = quantile_name(around.quantile);
+    let in_time = full_ns > around.total_mean_ns || around.quantile >= 0.999;
+    markup.element("p", &[("class", "bar-label")], |markup| {
+        markup.leaf("strong", &[], &name);
+        markup.text(&format!(" {}", duration(around.total_mean_ns)));
+        if in_time {
+            let requests = count(around.count);
+            let receive = duration(around.receive_mean_ns);
+            let facts = format!(" mean of {requests} requests; {receive} to receive before that");
+            markup.leaf("span", &[("class", "muted")], &facts);
+        }
+    });
+    let title = format!("Phases of the requests around {name}");
+    let attributes = [("class", "stack"), ("width", "100%"), ("height", "30"), ("role", "img")];
+    let named = [&attributes[..], &[("aria-label", title.as_str())]].concat();
+    markup.element("svg", &named, |markup| {
+        markup.leaf("title", &[], &title);
+        let mut left = 0.0;
+        for phase in around.phases.iter().filter(|phase| phase.mean_ns > 0.0) {
+            let width = phase.mean_ns / full_ns;
+            write_segment(markup, phase, left, width);
+            left += width;
+        }
+    });
+}
+
+fn write_segment(markup: &mut Markup, phase: &Share, left: f64, width: f64) {
+    let class = class(&phase.name);
+    let (x, across) = (percentage(left), percentage(width));
+    let place = [("x", x.as_str()), ("y", "1"), ("width", across.as_str()), ("height", "28")];
+    markup.element(
+        "rect",
+        &[&place[..], &[("class", &format!("area {class}"))]].concat(),
+        |markup| {
+            let time = duration(phase.mean_ns);
+            let told = format!("{}\n{time}, {} of the total", phase.name, percent(phase.share));
+            markup.leaf("title", &[], &told);
+        },
+    );
+    let label_percent = (phase.name.chars().count() as f64 + 1.5) * CHARACTER_PERCENT;
+    if width * 100.0 > label_percent {
+        let middle = percentage(left + width / 2.0);
+        let class = format!("on on-{class}");
+        let place = [("class", class.as_str()), ("x", middle.as_str()), ("y", "20")];
+        markup.leaf("text", &place, &phase.name);
+    }
+}
+
+fn table_of(shapes: &[&Around]) -> Table {
+    let mut table = Table::with_header(["phase"]);
+    for around in shapes {
+        let name = quantile_name(around.quantile);
+        table.header.extend([format!("{name} mean"), format!("{name} share")]);
+    }
+    let names = |shares: fn(&Around) -> &Vec<Share>| {
+        let mut names: Vec<&str> = Vec::new();
+        for share in shapes.iter().flat_map(|around| shares(around)) {
+            if !names.contains(&share.name.as_str()) {
+                names.push(&share.name);
+            }
+        }
+        names
+    };
+    let row = |name: &str, shown: &str, shares: fn(&Around) -> &Vec<Share>| {
+        let mut row = vec![shown.to_owned()];
+        for around in shapes {
+            let found = shares(around).iter().find(|share| share.name == name);
+            row.push(found.map_or_else(|| "-".to_owned(), |share| duration(share.mean_ns)));
+            row.push(found.map_or_else(|| "-".to_owned(), |share| percent(share.share)));
+        }
+        row
+    };
+    for name in names(|around| &around.phases) {
+        table.rows.push(row(name, name, |around| &around.phases));
+        if name == "execute" {
+            for part in names(|around| &around.parts) {
+                table.rows.push(row(part, &format!("  {part}"), |around| &around.parts));
+            }
+        }
+    }
+    let mut total = vec!["total".to_owned()];
+    let mut receive = vec!["receive (before the total)".to_owned()];
+    for around in shapes {
+        total.extend([duration(around.total_mean_ns), "100 %".to_owned()]);
+        receive.extend([duration(around.receive_mean_ns), "-".to_owned()]);
+    }
+    table.rows.extend([total, receive]);
+    table
+}

@@ -1,0 +1,66 @@
+//! Answers per second over the load, against the rate that was asked for.
+
+use super::figure::{Mark, Table, figure, legend};
+use super::markup::Markup;
+use super::plot::{Axis, Plot};
+use super::scale::Scale;
+use crate::model::Section;
+use crate::units::{duration, duration_tick, rate};
+
+/// Most points of the line; longer loads are shown as means over several seconds.
+const POINTS_MAX: usize = 300;
+const SECOND_NS: f64 = 1e9;
+
+/// Writes the chart, or nothing if no second was counted.
+pub(crate) fn write(markup: &mut Markup, section: &Section) {
+    let seconds = &section.throughput_per_second;
+    if seconds.is_empty() {
+        return;
+    }
+    let stretch_seconds = seconds.len().div_ceil(POINTS_MAX);
+    let means: Vec<f64> = seconds
+        .chunks(stretch_seconds)
+        .map(|stretch| stretch.iter().map(|c| *c as f64).sum::<f64>() / stretch.len() as f64)
+        .collect();
+    let end_ns = seconds.len() as f64 * SECOND_NS;
+    let offered = section.offered_rate_per_second.filter(|offered| *offered > 0.0);
+    let greatest = means.iter().copied().chain(offered).fold(1.0, f64::max);
+    let plot = Plot {
+        title: "Responses per second over time",
+        attributes: Vec::new(),
+        x: Axis::new(Scale::linear_until(end_ns), "time since the start", 5, duration_tick),
+        y: Axis::new(Scale::linear_to(greatest), "responses per second", 5, rate),
+    };
+    let edge_ns = |index: usize| ((index * stretch_seconds) as f64 * SECOND_NS).min(end_ns);
+    let mut table = Table::with_header(["time", "responses per second"]);
+    for (index, mean) in means.iter().enumerate() {
+        let stretch =
+            format!("{} – {}", duration_tick(edge_ns(index)), duration(edge_ns(index + 1)));
+        table.rows.push(vec![stretch, rate(*mean)]);
+    }
+    figure(
+        markup,
+        "Throughput",
+        "Responses in each second of the load.",
+        |markup| {
+            let mut entries = vec![("response", Mark::Line, "answered")];
+            entries.extend(offered.map(|_| ("offered", Mark::Line, "offered")));
+            legend(markup, &entries);
+            plot.write(
+                markup,
+                |markup| {
+                    if let Some(offered) = offered {
+                        let path = plot.line([(0.0, offered), (end_ns, offered)]);
+                        markup.empty("path", &[("d", &path), ("class", "line offered")]);
+                    }
+                    let steps = means.iter().enumerate().flat_map(|(index, mean)| {
+                        [(edge_ns(index), *mean), (edge_ns(index + 1), *mean)]
+                    });
+                    markup.empty("path", &[("d", &plot.line(steps)), ("class", "line response")]);
+                },
+                |_| {},
+            );
+        },
+        &table,
+    );
+}

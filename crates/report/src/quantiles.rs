@@ -1,0 +1,120 @@
+//! One way to ask for quantiles, whether the client's histogram or the server's account holds them.
+
+use hdrhistogram::Histogram;
+use pellucid_account::Distribution;
+
+/// The quantiles that tables of curves name.
+pub(crate) const NAMED_QUANTILES: [f64; 9] =
+    [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0];
+
+/// Something whose quantiles can be asked for, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Curve<'figures> {
+    /// What the client counted.
+    Client(&'figures Histogram<u64>),
+    /// What the server's account holds, by its fine buckets if it brought them.
+    Server(&'figures Distribution),
+}
+
+impl Curve<'_> {
+    /// How many values there are.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Curve::Client(histogram) => histogram.len(),
+            Curve::Server(distribution) => distribution.count,
+        }
+    }
+
+    /// The value that `quantile` of all do not exceed; 0 if there are none.
+    pub(crate) fn value_ns(&self, quantile: f64) -> u64 {
+        match self {
+            Curve::Client(histogram) if histogram.is_empty() => 0,
+            Curve::Client(histogram) => histogram.value_at_quantile(quantile),
+            Curve::Server(distribution) => server_value_ns(distribution, quantile),
+        }
+    }
+
+    /// Whether enough values were counted for `quantile` to differ from the greatest.
+    pub(crate) fn resolves(&self, quantile: f64) -> bool {
+        let count = self.count() as f64;
+        count > 0.0 && (quantile >= 1.0 || count * (1.0 - quantile) >= 0.999)
+    }
+}
+
+/// The middle of the bucket that holds the quantile, within the exact bounds: the account's own
+/// rule, so that the curve and the account's figures agree.
+fn server_value_ns(distribution: &Distribution, quantile: f64) -> u64 {
+    let (least_ns, greatest_ns) = (distribution.min_ns, distribution.max_ns);
+    if quantile <= 0.0 {
+        return least_ns;
+    }
+    if quantile >= 1.0 {
+        return greatest_ns;
+    }
+    let counted: u64 = distribution.buckets.iter().map(|(.., count)| *count).sum();
+    let rank = (quantile * counted as f64).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    let bucket = distribution.buckets.iter().find(|(.., count)| {
+        seen += count;
+        seen >= rank
+    });
+    match bucket {
+        Some((floor_ns, ceiling_ns, _)) => {
+            floor_ns.midpoint(*ceiling_ns).max(least_ns).min(greatest_ns)
+        }
+        None => coarse_value_ns(distribution, quantile),
+    }
+}
+
+/// Without fine buckets: the next quantile that is known, from below.
+fn coarse_value_ns(distribution: &Distribution, quantile: f64) -> u64 {
+    let known = [
+        (0.25, distribution.q1_ns),
+        (0.5, distribution.p50_ns),
+        (0.75, distribution.q3_ns),
+        (0.9, distribution.p90_ns),
+        (0.99, distribution.p99_ns),
+        (0.999, distribution.p99_9_ns),
+        (0.9999, distribution.p99_99_ns),
+    ];
+    let next = known.iter().find(|(known, _)| *known >= quantile);
+    next.map_or(distribution.max_ns, |(_, value_ns)| *value_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{account, constant};
+
+    #[test]
+    fn the_server_s_curve_follows_its_buckets() {
+        let total = account().total;
+        let curve = Curve::Server(&total);
+        assert_eq!(curve.value_ns(0.5), 20_031);
+        assert_eq!(curve.value_ns(0.98), 20_031);
+        // The middle of the bucket, but not above the greatest that was seen.
+        assert_eq!(curve.value_ns(0.99), 40_000);
+        assert_eq!(curve.value_ns(1.0), total.max_ns);
+    }
+
+    #[test]
+    fn without_buckets_the_known_quantiles_serve() {
+        let mut distribution = constant(100, 5_000);
+        distribution.p99_ns = 9_000;
+        distribution.max_ns = 12_000;
+        let curve = Curve::Server(&distribution);
+        assert_eq!(curve.value_ns(0.95), 9_000);
+        assert_eq!(curve.value_ns(0.99999), 12_000);
+        assert!(curve.resolves(0.99) && !curve.resolves(0.999) && curve.resolves(1.0));
+    }
+
+    #[test]
+    fn empty_curves_answer_nothing() {
+        let histogram = Histogram::new(3).unwrap();
+        let distribution = Distribution::default();
+        for curve in [Curve::Client(&histogram), Curve::Server(&distribution)] {
+            assert_eq!((curve.count(), curve.value_ns(0.5)), (0, 0));
+            assert!(!curve.resolves(1.0));
+        }
+    }
+}
