@@ -120,11 +120,7 @@ impl Engine {
             refuse_orphans(&*file_system, &directory)?;
         }
         let is_new = manifest.is_none();
-        let manifest = manifest.unwrap_or_else(|| Manifest {
-            store_identity: new_identity(&options),
-            flushed_sequence: 0,
-            segments: Vec::new(),
-        });
+        let manifest = manifest.unwrap_or_else(|| Manifest::empty(new_identity(&options)));
         let setting = JournalSetting {
             file_system: Arc::clone(&file_system),
             directory: directory.clone(),

@@ -20,14 +20,38 @@
 //! before the published sequence number. Any other sequence number must come from a registered
 //! snapshot ([`Ledger::register_snapshot`]), which is held meanwhile.
 
+mod background;
+mod compaction;
 mod entry;
+mod flush;
+mod manifest;
 mod memtable;
+mod merge;
 mod options;
+mod scan;
+mod snapshots;
+mod state;
+mod stats;
 mod table;
 mod tree;
+mod version;
 
 pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
+pub(crate) use manifest::Manifest;
 pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts,
 };
-pub(crate) use tree::{Ledger, LedgerScan, LedgerStats, Manifest, SnapshotGuard};
+pub(crate) use scan::LedgerScan;
+pub(crate) use snapshots::SnapshotGuard;
+pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
+pub(crate) use tree::Ledger;
+
+/// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
+/// without a panic and without memory in proportion to a length that lies.
+pub(crate) mod decoders {
+    pub(crate) use super::manifest::check_manifest;
+    pub(crate) use super::table::{check_block, check_closing, check_filter, check_index};
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 
+use super::Entry;
 use crate::error::Error;
 
 /// As a sequence number to read at: the newest that is published.
@@ -54,6 +55,13 @@ pub(crate) struct Dropped {
     pub(crate) sequence: u64,
     /// Bytes of the record, padding included.
     pub(crate) record_bytes: u64,
+}
+
+impl Dropped {
+    /// What is dropped with `entry`.
+    pub(crate) fn of(entry: &Entry<'_>) -> Dropped {
+        Dropped { sequence: entry.sequence, record_bytes: entry.record_size_bytes() }
+    }
 }
 
 /// What the manifest holds of a journal segment.

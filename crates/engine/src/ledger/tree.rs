@@ -1,181 +1,283 @@
 //! The tree as a whole: what the façade calls.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
 
-use super::{Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, SegmentFacts};
-use crate::error::Error;
-
-/// The manifest, as read from its file.
-#[derive(Clone, Debug)]
-pub(crate) struct Manifest {
-    /// Identity of the store.
-    pub(crate) store_identity: u64,
-    /// Every record up to it is in the tables; replay starts after it.
-    pub(crate) flushed_sequence: u64,
-    /// The journal's segments.
-    pub(crate) segments: Vec<SegmentFacts>,
-}
-
-impl Manifest {
-    /// Reads the manifest of the store in `directory`; `None` if there is no such file.
-    pub(crate) fn read(_fs: &dyn FileSystem, _directory: &Path) -> Result<Option<Manifest>, Error> {
-        unreachable!("being built")
-    }
-}
-
-/// Keeps the versions that a snapshot sees for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct SnapshotGuard {}
-
-impl SnapshotGuard {
-    /// The sequence number that the snapshot reads at.
-    pub(crate) fn sequence(&self) -> u64 {
-        unreachable!("being built")
-    }
-}
-
-/// Figures of the tree.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LedgerStats {}
-
-/// A scan over a range; holds the version of the tree that it began with.
-pub(crate) struct LedgerScan {}
-
-impl LedgerScan {
-    /// The next live key and its entry.
-    #[allow(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
-    pub(crate) fn next(&mut self) -> Result<Option<(&[u8], FoundEntry)>, Error> {
-        unreachable!("being built")
-    }
-}
+use super::compaction::{Merging, target_bytes};
+use super::manifest::{Manifest, manifest_path};
+use super::scan::LedgerScan;
+use super::snapshots::SnapshotGuard;
+use super::state::{Edit, State};
+use super::stats::{LedgerStats, LevelStats};
+use super::table::{Table, table_folder, table_path};
+use super::version::{LEVELS, Levels};
+use super::{
+    Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, background,
+};
+use crate::codec::key_hash;
+use crate::error::{Error, Result};
 
 /// The ledger of a store.
-pub(crate) struct Ledger {}
+pub(crate) struct Ledger {
+    state: Arc<State>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
 
 impl Ledger {
     /// Makes an empty ledger in the store's folder `directory`, and its first manifest.
     pub(crate) fn create(
-        _fs: Arc<dyn FileSystem>,
-        _directory: &Path,
-        _store_identity: u64,
-        _options: LedgerOptions,
-        _link: Arc<dyn JournalLink>,
-    ) -> Result<Ledger, Error> {
-        unreachable!("being built")
+        fs: Arc<dyn FileSystem>,
+        directory: &Path,
+        store_identity: u64,
+        options: LedgerOptions,
+        link: Arc<dyn JournalLink>,
+    ) -> Result<Ledger> {
+        let folder = table_folder(directory);
+        fs.create_directory(&folder).map_err(|error| Error::io("create", &folder, error))?;
+        fs.sync_directory(directory).map_err(|error| Error::io("sync", directory, error))?;
+        let manifest = Manifest::empty(store_identity);
+        let ledger = Ledger::open(fs, directory, manifest, options, link)?;
+        ledger.write_manifest()?;
+        Ok(ledger)
     }
 
     /// Opens the ledger that `manifest` names. The records after its flushed sequence number are
-    /// then inserted by the façade from the journal, and published.
+    /// then inserted by the façade from the journal, and published. Files that the manifest does not
+    /// name are removed.
     pub(crate) fn open(
-        _fs: Arc<dyn FileSystem>,
-        _directory: &Path,
-        _manifest: Manifest,
-        _options: LedgerOptions,
-        _link: Arc<dyn JournalLink>,
-    ) -> Result<Ledger, Error> {
-        unreachable!("being built")
+        fs: Arc<dyn FileSystem>,
+        directory: &Path,
+        manifest: Manifest,
+        options: LedgerOptions,
+        link: Arc<dyn JournalLink>,
+    ) -> Result<Ledger> {
+        Manifest::remove_unfinished(&*fs, directory)?;
+        remove_unnamed_tables(&*fs, directory, &manifest)?;
+        let mut tables = Vec::with_capacity(manifest.tables.len());
+        for (level, facts) in &manifest.tables {
+            let table = Table::open(&*fs, directory, manifest.store_identity, facts.clone())?;
+            tables.push((usize::from(*level), Arc::new(table)));
+        }
+        let levels = Levels::new(tables)
+            .map_err(|what| Error::corruption(&manifest_path(directory), 0, what))?;
+        let state = State::new(fs, directory.to_path_buf(), options, link, levels, &manifest);
+        Ok(Ledger { state: Arc::new(state), thread: Mutex::new(None) })
     }
 
-    /// Starts the thread that flushes and merges, unless the options say no. Called once replay is done.
-    pub(crate) fn start_background(&self) -> Result<(), Error> {
-        unreachable!("being built")
+    /// Starts the thread that flushes and merges, unless the options say no. Called once replay is
+    /// done.
+    pub(crate) fn start_background(&self) -> Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.state.options.background && thread.is_none() {
+            *thread = Some(background::start(&self.state)?);
+        }
+        Ok(())
     }
 
-    /// Puts an entry into the active memtable. Only under the writer lock; sequence numbers ascend.
-    pub(crate) fn insert(&self, _entry: &Entry<'_>) {
-        unreachable!("being built")
+    /// Puts an entry into the active memtable. Only under the writer lock.
+    #[inline]
+    pub(crate) fn insert(&self, entry: &Entry<'_>) {
+        self.state.version.load().active.insert(entry, key_hash(entry.key));
     }
 
     /// Lets readers see everything up to `sequence`. Under the writer lock, after a batch's inserts.
-    pub(crate) fn publish(&self, _sequence: u64) {
-        unreachable!("being built")
+    #[inline]
+    pub(crate) fn publish(&self, sequence: u64) {
+        self.state.snapshots.publish(sequence);
     }
 
     /// The highest sequence number that readers see.
+    #[inline]
     pub(crate) fn published_sequence(&self) -> u64 {
-        unreachable!("being built")
+        self.state.snapshots.published()
     }
 
     /// Seals the active memtable if it is full; `last_sequence` is the last one inserted. Under the
     /// writer lock, between batches.
-    pub(crate) fn rotate_if_full(&self, _last_sequence: u64) {
-        unreachable!("being built")
+    #[inline]
+    pub(crate) fn rotate_if_full(&self, last_sequence: u64) {
+        let is_full = {
+            let version = self.state.version.load();
+            version.active.size_bytes() >= self.state.options.memtable_size_bytes
+        };
+        if is_full {
+            self.state.seal(last_sequence);
+        }
     }
 
-    /// The newest entry of `key` that is not above `at_sequence` ([`super::NEWEST`], or a registered
+    /// The newest entry of `key` that is not above `at_sequence` ([`NEWEST`], or a registered
     /// snapshot's); a tombstone is returned as such.
+    #[inline]
     pub(crate) fn get(
         &self,
-        _key: &[u8],
-        _at_sequence: u64,
-        _counts: &mut EngineCounts,
-    ) -> Result<Option<FoundEntry>, Error> {
-        unreachable!("being built")
+        key: &[u8],
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+    ) -> Result<Option<FoundEntry>> {
+        // The version first: what a later one has dropped was shadowed by something published before.
+        let version = self.state.version.load();
+        let at_sequence = self.resolve(at_sequence);
+        version.get(key, at_sequence, counts)
+    }
+
+    #[inline]
+    fn resolve(&self, at_sequence: u64) -> u64 {
+        if at_sequence == NEWEST { self.published_sequence() } else { at_sequence }
     }
 
     /// The live keys of a range at `at_sequence` (as in [`Ledger::get`]).
     pub(crate) fn scan(
         &self,
-        _range: KeyRange<'_>,
-        _direction: Direction,
-        _at_sequence: u64,
-    ) -> Result<LedgerScan, Error> {
-        unreachable!("being built")
+        range: KeyRange<'_>,
+        direction: Direction,
+        at_sequence: u64,
+    ) -> Result<LedgerScan> {
+        let version = self.state.version.load_full();
+        let at_sequence = self.resolve(at_sequence);
+        LedgerScan::new(version, &range, direction, at_sequence)
     }
 
     /// Registers a snapshot at the published sequence number.
     pub(crate) fn register_snapshot(&self) -> SnapshotGuard {
-        unreachable!("being built")
+        self.state.snapshots.register()
     }
 
     /// Every record up to it is in the tables of the committed manifest.
     pub(crate) fn flushed_sequence(&self) -> u64 {
-        unreachable!("being built")
+        self.state.flushed_sequence()
     }
 
     /// Seals the active memtable and returns once all sealed ones are in tables. Under the writer
     /// lock; `last_sequence` is the last one inserted.
-    pub(crate) fn flush_now(&self, _last_sequence: u64) -> Result<(), Error> {
-        unreachable!("being built")
+    pub(crate) fn flush_now(&self, last_sequence: u64) -> Result<()> {
+        self.state.check()?;
+        if self.state.version.load().active.entries() > 0 {
+            self.state.seal(last_sequence);
+        }
+        self.state.wait_for_flush(0).map(|_| ())
     }
 
     /// Does one merge if one is due, and says whether it did.
-    pub(crate) fn compact_step(&self) -> Result<bool, Error> {
-        unreachable!("being built")
+    pub(crate) fn compact_step(&self) -> Result<bool> {
+        self.state.in_job(State::compact_one)
     }
 
     /// Merges until all tables are in one level.
-    pub(crate) fn compact_all(&self) -> Result<(), Error> {
-        unreachable!("being built")
+    pub(crate) fn compact_all(&self) -> Result<()> {
+        self.state.in_job(|state| {
+            while state.flush_oldest()? {}
+            let merging = Merging::of_all(&state.version.load().levels);
+            merging.map_or(Ok(()), |merging| state.compact(&merging))
+        })
     }
 
     /// Writes a manifest with the link's present facts on the segments.
-    pub(crate) fn write_manifest(&self) -> Result<(), Error> {
-        unreachable!("being built")
+    pub(crate) fn write_manifest(&self) -> Result<()> {
+        self.state.check()?;
+        self.state.commit_files(&Edit::default())
     }
 
-    /// The delay that each write should take now, in proportion to the debt of merging.
+    /// The delay that each write should take now, in proportion to the debt of flushing and merging.
+    #[inline]
     pub(crate) fn write_delay_ns(&self) -> u64 {
-        unreachable!("being built")
+        self.state.write_delay_ns()
     }
 
-    /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock.
-    /// Says how long it waited.
-    pub(crate) fn wait_for_room(&self) -> Result<std::time::Duration, Error> {
-        unreachable!("being built")
+    /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock. Says
+    /// how long it waited. An error says that no write can be taken: for good, or
+    /// ([`Error::DiskFull`]) until there is room.
+    #[inline]
+    pub(crate) fn wait_for_room(&self) -> Result<Duration> {
+        let sealed_max = self.state.options.sealed_memtables_max.max(1) - 1;
+        if self.state.sealed() <= sealed_max && !self.state.has_failed() {
+            return Ok(Duration::ZERO);
+        }
+        let waited = self.state.wait_for_flush(sealed_max)?;
+        self.state.counters.add_wait(waited);
+        Ok(waited)
+    }
+
+    /// Checks every block of every table, whether it was checked before or not.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let version = self.state.version.load_full();
+        version.levels.all().try_for_each(|(_, table)| table.verify())
     }
 
     /// Figures of the tree.
     pub(crate) fn stats(&self) -> LedgerStats {
-        unreachable!("being built")
+        let state = &self.state;
+        let version = state.version.load_full();
+        let mut stats = LedgerStats {
+            memtable_bytes: version.active.size_bytes(),
+            memtable_entries: version.active.entries(),
+            sealed_memtables: version.sealed.len() as u64,
+            sealed_bytes: version.sealed.iter().map(|sealed| sealed.memtable.size_bytes()).sum(),
+            write_delay_ns: state.write_delay_ns(),
+            snapshots: state.snapshots.registered() as u64,
+            flushed_sequence: state.flushed_sequence(),
+            published_sequence: state.snapshots.published(),
+            ..LedgerStats::default()
+        };
+        for level in 0..LEVELS {
+            stats.levels[level] = level_stats(&version.levels, level);
+            let size_bytes = stats.levels[level].size_bytes;
+            let target = if level == 0 { 0 } else { target_bytes(&state.options, level) };
+            stats.debt_bytes += size_bytes.saturating_sub(target);
+        }
+        stats.table_memory_bytes =
+            version.levels.all().map(|(_, table)| table.memory_bytes() as u64).sum();
+        state.counters.read_into(&mut stats);
+        let edit = state.lock_edit();
+        let trouble = edit.failure.as_ref().or(edit.disk_full.as_ref());
+        stats.trouble = trouble.map(Error::to_string);
+        drop(edit);
+        stats
     }
 
     /// Ends the background thread; what is in memtables stays in the journal.
     pub(crate) fn close(&self) {
-        unreachable!("being built")
+        self.state.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic of the thread was noted as the ledger's failure.
+            let _ = thread.join();
+        }
     }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn level_stats(levels: &Levels, level: usize) -> LevelStats {
+    let tables = levels.level(level);
+    LevelStats {
+        tables: tables.len() as u64,
+        size_bytes: levels.size_bytes(level),
+        entries: tables.iter().map(|table| table.facts().entries).sum(),
+        tombstones: tables.iter().map(|table| table.tombstones()).sum(),
+        ..LevelStats::default()
+    }
+}
+
+/// Removes the tables that a flush or merge left behind when the process ended.
+fn remove_unnamed_tables(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+    let folder = table_folder(directory);
+    let names = fs.list(&folder).map_err(|error| Error::io("list", &folder, error))?;
+    let named: std::collections::HashSet<_> =
+        manifest.tables.iter().map(|(_, facts)| table_path(directory, facts.number)).collect();
+    for name in names.iter().filter(|name| name.ends_with(".table") || name.ends_with(".new")) {
+        let path = folder.join(name);
+        if !named.contains(&path) {
+            fs.remove(&path).map_err(|error| Error::io("remove", &path, error))?;
+        }
+    }
+    Ok(())
 }

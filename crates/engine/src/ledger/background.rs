@@ -1,0 +1,149 @@
+//! The thread that flushes and merges, and what happens when that fails.
+//!
+//! Flushes come before merges, and between the slices of a merge. A full disk puts jobs off and
+//! passes; any other failure is final: the store takes no further write, because it is unknown what
+//! is on the medium.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::state::State;
+use crate::error::{Error, Result};
+
+const THREAD_NAME: &str = "pellucid-ledger";
+/// The thread looks for work at least this often, although it is woken when there is some.
+const IDLE_WAIT: Duration = Duration::from_millis(500);
+/// How long a writer sleeps at most before it looks again whether there is room.
+const ROOM_WAIT: Duration = Duration::from_millis(100);
+/// A full disk is tried again after this time, then after twice as long, and so on.
+const DISK_FULL_WAIT_FIRST: Duration = Duration::from_millis(50);
+const DISK_FULL_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Starts the thread.
+pub(super) fn start(state: &Arc<State>) -> Result<JoinHandle<()>> {
+    let shared = Arc::clone(state);
+    state.lock_edit().background = true;
+    let thread = std::thread::Builder::new().name(THREAD_NAME.to_owned());
+    thread.spawn(move || run(&shared)).map_err(|error| {
+        state.lock_edit().background = false;
+        Error::io("start a thread for", &state.directory, error)
+    })
+}
+
+/// Tells the writers if the thread panics, so that none of them waits for it.
+struct PanicNotice<'a>(&'a State);
+
+impl Drop for PanicNotice<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let cause = format!("the thread {THREAD_NAME} panicked");
+            self.0.fail(&Error::Poisoned { cause });
+        }
+    }
+}
+
+fn run(state: &State) {
+    let _notice = PanicNotice(state);
+    let mut wait = DISK_FULL_WAIT_FIRST;
+    while wait_for_work(state) {
+        match state.do_one_job() {
+            Ok(_) => wait = DISK_FULL_WAIT_FIRST,
+            Err(Error::Closed) => return,
+            Err(Error::DiskFull { .. }) => {
+                put_off(state, wait);
+                wait = (wait * 2).min(DISK_FULL_WAIT_MAX);
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits until there is something to do; false if the ledger is being closed.
+fn wait_for_work(state: &State) -> bool {
+    let mut edit = state.lock_edit();
+    loop {
+        if state.is_closing() {
+            return false;
+        }
+        if state.sealed() > 0 || state.is_merge_due() {
+            return true;
+        }
+        edit = match state.work.wait_timeout(edit, IDLE_WAIT) {
+            Ok((edit, _)) => edit,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
+    }
+}
+
+/// Waits for `wait`, or until the ledger is being closed.
+fn put_off(state: &State, wait: Duration) {
+    let began = Instant::now();
+    let mut edit = state.lock_edit();
+    while let Some(left) = wait.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+        if state.is_closing() {
+            return;
+        }
+        edit = match state.work.wait_timeout(edit, left) {
+            Ok((edit, _)) => edit,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
+    }
+}
+
+impl State {
+    /// Flushes a memtable or does a merge, whatever is due first, and says whether something was.
+    fn do_one_job(&self) -> Result<bool> {
+        self.in_job(|state| Ok(state.flush_oldest()? || state.compact_one()?))
+    }
+
+    /// Does `job` under the lock on jobs, and remembers how it went.
+    pub(super) fn in_job<T>(&self, job: impl FnOnce(&State) -> Result<T>) -> Result<T> {
+        let _jobs = self.lock_jobs();
+        self.check()?;
+        let outcome = job(self);
+        match &outcome {
+            Ok(_) => self.lock_edit().disk_full = None,
+            Err(Error::Closed) => {}
+            Err(error @ Error::DiskFull { .. }) => {
+                self.lock_edit().disk_full = Some(error.clone());
+                self.room.notify_all();
+            }
+            Err(error) => self.fail(error),
+        }
+        outcome
+    }
+
+    /// Returns once at most `sealed_max` sealed memtables are left, and says how long that took. Does
+    /// the work itself where there is no thread for it.
+    pub(super) fn wait_for_flush(&self, sealed_max: usize) -> Result<Duration> {
+        let began = Instant::now();
+        loop {
+            let mut edit = self.lock_edit();
+            if let Some(failure) = &edit.failure {
+                return Err(failure.clone());
+            }
+            if self.sealed() <= sealed_max {
+                return Ok(began.elapsed());
+            }
+            if self.is_closing() {
+                return Err(Error::Closed);
+            }
+            if !edit.background {
+                drop(edit);
+                self.in_job(State::flush_oldest)?;
+                continue;
+            }
+            if let Some(disk_full) = edit.disk_full.take() {
+                // The next attempt sets it again. Meanwhile the caller may free some room.
+                return Err(disk_full);
+            }
+            self.work.notify_one();
+            edit = match self.room.wait_timeout(edit, ROOM_WAIT) {
+                Ok((edit, _)) => edit,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+            drop(edit);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Compaction: tables of a level are merged into the next deeper one, so that a key lies in few
+//! tables and what nobody can read any more goes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::merge::{Merge, RunCursor, Source, runs};
+use super::snapshots::Retention;
+use super::state::{Edit, State};
+use super::stats::{BackgroundJob, JobStats};
+use super::table::{Table, TableFacts, TableWriter};
+use super::version::{LEVELS, Levels};
+use super::{Direction, Dropped, KeyRange, LedgerOptions};
+use crate::error::{Error, Result};
+
+/// Entries between two looks at whether a memtable waits for its flush.
+const ENTRIES_A_SLICE: u64 = 512;
+/// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
+const LEVEL_0_TABLES_MAX: usize = 16;
+
+/// Which tables are to be merged, and where to.
+pub(super) struct Merging {
+    /// Tables by level, from the uppermost.
+    inputs: Vec<(usize, Vec<Arc<Table>>)>,
+    to: usize,
+}
+
+/// The size that level `level` should not be above.
+pub(super) fn target_bytes(options: &LedgerOptions, level: usize) -> u64 {
+    let factor = options.level_factor.saturating_pow(level.saturating_sub(1) as u32);
+    options.level_base_bytes.saturating_mul(factor)
+}
+
+/// How urgent the merge of a level is: above 1 it is due.
+fn score(options: &LedgerOptions, levels: &Levels, level: usize) -> f64 {
+    match level {
+        0 => levels.level(0).len() as f64 / options.level_0_trigger.max(1) as f64,
+        _ => levels.size_bytes(level) as f64 / target_bytes(options, level).max(1) as f64,
+    }
+}
+
+fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> bool {
+    match level {
+        0 => levels.level(0).len() >= options.level_0_trigger.max(1),
+        _ => levels.size_bytes(level) > target_bytes(options, level),
+    }
+}
+
+/// The ends of what the keys of `tables` span.
+fn span(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
+    let smallest = tables.iter().map(|table| &table.facts().smallest[..]).min()?;
+    let largest = tables.iter().map(|table| &table.facts().largest[..]).max()?;
+    Some((smallest, largest))
+}
+
+impl Merging {
+    /// The merge that is most urgent, if one is due.
+    pub(super) fn pick(options: &LedgerOptions, levels: &Levels) -> Option<Merging> {
+        let due = (0..LEVELS - 1).filter(|level| is_due(options, levels, *level));
+        let scored = due.map(|level| (level, score(options, levels, level)));
+        let (level, _) = scored.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let upper: Vec<Arc<Table>> = match level {
+            // The oldest ones: nothing older than a merged entry stays above it.
+            0 => {
+                let tables = levels.level(0);
+                tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
+            }
+            _ => vec![cheapest(levels, level)?],
+        };
+        let (smallest, largest) = span(&upper)?;
+        let lower = levels.overlapping(level + 1, smallest, largest);
+        Some(Merging { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
+    }
+
+    /// The merge of everything into one level; `None` if nothing would come of it.
+    pub(super) fn of_all(levels: &Levels) -> Option<Merging> {
+        let to = levels.deepest()?.max(1);
+        let mut inputs = Vec::new();
+        for level in 0..=to {
+            if !levels.level(level).is_empty() {
+                inputs.push((level, levels.level(level).to_vec()));
+            }
+        }
+        let is_done = matches!(&inputs[..], [(level, tables)]
+            if *level == to && tables.iter().all(|table| table.tombstones() == 0));
+        (!is_done).then_some(Merging { inputs, to })
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.inputs.iter().flat_map(|(_, tables)| tables)
+    }
+
+    fn job(&self) -> BackgroundJob {
+        let from = self.inputs.first().map_or(0, |(level, _)| *level);
+        BackgroundJob::Compaction { from: from as u8, to: self.to as u8 }
+    }
+
+    /// Whether the tables can go to the next level as they are.
+    fn is_move(&self, options: &LedgerOptions, levels: &Levels) -> bool {
+        let [(from, upper), (_, lower)] = &self.inputs[..] else { return false };
+        let mut by_key: Vec<&TableFacts> = upper.iter().map(|table| table.facts()).collect();
+        by_key.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        let apart = by_key.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
+        // Small tables are merged, or a level would fill up with them.
+        let large = *from > 0
+            || by_key.iter().all(|facts| facts.size_bytes >= options.table_size_bytes / 2);
+        // At the deepest level tombstones can go, so there they are rewritten.
+        let deepest = levels.deepest().is_none_or(|deepest| deepest <= self.to);
+        let tombstones = upper.iter().any(|table| table.tombstones() > 0);
+        lower.is_empty() && apart && large && !(deepest && tombstones)
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        let mut sources = Vec::new();
+        for (level, tables) in &self.inputs {
+            match level {
+                0 => sources.extend(runs(tables)),
+                _ => sources.push(Source::Run(RunCursor::new(tables.as_slice().into()))),
+            }
+        }
+        sources
+    }
+}
+
+/// The table of a level whose merge rewrites the least of the next level for its size.
+fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
+    let cost = |table: &Arc<Table>| {
+        let facts = table.facts();
+        let below = levels.overlapping(level + 1, &facts.smallest, &facts.largest);
+        let bytes: u64 = below.iter().map(|table| table.facts().size_bytes).sum();
+        bytes as f64 / facts.size_bytes as f64
+    };
+    let costs = levels.level(level).iter().map(|table| (table, cost(table)));
+    costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(table, _)| Arc::clone(table))
+}
+
+/// The tables that a merge has written so far.
+struct Outputs<'a> {
+    state: &'a State,
+    writer: Option<TableWriter>,
+    finished: Vec<TableFacts>,
+    numbers: Vec<u64>,
+}
+
+impl Outputs<'_> {
+    fn add(&mut self, entry: &super::Entry<'_>) -> Result<()> {
+        let state = self.state;
+        // Versions of a key stay in one table: a look-up asks one table of a level.
+        let is_full = |writer: &TableWriter| {
+            writer.size_bytes() >= state.options.table_size_bytes && writer.last_key() != entry.key
+        };
+        if self.writer.as_ref().is_some_and(is_full) {
+            self.finish()?;
+        }
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let number = state.take_file_number();
+                self.numbers.push(number);
+                let (identity, shape) = (state.store_identity, state.table_shape());
+                let writer =
+                    TableWriter::create(&*state.fs, &state.directory, identity, number, shape)?;
+                none.insert(writer)
+            }
+        };
+        writer.add(entry)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            self.finished.push(writer.finish()?);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
+    pub(super) fn compact_one(&self) -> Result<bool> {
+        let merging = Merging::pick(&self.options, &self.version.load().levels);
+        merging.map_or(Ok(false), |merging| self.compact(&merging).map(|()| true))
+    }
+
+    /// Whether a merge is due.
+    pub(super) fn is_merge_due(&self) -> bool {
+        let version = self.version.load();
+        (0..LEVELS - 1).any(|level| is_due(&self.options, &version.levels, level))
+    }
+
+    /// Does a merge. Under the lock on jobs.
+    pub(super) fn compact(&self, merging: &Merging) -> Result<()> {
+        let began = Instant::now();
+        let job = merging.job();
+        self.counters.begin(Some(job));
+        let mut stats = JobStats { runs: 1, ..JobStats::default() };
+        let levels = self.version.load().levels.clone();
+        let outcome = if merging.is_move(&self.options, &levels) {
+            stats.moves = 1;
+            self.move_tables(merging)
+        } else {
+            self.merge_tables(merging, &levels, &mut stats)
+        };
+        self.counters.begin(None);
+        outcome?;
+        stats.duration_ns = began.elapsed().as_nanos() as u64;
+        self.counters.add_job(job, &stats);
+        Ok(())
+    }
+
+    fn move_tables(&self, merging: &Merging) -> Result<()> {
+        self.commit_files(&Edit {
+            removed: merging.tables().map(|table| table.facts().number).collect(),
+            added: merging.tables().map(|table| (merging.to, Arc::clone(table))).collect(),
+            ..Edit::default()
+        })
+    }
+
+    fn merge_tables(&self, merging: &Merging, levels: &Levels, stats: &mut JobStats) -> Result<()> {
+        let mut outputs =
+            Outputs { state: self, writer: None, finished: Vec::new(), numbers: Vec::new() };
+        let mut dropped = Vec::new();
+        let written = self
+            .write_merged(merging, levels, &mut outputs, &mut dropped, stats)
+            .and_then(|()| self.open_new(std::mem::take(&mut outputs.finished)));
+        let tables =
+            written.inspect_err(|_| self.remove_tables(outputs.numbers.iter().copied()))?;
+        stats.entries_dropped = dropped.len() as u64;
+        stats.bytes_in = merging.tables().map(|table| table.facts().size_bytes).sum();
+        stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
+        stats.tables_out = tables.len() as u64;
+        self.commit_files(&Edit {
+            removed: merging.tables().map(|table| table.facts().number).collect(),
+            added: tables.into_iter().map(|table| (merging.to, table)).collect(),
+            flushed_sequence: None,
+            dropped,
+        })
+    }
+
+    fn write_merged(
+        &self,
+        merging: &Merging,
+        levels: &Levels,
+        outputs: &mut Outputs<'_>,
+        dropped: &mut Vec<Dropped>,
+        stats: &mut JobStats,
+    ) -> Result<()> {
+        use std::ops::Bound::Unbounded;
+        let everything = KeyRange { start: Unbounded, end: Unbounded };
+        let mut merge = Merge::new(merging.sources(), &everything, Direction::Forward)?;
+        let mut retention: Retention = self.snapshots.retention();
+        while let Some(entry) = merge.entry() {
+            let is_deepest = || !levels.may_hold_below(merging.to, entry.key);
+            if retention.drops(&entry, is_deepest) {
+                dropped.push(Dropped::of(&entry));
+            } else {
+                outputs.add(&entry)?;
+            }
+            merge.advance()?;
+            stats.entries_in += 1;
+            if stats.entries_in.is_multiple_of(ENTRIES_A_SLICE) {
+                self.give_way()?;
+            }
+        }
+        outputs.finish()
+    }
+
+    /// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
+    fn give_way(&self) -> Result<()> {
+        while self.sealed() > 0 {
+            self.flush_oldest()?;
+        }
+        match self.is_closing() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Flush: a sealed memtable becomes a table of level 0.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Dropped;
+use super::memtable::MemtableCursor;
+use super::state::{Edit, State};
+use super::stats::{BackgroundJob, JobStats};
+use super::table::{TableFacts, TableWriter};
+use super::version::SealedMemtable;
+use crate::error::Result;
+
+impl State {
+    /// Flushes the oldest sealed memtable, and says whether there was one. Under the lock on jobs.
+    pub(super) fn flush_oldest(&self) -> Result<bool> {
+        let oldest = self.version.load().sealed.last().cloned();
+        let Some(sealed) = oldest else { return Ok(false) };
+        let interrupted = self.counters.begin(Some(BackgroundJob::Flush));
+        let outcome = self.flush(&sealed);
+        self.counters.begin(interrupted);
+        outcome.map(|()| true)
+    }
+
+    fn flush(&self, sealed: &SealedMemtable) -> Result<()> {
+        let began = Instant::now();
+        let mut edit = Edit { flushed_sequence: Some(sealed.last_sequence), ..Edit::default() };
+        let mut stats = JobStats { runs: 1, ..JobStats::default() };
+        if sealed.memtable.entries() > 0 {
+            let number = self.take_file_number();
+            let written = self.write_flushed(sealed, number, &mut edit.dropped).and_then(|facts| {
+                // A table must not be found after a crash that the journal's records did not survive.
+                self.link.make_durable(sealed.last_sequence)?;
+                self.open_new(vec![facts])
+            });
+            let tables = written.inspect_err(|_| self.remove_tables(std::iter::once(number)))?;
+            stats.tables_out = 1;
+            stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
+            edit.added = tables.into_iter().map(|table| (0, table)).collect();
+        }
+        self.commit_files(&edit)?;
+        stats.entries_in = sealed.memtable.entries();
+        stats.entries_dropped = edit.dropped.len() as u64;
+        stats.bytes_in = sealed.memtable.size_bytes();
+        stats.duration_ns = began.elapsed().as_nanos() as u64;
+        self.counters.add_job(BackgroundJob::Flush, &stats);
+        Ok(())
+    }
+
+    fn write_flushed(
+        &self,
+        sealed: &SealedMemtable,
+        number: u64,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<TableFacts> {
+        let (identity, shape) = (self.store_identity, self.table_shape());
+        let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
+        let mut retention = self.snapshots.retention();
+        let mut cursor = MemtableCursor::new(Arc::clone(&sealed.memtable));
+        cursor.seek_first();
+        while let Some(entry) = cursor.entry() {
+            // Tombstones stay: what they hide is in other tables, or may come from an older memtable.
+            if retention.drops(&entry, || false) {
+                dropped.push(Dropped::of(&entry));
+            } else {
+                writer.add(&entry)?;
+            }
+            cursor.next();
+        }
+        writer.finish()
+    }
+}

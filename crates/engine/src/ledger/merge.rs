@@ -1,0 +1,243 @@
+//! Merges sources of entries, each in order, into one order: for scans and for compaction.
+
+use std::cmp::Ordering as Order;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::memtable::MemtableCursor;
+use super::table::{Table, TableCursor};
+use super::version::Version;
+use super::{Direction, Entry, KeyRange};
+use crate::error::Result;
+
+/// A cursor over tables that follow one another: those of a level.
+pub(crate) struct RunCursor {
+    tables: Arc<[Arc<Table>]>,
+    index: usize,
+    cursor: Option<TableCursor>,
+}
+
+impl RunCursor {
+    /// A cursor over `tables`, which are in order and do not overlap.
+    pub(crate) fn new(tables: Arc<[Arc<Table>]>) -> RunCursor {
+        RunCursor { tables, index: 0, cursor: None }
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.cursor.as_ref().and_then(TableCursor::entry)
+    }
+
+    fn open(&mut self, index: usize) -> Option<&mut TableCursor> {
+        self.index = index;
+        self.cursor = self.tables.get(index).map(|table| TableCursor::new(Arc::clone(table)));
+        self.cursor.as_mut()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.open(0).map_or(Ok(()), TableCursor::seek_first)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        let last = self.tables.len().wrapping_sub(1);
+        self.open(last).map_or(Ok(()), TableCursor::seek_last)
+    }
+
+    fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
+        let index = self.tables.partition_point(|table| *table.facts().largest < *key);
+        self.open(index).map_or(Ok(()), |cursor| cursor.seek_at_or_after(key))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let after = self.tables.partition_point(|table| *table.facts().smallest < *key);
+        self.open(after.wrapping_sub(1)).map_or(Ok(()), |cursor| cursor.seek_before(key))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.next()?;
+        if cursor.entry().is_none() {
+            return self.open(self.index + 1).map_or(Ok(()), TableCursor::seek_first);
+        }
+        Ok(())
+    }
+
+    fn previous(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.previous()?;
+        if cursor.entry().is_none() {
+            return self.open(self.index.wrapping_sub(1)).map_or(Ok(()), TableCursor::seek_last);
+        }
+        Ok(())
+    }
+}
+
+/// Something that entries come from, in order.
+pub(crate) enum Source {
+    Memtable(MemtableCursor),
+    Run(RunCursor),
+}
+
+impl Source {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self {
+            Source::Memtable(cursor) => cursor.entry(),
+            Source::Run(cursor) => cursor.entry(),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, direction: Direction) -> Result<()> {
+        match (self, direction) {
+            (Source::Memtable(cursor), Direction::Forward) => cursor.next(),
+            (Source::Memtable(cursor), Direction::Reverse) => cursor.previous(),
+            (Source::Run(cursor), Direction::Forward) => return cursor.next(),
+            (Source::Run(cursor), Direction::Reverse) => return cursor.previous(),
+        }
+        Ok(())
+    }
+
+    /// Moves to the first entry whose key is not below `key`, or to the first of all.
+    fn seek_at_or_after(&mut self, key: Option<&[u8]>) -> Result<()> {
+        match (self, key) {
+            (Source::Memtable(cursor), Some(key)) => cursor.seek_at_or_after(key),
+            (Source::Memtable(cursor), None) => cursor.seek_first(),
+            (Source::Run(cursor), Some(key)) => return cursor.seek_at_or_after(key),
+            (Source::Run(cursor), None) => return cursor.seek_first(),
+        }
+        Ok(())
+    }
+
+    /// Moves to the last entry whose key is below `key`, or to the last of all.
+    fn seek_before(&mut self, key: Option<&[u8]>) -> Result<()> {
+        match (self, key) {
+            (Source::Memtable(cursor), Some(key)) => cursor.seek_before(key),
+            (Source::Memtable(cursor), None) => cursor.seek_last(),
+            (Source::Run(cursor), Some(key)) => return cursor.seek_before(key),
+            (Source::Run(cursor), None) => return cursor.seek_last(),
+        }
+        Ok(())
+    }
+}
+
+/// All entries of several sources, every version of them, in one order: key ascending and sequence
+/// number descending, or the other way round.
+pub(crate) struct Merge {
+    sources: Vec<Source>,
+    /// A heap of the sources that are not at their end; the one whose entry comes next is in front.
+    heap: Vec<usize>,
+    direction: Direction,
+}
+
+impl Merge {
+    /// A merge of `sources` that begins at the end of `range` where the direction begins. The other
+    /// end is the caller's to watch, and so is a start that is excluded.
+    pub(crate) fn new(
+        mut sources: Vec<Source>,
+        range: &KeyRange<'_>,
+        direction: Direction,
+    ) -> Result<Merge> {
+        for source in &mut sources {
+            seek(source, range, direction)?;
+        }
+        let heap = (0..sources.len()).filter(|source| sources[*source].entry().is_some()).collect();
+        let mut merge = Merge { sources, heap, direction };
+        for position in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(position);
+        }
+        Ok(merge)
+    }
+
+    /// A merge of everything that a version holds.
+    pub(crate) fn of_version(
+        version: &Version,
+        range: &KeyRange<'_>,
+        direction: Direction,
+    ) -> Result<Merge> {
+        let mut sources = vec![Source::Memtable(MemtableCursor::new(Arc::clone(&version.active)))];
+        for sealed in &version.sealed {
+            sources.push(Source::Memtable(MemtableCursor::new(Arc::clone(&sealed.memtable))));
+        }
+        sources.extend(runs(&version.levels.level(0)[..]));
+        for level in 1..super::version::LEVELS {
+            let tables = version.levels.level(level);
+            if !tables.is_empty() {
+                sources.push(Source::Run(RunCursor::new(Arc::clone(tables))));
+            }
+        }
+        Merge::new(sources, range, direction)
+    }
+
+    /// The entry that comes next.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
+        self.heap.first().and_then(|source| self.sources[*source].entry())
+    }
+
+    /// Moves to the next entry.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        let Some(front) = self.heap.first() else { return Ok(()) };
+        let source = &mut self.sources[*front];
+        source.advance(self.direction)?;
+        if source.entry().is_none() {
+            self.heap.swap_remove(0);
+        }
+        self.sift_down(0);
+        Ok(())
+    }
+
+    fn sift_down(&mut self, mut position: usize) {
+        loop {
+            let left = 2 * position + 1;
+            if left >= self.heap.len() {
+                return;
+            }
+            let right = left + 1;
+            let child = if right < self.heap.len() && self.comes_before(right, left) {
+                right
+            } else {
+                left
+            };
+            if !self.comes_before(child, position) {
+                return;
+            }
+            self.heap.swap(child, position);
+            position = child;
+        }
+    }
+
+    /// Whether the entry of the source at heap position `one` comes before that at `other`.
+    #[inline]
+    fn comes_before(&self, one: usize, other: usize) -> bool {
+        let entry_at = |position: usize| self.sources[self.heap[position]].entry();
+        let (Some(one), Some(other)) = (entry_at(one), entry_at(other)) else { return false };
+        let order = one.key.cmp(other.key).then_with(|| other.sequence.cmp(&one.sequence));
+        match self.direction {
+            Direction::Forward => order == Order::Less,
+            Direction::Reverse => order == Order::Greater,
+        }
+    }
+}
+
+fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Result<()> {
+    match (direction, range.start, range.end) {
+        (Direction::Forward, Bound::Included(key) | Bound::Excluded(key), _) => {
+            source.seek_at_or_after(Some(key))
+        }
+        (Direction::Forward, Bound::Unbounded, _) => source.seek_at_or_after(None),
+        (Direction::Reverse, _, Bound::Excluded(key)) => source.seek_before(Some(key)),
+        (Direction::Reverse, _, Bound::Included(key)) => {
+            // No key lies between a key and the same with a zero behind it.
+            let behind = [key, &[0]].concat();
+            source.seek_before(Some(&behind))
+        }
+        (Direction::Reverse, _, Bound::Unbounded) => source.seek_before(None),
+    }
+}
+
+/// A source for each of some tables that may overlap.
+pub(crate) fn runs(tables: &[Arc<Table>]) -> impl Iterator<Item = Source> {
+    tables.iter().map(|table| Source::Run(RunCursor::new([Arc::clone(table)].into())))
+}

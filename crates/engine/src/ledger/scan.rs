@@ -1,0 +1,143 @@
+//! A scan: the keys of a range as they were at one sequence number.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::merge::Merge;
+use super::version::Version;
+use super::{Direction, FoundEntry, KeyRange, Kind};
+use crate::error::Result;
+
+/// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
+/// that come meanwhile change nothing for it.
+pub(crate) struct LedgerScan {
+    merge: Merge,
+    direction: Direction,
+    at_sequence: u64,
+    /// Keys up to it, in the direction of the scan, are not returned.
+    begin: Bound<Box<[u8]>>,
+    /// Keys beyond it, in the direction of the scan, end it.
+    end: Bound<Box<[u8]>>,
+    with_tombstones: bool,
+    /// The key that was returned last.
+    key: Vec<u8>,
+    is_first: bool,
+    /// Keeps the tables and memtables alive as a whole.
+    _version: Arc<Version>,
+}
+
+fn owned(bound: Bound<&[u8]>) -> Bound<Box<[u8]>> {
+    bound.map(Box::from)
+}
+
+impl LedgerScan {
+    pub(super) fn new(
+        version: Arc<Version>,
+        range: &KeyRange<'_>,
+        direction: Direction,
+        at_sequence: u64,
+    ) -> Result<LedgerScan> {
+        let merge = Merge::of_version(&version, range, direction)?;
+        let (begin, end) = match direction {
+            Direction::Forward => (range.start, range.end),
+            Direction::Reverse => (range.end, range.start),
+        };
+        Ok(LedgerScan {
+            merge,
+            direction,
+            at_sequence,
+            begin: owned(begin),
+            end: owned(end),
+            with_tombstones: false,
+            key: Vec::new(),
+            is_first: true,
+            _version: version,
+        })
+    }
+
+    /// The sequence number that the scan reads at.
+    pub(crate) fn at_sequence(&self) -> u64 {
+        self.at_sequence
+    }
+
+    /// The same scan, but with the tombstones, too.
+    pub(crate) fn with_tombstones(mut self) -> LedgerScan {
+        self.with_tombstones = true;
+        self
+    }
+
+    /// The next key and its newest entry that is not above the scan's sequence number; deleted keys
+    /// are passed over.
+    #[allow(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
+    pub(crate) fn next(&mut self) -> Result<Option<(&[u8], FoundEntry)>> {
+        loop {
+            let found = match self.direction {
+                Direction::Forward => self.next_forward()?,
+                Direction::Reverse => self.next_reverse()?,
+            };
+            match found {
+                None => return Ok(None),
+                Some(found) if found.kind == Kind::Put || self.with_tombstones => {
+                    return Ok(Some((&self.key, found)));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn next_forward(&mut self) -> Result<Option<FoundEntry>> {
+        loop {
+            let Some(entry) = self.merge.entry() else { return Ok(None) };
+            let is_older = !self.is_first && entry.key == &self.key[..];
+            if is_older || entry.sequence > self.at_sequence {
+                self.merge.advance()?;
+                continue;
+            }
+            let is_behind = match &self.end {
+                Bound::Included(end) => entry.key > &end[..],
+                Bound::Excluded(end) => entry.key >= &end[..],
+                Bound::Unbounded => false,
+            };
+            if is_behind {
+                return Ok(None);
+            }
+            let is_excluded =
+                matches!(&self.begin, Bound::Excluded(begin) if **begin == *entry.key);
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.is_first = false;
+            let found = entry.to_found();
+            self.merge.advance()?;
+            if !is_excluded {
+                return Ok(Some(found));
+            }
+        }
+    }
+
+    fn next_reverse(&mut self) -> Result<Option<FoundEntry>> {
+        loop {
+            let Some(entry) = self.merge.entry() else { return Ok(None) };
+            let is_behind = match &self.end {
+                Bound::Included(end) => entry.key < &end[..],
+                Bound::Excluded(end) => entry.key <= &end[..],
+                Bound::Unbounded => false,
+            };
+            if is_behind {
+                return Ok(None);
+            }
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            // Versions of a key come from the oldest to the newest.
+            let mut newest = None;
+            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == &self.key[..]) {
+                if entry.sequence <= self.at_sequence {
+                    newest = Some(entry.to_found());
+                }
+                self.merge.advance()?;
+            }
+            if newest.is_some() {
+                return Ok(newest);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Which versions of a key somebody may still read: what is published, and the snapshots.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Entry, Kind};
+
+/// The published sequence number and the registered snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    published: AtomicU64,
+    /// How many snapshots read at each sequence number.
+    registered: Mutex<BTreeMap<u64, usize>>,
+}
+
+impl Snapshots {
+    /// Lets readers see everything up to `sequence`.
+    #[inline]
+    pub(crate) fn publish(&self, sequence: u64) {
+        // Release: whoever loads the number sees the entries up to it.
+        self.published.store(sequence, Ordering::Release);
+    }
+
+    /// The highest sequence number that readers see.
+    #[inline]
+    pub(crate) fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Registers a snapshot at the published sequence number.
+    pub(crate) fn register(self: &Arc<Self>) -> SnapshotGuard {
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, so that a retention made later knows of the snapshot and one made earlier
+        // drops nothing that it sees.
+        let sequence = self.published();
+        *registered.entry(sequence).or_insert(0) += 1;
+        SnapshotGuard { snapshots: Arc::clone(self), sequence }
+    }
+
+    /// Number of registered snapshots.
+    pub(crate) fn registered(&self) -> usize {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+
+    /// The rule of what may be dropped, as of now.
+    pub(crate) fn retention(&self) -> Retention {
+        let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        Retention {
+            published: self.published(),
+            snapshots: registered.keys().copied().collect(),
+            key: Vec::new(),
+            newer: None,
+        }
+    }
+}
+
+/// Keeps the versions that a snapshot sees for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct SnapshotGuard {
+    snapshots: Arc<Snapshots>,
+    sequence: u64,
+}
+
+impl SnapshotGuard {
+    /// The sequence number that the snapshot reads at.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+impl Drop for SnapshotGuard {
+    fn drop(&mut self) {
+        let registered = &self.snapshots.registered;
+        let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = registered.get_mut(&self.sequence).expect("a guard is counted until it drops");
+        *count -= 1;
+        if *count == 0 {
+            registered.remove(&self.sequence);
+        }
+    }
+}
+
+/// Decides, entry by entry in order, what a flush or merge may drop.
+///
+/// An entry goes if the next newer version of its key is published, and no snapshot sees the one but
+/// not the other. A tombstone goes if nothing older can be left of its key: no deeper level holds
+/// the key, and no snapshot sees what was before the tombstone.
+#[derive(Debug)]
+pub(crate) struct Retention {
+    published: u64,
+    /// Ascending.
+    snapshots: Vec<u64>,
+    /// The key of the entry before.
+    key: Vec<u8>,
+    /// The sequence number of the entry before, if it has the same key.
+    newer: Option<u64>,
+}
+
+impl Retention {
+    /// Whether `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key; it
+    /// is asked for tombstones only.
+    pub(crate) fn drops(&mut self, entry: &Entry<'_>, is_deepest: impl FnOnce() -> bool) -> bool {
+        if self.newer.is_none() || self.key != entry.key {
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.newer = None;
+        }
+        let newer = self.newer.replace(entry.sequence);
+        let shadowed = newer.is_some_and(|newer| {
+            assert!(newer > entry.sequence, "versions of a key come newest first");
+            newer <= self.published && !self.snapshot_within(entry.sequence, newer)
+        });
+        let gone = || {
+            entry.kind == Kind::Delete
+                && entry.sequence <= self.published
+                && self.snapshots.first().is_none_or(|oldest| *oldest >= entry.sequence)
+        };
+        shadowed || (gone() && is_deepest())
+    }
+
+    /// Whether a snapshot reads at a sequence number from `from` to below `to`.
+    fn snapshot_within(&self, from: u64, to: u64) -> bool {
+        let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
+        self.snapshots.get(at).is_some_and(|snapshot| *snapshot < to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(key: &[u8], sequence: u64, kind: Kind) -> Entry<'_> {
+        let (value_length, written_at_ms, expires_at_ms) = (0, 0, 0);
+        Entry { key, sequence, kind, value_length, written_at_ms, expires_at_ms, head: &[] }
+    }
+
+    #[test]
+    fn keeps_what_snapshots_and_coming_readers_see() {
+        let snapshots = Arc::new(Snapshots::default());
+        snapshots.publish(4);
+        let guard = snapshots.register();
+        snapshots.publish(8);
+        let mut retention = snapshots.retention();
+        let mut drops = |sequence| retention.drops(&entry(b"a", sequence, Kind::Put), || true);
+        assert!(!drops(10), "the newest");
+        assert!(!drops(9), "10 is not published, so a reader at 9 may come");
+        assert!(!drops(7), "9 is not published, so a reader at 8 may come");
+        assert!(drops(5), "7 is published, and the snapshot at 4 does not see 5");
+        assert!(!drops(3), "the snapshot at 4 sees it");
+        assert!(drops(2), "nobody sees it");
+        drop(guard);
+        assert_eq!(snapshots.registered(), 0);
+        let mut retention = snapshots.retention();
+        assert!(!retention.drops(&entry(b"a", 5, Kind::Put), || true));
+        assert!(retention.drops(&entry(b"a", 3, Kind::Put), || true));
+        assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
+    }
+
+    /// badger#2143: a tombstone that goes before what it hides lets a deleted key return.
+    #[test]
+    fn a_tombstone_stays_while_something_older_may_be_left() {
+        let snapshots = Arc::new(Snapshots::default());
+        snapshots.publish(4);
+        let guard = snapshots.register();
+        snapshots.publish(9);
+        let tombstone = entry(b"a", 6, Kind::Delete);
+        assert!(!snapshots.retention().drops(&tombstone, || true), "the snapshot keeps the older");
+        drop(guard);
+        assert!(snapshots.retention().drops(&tombstone, || true));
+        assert!(!snapshots.retention().drops(&tombstone, || false), "a deeper level may hold it");
+        let coming = entry(b"a", 10, Kind::Delete);
+        assert!(!snapshots.retention().drops(&coming, || true), "not published yet");
+    }
+}

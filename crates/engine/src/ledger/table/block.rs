@@ -1,0 +1,447 @@
+//! Data blocks: some neighbouring entries, so that reading one key brings few bytes with it
+//! (docs/format.md, Data block and Entry).
+//!
+//! Decoding trusts nothing: a block whose checksum is right may still come from a broken writer, and
+//! then it is an error with a place, never a panic or a wrong answer.
+
+use std::cmp::Ordering as Order;
+
+use crate::codec::{put_varint, read_u16, read_u32, read_u64, take_varint, varint_length};
+use crate::ledger::{Entry, Kind};
+
+/// Bytes of a block's header.
+pub(super) const BLOCK_HEADER_SIZE_BYTES: usize = 12;
+/// Most entries of a block: their number has 2 bytes.
+const BLOCK_ENTRIES_MAX: usize = u16::MAX as usize;
+
+const KIND_MASK: u8 = 0b111;
+const FLAG_EXPIRES: u8 = 1 << 3;
+const FLAG_HEAD: u8 = 1 << 4;
+const FLAG_VALUE: u8 = 1 << 5;
+const FLAGS_KNOWN: u8 = KIND_MASK | FLAG_EXPIRES | FLAG_HEAD | FLAG_VALUE;
+
+/// The number of leading bytes that two keys share.
+fn shared_length(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
+struct PendingEntry {
+    key_end: usize,
+    fields_end: usize,
+    sequence: u64,
+}
+
+/// Collects the entries of one block. They are encoded when the block is closed, because only then
+/// the prefix is known that all keys share.
+#[derive(Default)]
+pub(super) struct BlockBuilder {
+    keys: Vec<u8>,
+    /// Everything of the entries that stands behind the sequence number.
+    fields: Vec<u8>,
+    pending: Vec<PendingEntry>,
+    shared: usize,
+}
+
+impl BlockBuilder {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.pending.len() == BLOCK_ENTRIES_MAX
+    }
+
+    fn first_key(&self) -> &[u8] {
+        &self.keys[..self.pending[0].key_end]
+    }
+
+    /// Bytes that all keys share once `key` is added.
+    fn shared_with(&self, key: &[u8]) -> usize {
+        if self.is_empty() {
+            return key.len();
+        }
+        shared_length(&key[..self.shared.min(key.len())], self.first_key())
+    }
+
+    /// Bytes that the block has once `entry` is added, or a few more.
+    pub(super) fn size_with_bytes(&self, entry: &Entry<'_>) -> usize {
+        let entries = self.pending.len() + 1;
+        let shared = self.shared_with(entry.key);
+        let rests = self.keys.len() + entry.key.len() - shared * (entries - 1);
+        // Offset, sequence number and length of the key's rest.
+        let fixed = entries * (4 + 8 + 1);
+        BLOCK_HEADER_SIZE_BYTES + fixed + rests + self.fields.len() + fields_length(entry)
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry<'_>) {
+        self.shared = self.shared_with(entry.key);
+        self.keys.extend_from_slice(entry.key);
+        let expires = if entry.expires_at_ms == 0 { 0 } else { FLAG_EXPIRES };
+        let head = if entry.head.is_empty() { 0 } else { FLAG_HEAD };
+        self.fields.push(entry.kind as u8 | expires | head);
+        put_varint(&mut self.fields, u64::from(entry.value_length));
+        put_varint(&mut self.fields, entry.written_at_ms);
+        if expires != 0 {
+            put_varint(&mut self.fields, entry.expires_at_ms);
+        }
+        if head != 0 {
+            put_varint(&mut self.fields, entry.head.len() as u64);
+            self.fields.extend_from_slice(entry.head);
+        }
+        self.pending.push(PendingEntry {
+            key_end: self.keys.len(),
+            fields_end: self.fields.len(),
+            sequence: entry.sequence,
+        });
+    }
+
+    /// Appends the block to `out`, with zeros for its checksum, and begins the next one.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        assert!(!self.is_empty(), "a block has at least one entry");
+        let begin = out.len();
+        out.extend_from_slice(&[0; 8]);
+        out.extend_from_slice(&(self.pending.len() as u16).to_le_bytes());
+        out.extend_from_slice(&(self.shared as u16).to_le_bytes());
+        let offsets = out.len();
+        out.resize(offsets + 4 * self.pending.len(), 0);
+        out.extend_from_slice(&self.keys[..self.shared]);
+        let (mut key_begin, mut fields_begin) = (0, 0);
+        for (index, entry) in self.pending.iter().enumerate() {
+            let offset = (out.len() - begin) as u32;
+            out[offsets + 4 * index..][..4].copy_from_slice(&offset.to_le_bytes());
+            let rest = &self.keys[key_begin + self.shared..entry.key_end];
+            put_varint(out, rest.len() as u64);
+            out.extend_from_slice(rest);
+            out.extend_from_slice(&entry.sequence.to_le_bytes());
+            out.extend_from_slice(&self.fields[fields_begin..entry.fields_end]);
+            (key_begin, fields_begin) = (entry.key_end, entry.fields_end);
+        }
+        let length = u32::try_from(out.len() - begin).expect("blocks are below 4 GiB");
+        out[begin + 4..begin + 8].copy_from_slice(&length.to_le_bytes());
+        self.keys.clear();
+        self.fields.clear();
+        self.pending.clear();
+    }
+}
+
+fn fields_length(entry: &Entry<'_>) -> usize {
+    let mut length =
+        1 + varint_length(u64::from(entry.value_length)) + varint_length(entry.written_at_ms);
+    if entry.expires_at_ms != 0 {
+        length += varint_length(entry.expires_at_ms);
+    }
+    if !entry.head.is_empty() {
+        length += varint_length(entry.head.len() as u64) + entry.head.len();
+    }
+    length
+}
+
+/// What is wrong with a block, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockFault {
+    /// Offset within the block.
+    pub(crate) offset: u32,
+    /// What is wrong there.
+    pub(crate) what: &'static str,
+}
+
+fn fault<T>(offset: usize, what: &'static str) -> Result<T, BlockFault> {
+    Err(BlockFault { offset: offset as u32, what })
+}
+
+/// An entry as it stands in a block: all but the shared prefix of its key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockEntry<'a> {
+    pub(super) key_rest: &'a [u8],
+    pub(super) sequence: u64,
+    pub(super) kind: Kind,
+    pub(super) value_length: u32,
+    pub(super) written_at_ms: u64,
+    pub(super) expires_at_ms: u64,
+    pub(super) head: &'a [u8],
+}
+
+impl<'a> BlockEntry<'a> {
+    /// The entry with the key `key`, which the caller put together or looked for.
+    #[inline]
+    pub(super) fn with_key<'k>(&self, key: &'k [u8]) -> Entry<'k>
+    where
+        'a: 'k,
+    {
+        Entry {
+            key,
+            sequence: self.sequence,
+            kind: self.kind,
+            value_length: self.value_length,
+            written_at_ms: self.written_at_ms,
+            expires_at_ms: self.expires_at_ms,
+            head: self.head,
+        }
+    }
+}
+
+/// A block whose checksum was checked.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a> {
+    bytes: &'a [u8],
+    entries: usize,
+    prefix: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// Reads the header of a block that fills `bytes`.
+    #[inline]
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Block<'a>, BlockFault> {
+        if bytes.len() < BLOCK_HEADER_SIZE_BYTES {
+            return fault(0, "the block is shorter than its header");
+        }
+        if read_u32(bytes, 4) as usize != bytes.len() {
+            return fault(4, "the block has another length than the index says");
+        }
+        let entries = usize::from(read_u16(bytes, 8));
+        let prefix_begin = BLOCK_HEADER_SIZE_BYTES + 4 * entries;
+        let prefix_end = prefix_begin + usize::from(read_u16(bytes, 10));
+        match bytes.get(prefix_begin..prefix_end) {
+            Some(prefix) if entries > 0 => Ok(Block { bytes, entries, prefix }),
+            Some(_) => fault(8, "the block has no entry"),
+            None => fault(8, "the block is too short for its entries"),
+        }
+    }
+
+    /// Number of entries, at least 1.
+    #[inline]
+    pub(super) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// What all keys of the block begin with.
+    #[inline]
+    pub(super) fn prefix(&self) -> &'a [u8] {
+        self.prefix
+    }
+
+    /// The bytes of entry `index` and all that follows, and where they begin.
+    #[inline]
+    fn entry_bytes(&self, index: usize) -> Result<(usize, &'a [u8]), BlockFault> {
+        debug_assert!(index < self.entries, "entry {index} of {}", self.entries);
+        let place = BLOCK_HEADER_SIZE_BYTES + 4 * index;
+        let offset = read_u32(self.bytes, place) as usize;
+        match self.bytes.get(offset..) {
+            Some(bytes) => Ok((offset, bytes)),
+            None => fault(place, "the entry begins beyond the block"),
+        }
+    }
+
+    /// The rest of the key of entry `index`, its sequence number, and what follows.
+    #[inline]
+    fn key_at(&self, index: usize) -> Result<(&'a [u8], u64, &'a [u8]), BlockFault> {
+        let (offset, mut bytes) = self.entry_bytes(index)?;
+        let length = match bytes.split_first() {
+            Some((first, rest)) if *first < 0x80 => {
+                bytes = rest;
+                usize::from(*first)
+            }
+            _ => match take_varint(&mut bytes).and_then(|length| usize::try_from(length).ok()) {
+                Some(length) => length,
+                None => return fault(offset, "the length of the key is cut short"),
+            },
+        };
+        let Some((rest, after)) = bytes.split_at_checked(length) else {
+            return fault(offset, "the key goes beyond the block");
+        };
+        match after.split_first_chunk::<8>() {
+            Some((sequence, after)) => Ok((rest, u64::from_le_bytes(*sequence), after)),
+            None => fault(offset, "the entry is cut short"),
+        }
+    }
+
+    /// Entry `index`, which must be below the number of entries.
+    #[inline]
+    pub(super) fn entry(&self, index: usize) -> Result<BlockEntry<'a>, BlockFault> {
+        let (key_rest, sequence, fields) = self.key_at(index)?;
+        match decode_fields(key_rest, sequence, fields) {
+            Some(entry) => Ok(entry),
+            None => fault(
+                read_u32(self.bytes, BLOCK_HEADER_SIZE_BYTES + 4 * index) as usize,
+                "the fields of the entry make no sense",
+            ),
+        }
+    }
+
+    /// The index of the first entry that is not before (`key`, `sequence`) in the order: key
+    /// ascending, sequence number descending. The number of entries if there is none.
+    #[inline]
+    pub(super) fn search(&self, key: &[u8], sequence: u64) -> Result<usize, BlockFault> {
+        let shared = self.prefix.len().min(key.len());
+        match self.prefix.cmp(&key[..shared]) {
+            Order::Less => return Ok(self.entries),
+            Order::Greater => return Ok(0),
+            Order::Equal => {}
+        }
+        let rest = &key[shared..];
+        let (mut low, mut high) = (0, self.entries);
+        while low < high {
+            let middle = low.midpoint(high);
+            let (found, found_sequence, _) = self.key_at(middle)?;
+            match found.cmp(rest).then_with(|| sequence.cmp(&found_sequence)) {
+                Order::Less => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// The entry at `index` if it has the key `key`.
+    #[inline]
+    pub(super) fn entry_of(
+        &self,
+        index: usize,
+        key: &[u8],
+    ) -> Result<Option<BlockEntry<'a>>, BlockFault> {
+        let entry = self.entry(index)?;
+        let is_of_key = key.strip_prefix(self.prefix) == Some(entry.key_rest);
+        Ok(is_of_key.then_some(entry))
+    }
+}
+
+fn decode_fields<'a>(
+    key_rest: &'a [u8],
+    sequence: u64,
+    mut fields: &'a [u8],
+) -> Option<BlockEntry<'a>> {
+    let (flags, rest) = fields.split_first()?;
+    fields = rest;
+    let kind = Kind::from_number(flags & KIND_MASK)?;
+    if flags & !FLAGS_KNOWN != 0 {
+        return None;
+    }
+    let value_length = u32::try_from(take_varint(&mut fields)?).ok()?;
+    let written_at_ms = take_varint(&mut fields)?;
+    let expires_at_ms = if flags & FLAG_EXPIRES == 0 { 0 } else { take_varint(&mut fields)? };
+    let mut head: &[u8] = &[];
+    if flags & FLAG_HEAD != 0 {
+        let length = usize::try_from(take_varint(&mut fields)?).ok()?;
+        (head, fields) = fields.split_at_checked(length)?;
+    }
+    if flags & FLAG_VALUE != 0 && fields.len() < value_length as usize {
+        return None;
+    }
+    Some(BlockEntry { key_rest, sequence, kind, value_length, written_at_ms, expires_at_ms, head })
+}
+
+/// Checks everything about a block but its checksum: every entry decodes, and their order is right.
+pub(crate) fn check_block(bytes: &[u8]) -> Result<(), BlockFault> {
+    let block = Block::new(bytes)?;
+    let mut before: Option<BlockEntry<'_>> = None;
+    for index in 0..block.entries() {
+        let entry = block.entry(index)?;
+        let ascends = before.is_none_or(|before| {
+            let order = before.key_rest.cmp(entry.key_rest);
+            order.then_with(|| entry.sequence.cmp(&before.sequence)) == Order::Less
+        });
+        if !ascends {
+            return fault(BLOCK_HEADER_SIZE_BYTES + 4 * index, "the entry is out of order");
+        }
+        before = Some(entry);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Fields = (bool, u32, u64, u64, Vec<u8>);
+    type Model = BTreeMap<(Vec<u8>, Reverse<u64>), Fields>;
+
+    fn entry_in<'a>(key: &'a (Vec<u8>, Reverse<u64>), fields: &'a Fields) -> Entry<'a> {
+        Entry {
+            key: &key.0,
+            sequence: key.1.0,
+            kind: if fields.0 { Kind::Put } else { Kind::Delete },
+            value_length: fields.1,
+            written_at_ms: fields.2,
+            expires_at_ms: fields.3,
+            head: &fields.4,
+        }
+    }
+
+    fn build(model: &Model) -> Vec<u8> {
+        let mut builder = BlockBuilder::default();
+        let mut foretold = 0;
+        for (key, fields) in model {
+            let entry = entry_in(key, fields);
+            foretold = builder.size_with_bytes(&entry);
+            builder.add(&entry);
+        }
+        let mut out = vec![1, 2, 3];
+        builder.finish(&mut out);
+        let size = out.len() - 3;
+        assert!(size <= foretold + 2 * model.len(), "{size} > {foretold}");
+        out.split_off(3)
+    }
+
+    fn models() -> impl Strategy<Value = Model> {
+        let key = (prop::collection::vec(0_u8..3, 1..6), any::<u8>());
+        let key =
+            (prop::collection::vec(Just(7_u8), 0..4), key).prop_map(|(front, (key, sequence))| {
+                ([front, key].concat(), Reverse(u64::from(sequence)))
+            });
+        let expires = prop_oneof![Just(0), any::<u64>()];
+        let head = prop::collection::vec(any::<u8>(), 0..40);
+        let fields = (any::<bool>(), any::<u32>(), any::<u64>(), expires, head);
+        prop::collection::btree_map(key, fields, 1..80)
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(model in models(), sought in prop::collection::vec(0_u8..8, 0..7), at in any::<u8>()) {
+            let bytes = build(&model);
+            prop_assert_eq!(check_block(&bytes), Ok(()));
+            let block = Block::new(&bytes).unwrap();
+            prop_assert_eq!(block.entries(), model.len());
+            for (index, (key, fields)) in model.iter().enumerate() {
+                let found = block.entry_of(index, &key.0).unwrap().expect("it is there");
+                prop_assert_eq!(found.with_key(&key.0), entry_in(key, fields));
+                prop_assert_eq!(block.search(&key.0, key.1.0).unwrap(), index);
+            }
+            let place = (sought, Reverse(u64::from(at)));
+            let expected = model.range(..place.clone()).count();
+            prop_assert_eq!(block.search(&place.0, place.1.0).unwrap(), expected);
+        }
+
+        #[test]
+        fn changed_bytes_never_panic(model in models(), changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6), cut in any::<usize>()) {
+            let mut bytes = build(&model);
+            for (at, value) in changes {
+                let at = at % bytes.len();
+                bytes[at] = value;
+            }
+            let cut = if cut.is_multiple_of(3) { cut % (bytes.len() + 1) } else { bytes.len() };
+            exercise(&bytes[..cut]);
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            exercise(&bytes);
+        }
+    }
+
+    fn exercise(bytes: &[u8]) {
+        let sound = check_block(bytes).is_ok();
+        let Ok(block) = Block::new(bytes) else {
+            assert!(!sound);
+            return;
+        };
+        for index in 0..block.entries() {
+            assert!(block.entry(index).is_ok() || !sound);
+        }
+        let _ = block.search(&[7, 7, 1], 9);
+        let _ = block.entry_of(0, &[7, 7, 1]);
+    }
+}

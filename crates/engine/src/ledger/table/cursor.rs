@@ -1,0 +1,168 @@
+//! A place in a table that moves over its entries.
+
+use std::sync::Arc;
+
+use super::reader::Table;
+use crate::error::Result;
+use crate::ledger::{Entry, Kind};
+
+/// Moves over the entries of a table, both ways.
+pub(crate) struct TableCursor {
+    table: Arc<Table>,
+    /// The block, or the number of blocks if the cursor stands nowhere.
+    block: usize,
+    index: usize,
+    entries: usize,
+    /// The key of the entry; its first bytes are the prefix of the block.
+    key: Vec<u8>,
+    sequence: u64,
+    kind: Kind,
+    value_length: u32,
+    written_at_ms: u64,
+    expires_at_ms: u64,
+    /// Where in the file the head is.
+    head: std::ops::Range<usize>,
+}
+
+impl TableCursor {
+    /// A cursor that stands nowhere yet.
+    pub(crate) fn new(table: Arc<Table>) -> TableCursor {
+        TableCursor {
+            block: table.blocks(),
+            table,
+            index: 0,
+            entries: 0,
+            key: Vec::new(),
+            sequence: 0,
+            kind: Kind::Put,
+            value_length: 0,
+            written_at_ms: 0,
+            expires_at_ms: 0,
+            head: 0..0,
+        }
+    }
+
+    /// The entry that the cursor stands on.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
+        if self.block >= self.table.blocks() {
+            return None;
+        }
+        let head: &[u8] =
+            if self.head.is_empty() { &[] } else { &self.table.bytes()[self.head.clone()] };
+        Some(Entry {
+            key: &self.key,
+            sequence: self.sequence,
+            kind: self.kind,
+            value_length: self.value_length,
+            written_at_ms: self.written_at_ms,
+            expires_at_ms: self.expires_at_ms,
+            head,
+        })
+    }
+
+    /// Moves to the first entry.
+    pub(crate) fn seek_first(&mut self) -> Result<()> {
+        self.enter(0, |_| 0)
+    }
+
+    /// Moves to the last entry.
+    pub(crate) fn seek_last(&mut self) -> Result<()> {
+        self.enter(self.table.blocks() - 1, |entries| entries - 1)
+    }
+
+    /// Moves to the first entry whose key is not below `key`.
+    pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
+        let block = self.table.block_for(key);
+        if block == self.table.blocks() {
+            self.block = block;
+            return Ok(());
+        }
+        // The last key of the block is not below `key`, so the entry is in it.
+        let index = self.search(block, key)?;
+        self.enter(block, |entries| index.min(entries - 1))
+    }
+
+    /// Moves to the last entry whose key is below `key`.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let block = self.table.block_for(key);
+        if block == self.table.blocks() {
+            return self.seek_last();
+        }
+        match self.search(block, key)? {
+            0 => self.enter_before(block),
+            index => self.enter(block, |entries| index.min(entries) - 1),
+        }
+    }
+
+    /// Moves one entry on; the cursor must stand on one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<()> {
+        if self.index + 1 < self.entries {
+            self.index += 1;
+            return self.read();
+        }
+        self.enter(self.block + 1, |_| 0)
+    }
+
+    /// Moves one entry back; the cursor must stand on one.
+    #[inline]
+    pub(crate) fn previous(&mut self) -> Result<()> {
+        if self.index > 0 {
+            self.index -= 1;
+            return self.read();
+        }
+        self.enter_before(self.block)
+    }
+
+    fn search(&self, block: usize, key: &[u8]) -> Result<usize> {
+        let found = self.table.block(block)?.search(key, u64::MAX);
+        found.map_err(|fault| self.table.corrupted(block, fault))
+    }
+
+    fn enter_before(&mut self, block: usize) -> Result<()> {
+        match block.checked_sub(1) {
+            Some(before) => self.enter(before, |entries| entries - 1),
+            None => {
+                self.block = self.table.blocks();
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves into a block, to the index that `choose` takes for the block's number of entries.
+    fn enter(&mut self, block: usize, choose: impl FnOnce(usize) -> usize) -> Result<()> {
+        self.block = block;
+        if block >= self.table.blocks() {
+            return Ok(());
+        }
+        let opened = self.table.block(block)?;
+        self.entries = opened.entries();
+        self.index = choose(self.entries);
+        self.key.clear();
+        self.key.extend_from_slice(opened.prefix());
+        self.read()
+    }
+
+    #[inline]
+    fn read(&mut self) -> Result<()> {
+        let table = &*self.table;
+        let block = table.block(self.block)?;
+        let entry = block.entry(self.index).map_err(|fault| table.corrupted(self.block, fault))?;
+        self.key.truncate(block.prefix().len());
+        self.key.extend_from_slice(entry.key_rest);
+        self.sequence = entry.sequence;
+        self.kind = entry.kind;
+        self.value_length = entry.value_length;
+        self.written_at_ms = entry.written_at_ms;
+        self.expires_at_ms = entry.expires_at_ms;
+        self.head = match entry.head.is_empty() {
+            true => 0..0,
+            false => {
+                let begin = entry.head.as_ptr().addr() - table.bytes().as_ptr().addr();
+                begin..begin + entry.head.len()
+            }
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! The index of a table: where its blocks are, and the last key of each (docs/format.md, Index).
+//!
+//! Beside it, 8 bytes a block are held in memory: those that follow what all keys of the table share.
+//! A search runs over this dense array, and looks at whole keys only where these bytes are equal.
+
+use crate::codec::{read_u16, read_u32, read_u64};
+
+pub(super) const INDEX_HEADER_SIZE_BYTES: usize = 16;
+const PLACE_SIZE_BYTES: usize = 16;
+/// The filter, which follows the blocks, begins at a multiple of it.
+pub(super) const FILTER_ALIGNMENT_BYTES: u64 = 64;
+
+/// Collects the places of a table's blocks.
+#[derive(Default)]
+pub(super) struct IndexBuilder {
+    places: Vec<(u64, u32, usize)>,
+    keys: Vec<u8>,
+}
+
+impl IndexBuilder {
+    /// Notes a block of `length` bytes at `offset` whose last key is `last_key`.
+    pub(super) fn add(&mut self, offset: u64, length: u32, last_key: &[u8]) {
+        self.places.push((offset, length, self.keys.len()));
+        self.keys.extend_from_slice(&(last_key.len() as u16).to_le_bytes());
+        self.keys.extend_from_slice(last_key);
+    }
+
+    /// Appends the index to `out`, with zeros for its checksum.
+    pub(super) fn finish(&self, out: &mut Vec<u8>) {
+        let keys_begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * self.places.len();
+        let length = u32::try_from(keys_begin + self.keys.len()).expect("an index is below 4 GiB");
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(self.places.len() as u32).to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        for (offset, length, key) in &self.places {
+            out.extend_from_slice(&offset.to_le_bytes());
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(&((keys_begin + key) as u32).to_le_bytes());
+        }
+        out.extend_from_slice(&self.keys);
+    }
+}
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockPlace {
+    pub(super) offset: u64,
+    pub(super) length: u32,
+}
+
+/// What is held in memory of an index. It was checked, and the bytes it came from do not change.
+pub(super) struct IndexShape {
+    /// Bytes that all keys of the table share.
+    shared: Box<[u8]>,
+    /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
+    fronts: Box<[u64]>,
+}
+
+/// The first 8 bytes of `rest` as a number that orders as they do.
+#[inline]
+fn front_of(rest: &[u8]) -> u64 {
+    if let Some(first) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut padded = [0; 8];
+    padded[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(padded)
+}
+
+impl IndexShape {
+    /// Reads and checks an index that fills `bytes`, of a table whose smallest key is `smallest` and
+    /// whose blocks lie between `blocks_begin` and `blocks_end`, where the filter begins. An error says where what is wrong.
+    pub(super) fn read(
+        bytes: &[u8],
+        smallest: &[u8],
+        blocks_begin: u64,
+        blocks_end: u64,
+    ) -> Result<IndexShape, (usize, &'static str)> {
+        if bytes.len() < INDEX_HEADER_SIZE_BYTES || read_u32(bytes, 4) as usize != bytes.len() {
+            return Err((4, "the index has another length than the closing says"));
+        }
+        let blocks = read_u32(bytes, 8) as usize;
+        if blocks == 0 || blocks > (bytes.len() - INDEX_HEADER_SIZE_BYTES) / PLACE_SIZE_BYTES {
+            return Err((8, "the number of blocks does not fit the index"));
+        }
+        check_places(bytes, blocks, smallest, blocks_begin, blocks_end)?;
+        let largest = key_at(bytes, blocks - 1).unwrap_or_default();
+        let shared = smallest.iter().zip(largest).take_while(|(a, b)| a == b).count();
+        let fronts = (0..blocks).map(|block| {
+            key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
+        });
+        Ok(IndexShape { fronts: fronts.collect(), shared: smallest[..shared].into() })
+    }
+
+    /// Number of blocks.
+    #[inline]
+    pub(super) fn blocks(&self) -> usize {
+        self.fronts.len()
+    }
+
+    /// Bytes held in memory.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.fronts.len() * 8 + self.shared.len()
+    }
+
+    /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
+    /// index that this shape was read from.
+    #[inline]
+    pub(super) fn search(&self, bytes: &[u8], key: &[u8]) -> usize {
+        let shared = self.shared.len().min(key.len());
+        match key[..shared].cmp(&self.shared[..]) {
+            std::cmp::Ordering::Less => return 0,
+            std::cmp::Ordering::Greater => return self.blocks(),
+            std::cmp::Ordering::Equal => {}
+        }
+        let front = front_of(&key[shared..]);
+        let mut low = self.fronts.partition_point(|other| *other < front);
+        let mut high = low + self.fronts[low..].partition_point(|other| *other == front);
+        while low < high {
+            let middle = low.midpoint(high);
+            match key_at(bytes, middle) {
+                Some(last) if last < key => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+}
+
+/// Where block `block` is, by an index that was checked.
+#[inline]
+pub(super) fn place_at(bytes: &[u8], block: usize) -> BlockPlace {
+    let begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * block;
+    BlockPlace { offset: read_u64(bytes, begin), length: read_u32(bytes, begin + 8) }
+}
+
+/// The last key of block `block`, if the index holds it.
+#[inline]
+fn key_at(bytes: &[u8], block: usize) -> Option<&[u8]> {
+    let begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * block;
+    let key = bytes.get(read_u32(bytes, begin + 12) as usize..)?;
+    let (length, key) = key.split_first_chunk::<2>()?;
+    key.get(..usize::from(u16::from_le_bytes(*length)))
+}
+
+fn check_places(
+    bytes: &[u8],
+    blocks: usize,
+    smallest: &[u8],
+    blocks_begin: u64,
+    blocks_end: u64,
+) -> Result<(), (usize, &'static str)> {
+    let mut expected_offset = blocks_begin;
+    let mut before = smallest;
+    for block in 0..blocks {
+        let begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * block;
+        let place = place_at(bytes, block);
+        if place.offset != expected_offset || place.length == 0 {
+            return Err((begin, "the block does not follow the one before it"));
+        }
+        expected_offset += u64::from(place.length);
+        if expected_offset > blocks_end {
+            return Err((begin, "the block goes beyond the blocks"));
+        }
+        let Some(key) = key_at(bytes, block) else {
+            return Err((begin, "the last key of the block goes beyond the index"));
+        };
+        if key < before {
+            return Err((begin, "the last key of the block is out of order"));
+        }
+        before = key;
+    }
+    if expected_offset.next_multiple_of(FILTER_ALIGNMENT_BYTES) != blocks_end {
+        return Err((8, "there are more blocks than the index names"));
+    }
+    Ok(())
+}
+
+/// The largest key by an index that was checked.
+pub(super) fn largest_key(bytes: &[u8], blocks: usize) -> &[u8] {
+    key_at(bytes, blocks - 1).unwrap_or_default()
+}
+
+/// Checks an index as it is checked when its table is opened, but for the checksum.
+pub(crate) fn check_index(bytes: &[u8], blocks_end: u64) -> Result<(), (usize, &'static str)> {
+    let shape = IndexShape::read(bytes, &[], 64, blocks_end)?;
+    shape.search(bytes, &[1, 2, 3]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn finds_the_block(keys in prop::collection::btree_set(prop::collection::vec(0_u8..3, 1..14), 1..60),
+                           front in prop::collection::vec(Just(5_u8), 0..4),
+                           sought in prop::collection::vec(0_u8..7, 0..16)) {
+            let keys: Vec<Vec<u8>> = keys.into_iter().map(|key| [front.clone(), key].concat()).collect();
+            let mut builder = IndexBuilder::default();
+            for (index, key) in keys.iter().enumerate() {
+                builder.add(64 + 100 * index as u64, 100, key);
+            }
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            let end = (64 + 100 * keys.len() as u64).next_multiple_of(64);
+            let shape = IndexShape::read(&bytes, &keys[0], 64, end).unwrap();
+            prop_assert_eq!(shape.blocks(), keys.len());
+            prop_assert_eq!(largest_key(&bytes, keys.len()), &keys[keys.len() - 1][..]);
+            for key in keys.iter().chain([&sought]) {
+                prop_assert_eq!(shape.search(&bytes, key), keys.partition_point(|last| last < key));
+            }
+            prop_assert!(IndexShape::read(&bytes, &keys[0], 64, end + 64).is_err());
+            prop_assert!(IndexShape::read(&bytes, &keys[0], 128, end).is_err());
+        }
+
+        #[test]
+        fn changed_bytes_never_panic(changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..5)) {
+            let mut builder = IndexBuilder::default();
+            for index in 0..9_u8 {
+                builder.add(64 + 100 * u64::from(index), 100, &[index, 1]);
+            }
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            for (at, value) in changes {
+                let at = at % bytes.len();
+                bytes[at] = value;
+            }
+            let _ = check_index(&bytes, 1024);
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = check_index(&bytes, 1024);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Tables: sorted entries in a file that is written once and then only read (docs/format.md, Ledger
+//! table).
+
+mod block;
+mod cursor;
+mod filter;
+mod index;
+mod reader;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+use crate::codec::checksum_seed;
+
+pub(crate) use block::check_block;
+pub(crate) use cursor::TableCursor;
+pub(crate) use filter::check_filter;
+pub(crate) use index::check_index;
+pub(crate) use reader::{Table, check_closing};
+pub(crate) use writer::{TableShape, TableWriter};
+
+const CLOSING_SIZE_BYTES: usize = 96;
+const CLOSING_MAGIC: [u8; 4] = *b"PLTF";
+
+/// What the manifest holds of a table, but for its level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableFacts {
+    pub(crate) number: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) entries: u64,
+    pub(crate) lowest_sequence: u64,
+    pub(crate) highest_sequence: u64,
+    pub(crate) smallest: Box<[u8]>,
+    pub(crate) largest: Box<[u8]>,
+}
+
+/// The folder of tables in the folder of a store.
+pub(crate) fn table_folder(directory: &Path) -> PathBuf {
+    directory.join("ledger")
+}
+
+/// The file of table `number` in the folder of a store.
+pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
+    table_folder(directory).join(format!("{number:016x}.table"))
+}
+
+/// What the checksum of the part of a table at `offset` is started with.
+fn part_seed(store_identity: u64, number: u64, offset: u64) -> u32 {
+    checksum_seed(&[store_identity, number, offset])
+}
+
+#[cfg(test)]
+mod tests;

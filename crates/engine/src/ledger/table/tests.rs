@@ -1,0 +1,152 @@
+//! Tables written and read back, and tables with bytes changed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_account::EngineCounts;
+use pellucid_io::{FileSystem, SystemFileSystem};
+use proptest::prelude::*;
+
+use super::*;
+use crate::codec::key_hash;
+use crate::error::Error;
+use crate::ledger::{Entry, Kind};
+
+const STORE: u64 = 0x5151;
+const SHAPE: TableShape = TableShape { block_size_bytes: 256, filter_bits_per_key: 10 };
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    SystemFileSystem.create_directory(&table_folder(folder.path())).unwrap();
+    folder
+}
+
+type Row = (Vec<u8>, u64);
+
+fn entry((key, sequence): &Row) -> Entry<'_> {
+    Entry {
+        key,
+        sequence: *sequence,
+        kind: if sequence.is_multiple_of(7) { Kind::Delete } else { Kind::Put },
+        value_length: *sequence as u32,
+        written_at_ms: sequence * 1000,
+        expires_at_ms: sequence % 3,
+        head: &key[..key.len().min(*sequence as usize % 5)],
+    }
+}
+
+fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
+    let mut writer =
+        TableWriter::create(&SystemFileSystem, directory, STORE, number, SHAPE).unwrap();
+    for row in rows {
+        writer.add(&entry(row)).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let key = prop_oneof![
+        4 => prop::collection::vec(0_u8..4, 1..6),
+        1 => prop::collection::vec(any::<u8>(), 1..600),
+    ];
+    prop::collection::btree_set((key, (1_u64..200).prop_map(std::cmp::Reverse)), 1..200)
+        .prop_map(|rows| rows.into_iter().map(|(key, sequence)| (key, sequence.0)).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_goes_in_comes_out(rows in rows(), sought in prop::collection::vec(0_u8..5, 0..6), at in 0_u64..220) {
+        let folder = folder();
+    let directory = folder.path();
+        let facts = write(directory, 3, &rows);
+        let table = Arc::new(Table::open(&SystemFileSystem, directory, STORE, facts).unwrap());
+        table.verify().unwrap();
+        let mut counts = EngineCounts::default();
+        for key in rows.iter().map(|row| &row.0).chain([&sought]) {
+            let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
+            let found = table.get(key, key_hash(key), at, &mut counts).unwrap();
+            prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
+        }
+        let mut cursor = TableCursor::new(Arc::clone(&table));
+        let row_of = |entry: Entry<'_>| (entry.key.to_vec(), entry.sequence);
+        cursor.seek_at_or_after(&sought).unwrap();
+        let split = rows.partition_point(|row| row.0 < sought);
+        for row in &rows[split..] {
+            prop_assert_eq!(cursor.entry(), Some(entry(row)));
+            cursor.next().unwrap();
+        }
+        prop_assert!(cursor.entry().is_none());
+        cursor.seek_before(&sought).unwrap();
+        for row in rows[..split].iter().rev() {
+            prop_assert_eq!(cursor.entry(), Some(entry(row)));
+            cursor.previous().unwrap();
+        }
+        prop_assert!(cursor.entry().is_none());
+        cursor.seek_first().unwrap();
+        prop_assert_eq!(cursor.entry().map(row_of), rows.first().cloned());
+        cursor.seek_last().unwrap();
+        prop_assert_eq!(cursor.entry().map(row_of), rows.last().cloned());
+    }
+}
+
+/// A changed byte anywhere is an error that names the file, or changes no answer; it is never
+/// "not found".
+#[test]
+fn every_changed_byte_is_noticed() {
+    let rows: Vec<Row> = (0..150_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let folder = folder();
+    let directory = folder.path();
+    let facts = write(directory, 9, &rows);
+    let path = table_path(directory, 9);
+    let file = SystemFileSystem.open(&path, true).unwrap();
+    for offset in 0..facts.size_bytes {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+        let outcome = read_all(directory, &facts, &rows);
+        file.write_all_at(&byte, offset).unwrap();
+        match outcome {
+            Err(Error::Corruption { path: named, offset: at, .. }) => {
+                assert_eq!(named, path);
+                assert!(at <= offset, "byte {offset} was blamed on {at}");
+            }
+            Err(Error::Foreign { path: named } | Error::Version { path: named, .. }) => {
+                assert_eq!(named, path);
+            }
+            other => panic!("byte {offset}: {other:?}"),
+        }
+    }
+    read_all(directory, &facts, &rows).unwrap();
+}
+
+fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error::Result<()> {
+    let table = Table::open(&SystemFileSystem, directory, STORE, facts.clone())?;
+    for row in rows {
+        let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut EngineCounts::default())?;
+        assert_eq!(found, Some(entry(row).to_found()));
+    }
+    Ok(())
+}
+
+/// A table whose file was put in the place of another one, or of another store's, is refused.
+#[test]
+fn misplaced_files_are_refused() {
+    let rows = [(vec![0, 1, 5], 3)];
+    let folder = folder();
+    let directory = folder.path();
+    let facts = write(directory, 1, &rows);
+    SystemFileSystem.rename(&table_path(directory, 1), &table_path(directory, 2)).unwrap();
+    let moved = TableFacts { number: 2, ..facts.clone() };
+    let refused = Table::open(&SystemFileSystem, directory, STORE, moved.clone());
+    assert!(matches!(refused.err(), Some(Error::Corruption { .. })));
+    let refused = Table::open(&SystemFileSystem, directory, STORE + 1, moved);
+    assert!(matches!(refused.err(), Some(Error::Foreign { .. })));
+}
+
+proptest! {
+    #[test]
+    fn random_closings_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(check_closing(&bytes).is_err());
+    }
+}

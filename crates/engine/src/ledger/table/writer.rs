@@ -1,0 +1,215 @@
+//! Writes a table, front to back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pellucid_io::{File, FileSystem};
+
+use super::block::BlockBuilder;
+use super::filter::build_filter;
+use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
+use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
+use crate::codec::{FileHeader, FileKind, checksum, checksum_seed, key_hash};
+use crate::error::{Error, Result};
+use crate::ledger::{Entry, Kind};
+
+/// Bytes that are collected before they are written to the file.
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
+
+/// The settings of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableShape {
+    /// Size at which a block is closed.
+    pub(crate) block_size_bytes: usize,
+    /// Bits of filter for each key.
+    pub(crate) filter_bits_per_key: u32,
+}
+
+/// A table that is being written.
+pub(crate) struct TableWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    store_identity: u64,
+    number: u64,
+    shape: TableShape,
+    buffer: Vec<u8>,
+    /// Bytes that are in the file already: the buffer begins there.
+    written_bytes: u64,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    hashes: Vec<u64>,
+    entries: u64,
+    tombstones: u64,
+    value_bytes: u64,
+    lowest_sequence: u64,
+    highest_sequence: u64,
+    smallest: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl TableWriter {
+    /// Creates the file of table `number` in the store's folder `directory`.
+    pub(crate) fn create(
+        fs: &dyn FileSystem,
+        directory: &std::path::Path,
+        store_identity: u64,
+        number: u64,
+        shape: TableShape,
+    ) -> Result<TableWriter> {
+        let path = table_path(directory, number);
+        let file = fs.create(&path).map_err(|error| Error::io("create", &path, error))?;
+        let mut buffer = Vec::with_capacity(WRITE_BUFFER_BYTES + shape.block_size_bytes);
+        let header = FileHeader::new(FileKind::Table, store_identity, number);
+        buffer.extend_from_slice(&header.encode());
+        Ok(TableWriter {
+            file,
+            path,
+            store_identity,
+            number,
+            shape,
+            buffer,
+            written_bytes: 0,
+            block: BlockBuilder::default(),
+            index: IndexBuilder::default(),
+            hashes: Vec::new(),
+            entries: 0,
+            tombstones: 0,
+            value_bytes: 0,
+            lowest_sequence: u64::MAX,
+            highest_sequence: 0,
+            smallest: Vec::new(),
+            last: Vec::new(),
+        })
+    }
+
+    /// The number of the table.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The key that was added last; empty if there is none.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last
+    }
+
+    /// Bytes of the closed blocks so far, filter not included.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.offset()
+    }
+
+    fn offset(&self) -> u64 {
+        self.written_bytes + self.buffer.len() as u64
+    }
+
+    /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
+    /// descending.
+    pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let is_new_key = self.entries == 0 || self.last != entry.key;
+        assert!(self.entries == 0 || &self.last[..] <= entry.key, "entries come in order");
+        if !self.block.is_empty()
+            && (self.block.is_full()
+                || self.block.size_with_bytes(entry) > self.shape.block_size_bytes)
+        {
+            self.close_block()?;
+        }
+        if is_new_key {
+            self.hashes.push(key_hash(entry.key));
+            self.last.clear();
+            self.last.extend_from_slice(entry.key);
+        }
+        if self.entries == 0 {
+            self.smallest = entry.key.to_vec();
+        }
+        self.block.add(entry);
+        self.entries += 1;
+        self.tombstones += u64::from(entry.kind == Kind::Delete);
+        self.value_bytes += u64::from(entry.value_length);
+        self.lowest_sequence = self.lowest_sequence.min(entry.sequence);
+        self.highest_sequence = self.highest_sequence.max(entry.sequence);
+        Ok(())
+    }
+
+    fn close_block(&mut self) -> Result<()> {
+        let begin = self.buffer.len();
+        let offset = self.offset();
+        // The key added last is that of the block's last entry only if the block is closed before a
+        // new key is noted; `add` does so.
+        self.block.finish(&mut self.buffer);
+        let length = (self.buffer.len() - begin) as u32;
+        self.index.add(offset, length, &self.last);
+        self.seal(begin);
+        if self.buffer.len() >= WRITE_BUFFER_BYTES {
+            self.write_out()?;
+        }
+        Ok(())
+    }
+
+    /// Puts the checksum in front of the part that begins at `begin` of the buffer and ends with it.
+    fn seal(&mut self, begin: usize) {
+        let offset = self.written_bytes + begin as u64;
+        let seed = part_seed(self.store_identity, self.number, offset);
+        let sum = checksum(seed, &self.buffer[begin + 4..]);
+        self.buffer[begin..begin + 4].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.file
+            .write_all_at(&self.buffer, self.written_bytes)
+            .map_err(|error| Error::io("write", &self.path, error))?;
+        self.written_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes what is left, and returns once the table is on the medium. Its name is not: that takes
+    /// a sync of the folder.
+    pub(crate) fn finish(mut self) -> Result<TableFacts> {
+        assert!(self.entries > 0, "a table has at least one entry");
+        self.close_block()?;
+        let padded = self.offset().next_multiple_of(FILTER_ALIGNMENT_BYTES);
+        self.buffer.resize(self.buffer.len() + (padded - self.offset()) as usize, 0);
+        let filter_offset = self.offset();
+        let begin = self.buffer.len();
+        build_filter(&self.hashes, self.shape.filter_bits_per_key, &mut self.buffer);
+        self.seal(begin);
+        let index_offset = self.offset();
+        let begin = self.buffer.len();
+        self.index.finish(&mut self.buffer);
+        self.seal(begin);
+        self.add_closing(filter_offset, index_offset);
+        self.write_out()?;
+        self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
+        Ok(TableFacts {
+            number: self.number,
+            size_bytes: self.written_bytes,
+            entries: self.entries,
+            lowest_sequence: self.lowest_sequence,
+            highest_sequence: self.highest_sequence,
+            smallest: self.smallest.into(),
+            largest: self.last.into(),
+        })
+    }
+
+    fn add_closing(&mut self, filter_offset: u64, index_offset: u64) {
+        let fields = [
+            filter_offset,
+            index_offset - filter_offset,
+            index_offset,
+            self.offset() - index_offset,
+            self.entries,
+            self.lowest_sequence,
+            self.highest_sequence,
+            self.tombstones,
+            self.value_bytes,
+        ];
+        let mut closing = [0; CLOSING_SIZE_BYTES];
+        for (place, field) in closing.chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        let seed = checksum_seed(&[self.store_identity, self.number]);
+        let sum = checksum(seed, &closing[..88]);
+        closing[88..92].copy_from_slice(&sum.to_le_bytes());
+        closing[92..].copy_from_slice(&CLOSING_MAGIC);
+        self.buffer.extend_from_slice(&closing);
+    }
+}

@@ -1,0 +1,191 @@
+//! A version of the tree: the memtables and tables that make it up at a moment. It never changes, so
+//! a reader that has loaded it needs no lock.
+
+use std::sync::Arc;
+
+use pellucid_account::EngineCounts;
+
+use super::FoundEntry;
+use super::memtable::Memtable;
+use super::table::{Table, TableFacts};
+use crate::codec::key_hash;
+use crate::error::Result;
+
+/// Number of levels: with a factor of 10 the last one holds a million times the first.
+pub(crate) const LEVELS: usize = 7;
+
+/// Value of `EngineCounts::found_in` for a memtable.
+const FOUND_IN_MEMTABLE: u8 = 1;
+/// Value of `EngineCounts::found_in` for level 0.
+const FOUND_IN_LEVEL_0: u8 = 2;
+
+/// A memtable that takes no more entries.
+#[derive(Clone)]
+pub(crate) struct SealedMemtable {
+    pub(crate) memtable: Arc<Memtable>,
+    /// Every record up to it is in this memtable or in one before it.
+    pub(crate) last_sequence: u64,
+}
+
+/// The tables of each level.
+///
+/// Those of level 0 overlap and stand newest first: every sequence number of one is above all of the
+/// next. Those of a deeper level stand by their keys, and no key lies in two of them.
+#[derive(Clone)]
+pub(crate) struct Levels {
+    tables: [Arc<[Arc<Table>]>; LEVELS],
+}
+
+impl Levels {
+    /// Puts tables of each level in order. An error says what cannot be.
+    pub(crate) fn new(
+        tables: impl IntoIterator<Item = (usize, Arc<Table>)>,
+    ) -> std::result::Result<Levels, String> {
+        let mut levels: [Vec<Arc<Table>>; LEVELS] = [const { Vec::new() }; LEVELS];
+        for (level, table) in tables {
+            levels[level].push(table);
+        }
+        levels[0].sort_by_key(|table| std::cmp::Reverse(table.facts().highest_sequence));
+        for level in &mut levels[1..] {
+            level.sort_by(|a, b| a.facts().smallest.cmp(&b.facts().smallest));
+        }
+        let fault = |level: usize, pair: &[Arc<Table>]| {
+            let numbers = (pair[0].facts().number, pair[1].facts().number);
+            format!("tables {:x} and {:x} of level {level} overlap", numbers.0, numbers.1)
+        };
+        let newest_first = |pair: &&[Arc<Table>]| {
+            pair[0].facts().lowest_sequence <= pair[1].facts().highest_sequence
+        };
+        if let Some(pair) = levels[0].windows(2).find(newest_first) {
+            return Err(fault(0, pair));
+        }
+        for (level, tables) in levels.iter().enumerate().skip(1) {
+            let touching =
+                |pair: &&[Arc<Table>]| pair[0].facts().largest >= pair[1].facts().smallest;
+            if let Some(pair) = tables.windows(2).find(touching) {
+                return Err(fault(level, pair));
+            }
+        }
+        Ok(Levels { tables: levels.map(Arc::from) })
+    }
+
+    /// The tables of a level.
+    #[inline]
+    pub(crate) fn level(&self, level: usize) -> &Arc<[Arc<Table>]> {
+        &self.tables[level]
+    }
+
+    /// All tables with their levels.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.tables
+            .iter()
+            .enumerate()
+            .flat_map(|(level, tables)| tables.iter().map(move |table| (level, table)))
+    }
+
+    /// Bytes of the tables of a level.
+    pub(crate) fn size_bytes(&self, level: usize) -> u64 {
+        self.tables[level].iter().map(|table| table.facts().size_bytes).sum()
+    }
+
+    /// The deepest level that has tables.
+    pub(crate) fn deepest(&self) -> Option<usize> {
+        (0..LEVELS).rev().find(|level| !self.tables[*level].is_empty())
+    }
+
+    /// The tables of a level whose keys reach into the range.
+    pub(crate) fn overlapping(
+        &self,
+        level: usize,
+        smallest: &[u8],
+        largest: &[u8],
+    ) -> Vec<Arc<Table>> {
+        let tables = self.tables[level].iter();
+        tables.filter(|table| table.overlaps(smallest, largest)).cloned().collect()
+    }
+
+    /// Whether a level deeper than `level` may hold `key`.
+    pub(crate) fn may_hold_below(&self, level: usize, key: &[u8]) -> bool {
+        (level + 1..LEVELS).any(|deeper| self.table_for(deeper, key).is_some())
+    }
+
+    /// The table of a level below 0 that may hold `key`.
+    #[inline]
+    fn table_for(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
+        let tables = &self.tables[level];
+        let table = tables.get(tables.partition_point(|table| *table.facts().largest < *key))?;
+        (*table.facts().smallest <= *key).then_some(table)
+    }
+
+    /// The levels without the tables numbered in `removed`, and with `added`.
+    ///
+    /// # Panics
+    /// If they do not fit: whoever merges answers for that.
+    pub(crate) fn edited(&self, removed: &[u64], added: &[(usize, Arc<Table>)]) -> Levels {
+        let kept = self.all().filter(|(_, table)| !removed.contains(&table.facts().number));
+        let kept = kept.map(|(level, table)| (level, Arc::clone(table)));
+        match Levels::new(kept.chain(added.iter().cloned())) {
+            Ok(levels) => levels,
+            Err(fault) => panic!("a flush or merge would leave levels that cannot be: {fault}"),
+        }
+    }
+
+    /// What a manifest says of the tables.
+    pub(crate) fn facts(&self) -> Vec<(u8, TableFacts)> {
+        self.all().map(|(level, table)| (level as u8, table.facts().clone())).collect()
+    }
+
+    #[inline]
+    fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+    ) -> Result<Option<FoundEntry>> {
+        for table in self.tables[0].iter().filter(|table| table.spans(key)) {
+            if let Some(found) = table.get(key, hash, at_sequence, counts)? {
+                counts.found_in = FOUND_IN_LEVEL_0;
+                return Ok(Some(found));
+            }
+        }
+        for level in 1..LEVELS {
+            let Some(table) = self.table_for(level, key) else { continue };
+            if let Some(found) = table.get(key, hash, at_sequence, counts)? {
+                counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The tree at a moment.
+pub(crate) struct Version {
+    pub(crate) active: Arc<Memtable>,
+    /// Newest first.
+    pub(crate) sealed: Vec<SealedMemtable>,
+    pub(crate) levels: Levels,
+}
+
+impl Version {
+    /// The newest entry of `key` that is not above `at_sequence`. Sources are asked from the newest
+    /// to the oldest: all versions of a key in one are newer than those in the next.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+    ) -> Result<Option<FoundEntry>> {
+        let hash = key_hash(key);
+        let sealed = self.sealed.iter().map(|sealed| &sealed.memtable);
+        for memtable in std::iter::once(&self.active).chain(sealed) {
+            if let Some(found) = memtable.get(key, hash, at_sequence) {
+                counts.found_in = FOUND_IN_MEMTABLE;
+                return Ok(Some(found.to_found()));
+            }
+        }
+        self.levels.get(key, hash, at_sequence, counts)
+    }
+}
