@@ -1,0 +1,281 @@
+//! What the tests of the engine share: a small engine on simulated files, and the oracle.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_engine::{
+    Acknowledgement, Batch, Direction, Engine, EngineOptions, Error, Operation, Result, Scan,
+    Snapshot, TableId,
+};
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::{Random, SeededRandom};
+
+/// Where the store of a test lies.
+pub const STORE: &str = "/store";
+
+/// Options that make everything small and every run repeat itself.
+pub fn small(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions {
+        segment_size_bytes: 8 << 10,
+        memory_bytes: 64 << 10,
+        background: false,
+        file_system: Arc::new(files.clone()),
+        clock: pellucid_clock::Clock::monotonic(),
+        identity_seed: Some(1),
+        ..EngineOptions::default()
+    }
+}
+
+/// Opens the store of a test with [`small`] options.
+pub fn open(files: &SimulatedFileSystem) -> Result<Engine> {
+    Engine::open(STORE, small(files))
+}
+
+/// Puts one key.
+pub fn put(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<u64> {
+    let written =
+        engine.put(table, key, b"head", value, Acknowledgement::Os, &mut Timeline::off())?;
+    Ok(written.sequence)
+}
+
+/// Puts one key and waits until it is durable.
+pub fn put_durable(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<u64> {
+    let sequence = put(engine, table, key, value)?;
+    engine.wait_durable(sequence)?;
+    Ok(sequence)
+}
+
+/// The value of one key.
+pub fn get(engine: &Engine, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    Ok(engine.get(table, key, &mut Timeline::off())?.map(|object| object.value.to_vec()))
+}
+
+/// The files of a folder of the store.
+pub fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
+    use pellucid_io::FileSystem;
+    files.list(&Path::new(STORE).join(folder)).unwrap_or_default()
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub sequence: u64,
+    pub head: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// One change, as the oracle remembers it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub key: Vec<u8>,
+    pub put: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+pub type Map = BTreeMap<Vec<u8>, Held>;
+
+/// What the store must hold, and what it may fall back to after a loss of power.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    pub map: Map,
+    /// The state at `durable_sequence`.
+    durable_map: Map,
+    pub durable_sequence: u64,
+    /// The batches after it, with the sequence number of their last entry.
+    pending: Vec<(u64, Vec<Change>)>,
+    pub last_sequence: u64,
+}
+
+fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
+    let first = last_sequence + 1 - changes.len() as u64;
+    for (index, change) in changes.iter().enumerate() {
+        match &change.put {
+            Some((head, value)) => {
+                let (head, value) = (head.clone(), value.clone());
+                let sequence = first + index as u64;
+                map.insert(change.key.clone(), Held { sequence, head, value });
+            }
+            None => {
+                map.remove(&change.key);
+            }
+        }
+    }
+}
+
+impl Oracle {
+    /// The state after the catalogue was written up to `sequence`.
+    pub fn after(sequence: u64) -> Oracle {
+        Oracle { durable_sequence: 0, last_sequence: sequence, ..Oracle::default() }
+    }
+
+    pub fn write(&mut self, last_sequence: u64, changes: Vec<Change>) {
+        assert_eq!(last_sequence, self.last_sequence + changes.len() as u64);
+        apply(&mut self.map, last_sequence, &changes);
+        self.last_sequence = last_sequence;
+        self.pending.push((last_sequence, changes));
+    }
+
+    /// Everything up to `sequence` is on the medium.
+    pub fn durable(&mut self, sequence: u64) {
+        let covered = self.pending.partition_point(|(last, _)| *last <= sequence);
+        for (last, changes) in self.pending.drain(..covered) {
+            apply(&mut self.durable_map, last, &changes);
+            self.durable_sequence = last;
+        }
+    }
+
+    /// Power was lost, and the store came back with everything up to `sequence`.
+    pub fn fall_back(&mut self, sequence: u64) {
+        assert!(sequence >= self.durable_sequence, "{sequence} < {}", self.durable_sequence);
+        assert!(sequence <= self.last_sequence, "{sequence} > {}", self.last_sequence);
+        let is_border = sequence == self.last_sequence
+            || sequence == self.durable_sequence
+            || self.pending.iter().any(|(last, _)| *last == sequence)
+            || self
+                .pending
+                .first()
+                .is_none_or(|(last, changes)| sequence <= *last - changes.len() as u64);
+        assert!(is_border, "a part of a batch survived up to {sequence}");
+        self.durable(sequence);
+        self.pending.clear();
+        self.map = self.durable_map.clone();
+        self.last_sequence = sequence;
+        self.durable_sequence = sequence;
+    }
+}
+
+/// Reads a scan to its end.
+pub fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
+    let mut rows = Vec::new();
+    while let Some((key, object)) = scan.next()? {
+        let key = key.to_vec();
+        let (head, value) = (object.head.metadata.to_vec(), object.value.to_vec());
+        assert_eq!(object.head.value_length as usize, value.len());
+        rows.push((key, Held { sequence: object.head.sequence, head, value }));
+    }
+    Ok(rows)
+}
+
+/// The rows of the oracle within bounds.
+pub fn expected(map: &Map, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>, Held)> {
+    let is_empty = match bounds {
+        (Bound::Included(start), Bound::Included(end)) => start > end,
+        (
+            Bound::Included(start) | Bound::Excluded(start),
+            Bound::Included(end) | Bound::Excluded(end),
+        ) => start >= end,
+        _ => false,
+    };
+    if is_empty {
+        return Vec::new();
+    }
+    map.range::<[u8], _>(bounds).map(|(key, held)| (key.clone(), held.clone())).collect()
+}
+
+/// Compares the whole store with the oracle.
+pub fn check_all(engine: &Engine, table: TableId, map: &Map) {
+    let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    let rows = collect(scan).unwrap();
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    assert_eq!(rows, expected(map, all));
+    for (key, held) in map {
+        let object = engine.get(table, key, &mut Timeline::off()).unwrap().expect("it is there");
+        assert_eq!((object.head.sequence, &*object.value), (held.sequence, &held.value[..]));
+        let head = engine.head(table, key, &mut Timeline::off()).unwrap().expect("it is there");
+        assert_eq!((head.sequence, &*head.metadata), (held.sequence, &held.head[..]));
+    }
+}
+
+/// Keys, values and choices for a test, from a seed.
+pub struct Chooser {
+    pub random: SeededRandom,
+    keys: u64,
+    value_length_max: u64,
+}
+
+impl Chooser {
+    pub fn new(seed: u64) -> Chooser {
+        let mut random = SeededRandom::new(seed);
+        let keys = [5, 40, 300][random.below(3) as usize];
+        let value_length_max = [20, 300, 3_000][random.below(3) as usize];
+        Chooser { random, keys, value_length_max }
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+
+    pub fn key(&mut self) -> Vec<u8> {
+        let number = self.below(self.keys);
+        let mut key = format!("k{number}").into_bytes();
+        if number.is_multiple_of(17) {
+            key.resize(1 + (number as usize * 61) % 1024, b'x');
+            key[0] = number as u8;
+        }
+        key
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&self.random.next_u64().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
+    pub fn change(&mut self) -> Change {
+        let key = self.key();
+        if self.below(5) == 0 {
+            return Change { key, put: None };
+        }
+        let head_length = [0, 4, 50, 200][self.below(4) as usize];
+        let length =
+            if self.below(100) == 0 { 20_000 } else { self.below(self.value_length_max + 1) };
+        let (head, value) = (self.bytes(head_length), self.bytes(length as usize));
+        Change { key, put: Some((head, value)) }
+    }
+
+    pub fn bound<'a>(&mut self, key: &'a [u8]) -> Bound<&'a [u8]> {
+        match self.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(key),
+            _ => Bound::Excluded(key),
+        }
+    }
+}
+
+/// Writes changes as one batch; returns the last sequence number.
+pub fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Result<u64> {
+    let mut batch = Batch::new();
+    for change in changes {
+        batch.push(operation(table, change));
+    }
+    let written = engine.write(&batch, Acknowledgement::Os, &mut Timeline::off())?;
+    Ok(written.sequence)
+}
+
+pub fn operation(table: TableId, change: &Change) -> Operation<'_> {
+    match &change.put {
+        Some((head, value)) => Operation::put(table, &change.key, value).with_head(head),
+        None => Operation::delete(table, &change.key),
+    }
+}
+
+/// Compares a snapshot with the state when it was taken.
+pub fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
+    let scan =
+        snapshot.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Backward).unwrap();
+    let mut rows = collect(scan).unwrap();
+    rows.reverse();
+    assert_eq!(rows, expected(map, (Bound::Unbounded, Bound::Unbounded)));
+}
+
+/// Whether an error is a full disk.
+pub fn is_full(error: &Error) -> bool {
+    matches!(error, Error::DiskFull { .. })
+}

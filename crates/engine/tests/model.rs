@@ -1,0 +1,259 @@
+//! The model test: random operations, deaths of the process and losses of power, against an ordered
+//! map. A failing seed is the whole report: put it into `SEEDS_OF_OLD_FAILURES`.
+
+mod common;
+
+use std::ops::Bound;
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{
+    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Snapshot, TableId,
+};
+use pellucid_io::simulated::SimulatedFileSystem;
+
+/// Seeds of each run.
+const SEEDS: u64 = 300;
+/// Steps for each seed.
+const STEPS: u64 = 220;
+/// Seeds that failed once.
+const SEEDS_OF_OLD_FAILURES: [u64; 0] = [];
+
+struct Model {
+    seed: u64,
+    files: SimulatedFileSystem,
+    options: EngineOptions,
+    engine: Option<Engine>,
+    table: TableId,
+    oracle: Oracle,
+    snapshots: Vec<(Snapshot, Map)>,
+    choose: Chooser,
+}
+
+impl Model {
+    fn new(seed: u64) -> Model {
+        let mut choose = Chooser::new(seed);
+        let files = SimulatedFileSystem::new();
+        let mut options = small(&files);
+        options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
+        options.memory_bytes = [64 << 10, 256 << 10][choose.below(2) as usize];
+        let engine = Engine::open(STORE, options.clone()).unwrap();
+        let table = engine.table("t").unwrap();
+        engine.wait_durable(1).unwrap();
+        let mut oracle = Oracle::after(1);
+        oracle.durable_sequence = 1;
+        let (engine, snapshots) = (Some(engine), Vec::new());
+        Model { seed, files, options, engine, table, oracle, snapshots, choose }
+    }
+
+    fn engine(&self) -> Engine {
+        self.engine.clone().expect("the engine is open")
+    }
+
+    fn step(&mut self) {
+        match self.choose.below(100) {
+            0..45 => self.write(1),
+            45..55 => {
+                let count = 2 + self.choose.below(6);
+                self.write(count);
+            }
+            55..60 => self.write_on_condition(),
+            60..75 => self.look_up(),
+            75..81 => self.scan(),
+            81..86 => self.snapshot(),
+            86..90 => self.sync(),
+            90..92 => self.flush(),
+            92 => self.engine().compact().unwrap(),
+            93..95 => self.reopen(),
+            95..97 => self.kill(),
+            97..99 => self.crash(),
+            _ => check_all(&self.engine(), self.table, &self.oracle.map),
+        }
+    }
+
+    fn write(&mut self, count: u64) {
+        let changes: Vec<Change> = (0..count).map(|_| self.choose.change()).collect();
+        let sequence = write_changes(&self.engine(), self.table, &changes).unwrap();
+        self.oracle.write(sequence, changes);
+    }
+
+    fn write_on_condition(&mut self) {
+        let change = self.choose.change();
+        let current = self.oracle.map.get(&change.key).map(|held| held.sequence);
+        let (condition, holds) = match self.choose.below(4) {
+            0 => (Condition::Absent, current.is_none()),
+            1 => (Condition::Present, current.is_some()),
+            2 => (Condition::Sequence(current.unwrap_or(7)), current.is_some()),
+            _ => (Condition::Sequence(current.unwrap_or(0) + 1), false),
+        };
+        let operation = operation(self.table, &change).with_condition(condition);
+        let outcome =
+            self.engine().write_operations(&[operation], Acknowledgement::Os, &mut Timeline::off());
+        match outcome {
+            Ok(written) => {
+                assert!(holds);
+                self.oracle.write(written.sequence, vec![change]);
+            }
+            Err(Error::ConditionFailed { index: 0, current: reported }) => {
+                assert!(!holds);
+                assert_eq!(reported, current);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn look_up(&mut self) {
+        let key = self.choose.key();
+        let held = self.oracle.map.get(&key);
+        let mut timeline = Timeline::off();
+        if self.choose.below(2) == 0 {
+            let object = self.engine().get(self.table, &key, &mut timeline).unwrap();
+            let found = object.map(|object| Held {
+                sequence: object.head.sequence,
+                head: object.head.metadata.to_vec(),
+                value: object.value.to_vec(),
+            });
+            assert_eq!(found.as_ref(), held);
+        } else {
+            let head = self.engine().head(self.table, &key, &mut timeline).unwrap();
+            assert_eq!(timeline.counts.records, 0, "a head never reads the journal");
+            assert_eq!(
+                head.map(|head| (head.sequence, head.value_length as usize)),
+                held.map(|held| (held.sequence, held.value.len()))
+            );
+        }
+    }
+
+    fn scan(&mut self) {
+        let (low, high) = (self.choose.key(), self.choose.key());
+        let (start, end) = (self.choose.bound(&low), self.choose.bound(&high));
+        let mut expected = expected(&self.oracle.map, (start, end));
+        let direction = [Direction::Forward, Direction::Backward][self.choose.below(2) as usize];
+        if direction == Direction::Backward {
+            expected.reverse();
+        }
+        let mut scan = self.engine().scan(self.table, start, end, direction).unwrap();
+        if self.choose.below(2) == 0 {
+            assert_eq!(collect(scan).unwrap(), expected);
+        } else {
+            for (key, held) in expected {
+                let (found, head) = scan.next_head().unwrap().expect("there is one more");
+                assert_eq!((found, head.sequence), (&key[..], held.sequence));
+            }
+            assert!(scan.next_head().unwrap().is_none());
+        }
+    }
+
+    fn snapshot(&mut self) {
+        if self.snapshots.len() < 4 && self.choose.below(2) == 0 {
+            self.snapshots.push((self.engine().snapshot(), self.oracle.map.clone()));
+        } else if !self.snapshots.is_empty() {
+            let index = self.choose.below(self.snapshots.len() as u64) as usize;
+            let (snapshot, map) = &self.snapshots[index];
+            check_snapshot(snapshot, self.table, map);
+            if self.choose.below(2) == 0 {
+                self.snapshots.swap_remove(index);
+            }
+        }
+    }
+
+    fn sync(&mut self) {
+        let sequence = self.oracle.last_sequence;
+        self.engine().wait_durable(sequence).unwrap();
+        self.oracle.durable(sequence);
+    }
+
+    fn flush(&mut self) {
+        self.engine().flush().unwrap();
+        self.oracle.durable(self.oracle.last_sequence);
+    }
+
+    fn drop_engine(&mut self) {
+        self.snapshots.clear();
+        self.engine = None;
+    }
+
+    fn open(&mut self, files: SimulatedFileSystem) {
+        self.options.file_system = std::sync::Arc::new(files.clone());
+        self.files = files;
+        let engine = Engine::open(STORE, self.options.clone()).unwrap();
+        assert_eq!(engine.table("t").unwrap(), self.table);
+        self.engine = Some(engine);
+    }
+
+    fn reopen(&mut self) {
+        self.engine().close().unwrap();
+        self.drop_engine();
+        self.oracle.durable(self.oracle.last_sequence);
+        // Whatever a clean stop leaves behind survives the loss of power as well.
+        let seed = self.choose.below(1 << 40);
+        let files =
+            if self.choose.below(2) == 0 { self.files.kill() } else { self.files.crash(seed) };
+        self.open(files);
+        assert_eq!(self.engine().stats().published_sequence, self.oracle.last_sequence);
+        check_all(&self.engine(), self.table, &self.oracle.map);
+    }
+
+    fn kill(&mut self) {
+        let files = self.files.kill();
+        self.drop_engine();
+        self.open(files);
+        assert_eq!(self.engine().stats().published_sequence, self.oracle.last_sequence);
+        check_all(&self.engine(), self.table, &self.oracle.map);
+        self.oracle.durable(self.oracle.last_sequence);
+    }
+
+    fn crash(&mut self) {
+        let seed = self.choose.below(1 << 40);
+        let files = self.files.crash(seed);
+        self.drop_engine();
+        self.open(files);
+        let sequence = self.engine().stats().published_sequence;
+        self.oracle.fall_back(sequence);
+        check_all(&self.engine(), self.table, &self.oracle.map);
+    }
+
+    fn run(mut self) {
+        for step in 0..STEPS {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.step()));
+            if let Err(panic) = outcome {
+                println!("seed {} failed in step {step}", self.seed);
+                std::panic::resume_unwind(panic);
+            }
+        }
+        for (snapshot, map) in &self.snapshots {
+            check_snapshot(snapshot, self.table, map);
+        }
+        check_all(&self.engine(), self.table, &self.oracle.map);
+        let missing = self.engine().get(self.table, b"never put", &mut Timeline::off()).unwrap();
+        assert!(missing.is_none());
+        let scan = self.engine().scan(
+            self.table,
+            Bound::Included(b"zz"),
+            Bound::Excluded(b"a"),
+            Direction::Forward,
+        );
+        assert!(collect(scan.unwrap()).unwrap().is_empty());
+    }
+}
+
+fn run_seeds(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
+        Model::new(seed).run();
+    }
+}
+
+#[test]
+fn the_store_is_an_ordered_map_even_seeds() {
+    run_seeds((0..SEEDS).step_by(2));
+}
+
+#[test]
+fn the_store_is_an_ordered_map_odd_seeds() {
+    run_seeds((1..SEEDS).step_by(2));
+}
+
+#[test]
+fn seeds_that_failed_once() {
+    run_seeds(SEEDS_OF_OLD_FAILURES.into_iter());
+}
