@@ -1,0 +1,59 @@
+//! The store inside a program: open, write, read, scan, close.
+//!
+//! `cargo run -p pellucid-engine --example embed [FOLDER]`
+
+#![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
+
+use std::ops::Bound;
+
+use pellucid_account::{Stamp, Timeline};
+use pellucid_engine::{
+    Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Operation, Result, parts,
+};
+
+fn main() -> Result<()> {
+    let folder = std::env::args().nth(1).map_or_else(
+        || std::env::temp_dir().join(format!("pellucid-embed-{}", std::process::id())),
+        Into::into,
+    );
+    let options = EngineOptions::default();
+    let clock = options.clock;
+    let engine = Engine::open(&folder, options)?;
+    let planets = engine.table("planets")?;
+    let mut timeline = Timeline::off();
+
+    // One key, acknowledged once the operating system has it.
+    engine.put(planets, b"earth", b"rocky", b"1 moon", Acknowledgement::Os, &mut timeline)?;
+
+    // Several keys together or not at all, acknowledged once the medium has them.
+    let mut batch = Batch::new();
+    batch.put(planets, b"jupiter", b"gas", b"97 moons");
+    batch.put(planets, b"mars", b"rocky", b"2 moons");
+    batch.push(Operation::put(planets, b"earth", b"1 moon!").with_condition(Condition::Present));
+    let written = engine.write(&batch, Acknowledgement::Disk, &mut timeline)?;
+    engine.wait_durable(written.sequence)?;
+
+    // A read that says where its time went.
+    let mut timeline = Timeline::begin(clock, clock.now());
+    timeline.stamp(Stamp::Started);
+    let object = engine.get(planets, b"jupiter", &mut timeline)?;
+    timeline.stamp(Stamp::Executed);
+    let value = object.map(|object| String::from_utf8_lossy(&object.value).into_owned());
+    println!("jupiter: {value:?}");
+    for (part, name) in [(parts::LEDGER, "ledger"), (parts::JOURNAL_READ, "journal_read")] {
+        println!("  {name}: {} ns", clock.nanoseconds(timeline.part_ticks(part)));
+    }
+
+    // Keys and heads in order, backwards, without reading a value.
+    let mut scan = engine.scan(planets, Bound::Unbounded, Bound::Unbounded, Direction::Backward)?;
+    while let Some((key, head)) = scan.next_head()? {
+        println!(
+            "{}: {}, {} bytes",
+            String::from_utf8_lossy(key),
+            String::from_utf8_lossy(&head.metadata),
+            head.value_length
+        );
+    }
+    drop(scan);
+    engine.close()
+}
