@@ -84,7 +84,7 @@ impl Worker {
         let Some(pace) = self.pace else { return self.advance_unpaced(index) };
         let connection = &mut self.connections[index];
         let due = connection.next_due.ticks();
-        if connection.is_idle() && due <= self.clock.now() {
+        if connection.is_idle() && due < self.deadline && due <= self.clock.now() {
             connection.next_due = pace.after(connection.next_due);
             self.send(index, 1, Some(due))?;
         }

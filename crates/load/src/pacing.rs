@@ -40,7 +40,8 @@ impl Pace {
         let per_send = (u128::from(ticks_per_second) << 32) * requests_per_send as u128;
         Pace {
             start: FineTicks(u128::from(start.0) << 32),
-            step: per_send / u128::from(rate_per_second.max(1)),
+            // Rounded up, so that a run does not get one request more than its length allows.
+            step: per_send.div_ceil(u128::from(rate_per_second.max(1))),
             connections: connections as u128,
         }
     }

@@ -28,16 +28,22 @@ use crate::options::{LoadOptions, ScriptOptions};
 use crate::response::Captured;
 use crate::result::LoadResult;
 use crate::worker::ThreadControl;
-use address::Address;
 use call::Calls;
-use statistics::Statistics;
-use thread::{OtherThread, OwnThread, ThreadSlot};
+use thread::ThreadSlot;
 
 /// The state for `setup` and `done`, with the places to which the states of the threads return.
 #[derive(Debug)]
 pub(crate) struct Script {
     lua: Lua,
     slots: Vec<Arc<ThreadSlot>>,
+}
+
+impl Drop for Script {
+    /// Ends the states of the threads before the state that has handles to them: otherwise they
+    /// would end within its garbage collection.
+    fn drop(&mut self) {
+        self.slots.iter().for_each(|slot| drop(slot.take()));
+    }
 }
 
 /// The state of one thread.
@@ -54,9 +60,7 @@ pub(crate) struct ThreadScript {
 
 /// A script after the run.
 #[derive(Debug)]
-pub(crate) struct FinishedScript {
-    lua: Lua,
-}
+pub(crate) struct FinishedScript(Script);
 
 impl Script {
     /// Loads the script of a run, if it has one, and calls `setup` and `init` for every thread.
@@ -72,17 +76,19 @@ impl Script {
         let file = FileOf { path: &script.path, code: &code };
         let lua = state::create(options, &file).map_err(script_error)?;
         state::set_addresses(&lua, address).map_err(script_error)?;
-        let mut slots = Vec::new();
+        let mut main = Script { lua, slots: Vec::new() };
         for control in controls {
             let thread_lua = state::create(options, &file).map_err(script_error)?;
-            let slot = Arc::new(ThreadSlot::new(thread_lua, address, Arc::clone(control)));
-            begin_thread(&lua, &slot, options, script).map_err(script_error)?;
-            slots.push(slot);
+            let slot = ThreadSlot::new(thread_lua.clone(), address, Arc::clone(control));
+            let slot = Arc::new(slot);
+            main.slots.push(Arc::clone(&slot));
+            begin_thread(&main.lua, &slot, &thread_lua, options, script).map_err(script_error)?;
         }
         let mut threads = Vec::new();
         let mut requests_per_send = 1;
-        for (index, slot) in slots.iter().enumerate() {
-            let mut thread = ThreadScript::new(slot)?;
+        for (index, slot) in main.slots.iter().enumerate() {
+            let thread_lua = slot.take().expect("no thread runs yet");
+            let mut thread = ThreadScript::new(thread_lua, slot.address())?;
             if index == 0 {
                 requests_per_send = thread.count_requests()?;
             }
@@ -90,7 +96,7 @@ impl Script {
             threads.push(thread);
         }
         flush_output();
-        Ok(Some((Script { lua, slots }, threads)))
+        Ok(Some((main, threads)))
     }
 
     /// Takes the states of the threads back.
@@ -98,7 +104,7 @@ impl Script {
         for (slot, thread) in self.slots.iter().zip(threads) {
             slot.put_back(thread.lua);
         }
-        FinishedScript { lua: self.lua }
+        FinishedScript(self)
     }
 }
 
@@ -112,14 +118,14 @@ struct FileOf<'a> {
 fn begin_thread(
     lua: &Lua,
     slot: &Arc<ThreadSlot>,
+    thread_lua: &Lua,
     options: &LoadOptions,
     script: &ScriptOptions,
 ) -> mlua::Result<()> {
-    let thread_lua = slot.lua()?;
     let thread_wrk: Table = thread_lua.globals().get("wrk")?;
-    thread_wrk.set("thread", OwnThread::new(slot))?;
+    thread_wrk.set("thread", thread::own_thread(thread_lua, slot)?)?;
     let wrk: Table = lua.globals().get("wrk")?;
-    wrk.get::<Function>("setup")?.call::<()>(OtherThread::new(slot))?;
+    wrk.get::<Function>("setup")?.call::<()>(thread::other_thread(lua, slot)?)?;
     // As in wrk, the URL is at index 0 and the arguments begin at 1.
     let arguments = thread_lua.create_table()?;
     arguments.raw_set(0, options.target.url())?;
@@ -130,14 +136,13 @@ fn begin_thread(
 }
 
 impl ThreadScript {
-    fn new(slot: &ThreadSlot) -> Result<ThreadScript, LoadError> {
-        let lua = slot.take().map_err(script_error)?;
+    fn new(lua: Lua, address: SocketAddr) -> Result<ThreadScript, LoadError> {
         let calls = Calls::new(&lua).map_err(script_error)?;
         let is_function =
             |name: &str| lua.globals().raw_get::<mlua::Value>(name).is_ok_and(|v| v.is_function());
         Ok(ThreadScript {
             calls,
-            address: slot.address(),
+            address,
             requests_per_send: 1,
             makes_requests: is_function("request"),
             wants_responses: is_function("response"),
@@ -208,20 +213,22 @@ impl FinishedScript {
     }
 
     fn call_done(&self, result: &LoadResult) -> mlua::Result<()> {
-        let Ok(done) = self.lua.globals().raw_get::<Function>("done") else { return Ok(()) };
-        let errors = self.lua.create_table()?;
+        let lua = &self.0.lua;
+        let Ok(done) = lua.globals().raw_get::<Function>("done") else { return Ok(()) };
+        let errors = lua.create_table()?;
         errors.set("connect", result.errors.connect)?;
         errors.set("read", result.errors.read)?;
         errors.set("write", result.errors.write)?;
         errors.set("status", result.errors.status)?;
         errors.set("timeout", result.errors.timeout)?;
-        let summary = self.lua.create_table()?;
+        let summary = lua.create_table()?;
         summary.set("duration", u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX))?;
         summary.set("requests", result.requests)?;
         summary.set("bytes", result.bytes)?;
         summary.set("errors", errors)?;
-        let latency = Statistics::new(crate::wrk2::in_microseconds(&result.response_time));
-        let requests = Statistics::new(result.request_rates.clone());
+        let times_us = crate::wrk2::in_microseconds(&result.response_time);
+        let latency = statistics::statistics(lua, times_us)?;
+        let requests = statistics::statistics(lua, result.request_rates.clone())?;
         done.call::<()>((summary, latency, requests))
     }
 }

@@ -104,7 +104,7 @@ pub(crate) struct Worker {
     pub(crate) delays: BinaryHeap<Reverse<(Ticks, usize)>>,
     pub(crate) quota_left: u64,
     pub(crate) timeout_ticks: u64,
-    deadline: Ticks,
+    pub(crate) deadline: Ticks,
     next_tick: Ticks,
     tick_ticks: u64,
     last_progress: (Ticks, u64),

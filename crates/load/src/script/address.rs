@@ -1,0 +1,41 @@
+//! Addresses of servers for scripts: what `wrk.lookup` and `wrk.connect` rest on.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use mlua::Lua;
+
+use super::state::Checked;
+
+/// How long `wrk.connect` waits for an answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// All addresses of a host, as text.
+pub(super) fn lookup(
+    _: &Lua,
+    (host, service): (String, String),
+) -> mlua::Result<Checked<Vec<String>>> {
+    let Some(port) = port_of(&service) else {
+        return Ok(Checked::problem(format!(
+            "unable to resolve {host}:{service}: unknown service"
+        )));
+    };
+    Ok(match (host.as_str(), port).to_socket_addrs() {
+        Ok(addresses) => Checked::value(addresses.map(|address| address.to_string()).collect()),
+        Err(reason) => Checked::problem(format!("unable to resolve {host}:{service}: {reason}")),
+    })
+}
+
+fn port_of(service: &str) -> Option<u16> {
+    match service {
+        "http" => Some(80),
+        "https" => Some(443),
+        digits => digits.parse().ok(),
+    }
+}
+
+/// Whether an address accepts a connection.
+pub(super) fn connect(_: &Lua, text: String) -> mlua::Result<bool> {
+    let address: Option<SocketAddr> = text.parse().ok();
+    Ok(address.is_some_and(|to| TcpStream::connect_timeout(&to, CONNECT_TIMEOUT).is_ok()))
+}

@@ -1,0 +1,97 @@
+//! A Lua state with the table `wrk` and the script in it.
+//!
+//! All objects that a script sees are made in Lua, by the prelude, around plain functions. Nothing
+//! here is a userdata type of the binding: its finalizers leave the upper half of the register
+//! in which they return undefined, as the calling convention allows, but LuaJIT reads all of it and
+//! crashes when such an object is collected (seen with mlua 0.12.2 on x86-64).
+
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mlua::{Function, IntoLua, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+
+use super::{FileOf, address};
+use crate::options::LoadOptions;
+
+const PRELUDE: &str = include_str!("prelude.lua");
+/// Where the registry keeps the functions of the prelude that scripts do not see.
+const INTERNALS: &str = "pellucid.internals";
+
+/// What a function returns to the prelude: a value, or nothing and what went wrong.
+pub(super) struct Checked<T>(Result<T, String>);
+
+impl<T> Checked<T> {
+    pub(super) fn value(value: T) -> Checked<T> {
+        Checked(Ok(value))
+    }
+
+    /// Goes on with the value, if there is one.
+    pub(super) fn and_then<U>(
+        self,
+        then: impl FnOnce(T) -> mlua::Result<U>,
+    ) -> mlua::Result<Checked<U>> {
+        match self.0 {
+            Ok(value) => then(value).map(Checked::value),
+            Err(text) => Ok(Checked::problem(text)),
+        }
+    }
+
+    pub(super) fn problem(text: String) -> Checked<T> {
+        Checked(Err(text))
+    }
+}
+
+impl<T: IntoLua> IntoLuaMulti for Checked<T> {
+    fn into_lua_multi(self, lua: &Lua) -> mlua::Result<MultiValue> {
+        match self.0 {
+            Ok(value) => Ok(MultiValue::from_iter([value.into_lua(lua)?])),
+            Err(text) => Ok(MultiValue::from_iter([Value::Nil, text.into_lua(lua)?])),
+        }
+    }
+}
+
+/// Makes a state and runs the script in it.
+pub(super) fn create(options: &LoadOptions, file: &FileOf<'_>) -> mlua::Result<Lua> {
+    let lua_options = LuaOptions::new().catch_rust_panics(false);
+    // SAFETY: scripts may use all libraries, also those that can break the process (`ffi`,
+    // `debug`, modules in C), because those who give a script run it as their own program, just
+    // as with wrk.
+    let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, lua_options) };
+    let native = lua.create_table()?;
+    native.set("lookup", lua.create_function(address::lookup)?)?;
+    native.set("connect", lua.create_function(address::connect)?)?;
+    native.set("time_us", lua.create_function(time_us)?)?;
+    let (wrk, internals): (Table, Table) = lua.load(PRELUDE).set_name("=wrk").call(native)?;
+    lua.set_named_registry_value(INTERNALS, internals)?;
+    let target = &options.target;
+    wrk.set("host", target.host())?;
+    wrk.set("port", target.port().map(|port| port.to_string()))?;
+    wrk.set("path", target.path())?;
+    let headers: Table = wrk.get("headers")?;
+    for header in &options.headers {
+        headers.set(header.name.as_str(), header.value.as_str())?;
+    }
+    lua.globals().set("wrk", &wrk)?;
+    let loaded: Table = lua.globals().get::<Table>("package")?.get("loaded")?;
+    loaded.set("wrk", wrk)?;
+    let name = format!("@{}", file.path.display());
+    lua.load(file.code).set_name(name).into_function()?.call::<()>(())?;
+    Ok(lua)
+}
+
+/// A function of the prelude that scripts do not see.
+pub(super) fn internal(lua: &Lua, name: &str) -> mlua::Result<Function> {
+    lua.named_registry_value::<Table>(INTERNALS)?.get(name)
+}
+
+/// Tells the script which address was found reachable.
+pub(super) fn set_addresses(lua: &Lua, address: SocketAddr) -> mlua::Result<()> {
+    let object: Value = internal(lua, "new_address")?.call(address.to_string())?;
+    let addresses = lua.create_sequence_from([object])?;
+    lua.globals().get::<Table>("wrk")?.set("addrs", addresses)
+}
+
+fn time_us(_: &Lua, (): ()) -> mlua::Result<f64> {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(since_epoch.as_micros() as f64)
+}

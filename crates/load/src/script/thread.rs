@@ -1,0 +1,107 @@
+//! A thread of the run as scripts see it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mlua::{Lua, Table, Value};
+
+use super::state::{Checked, internal};
+use super::transfer;
+use crate::worker::ThreadControl;
+
+/// Where the state of a thread is while the thread does not run. While it does, it is gone from
+/// here, so no one else can touch it.
+#[derive(Debug)]
+pub(super) struct ThreadSlot {
+    lua: Mutex<Option<Lua>>,
+    shared: Arc<Shared>,
+}
+
+/// What a thread knows of itself. It does not hold the state, which would then hold itself.
+#[derive(Debug)]
+struct Shared {
+    address: Mutex<SocketAddr>,
+    control: Arc<ThreadControl>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ThreadSlot {
+    pub(super) fn new(lua: Lua, address: SocketAddr, control: Arc<ThreadControl>) -> ThreadSlot {
+        let shared = Arc::new(Shared { address: Mutex::new(address), control });
+        ThreadSlot { lua: Mutex::new(Some(lua)), shared }
+    }
+
+    /// The state, if the thread does not run.
+    pub(super) fn lua(&self) -> Option<Lua> {
+        locked(&self.lua).clone()
+    }
+
+    /// Takes the state away, for the thread to run or to end it.
+    pub(super) fn take(&self) -> Option<Lua> {
+        locked(&self.lua).take()
+    }
+
+    pub(super) fn put_back(&self, lua: Lua) {
+        locked(&self.lua).replace(lua);
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        *locked(&self.shared.address)
+    }
+}
+
+/// The thread in `setup`, and wherever the script keeps it until `done`.
+pub(super) fn other_thread(lua: &Lua, slot: &Arc<ThreadSlot>) -> mlua::Result<Value> {
+    const RUNNING: &str = "the thread is running: its state is out of reach";
+    let reach = shared_functions(lua, &slot.shared)?;
+    let (to_get, to_set) = (Arc::clone(slot), Arc::clone(slot));
+    let get = move |lua: &Lua, name: String| {
+        let Some(other) = to_get.lua() else { return Ok(Checked::problem(RUNNING.to_owned())) };
+        let value = other.globals().raw_get(name)?;
+        transfer::copy(&value, lua)
+    };
+    let set = move |_: &Lua, (name, value): (String, Value)| {
+        let Some(other) = to_set.lua() else { return Ok(Checked::problem(RUNNING.to_owned())) };
+        let copied = transfer::copy(&value, &other)?;
+        copied.and_then(|value| other.globals().raw_set(name, value).map(|()| Value::Nil))
+    };
+    reach.set("get", lua.create_function(get)?)?;
+    reach.set("set", lua.create_function(set)?)?;
+    internal(lua, "new_thread")?.call(reach)
+}
+
+/// `wrk.thread`, the thread in its own state.
+pub(super) fn own_thread(lua: &Lua, slot: &ThreadSlot) -> mlua::Result<Value> {
+    let reach = shared_functions(lua, &slot.shared)?;
+    let get = |lua: &Lua, name: String| lua.globals().raw_get::<Value>(name);
+    let set = |lua: &Lua, (name, value): (String, Value)| lua.globals().raw_set(name, value);
+    reach.set("get", lua.create_function(get)?)?;
+    reach.set("set", lua.create_function(set)?)?;
+    internal(lua, "new_thread")?.call(reach)
+}
+
+fn shared_functions(lua: &Lua, shared: &Arc<Shared>) -> mlua::Result<Table> {
+    let reach = lua.create_table()?;
+    let of = Arc::clone(shared);
+    let address = move |_: &Lua, (): ()| Ok(locked(&of.address).to_string());
+    let of = Arc::clone(shared);
+    let set_address = move |_: &Lua, text: String| {
+        if let Ok(address) = text.parse() {
+            *locked(&of.address) = address;
+        }
+        Ok(())
+    };
+    let of = Arc::clone(shared);
+    let stop = move |_: &Lua, (): ()| {
+        of.control.stop.store(true, Ordering::Relaxed);
+        Ok(())
+    };
+    reach.set("address", lua.create_function(address)?)?;
+    reach.set("set_address", lua.create_function(set_address)?)?;
+    reach.set("stop", lua.create_function(stop)?)?;
+    Ok(reach)
+}

@@ -1,0 +1,297 @@
+//! The closed and the open loop against servers that behave, and servers that do not.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pellucid_load::{
+    Limit, LoadError, LoadOptions, Progress, RequestSource, Target, ThreadShare, run,
+};
+use support::{Answer, Server, answer, load, ok};
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_constant_delay_of_the_server_shows_in_every_percentile() {
+    let server = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        ok()
+    });
+    let options = LoadOptions { connections: 2, ..server.options() };
+    let result = load(&options);
+    assert!(result.requests > 4 && result.status_classes[2] == result.requests);
+    assert!(result.response_time.min() >= 5 * MS);
+    assert_eq!(result.response_time, result.service_time);
+    assert_eq!(result.response_time.len(), result.requests);
+    assert_eq!(result.throughput_per_second.iter().sum::<u64>(), result.requests);
+    assert!(result.bytes >= result.requests * 40);
+    assert!(result.samples.iter().all(|sample| sample.response_time_ns >= 5 * MS));
+}
+
+/// The reason for an open loop: a stall delays all requests that were due meanwhile, and a
+/// generator that waits for answers would see only one of them.
+#[test]
+fn a_stall_shows_in_full_in_the_response_time_and_once_in_the_service_time() {
+    let server = Server::start(|request| {
+        if request.number == 100 {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        ok()
+    });
+    let mut options = server.options();
+    options.rate_per_second = Some(1_000);
+    options.limit = Limit::Duration(Duration::from_secs(1));
+    let result = load(&options);
+    let slow = |times: &hdrhistogram::Histogram<u64>| times.count_between(100 * MS, u64::MAX);
+    assert!(result.response_time.max() >= 300 * MS);
+    assert!(slow(&result.response_time) >= 150, "{} are slow", slow(&result.response_time));
+    assert!(slow(&result.service_time) <= 10, "{} are slow", slow(&result.service_time));
+    assert!(result.send_lateness.max() >= 250 * MS);
+    assert_eq!(result.requests + result.unanswered, 1_000);
+}
+
+#[test]
+fn the_rate_is_kept_over_all_connections_and_threads() {
+    let server = Server::start(|_| ok());
+    let mut options = server.options();
+    options.rate_per_second = Some(2_000);
+    (options.connections, options.threads) = (7, 2);
+    options.limit = Limit::Duration(Duration::from_millis(500));
+    let result = load(&options);
+    assert_eq!(result.requests + result.unanswered, 1_000);
+    assert_eq!(result.per_thread.len(), 2);
+    assert_eq!(server.connections.load(Ordering::SeqCst), 8, "7 and the first try");
+    assert_eq!(result.errors.sockets(), 0);
+}
+
+#[test]
+fn the_warm_up_is_counted_but_not_recorded() {
+    let server = Server::start(|request| {
+        if request.number < 10 {
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        ok()
+    });
+    let mut options = server.options();
+    options.rate_per_second = Some(100);
+    options.warm_up = Duration::from_millis(200);
+    options.limit = Limit::Duration(Duration::from_millis(400));
+    let result = load(&options);
+    assert_eq!(result.requests + result.unanswered, 40);
+    assert!((15..=20).contains(&result.response_time.len()), "{}", result.response_time.len());
+}
+
+#[test]
+fn a_server_that_closes_every_connection_is_asked_again_on_a_new_one() {
+    for header in ["Connection: close\r\n", ""] {
+        let server = Server::start(move |_| Answer {
+            bytes: format!("HTTP/1.1 200 OK\r\n{header}Content-Length: 2\r\n\r\nok").into_bytes(),
+            keep: false,
+        });
+        let result = load(&server.options());
+        assert!(result.requests > 20, "{header:?}: {} requests", result.requests);
+        let connections = server.connections.load(Ordering::SeqCst) as u64;
+        assert!(connections >= result.requests, "{header:?}: {connections} connections");
+        if !header.is_empty() {
+            assert_eq!(result.errors.sockets(), 0, "{:?}", result.first_error);
+        }
+    }
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_is_whole() {
+    let server = Server::start(|_| Answer {
+        bytes: b"HTTP/1.1 200 OK\r\n\r\nuntil the end".to_vec(),
+        keep: false,
+    });
+    let result = load(&server.options());
+    assert!(result.requests > 20 && result.errors.sockets() == 0, "{:?}", result.first_error);
+}
+
+#[test]
+fn chunked_answers_are_counted_once() {
+    let server = Server::start(|_| {
+        answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+    });
+    let result = load(&server.options());
+    let asked = server.requests.lock().unwrap().len() as u64;
+    assert!(result.requests > 20 && asked.abs_diff(result.requests) <= 1);
+    assert_eq!(result.errors.sockets(), 0);
+}
+
+#[test]
+fn answers_that_are_not_http_are_read_errors() {
+    for bytes in ["nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"] {
+        let server = Server::start(move |_| answer(bytes.as_bytes()));
+        let result = load(&server.options());
+        assert_eq!(result.requests, 0);
+        assert!(result.errors.malformed > 0, "{bytes:?}");
+        assert_eq!(result.errors.read, result.errors.malformed);
+        assert!(result.errors.read < 20, "it must not reconnect as fast as it can");
+        assert!(result.first_error.is_some_and(|text| text.starts_with("read: the response")));
+    }
+}
+
+#[test]
+fn truncated_answers_and_bytes_that_nobody_asked_for_are_read_errors() {
+    let truncated = Server::start(|request| match request.number % 2 {
+        0 => ok(),
+        _ => Answer {
+            bytes: b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec(),
+            keep: false,
+        },
+    });
+    let result = load(&truncated.options());
+    assert!(result.requests > 0 && result.errors.malformed > 0);
+    // One more can be under way at the end.
+    assert!(result.unanswered - result.errors.read <= 1, "{}", result.unanswered);
+
+    let unasked = Server::start(|_| answer(b"HTTP/1.1 204 No Content\r\n\r\nmore"));
+    let result = load(&unasked.options());
+    assert!(result.requests > 0 && result.errors.malformed > 0);
+}
+
+#[test]
+fn statuses_of_400_and_above_are_answers_and_errors() {
+    let server = Server::start(|request| match request.number % 2 {
+        0 => ok(),
+        _ => answer(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+    });
+    let result = load(&server.options());
+    assert!(result.errors.status > 0);
+    assert_eq!(result.errors.status, result.status_classes[5]);
+    assert_eq!(result.requests, result.status_classes[2] + result.status_classes[5]);
+}
+
+#[test]
+fn a_request_without_an_answer_times_out_once() {
+    let server = Server::start(|_| {
+        std::thread::sleep(Duration::from_secs(5));
+        ok()
+    });
+    let mut options = server.options();
+    options.connections = 2;
+    options.timeout = Duration::from_millis(100);
+    let result = load(&options);
+    assert_eq!((result.errors.timeout, result.requests), (2, 0));
+    assert_eq!(result.unanswered, 2);
+}
+
+#[test]
+fn a_silent_connection_is_given_up_in_the_end() {
+    let server = Server::start(|request| {
+        if request.number == 0 {
+            std::thread::sleep(Duration::from_secs(5));
+        }
+        ok()
+    });
+    let mut options = server.options();
+    options.timeout = Duration::from_millis(20);
+    options.limit = Limit::Duration(Duration::from_millis(400));
+    let result = load(&options);
+    assert_eq!(result.errors.timeout, 1);
+    assert!(result.requests > 0, "a new connection takes over");
+}
+
+#[test]
+fn an_unreachable_server_is_named() {
+    let options = LoadOptions::new(Target::parse("http://127.0.0.1:1/").unwrap());
+    let error = run(&options, &mut |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("unable to connect to 127.0.0.1:1: "), "{text}");
+    assert_eq!(error.exit_code(), 1);
+    assert!(matches!(error, LoadError::Connect { .. }));
+}
+
+#[test]
+fn the_caller_can_stop_a_run_and_keeps_its_result() {
+    let server = Server::start(|_| ok());
+    let mut options = server.options();
+    options.limit = Limit::Duration(Duration::from_secs(600));
+    options.stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&options.stop);
+    let result = run(&options, &mut |progress| {
+        if let Progress::Running { requests, .. } = progress {
+            assert!(requests > 0);
+            stop.store(true, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert!(result.stopped_early && result.requests > 0);
+    assert!(result.duration < Duration::from_secs(60));
+}
+
+struct Numbered {
+    next: u64,
+}
+
+impl RequestSource for Numbered {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("PUT /{} HTTP/1.1\r\n", self.next).as_bytes());
+        out.extend_from_slice(b"Host: x\r\nContent-Length: 3\r\n\r\nabc");
+        self.next += 1;
+    }
+}
+
+#[test]
+fn a_fill_sends_every_request_of_its_source_exactly_once() {
+    let server = Server::start(|_| ok());
+    let mut options = server.options();
+    (options.connections, options.threads, options.pipeline_depth) = (3, 2, 16);
+    options.limit = Limit::Requests(5_001);
+    options.sources = Some(Arc::new(|share: ThreadShare| -> Box<dyn RequestSource> {
+        Box::new(Numbered { next: share.first_request })
+    }));
+    let result = load(&options);
+    assert_eq!((result.requests, result.unanswered), (5_001, 0));
+    assert!(!result.stopped_early);
+    let mut lines = server.lines();
+    lines.sort();
+    let mut expected: Vec<String> = (0..5_001).map(|n| format!("PUT /{n} HTTP/1.1")).collect();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn an_answer_to_head_is_not_waited_for_in_vain() {
+    struct Head;
+    impl RequestSource for Head {
+        fn next(&mut self, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+    }
+    let server = Server::start(|_| answer(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"));
+    let mut options = server.options();
+    options.limit = Limit::Requests(50);
+    options.sources = Some(Arc::new(|_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Head) }));
+    let result = load(&options);
+    assert_eq!((result.requests, result.errors.sockets()), (50, 0));
+}
+
+/// A body larger than the socket's buffer is written in parts, and all of it arrives.
+#[test]
+fn a_large_request_is_written_in_parts() {
+    const BODY: usize = 8 << 20;
+    struct Large;
+    impl RequestSource for Large {
+        fn next(&mut self, out: &mut Vec<u8>) {
+            out.extend_from_slice(
+                format!("PUT / HTTP/1.1\r\nContent-Length: {BODY}\r\n\r\n").as_bytes(),
+            );
+            out.resize(out.len() + BODY, b'x');
+        }
+    }
+    let server = Server::start(|request| {
+        assert_eq!(request.body.len(), BODY);
+        ok()
+    });
+    let mut options = server.options();
+    options.limit = Limit::Requests(3);
+    options.sources =
+        Some(Arc::new(|_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Large) }));
+    assert_eq!(load(&options).requests, 3);
+}

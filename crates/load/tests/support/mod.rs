@@ -1,0 +1,139 @@
+//! A small HTTP server for the tests: it answers as each test tells it to.
+
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pellucid_load::{Limit, LoadOptions, LoadResult, Target, run};
+
+/// A request as the server has read it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// Its place in the order of all requests, from zero.
+    pub(crate) number: usize,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Request {
+    pub(crate) fn line(&self) -> &str {
+        self.head.lines().next().unwrap_or_default()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let find = |line: &'_ str| line.split_once(": ").filter(|(n, _)| *n == name).is_some();
+        let line = self.head.lines().find(|line| find(line))?;
+        line.split_once(": ").map(|(_, value)| value)
+    }
+}
+
+/// What the server sends back: the bytes, and whether the connection stays open.
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) keep: bool,
+}
+
+pub(crate) fn answer(bytes: &[u8]) -> Answer {
+    Answer { bytes: bytes.to_vec(), keep: true }
+}
+
+pub(crate) fn ok() -> Answer {
+    answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+}
+
+/// A running server. Its threads end with the process.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) requests: Arc<Mutex<Vec<Request>>>,
+    pub(crate) connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    pub(crate) fn start(respond: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let connections: Arc<AtomicUsize> = Arc::default();
+        let respond = Arc::new(respond);
+        let (log, count) = (Arc::clone(&requests), Arc::clone(&connections));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::SeqCst);
+                let (respond, log) = (Arc::clone(&respond), Arc::clone(&log));
+                std::thread::spawn(move || serve(stream, &*respond, &log));
+            }
+        });
+        Server { address, requests, connections }
+    }
+
+    pub(crate) fn options(&self) -> LoadOptions {
+        let target = Target::parse(&format!("http://{}", self.address)).unwrap();
+        let mut options = LoadOptions::new(target);
+        options.threads = 1;
+        options.connections = 1;
+        options.limit = Limit::Duration(Duration::from_millis(300));
+        options
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.requests.lock().unwrap().iter().map(|request| request.line().to_owned()).collect()
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    respond: &dyn Fn(&Request) -> Answer,
+    log: &Mutex<Vec<Request>>,
+) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut bytes = Vec::new();
+    loop {
+        let (head, body) = read_request(&mut stream, &mut bytes)?;
+        let request = {
+            let mut log = log.lock().unwrap();
+            let number = log.len();
+            log.push(Request { number, head, body });
+            log.last()?.clone()
+        };
+        let answer = respond(&request);
+        stream.write_all(&answer.bytes).ok()?;
+        if !answer.keep {
+            return None;
+        }
+    }
+}
+
+fn read_request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
+    let head_end = loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        read_more(stream, bytes)?;
+    };
+    let head = String::from_utf8_lossy(&bytes[..head_end]).into_owned();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Length: "))
+        .map_or(0, |length| length.parse().unwrap());
+    while bytes.len() < head_end + length {
+        read_more(stream, bytes)?;
+    }
+    let body = bytes[head_end..head_end + length].to_vec();
+    bytes.drain(..head_end + length);
+    Some((head, body))
+}
+
+fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<()> {
+    let mut buffer = [0; 4_096];
+    let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
+    bytes.extend_from_slice(&buffer[..count]);
+    Some(())
+}
+
+pub(crate) fn load(options: &LoadOptions) -> LoadResult {
+    run(options, &mut |_| {}).unwrap()
+}
