@@ -1,1 +1,27 @@
-//! The APIs of Pellucid on the transport and the store.
+//! The APIs of Pellucid on the transport and the store, and the server that runs them.
+//!
+//! [`start`] opens the store, then listens: whoever can connect can be served. The entity API is in
+//! `entity`, what the server shows of itself in `admin`; both are handlers on one service, which
+//! each event loop has its own copy of.
+
+mod admin;
+mod batch;
+mod conditions;
+mod entity;
+mod helper;
+mod log;
+mod metrics;
+mod names;
+mod process;
+mod query;
+mod ranges;
+mod run;
+mod service;
+mod timing;
+
+pub use log::Log;
+pub use pellucid_account::Accounting;
+pub use pellucid_http::Limits;
+pub use pellucid_store::{Acknowledgement, EmbeddedOptions};
+pub use process::ProcessFigures;
+pub use run::{RunningServer, ServerError, ServerOptions, start};

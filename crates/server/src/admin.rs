@@ -1,0 +1,84 @@
+//! What the server shows of itself: `/_admin/account` and `/metrics`. Adding it up takes longer
+//! than a request may hold up its neighbours, so the helper thread does it.
+
+use pellucid_account::WINDOW_SECONDS_MAX;
+use pellucid_http::{Handled, Request, Response};
+
+use crate::metrics::{Figures, page};
+use crate::names::Operation;
+use crate::process::ProcessFigures;
+use crate::query::number_parameter;
+use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route};
+
+/// A page that is ready to be sent.
+pub(crate) struct Page {
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+impl Api {
+    pub(crate) fn account_page(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::Admin);
+        if request.method != "GET" {
+            return method_not_allowed(response, exchange, b"GET");
+        }
+        let window = match number_parameter(request.query, "window") {
+            Ok(Some(0)) => Err("`window` has at least one second".to_owned()),
+            Ok(Some(seconds)) if seconds > WINDOW_SECONDS_MAX as u64 => {
+                Err(format!("`window` reaches back {WINDOW_SECONDS_MAX} seconds at most"))
+            }
+            other => other,
+        };
+        let window = match window {
+            Ok(window) => window,
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        let account = self.shared.account.clone();
+        self.later(response, exchange, move || {
+            // A snapshot is strings and numbers, which JSON always has a form for.
+            let body = serde_json::to_string(&account.snapshot(window)).unwrap_or_default();
+            Page { content_type: "application/json", body }
+        })
+    }
+
+    pub(crate) fn metrics_page(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::Admin);
+        if request.method != "GET" {
+            return method_not_allowed(response, exchange, b"GET");
+        }
+        let (shared, gauge) = (std::sync::Arc::clone(&self.shared), self.gauge.clone());
+        self.later(response, exchange, move || {
+            let figures = Figures {
+                snapshot: shared.account.snapshot(None),
+                transport: gauge.stats(),
+                store: shared.store.figures(),
+                process: ProcessFigures::now(),
+                version: shared.version,
+            };
+            Page { content_type: "text/plain; version=0.0.4", body: page(&figures) }
+        })
+    }
+
+    fn later(
+        &self,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+        make: impl FnOnce() -> Page + Send + 'static,
+    ) -> Handled {
+        let completer = exchange.completer();
+        if self.shared.helper.try_run(move || completer.complete(Later::Page(make()))) {
+            return Handled::Later;
+        }
+        respond_text(response, exchange, 503, "too many such requests wait: try again in a moment")
+    }
+}

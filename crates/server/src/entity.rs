@@ -1,0 +1,415 @@
+//! The entity API: `/v0/entity`, `/v0/entities` and `/v0/batch`.
+
+use std::borrow::Cow;
+
+use pellucid_account::Stamp;
+use pellucid_clock::WallTime;
+use pellucid_http::{
+    BodySource, Filled, Handled, READ_BYTES_MAX, Request, Response, write_decimal,
+};
+use pellucid_store::{
+    Acknowledgement, Answer, Head, KEY_LENGTH_MAX, Object, Operation as StoreOperation,
+    Result as StoreResult, Value, Written,
+};
+
+use crate::batch;
+use crate::conditions::{ReadConditions, Verdict, condition_of_write};
+use crate::names::{Operation, Outcome};
+use crate::query::{number_parameter, parameter, text_parameter};
+use crate::ranges::{self, NoRange};
+use crate::service::{
+    Api, Later, Loop, Reading, WriteReply, method_not_allowed, respond_text, route,
+};
+use crate::timing::{add_server_timing, wants_timing};
+
+/// A value up to this size is copied behind its headers; a larger one is streamed from where it
+/// lies, so that a connection never holds it.
+const INLINE_VALUE_BYTES_MAX: usize = READ_BYTES_MAX;
+
+impl Api {
+    pub(crate) fn entity(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let operation = match request.method {
+            "GET" => Operation::EntityGet,
+            "HEAD" => Operation::EntityHead,
+            "PUT" => Operation::EntityPut,
+            "DELETE" => Operation::EntityDelete,
+            _ => {
+                route(exchange, Operation::Unknown);
+                return method_not_allowed(response, exchange, b"GET, HEAD, PUT, DELETE");
+            }
+        };
+        let checked = key_of(request).and_then(|key| {
+            self.check_copies(request)?;
+            Ok(key)
+        });
+        let key = match checked {
+            Ok(key) => key,
+            Err(what) => {
+                route(exchange, operation);
+                return respond_text(response, exchange, 400, &what);
+            }
+        };
+        match operation {
+            Operation::EntityGet => self.get(request, &key, response, exchange),
+            Operation::EntityHead => self.head(request, &key, response, exchange),
+            _ => self.write_entity(operation, request, &key, response, exchange),
+        }
+    }
+
+    fn get(
+        &self,
+        request: &Request<'_>,
+        key: &[u8],
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::EntityGet);
+        let shared = &self.shared;
+        match shared.store.get(shared.entities, key, exchange.timeline) {
+            Answer::Now(found) => {
+                exchange.timeline.stamp(Stamp::Executed);
+                let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
+                let verdict = ReadConditions::of(request).judge(head);
+                self.found(found, verdict, wants_timing(request), response, exchange)
+            }
+            Answer::Later(pending) => {
+                let (completer, reading) = (exchange.completer(), Reading::of(request));
+                pending.when_ready(move |arrival| {
+                    completer.complete(Later::Found { arrival, reading });
+                });
+                Handled::Later
+            }
+        }
+    }
+
+    pub(crate) fn found(
+        &self,
+        found: StoreResult<Option<Object>>,
+        verdict: Verdict,
+        wants_timing: bool,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let object = match found {
+            Ok(object) => object,
+            Err(error) => return self.store_error(&error, response, exchange),
+        };
+        let head = object.as_ref().map(|object| &object.head);
+        if !begin_read(verdict, head, wants_timing, response, exchange) {
+            return Handled::Done;
+        }
+        match object {
+            Some(object) if object.value.len() > INLINE_VALUE_BYTES_MAX => {
+                response.finish_streamed(Some(object.value.len() as u64));
+                Handled::Stream(Box::new(ValueBody { value: object.value, sent: 0 }))
+            }
+            Some(object) => {
+                response.finish(&object.value);
+                Handled::Done
+            }
+            None => Handled::Done,
+        }
+    }
+
+    fn head(
+        &self,
+        request: &Request<'_>,
+        key: &[u8],
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::EntityHead);
+        let shared = &self.shared;
+        match shared.store.head(shared.entities, key, exchange.timeline) {
+            Answer::Now(found) => {
+                exchange.timeline.stamp(Stamp::Executed);
+                let head = found.as_ref().ok().and_then(Option::as_ref);
+                let verdict = ReadConditions::of(request).judge(head);
+                self.found_head(found, verdict, wants_timing(request), response, exchange)
+            }
+            Answer::Later(pending) => {
+                let (completer, reading) = (exchange.completer(), Reading::of(request));
+                pending.when_ready(move |arrival| {
+                    completer.complete(Later::Head { arrival, reading });
+                });
+                Handled::Later
+            }
+        }
+    }
+
+    pub(crate) fn found_head(
+        &self,
+        found: StoreResult<Option<Head>>,
+        verdict: Verdict,
+        wants_timing: bool,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let head = match found {
+            Ok(head) => head,
+            Err(error) => return self.store_error(&error, response, exchange),
+        };
+        if begin_read(verdict, head.as_ref(), wants_timing, response, exchange) {
+            response.finish_length(head.map_or(0, |head| head.value_length));
+        }
+        Handled::Done
+    }
+
+    fn write_entity(
+        &self,
+        operation: Operation,
+        request: &Request<'_>,
+        key: &[u8],
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, operation);
+        if let Some(what) = asks_for_expiry(request) {
+            return respond_text(response, exchange, 501, what);
+        }
+        let is_put = operation == Operation::EntityPut;
+        let asked = condition_of_write(request)
+            .and_then(|condition| Ok((condition, self.acknowledgement(request)?)));
+        let (condition, acknowledgement) = match asked {
+            Ok(asked) => asked,
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        let value = is_put.then_some(request.body);
+        let operations = [StoreOperation { key, value, condition }];
+        let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
+        self.write(&operations, acknowledgement, reply, wants_timing(request), response, exchange)
+    }
+
+    fn write(
+        &self,
+        operations: &[StoreOperation<'_>],
+        acknowledgement: Acknowledgement,
+        reply: WriteReply,
+        wants_timing: bool,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let shared = &self.shared;
+        let table = shared.entities;
+        match shared.store.write(table, operations, acknowledgement, exchange.timeline) {
+            Answer::Now(result) => {
+                exchange.timeline.stamp(Stamp::Executed);
+                self.written(result, reply, wants_timing, response, exchange);
+                Handled::Done
+            }
+            Answer::Later(pending) => {
+                let completer = exchange.completer();
+                pending.when_ready(move |arrival| {
+                    completer.complete(Later::Written { arrival, reply, wants_timing });
+                });
+                Handled::Later
+            }
+        }
+    }
+
+    pub(crate) fn written(
+        &self,
+        result: StoreResult<Written>,
+        reply: WriteReply,
+        wants_timing: bool,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) {
+        let written = match result {
+            Ok(written) => written,
+            Err(error) => {
+                self.store_error(&error, response, exchange);
+                return;
+            }
+        };
+        match reply {
+            WriteReply::Put => {
+                response.status(201);
+                add_etag(response, written.sequence);
+            }
+            WriteReply::Delete => {
+                response.status(202);
+            }
+            WriteReply::Batch { .. } => {
+                response.status(200).header("Content-Type", b"application/json");
+            }
+        }
+        if wants_timing {
+            add_server_timing(response, exchange.timeline);
+        }
+        match reply {
+            WriteReply::Put | WriteReply::Delete => response.finish(b""),
+            WriteReply::Batch { entries } => {
+                let last = written.sequence;
+                let body = serde_json::json!({ "entries": entries, "last_sequence": last });
+                response.finish(body.to_string().as_bytes());
+            }
+        }
+    }
+
+    pub(crate) fn range(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::EntityRange);
+        if request.method != "GET" {
+            return method_not_allowed(response, exchange, b"GET");
+        }
+        let shared = &self.shared;
+        let begun = ranges::begin(request, shared.store.as_ref(), shared.entities, &shared.log);
+        exchange.timeline.stamp(Stamp::Executed);
+        match begun {
+            Err(NoRange::Rejected(what)) => respond_text(response, exchange, 400, &what),
+            Err(NoRange::Store(error)) => self.store_error(&error, response, exchange),
+            Ok((form, body)) => {
+                response.status(200).header("Content-Type", form.content_type());
+                if wants_timing(request) {
+                    add_server_timing(response, exchange.timeline);
+                }
+                response.finish_streamed(None);
+                Handled::Stream(Box::new(body))
+            }
+        }
+    }
+
+    pub(crate) fn batch(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::EntityBatch);
+        if request.method != "POST" {
+            return method_not_allowed(response, exchange, b"POST");
+        }
+        let parsed = self
+            .check_copies(request)
+            .and_then(|()| Ok((batch::parse(request.body)?, self.acknowledgement(request)?)));
+        let (entries, acknowledgement) = match parsed {
+            Ok(parsed) => parsed,
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
+        let reply = WriteReply::Batch { entries: operations.len() };
+        self.write(&operations, acknowledgement, reply, wants_timing(request), response, exchange)
+    }
+
+    fn acknowledgement(&self, request: &Request<'_>) -> Result<Acknowledgement, String> {
+        match text_parameter(request.query, "sync")?.as_deref() {
+            None => Ok(self.shared.acknowledgement),
+            Some("memory") => Ok(Acknowledgement::Memory),
+            Some("os") => Ok(Acknowledgement::Os),
+            Some("disk") => Ok(Acknowledgement::Disk),
+            Some(_) => Err("`sync` is one of memory, os and disk".to_owned()),
+        }
+    }
+
+    /// Checks `ack` and `from` against the copies that the store keeps.
+    fn check_copies(&self, request: &Request<'_>) -> Result<(), String> {
+        // Nearly every request has the key as its only parameter.
+        if request.query.is_none_or(|query| !query.contains('&')) {
+            return Ok(());
+        }
+        let acknowledged = number_parameter(request.query, "ack")?;
+        let from = number_parameter(request.query, "from")?;
+        let copies = u64::from(self.shared.store.copies());
+        match (acknowledged, from) {
+            (None, None) => Ok(()),
+            (Some(_), None) | (None, Some(_)) => {
+                Err("`ack` and `from` are given both or neither".to_owned())
+            }
+            (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => Ok(()),
+            (Some(_), Some(_)) if copies == 1 => Err("this store keeps one copy of each entry: \
+                                                      `ack` and `from` can only be 1"
+                .to_owned()),
+            (Some(_), Some(_)) => Err(format!("1 ≤ `ack` ≤ `from` ≤ {copies} has to hold")),
+        }
+    }
+}
+
+/// The key that the request names.
+fn key_of<'q>(request: &Request<'q>) -> Result<Cow<'q, [u8]>, String> {
+    match parameter(request.query, "id")? {
+        None => Err("`id` is missing: name the key as `?id=…`".to_owned()),
+        Some(id) if id.is_empty() => Err("`id` is empty: a key has at least one byte".to_owned()),
+        Some(id) if id.len() > KEY_LENGTH_MAX => {
+            Err(format!("the key has {} bytes; it may have up to {KEY_LENGTH_MAX}", id.len()))
+        }
+        Some(id) => Ok(id),
+    }
+}
+
+/// Writes the answer to a read up to its body. Returns false if that was all of it.
+fn begin_read(
+    verdict: Verdict,
+    head: Option<&Head>,
+    wants_timing: bool,
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+) -> bool {
+    let status = match (verdict, head) {
+        (Verdict::PreconditionFailed, _) => 412,
+        (Verdict::NotModified, _) => 304,
+        (Verdict::Proceed, None) => 404,
+        (Verdict::Proceed, Some(_)) => 200,
+    };
+    exchange.facts.outcome = Outcome::of_status(status) as u8;
+    response.status(status);
+    if let Some(head) = head {
+        add_etag(response, head.sequence);
+        let modified = WallTime::from_unix_ms(head.written_at_ms).http_date();
+        response.header("Last-Modified", modified.as_bytes());
+    }
+    if wants_timing {
+        add_server_timing(response, exchange.timeline);
+    }
+    match status {
+        200 => {
+            response.header("Content-Type", b"application/octet-stream");
+        }
+        304 => response.finish_without_body(),
+        _ => response.finish(b""),
+    }
+    status == 200
+}
+
+fn add_etag(response: &mut Response<'_>, sequence: u64) {
+    response.header_with("ETag", |out| {
+        out.push(b'"');
+        write_decimal(out, sequence);
+        out.push(b'"');
+    });
+}
+
+/// Why a request that wants its entry to expire is not fulfilled.
+fn asks_for_expiry(request: &Request<'_>) -> Option<&'static str> {
+    let named = |pair: &str| pair == "ttl" || pair.starts_with("ttl=");
+    let by_parameter = request.query.is_some_and(|query| query.split('&').any(named));
+    let by_header = request.header("cache-control").is_some_and(|value| {
+        value.split(|byte| *byte == b',').any(|item| item.trim_ascii().starts_with(b"max-age"))
+    });
+    (by_parameter || by_header)
+        .then_some("entries cannot expire yet: leave `ttl` and `max-age` out")
+}
+
+/// A large value, sent from where it lies.
+struct ValueBody {
+    value: Value,
+    sent: usize,
+}
+
+impl BodySource for ValueBody {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        let end = (self.sent + READ_BYTES_MAX).min(self.value.len());
+        out.extend_from_slice(&self.value[self.sent..end]);
+        self.sent = end;
+        if end == self.value.len() { Filled::Last } else { Filled::More }
+    }
+}

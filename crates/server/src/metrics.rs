@@ -1,0 +1,163 @@
+//! `GET /metrics`: the account and the figures of transport and store, for Prometheus.
+
+use std::fmt::Write;
+
+use pellucid_account::{Distribution, OperationAccount, Snapshot};
+use pellucid_http::ServerStats;
+
+use crate::process::ProcessFigures;
+
+/// Buckets of durations end at these powers of two nanoseconds: 0.5 µs to 17 s. The server's own
+/// histograms have borders there, so nothing is rounded.
+const POWERS: std::ops::RangeInclusive<u32> = 9..=34;
+/// Phases are shown at every second of them: there are eight times as many.
+const PHASE_POWER_STEP: usize = 2;
+
+/// Everything that the page shows.
+pub(crate) struct Figures {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) transport: ServerStats,
+    pub(crate) store: Vec<(&'static str, u64)>,
+    pub(crate) process: ProcessFigures,
+    pub(crate) version: &'static str,
+}
+
+/// The page, in Prometheus' text format 0.0.4.
+pub(crate) fn page(figures: &Figures) -> String {
+    let mut page = String::new();
+    write_requests(&mut page, &figures.snapshot.operations);
+    write_transport(&mut page, figures);
+    write_store(&mut page, &figures.store);
+    write_process(&mut page, figures);
+    page
+}
+
+fn write_requests(page: &mut String, operations: &[OperationAccount]) {
+    let help = "Time from a request read whole to its response written.";
+    family(page, "pellucid_request_duration_seconds", "histogram", help);
+    for account in operations {
+        let labels = labels_of(account);
+        histogram(page, "pellucid_request_duration_seconds", &labels, &account.total, 1);
+    }
+    let help = "Time of a request in one phase; receive precedes the duration, the others fill it.";
+    family(page, "pellucid_request_phase_duration_seconds", "histogram", help);
+    for account in operations {
+        for phase in &account.phases {
+            let labels = format!("{},phase=\"{}\"", labels_of(account), phase.name);
+            let name = "pellucid_request_phase_duration_seconds";
+            histogram(page, name, &labels, &phase.distribution, PHASE_POWER_STEP);
+        }
+    }
+    let help = "Time of a request in one part of the phase execute, where the part occurred.";
+    family(page, "pellucid_request_part_duration_seconds", "histogram", help);
+    for account in operations {
+        for part in &account.parts {
+            let labels = format!("{},part=\"{}\"", labels_of(account), part.name);
+            let name = "pellucid_request_part_duration_seconds";
+            histogram(page, name, &labels, &part.distribution, PHASE_POWER_STEP);
+        }
+    }
+}
+
+fn labels_of(account: &OperationAccount) -> String {
+    format!("operation=\"{}\",outcome=\"{}\"", account.operation, account.outcome)
+}
+
+fn write_transport(page: &mut String, figures: &Figures) {
+    let transport = &figures.transport;
+    let gauges = [
+        ("pellucid_connections_open", "Connections open now.", transport.connections_open as u64),
+        (
+            "pellucid_requests_in_flight",
+            "Requests that wait for the store or are being streamed.",
+            transport.requests_in_flight as u64,
+        ),
+        (
+            "pellucid_body_bytes",
+            "Bytes held for request bodies that are coming in.",
+            transport.body_bytes as u64,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        single(page, name, "gauge", help, value);
+    }
+    let help = "Connections accepted since the start.";
+    single(page, "pellucid_connections_total", "counter", help, transport.connections_ever);
+    let help = "Requests whose record was overwritten before it could be counted.";
+    let lost = figures.snapshot.records_lost;
+    single(page, "pellucid_account_records_lost_total", "counter", help, lost);
+}
+
+fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {
+    for (name, value) in figures {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let help = "A figure of the store; docs/architecture.md explains the terms.";
+        single(page, &format!("pellucid_{name}"), kind, help, *value);
+    }
+}
+
+fn write_process(page: &mut String, figures: &Figures) {
+    let process = &figures.process;
+    family(page, "process_cpu_seconds_total", "counter", "User and system time.");
+    let _ = writeln!(page, "process_cpu_seconds_total {}", process.cpu_seconds);
+    let help = "Resident memory, mapped files included.";
+    single(page, "process_resident_memory_bytes", "gauge", help, process.resident_bytes);
+    let help = "Resident memory that is not of files: what a memory limit is set against.";
+    single(page, "pellucid_anonymous_memory_bytes", "gauge", help, process.anonymous_bytes);
+    family(page, "pellucid_build_info", "gauge", "The version that runs.");
+    let _ = writeln!(page, "pellucid_build_info{{version=\"{}\"}} 1", figures.version);
+    let clock = &figures.snapshot.clock;
+    family(page, "pellucid_clock_info", "gauge", "The clock behind every duration.");
+    let _ = writeln!(
+        page,
+        "pellucid_clock_info{{source=\"{}\",ticks_per_second=\"{}\",accounting=\"{}\"}} 1",
+        clock.source, clock.ticks_per_second, figures.snapshot.accounting
+    );
+}
+
+fn family(page: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+}
+
+fn single(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    family(page, name, kind, help);
+    let _ = writeln!(page, "{name} {value}");
+}
+
+fn histogram(page: &mut String, name: &str, labels: &str, of: &Distribution, step: usize) {
+    let (mut below, mut rows) = (0, of.log2.iter().peekable());
+    for power in POWERS.step_by(step) {
+        let border_ns = 1_u64 << power;
+        while let Some((_, count)) = rows.next_if(|(floor_ns, _)| *floor_ns < border_ns) {
+            below += count;
+        }
+        let border = border_ns as f64 / 1e9;
+        let _ = writeln!(page, "{name}_bucket{{{labels},le=\"{border}\"}} {below}");
+    }
+    let sum = of.mean_ns * of.count as f64 / 1e9;
+    let _ = writeln!(page, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", of.count);
+    let _ = writeln!(page, "{name}_sum{{{labels}}} {sum}");
+    let _ = writeln!(page, "{name}_count{{{labels}}} {}", of.count);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_count_up_to_the_number_of_requests() {
+        let of = Distribution {
+            count: 6,
+            mean_ns: 2_000.0,
+            log2: vec![(256, 1), (512, 2), (4_096, 2), (1 << 40, 1)],
+            ..Distribution::default()
+        };
+        let mut page = String::new();
+        histogram(&mut page, "d", "a=\"b\"", &of, 1);
+        let counts: Vec<&str> = page.lines().filter_map(|line| line.rsplit(' ').next()).collect();
+        assert_eq!(&counts[..5], ["1", "3", "3", "3", "5"]);
+        assert!(page.contains("d_bucket{a=\"b\",le=\"+Inf\"} 6\n"));
+        assert!(page.contains("d_sum{a=\"b\"} 0.000012\n"));
+        assert!(page.ends_with("d_count{a=\"b\"} 6\n"));
+    }
+}

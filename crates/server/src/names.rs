@@ -1,0 +1,82 @@
+//! The names that the account knows requests by.
+
+use pellucid_account::Names;
+use pellucid_http::Refusal;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Operation {
+    EntityGet = 0,
+    EntityHead = 1,
+    EntityPut = 2,
+    EntityDelete = 3,
+    EntityRange = 4,
+    EntityBatch = 5,
+    Status = 6,
+    Admin = 7,
+    /// A path or method that the server does not have.
+    Unknown = 8,
+    /// What the transport refused before it was understood.
+    Refused = 9,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Outcome {
+    Ok = 0,
+    Missing = 1,
+    NotModified = 2,
+    PreconditionFailed = 3,
+    /// The client's fault: any other status from 400 on.
+    Rejected = 4,
+    /// Ours: a status from 500 on.
+    Failed = 5,
+    /// Refused because too much was under way.
+    Overloaded = 6,
+}
+
+pub(crate) const NAMES: Names = Names {
+    operations: &[
+        "entity_get",
+        "entity_head",
+        "entity_put",
+        "entity_delete",
+        "entity_range",
+        "entity_batch",
+        "status",
+        "admin",
+        "unknown",
+        "refused",
+    ],
+    outcomes: &[
+        "ok",
+        "missing",
+        "not_modified",
+        "precondition_failed",
+        "rejected",
+        "failed",
+        "overloaded",
+    ],
+    parts: &pellucid_store::parts::NAMES,
+};
+
+impl Outcome {
+    /// The outcome that a status stands for.
+    pub(crate) fn of_status(status: u16) -> Outcome {
+        match status {
+            304 => Outcome::NotModified,
+            404 => Outcome::Missing,
+            412 => Outcome::PreconditionFailed,
+            503 => Outcome::Overloaded,
+            200..400 => Outcome::Ok,
+            400..500 => Outcome::Rejected,
+            _ => Outcome::Failed,
+        }
+    }
+
+    pub(crate) fn of_refusal(refusal: &Refusal) -> Outcome {
+        Outcome::of_status(refusal.status())
+    }
+}

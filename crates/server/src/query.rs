@@ -1,0 +1,102 @@
+//! The parameters behind the `?`, percent-decoded.
+
+use std::borrow::Cow;
+
+/// The value of parameter `name`: the bytes between its `=` and the next `&`, percent-decoded; empty
+/// if it has no `=`. A `+` is a plus sign.
+///
+/// # Errors
+/// If the parameter occurs twice, or its encoding is malformed: the text says which.
+pub(crate) fn parameter<'q>(
+    query: Option<&'q str>,
+    name: &str,
+) -> Result<Option<Cow<'q, [u8]>>, String> {
+    let mut found = None;
+    for pair in query.unwrap_or("").split('&') {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key != name || pair.is_empty() {
+            continue;
+        }
+        if found.is_some() {
+            return Err(format!("the parameter `{name}` is given twice"));
+        }
+        let decoded = percent_decode(value).ok_or_else(|| {
+            format!("the parameter `{name}` is not percent-encoded as it must be")
+        })?;
+        found = Some(decoded);
+    }
+    Ok(found)
+}
+
+/// As [`parameter`], for one that has to be text.
+pub(crate) fn text_parameter<'q>(
+    query: Option<&'q str>,
+    name: &str,
+) -> Result<Option<Cow<'q, str>>, String> {
+    let not_text = || format!("the parameter `{name}` is not text");
+    match parameter(query, name)? {
+        None => Ok(None),
+        Some(Cow::Borrowed(bytes)) => {
+            std::str::from_utf8(bytes).map(|text| Some(Cow::Borrowed(text))).map_err(|_| not_text())
+        }
+        Some(Cow::Owned(bytes)) => {
+            String::from_utf8(bytes).map(|text| Some(Cow::Owned(text))).map_err(|_| not_text())
+        }
+    }
+}
+
+/// As [`parameter`], for a whole number.
+pub(crate) fn number_parameter(query: Option<&str>, name: &str) -> Result<Option<u64>, String> {
+    let not_number = |_| format!("the parameter `{name}` is not a whole number");
+    text_parameter(query, name)?.map(|text| text.parse().map_err(not_number)).transpose()
+}
+
+fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
+    let bytes = text.as_bytes();
+    if !bytes.contains(&b'%') {
+        return Some(Cow::Borrowed(bytes));
+    }
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let [high, low, after @ ..] = after else { return None };
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            decoded.push((digit(*high)? * 16 + digit(*low)?) as u8);
+            rest = after;
+        } else {
+            decoded.push(*first);
+            rest = after;
+        }
+    }
+    Some(Cow::Owned(decoded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(query: &str) -> Result<Option<Vec<u8>>, String> {
+        parameter(Some(query), "id").map(|value| value.map(Cow::into_owned))
+    }
+
+    #[test]
+    fn values_are_percent_decoded_bytes() {
+        assert_eq!(id("id=7").unwrap().unwrap(), b"7");
+        assert_eq!(id("x=1&id=a%20b%00%ff%0A&y").unwrap().unwrap(), b"a b\0\xff\n");
+        assert_eq!(id("id=a+b=c").unwrap().unwrap(), b"a+b=c");
+        assert_eq!(id("id=").unwrap().unwrap(), b"");
+        assert_eq!(id("id").unwrap().unwrap(), b"");
+        assert_eq!(id("idx=1&xid=2").unwrap(), None);
+        assert_eq!(parameter(None, "id").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_malformed_is_named() {
+        for query in ["id=%", "id=%4", "id=%zz", "id=1&id=2"] {
+            assert!(id(query).unwrap_err().contains("`id`"), "{query}");
+        }
+        assert!(number_parameter(Some("limit=-1"), "limit").unwrap_err().contains("`limit`"));
+        assert!(text_parameter(Some("sync=%ff"), "sync").is_err());
+    }
+}

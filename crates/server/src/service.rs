@@ -1,0 +1,247 @@
+//! The APIs on the transport: finds the handler, and answers with what it found.
+
+use std::sync::Arc;
+
+use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
+use pellucid_http::{Exchange, Handled, Head, Refusal, Request, Response, ServerGauge, Service};
+use pellucid_store::{
+    Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
+    Table, Written,
+};
+
+use crate::admin::Page;
+use crate::conditions::{KeptConditions, ReadConditions};
+use crate::helper::Helper;
+use crate::log::Log;
+use crate::names::{Operation, Outcome};
+use crate::timing::wants_timing;
+
+/// Bytes that the body of a request may have that needs none.
+const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// What all event loops serve from.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) entities: Table,
+    pub(crate) account: Account,
+    pub(crate) acknowledgement: Acknowledgement,
+    pub(crate) batch_bytes_max: usize,
+    pub(crate) helper: Helper,
+    pub(crate) log: Log,
+    pub(crate) version: &'static str,
+}
+
+/// The service of one event loop.
+pub(crate) struct Api {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) gauge: ServerGauge,
+}
+
+/// What comes back to an event loop from other threads.
+pub(crate) enum Later {
+    Found { arrival: Arrival<Option<Object>>, reading: Reading },
+    Head { arrival: Arrival<Option<StoreHead>>, reading: Reading },
+    Written { arrival: Arrival<Written>, reply: WriteReply, wants_timing: bool },
+    Page(Page),
+}
+
+/// What a read that is answered later has to remember of its request.
+pub(crate) struct Reading {
+    pub(crate) conditions: KeptConditions,
+    pub(crate) wants_timing: bool,
+}
+
+impl Reading {
+    pub(crate) fn of(request: &Request<'_>) -> Reading {
+        Reading {
+            conditions: ReadConditions::of(request).kept(),
+            wants_timing: wants_timing(request),
+        }
+    }
+}
+
+/// How a write that succeeded is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WriteReply {
+    Put,
+    Delete,
+    Batch { entries: usize },
+}
+
+/// The loop's side of an exchange.
+pub(crate) type Loop<'a> = Exchange<'a, Later>;
+
+impl Service for Api {
+    type Later = Later;
+
+    fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
+        match head.path {
+            "/v0/entity" => self.shared.store.value_bytes_max(),
+            "/v0/batch" => self.shared.batch_bytes_max,
+            _ => OTHER_BODY_BYTES_MAX,
+        }
+    }
+
+    fn handle(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        match request.path {
+            "/v0/entity" => self.entity(request, response, exchange),
+            "/v0/entities" => self.range(request, response, exchange),
+            "/v0/batch" => self.batch(request, response, exchange),
+            "/v0/status" => self.status(request, response, exchange),
+            "/_admin/account" => self.account_page(request, response, exchange),
+            "/metrics" => self.metrics_page(request, response, exchange),
+            _ => unknown_path(request, response, exchange),
+        }
+    }
+
+    fn resume(
+        &mut self,
+        later: Later,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        match later {
+            Later::Page(page) => {
+                exchange.timeline.stamp(Stamp::Executed);
+                response.status(200).header("Content-Type", page.content_type.as_bytes());
+                response.finish(page.body.as_bytes());
+            }
+            Later::Found { arrival, reading } => {
+                let found = arrive(arrival, exchange);
+                let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
+                let verdict = reading.conditions.judge(head);
+                return self.found(found, verdict, reading.wants_timing, response, exchange);
+            }
+            Later::Head { arrival, reading } => {
+                let found = arrive(arrival, exchange);
+                let verdict =
+                    reading.conditions.judge(found.as_ref().ok().and_then(Option::as_ref));
+                return self.found_head(found, verdict, reading.wants_timing, response, exchange);
+            }
+            Later::Written { arrival, reply, wants_timing } => {
+                let result = arrive(arrival, exchange);
+                self.written(result, reply, wants_timing, response, exchange);
+            }
+        }
+        Handled::Done
+    }
+
+    fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {
+        RequestFacts {
+            operation: Operation::Refused as u8,
+            outcome: Outcome::of_refusal(refusal) as u8,
+            ..RequestFacts::default()
+        }
+    }
+}
+
+impl Api {
+    fn status(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::Status);
+        exchange.timeline.stamp(Stamp::Executed);
+        if let "GET" | "HEAD" = request.method {
+            response.status(200).finish_text("serving");
+            return Handled::Done;
+        }
+        method_not_allowed(response, exchange, b"GET, HEAD")
+    }
+
+    /// Answers with an error of the store.
+    pub(crate) fn store_error(
+        &self,
+        error: &StoreError,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let status = match error {
+            StoreError::Unacceptable(_) => 400,
+            StoreError::ConditionFailed { .. } => 412,
+            StoreError::Full(_) => 507,
+            StoreError::ReadOnly(_) => 503,
+            StoreError::Corruption(_) | StoreError::Failed(_) => 500,
+        };
+        if status >= 500 {
+            self.shared.log.write(&format!("a request failed: {error}"));
+        }
+        respond_text(response, exchange, status, &error.to_string())
+    }
+}
+
+/// Takes over what another thread measured, and its answer.
+fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
+    arrival.parts.iter().for_each(|part| part.add_to(exchange.timeline));
+    exchange.timeline.stamp(Stamp::Executed);
+    arrival.result
+}
+
+/// Notes what was asked for, and takes the stamps of a handler that runs at once.
+pub(crate) fn route(exchange: &mut Loop<'_>, operation: Operation) {
+    exchange.facts.operation = operation as u8;
+    exchange.facts.outcome = Outcome::Ok as u8;
+    let at = exchange.timeline.stamp(Stamp::Routed);
+    exchange.timeline.stamp_at(Stamp::Started, at);
+}
+
+/// Answers with a line of text; the outcome is the status's.
+pub(crate) fn respond_text(
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+    status: u16,
+    line: &str,
+) -> Handled {
+    finish_execution(exchange.timeline);
+    exchange.facts.outcome = Outcome::of_status(status) as u8;
+    response.status(status).finish_text(line);
+    Handled::Done
+}
+
+/// Takes the stamp `executed` unless the store's answer has taken it.
+fn finish_execution(timeline: &mut Timeline) {
+    if timeline.taken(Stamp::Executed).is_none() {
+        timeline.stamp(Stamp::Executed);
+    }
+}
+
+/// Answers 405, naming the methods that there are.
+pub(crate) fn method_not_allowed(
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+    allow: &'static [u8],
+) -> Handled {
+    finish_execution(exchange.timeline);
+    exchange.facts.outcome = Outcome::of_status(405) as u8;
+    response.status(405).header("Allow", allow).finish_text("this path has other methods");
+    Handled::Done
+}
+
+fn unknown_path(
+    request: &Request<'_>,
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+) -> Handled {
+    route(exchange, Operation::Unknown);
+    if !request.path.starts_with("/_") {
+        let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
+                     /_admin/account and /metrics";
+        return respond_text(response, exchange, 400, known);
+    }
+    finish_execution(exchange.timeline);
+    exchange.facts.outcome = Outcome::of_status(404) as u8;
+    let message = format!("unknown path '{}'", request.path);
+    let body = serde_json::json!({
+        "error": true, "code": 404, "errorNum": 404, "errorMessage": message,
+    });
+    response.status(404).header("Content-Type", b"application/json");
+    response.finish(body.to_string().as_bytes());
+    Handled::Done
+}

@@ -1,0 +1,64 @@
+//! The account of one request on its own response: the `Server-Timing` header.
+
+use pellucid_account::{PHASES, Part, Phase, Stamp, Timeline};
+use pellucid_http::{Request, Response};
+use pellucid_store::parts;
+
+/// Whether the request asks for its account: `Prefer: timing` (RFC 7240).
+pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
+    request.headers.iter().any(|header| header.name.len() == 6)
+        && request.header_has("prefer", "timing")
+}
+
+/// Adds the phases that are over, in milliseconds with decimals down to the microsecond, the
+/// store's parts behind `execute`, and `unaccounted` last. The phase `write` and the rest of
+/// `encode` come after the header is written, and so are not in it: they are in the account.
+pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline) {
+    if !timeline.is_on() {
+        return;
+    }
+    let mut timeline = timeline.clone();
+    timeline.stamp(Stamp::Encoded);
+    let clock = timeline.clock();
+    response.header_with("Server-Timing", |out| {
+        for phase in PHASES.into_iter().filter(|phase| *phase != Phase::Write) {
+            if phase == Phase::Unaccounted {
+                write_metric(out, "total", clock.nanoseconds(timeline.total_ticks()));
+            }
+            write_metric(out, phase.name(), clock.nanoseconds(timeline.phase_ticks(phase)));
+            if phase == Phase::Execute {
+                for (slot, name) in (0..).zip(parts::NAMES) {
+                    let ticks = timeline.part_ticks(Part::new(slot));
+                    if ticks > 0 {
+                        write_metric(out, name, clock.nanoseconds(ticks));
+                    }
+                }
+            }
+        }
+        // The separator after the last metric.
+        out.truncate(out.len() - 2);
+    });
+}
+
+fn write_metric(out: &mut Vec<u8>, name: &str, duration_ns: u64) {
+    let duration_us = (duration_ns + 500) / 1_000;
+    let (whole, decimals) = (duration_us / 1_000, duration_us % 1_000);
+    out.extend_from_slice(format!("{name};dur={whole}.{decimals:03}, ").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_milliseconds_with_microseconds() {
+        let text = |duration_ns| {
+            let mut out = Vec::new();
+            write_metric(&mut out, "execute", duration_ns);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(0), "execute;dur=0.000, ");
+        assert_eq!(text(1_499), "execute;dur=0.001, ");
+        assert_eq!(text(12_345_678), "execute;dur=12.346, ");
+    }
+}
