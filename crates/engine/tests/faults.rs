@@ -1,0 +1,217 @@
+//! Every call to the file system fails once, and then everything from it on: answers stay right,
+//! nothing panics, and the store opens again with all that was acknowledged.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{Engine, Error, TableId};
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+/// Calls that the scenario makes at most: the loops below must reach its end before that.
+const CALLS_MAX: u64 = 5_000;
+/// Rounds of the scenario.
+const ROUNDS: u64 = 3;
+/// Writes in each round.
+const WRITES: u64 = 60;
+
+/// What a run of the scenario left behind.
+struct Outcome {
+    oracle: Oracle,
+    table: Option<TableId>,
+    errors: u64,
+}
+
+impl Outcome {
+    fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(Error::Corruption { path, offset, what }) => {
+                panic!("a failing call is no corruption: {} {offset} {what}", path.display())
+            }
+            Err(_) => {
+                self.errors += 1;
+                None
+            }
+        }
+    }
+}
+
+/// Opens, writes, syncs, flushes, merges and closes, and goes on after errors as long as it can.
+fn scenario(files: &SimulatedFileSystem) -> Outcome {
+    let mut outcome = Outcome { oracle: Oracle::default(), table: None, errors: 0 };
+    let mut choose = Chooser::new(3);
+    for _ in 0..ROUNDS {
+        let Some(engine) = outcome.note(open(files)) else { continue };
+        assert_eq!(engine.stats().published_sequence, outcome.oracle.last_sequence);
+        if outcome.table.is_none() {
+            outcome.table = outcome.note(engine.table("t"));
+            outcome.oracle.last_sequence = engine.stats().published_sequence;
+        }
+        let Some(table) = outcome.table else { continue };
+        for index in 0..WRITES {
+            round(&mut outcome, &engine, table, &mut choose, index);
+        }
+        outcome.note(engine.close());
+    }
+    outcome
+}
+
+fn round(outcome: &mut Outcome, engine: &Engine, table: TableId, choose: &mut Chooser, index: u64) {
+    let changes: Vec<Change> = (0..1 + index % 3).map(|_| choose.change()).collect();
+    if let Some(sequence) = outcome.note(write_changes(engine, table, &changes)) {
+        outcome.oracle.write(sequence, changes);
+    }
+    let last = outcome.oracle.last_sequence;
+    let step = match index % 12 {
+        3 => outcome.note(engine.wait_durable(last).map(|_| ())),
+        7 => outcome.note(engine.flush()),
+        11 => outcome.note(engine.compact()).and(None),
+        _ => None,
+    };
+    if step.is_some() {
+        outcome.oracle.durable(last);
+    }
+    let key = choose.key();
+    if let Some(object) = outcome.note(engine.get(table, &key, &mut Timeline::off())) {
+        let value = object.map(|object| object.value.to_vec());
+        assert_eq!(value.as_ref(), outcome.oracle.map.get(&key).map(|held| &held.value));
+    }
+}
+
+/// Opens what the scenario left behind, without faults, and compares.
+fn check(files: &SimulatedFileSystem, mut outcome: Outcome, seed: u64) {
+    files.set_faults(Faults::default());
+    let killed = files.kill();
+    let engine = open(&killed).expect("the store opens after the death of the process");
+    assert_eq!(engine.stats().published_sequence, outcome.oracle.last_sequence);
+    let table = engine.table("t").unwrap();
+    check_all(&engine, table, &outcome.oracle.map);
+    let crashed = files.crash(seed);
+    let engine = open(&crashed).expect("the store opens after the loss of power");
+    let found = engine.stats().published_sequence;
+    outcome.oracle.fall_back(found);
+    if found > 0 {
+        let table = engine.table("t").unwrap();
+        check_all(&engine, table, &outcome.oracle.map);
+    }
+}
+
+fn fail_each_call(keep_failing: bool) {
+    for number in 1..CALLS_MAX {
+        let files = SimulatedFileSystem::new();
+        files.set_faults(Faults { fail_call: Some(number), keep_failing, ..Faults::default() });
+        let outcome = scenario(&files);
+        let is_untouched = files.calls() < number;
+        assert_eq!(is_untouched && outcome.errors > 0, false, "call {number}");
+        check(&files, outcome, number);
+        if is_untouched {
+            return;
+        }
+    }
+    panic!("the scenario makes more than {CALLS_MAX} calls");
+}
+
+#[test]
+fn any_call_may_fail_once() {
+    fail_each_call(false);
+}
+
+#[test]
+fn all_calls_may_fail_from_any_one_on() {
+    fail_each_call(true);
+}
+
+#[test]
+fn a_failed_sync_is_final_for_writes_and_nothing_to_reads() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    put_durable(&engine, table, b"safe", b"1").unwrap();
+    let sequence = put(&engine, table, b"unsafe", b"2").unwrap();
+    files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+    assert!(matches!(engine.wait_durable(sequence), Err(Error::Poisoned { .. })));
+    // A later sync would succeed without having kept anything, so it is not even tried.
+    let syncs = files.syncs();
+    assert!(matches!(engine.wait_durable(sequence), Err(Error::Poisoned { .. })));
+    assert!(matches!(put(&engine, table, b"k", b"v"), Err(Error::Poisoned { .. })));
+    assert!(matches!(engine.flush(), Err(Error::Poisoned { .. })));
+    assert_eq!(files.syncs(), syncs);
+    assert_eq!(get(&engine, table, b"unsafe").unwrap(), Some(b"2".to_vec()));
+    let (sender, receiver) = mpsc::channel();
+    engine.when_durable(sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert!(matches!(receiver.recv().unwrap(), Err(Error::Poisoned { .. })));
+    let engine = open(&files.crash(1)).unwrap();
+    assert_eq!(get(&engine, table, b"safe").unwrap(), Some(b"1".to_vec()));
+}
+
+#[test]
+fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"before", b"1").unwrap();
+    files.set_faults(Faults { space_bytes: Some(files.used_bytes() + 100), ..Faults::default() });
+    let mut written = 0_u64;
+    let error = loop {
+        match put(&engine, table, format!("k{written}").as_bytes(), &[7; 500]) {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(is_full(&error), "{error}");
+    let last = engine.stats().published_sequence;
+    assert!(put(&engine, table, b"x", &[7; 5_000]).is_err_and(|error| is_full(&error)));
+    assert_eq!(engine.stats().published_sequence, last, "nothing was written");
+    assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"1".to_vec()));
+    assert_eq!(get(&engine, table, b"x").unwrap(), None);
+    let mut timeline = Timeline::off();
+    assert!(
+        engine
+            .head(table, format!("k{}", written - 1).as_bytes(), &mut timeline)
+            .unwrap()
+            .is_some()
+    );
+    // The store opens on the full disk, and works again once there is room.
+    let killed = files.kill();
+    killed.set_faults(Faults { space_bytes: Some(killed.used_bytes()), ..Faults::default() });
+    let reopened = open(&killed).unwrap();
+    assert_eq!(get(&reopened, table, b"before").unwrap(), Some(b"1".to_vec()));
+    killed.set_faults(Faults::default());
+    put(&reopened, table, b"x", b"2").unwrap();
+    files.set_faults(Faults::default());
+    put(&engine, table, b"x", &[7; 5_000]).unwrap();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+}
+
+#[test]
+fn one_sync_serves_all_who_wait() {
+    let files = SimulatedFileSystem::new();
+    let options = pellucid_engine::EngineOptions { background: true, ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    put_durable(&engine, table, b"first", b"").unwrap();
+    let before = engine.stats().syncs;
+    let last = (0..50)
+        .map(|index: u32| put(&engine, table, &index.to_le_bytes(), b"v").unwrap())
+        .last()
+        .unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for sequence in (last - 49..=last).rev() {
+        let sender = sender.clone();
+        engine.when_durable(sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    }
+    for _ in 0..50 {
+        let times = receiver.recv().unwrap().unwrap();
+        assert!(times.begun <= times.ended);
+    }
+    assert_eq!(engine.stats().syncs, before + 1);
+    assert_eq!(engine.stats().durable_sequence, last);
+    let shared: Arc<str> = "closed".into();
+    engine.close().unwrap();
+    assert!(matches!(put(&engine, table, shared.as_bytes(), b""), Err(Error::Closed)));
+}
