@@ -82,7 +82,7 @@ impl Merging {
             }
         }
         let is_done = matches!(&inputs[..], [(level, tables)]
-            if *level == to && tables.iter().all(|table| table.tombstones() == 0));
+            if *level == to && tables.iter().all(|table| table.droppable() == 0));
         (!is_done).then_some(Merging { inputs, to })
     }
 

@@ -281,3 +281,26 @@ fn remove_unnamed_tables(fs: &dyn FileSystem, directory: &Path, manifest: &Manif
     }
     Ok(())
 }
+
+#[cfg(test)]
+impl Ledger {
+    /// Seals the active memtable, however full it is, and leaves it sealed.
+    pub(crate) fn seal_for_tests(&self, last_sequence: u64) {
+        self.state.seal(last_sequence);
+    }
+
+    /// The sequence numbers of all entries in the tree.
+    pub(crate) fn sequences_for_tests(&self) -> Vec<u64> {
+        use std::ops::Bound::Unbounded;
+        let version = self.state.version.load_full();
+        let everything = KeyRange { start: Unbounded, end: Unbounded };
+        let merge = super::merge::Merge::of_version(&version, &everything, Direction::Forward);
+        let mut merge = merge.expect("the tables are sound");
+        let mut sequences = Vec::new();
+        while let Some(entry) = merge.entry() {
+            sequences.push(entry.sequence);
+            merge.advance().expect("the tables are sound");
+        }
+        sequences
+    }
+}

@@ -35,6 +35,7 @@ impl Part {
 pub(crate) struct Table {
     facts: TableFacts,
     tombstones: u64,
+    keys: u64,
     path: PathBuf,
     store_identity: u64,
     map: Arc<dyn Map>,
@@ -99,6 +100,7 @@ impl Table {
         Ok(Table {
             facts,
             tombstones: closing.tombstones,
+            keys: closing.keys,
             path,
             store_identity,
             filter: closing.filter,
@@ -118,6 +120,11 @@ impl Table {
     /// Number of tombstones.
     pub(crate) fn tombstones(&self) -> u64 {
         self.tombstones
+    }
+
+    /// Number of entries that may go once no snapshot needs them: tombstones and older versions.
+    pub(crate) fn droppable(&self) -> u64 {
+        self.tombstones + self.facts.entries.saturating_sub(self.keys)
     }
 
     /// The file.
@@ -246,6 +253,7 @@ struct Closing {
     lowest_sequence: u64,
     highest_sequence: u64,
     tombstones: u64,
+    keys: u64,
 }
 
 fn check_facts(
@@ -299,6 +307,7 @@ fn read_closing(
         lowest_sequence: field(5),
         highest_sequence: field(6),
         tombstones: field(7),
+        keys: field(9),
     })
 }
 

@@ -201,6 +201,7 @@ impl TableWriter {
             self.highest_sequence,
             self.tombstones,
             self.value_bytes,
+            self.hashes.len() as u64,
         ];
         let mut closing = [0; CLOSING_SIZE_BYTES];
         for (place, field) in closing.chunks_exact_mut(8).zip(fields) {

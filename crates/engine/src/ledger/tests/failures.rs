@@ -1,0 +1,188 @@
+//! What happens when files fail.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use pellucid_io::FileSystem;
+use pellucid_io::simulated::Faults;
+
+use super::harness::*;
+use crate::error::Error;
+use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
+
+fn key(number: u32) -> Vec<u8> {
+    [&[0, 1], &number.to_be_bytes()[..]].concat()
+}
+
+/// Writes, flushes and merges; the first error ends it.
+fn scenario(store: &mut Store) -> Result<(), Error> {
+    for round in 0..6 {
+        for number in 0..60 {
+            store.ledger.wait_for_room()?;
+            let kind = if (number + round) % 5 == 0 { Kind::Delete } else { Kind::Put };
+            store.write(&key(number * (round + 1) % 97), kind);
+            store.ledger.rotate_if_full(store.last_sequence());
+        }
+        store.ledger.flush_now(store.last_sequence())?;
+        while store.ledger.compact_step()? {}
+    }
+    store.ledger.compact_all()
+}
+
+/// Failures 9 to 13 and 15 of others: whatever call fails, and whatever of it reached the medium, the
+/// next open finds a whole tree, and nothing that was acknowledged by a manifest is lost.
+#[test]
+fn every_failing_call_leaves_a_tree_that_opens() {
+    let mut calls = 0;
+    for fail_at in 1.. {
+        let mut store = Store::create(small_options());
+        store.fs.set_faults(Faults { fail_call: Some(fail_at), ..Faults::default() });
+        let before = store.fs.calls();
+        let outcome = scenario(&mut store);
+        let made = store.fs.calls() - before;
+        let failed = outcome.is_err();
+        store.fs.set_faults(Faults::default());
+        store.check_all();
+        if failed {
+            assert!(
+                store.ledger.wait_for_room().is_err(),
+                "call {fail_at} failed, and writes go on"
+            );
+        }
+        for fs in [store.fs.kill(), store.fs.crash(fail_at)] {
+            let mut found = Store {
+                fs: fs.clone(),
+                books: store.books.clone(),
+                ..Store::create(small_options())
+            };
+            found.records = store.records.clone();
+            found.reopen(fs).unwrap_or_else(|error| panic!("call {fail_at}: {error}"));
+            found.check_all();
+            found.ledger.verify().unwrap();
+            check_no_orphans(&found);
+        }
+        calls = made;
+        if made < fail_at {
+            assert!(!failed, "no call failed, and the scenario did");
+            break;
+        }
+    }
+    assert!(calls > 100, "the scenario has only {calls} calls");
+}
+
+fn check_no_orphans(store: &Store) {
+    let manifest = Manifest::read(&store.fs, directory()).unwrap().unwrap();
+    let named = manifest.tables.len();
+    let files = store.fs.list(&directory().join("ledger")).unwrap().len();
+    assert_eq!(files, named);
+}
+
+/// yugabyte#32894, leveled#262: a full disk must not poison the store.
+#[test]
+fn a_full_disk_passes() {
+    let mut store = Store::create(small_options());
+    for number in 0..100 {
+        store.put(&key(number));
+    }
+    let used = store.fs.used_bytes();
+    store.fs.set_faults(Faults { space_bytes: Some(used + 500), ..Faults::default() });
+    let refused = store.ledger.flush_now(store.last_sequence()).unwrap_err();
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    assert!(store.fs.used_bytes() <= used + 500);
+    assert_eq!(store.ledger.flushed_sequence(), 0);
+    store.check_all();
+    assert!(store.ledger.stats().trouble.is_some());
+    let fs = store.fs.kill();
+    assert!(Manifest::read(&fs, directory()).unwrap().is_some());
+    store.fs.set_faults(Faults::default());
+    store.flush();
+    assert_eq!(store.ledger.flushed_sequence(), 100);
+    assert_eq!(store.ledger.stats().trouble, None);
+    store.check_all();
+}
+
+/// commonware#4257: nothing names a value that is not on the medium.
+#[test]
+fn no_table_is_named_before_its_records_are_durable() {
+    let mut store = Store::create(small_options());
+    store.put(&key(1));
+    store.books.refuses_sync.store(true, Ordering::Relaxed);
+    let refused = store.ledger.flush_now(1).unwrap_err();
+    assert!(refused.to_string().contains("the sync was refused"), "{refused}");
+    assert_eq!(store.ledger.flushed_sequence(), 0);
+    let poisoned = store.ledger.wait_for_room().unwrap_err();
+    assert!(matches!(&poisoned, Error::Poisoned { cause } if cause.contains("refused")));
+    store.check_all();
+    assert_eq!(Manifest::read(&store.fs, directory()).unwrap().unwrap().tables, []);
+}
+
+fn tables(store: &Store) -> Vec<PathBuf> {
+    let folder = directory().join("ledger");
+    store.fs.list(&folder).unwrap().iter().map(|name| folder.join(name)).collect()
+}
+
+/// A bad block is an error that names the file, never "not found" and never an older version.
+#[test]
+fn a_damaged_block_is_an_error_not_an_older_version() {
+    let mut store = Store::create(LedgerOptions { level_0_trigger: 99, ..small_options() });
+    store.put(&key(7));
+    store.flush();
+    store.put(&key(7));
+    store.flush();
+    let newest = tables(&store).pop().unwrap();
+    let fs = store.fs.clone();
+    fs.flip_bits(&newest, 64 + 20, 1).unwrap();
+    store.reopen(fs).unwrap();
+    let counts = &mut Default::default();
+    let refused = store.ledger.get(&key(7), NEWEST, counts).unwrap_err();
+    assert!(matches!(&refused, Error::Corruption { path, offset: 64, .. } if *path == newest));
+    let refused = store.ledger.compact_all().unwrap_err();
+    assert!(matches!(&refused, Error::Corruption { path, .. } if *path == newest), "{refused}");
+}
+
+/// A table that is gone or cut is an error on open, and so is a damaged manifest.
+#[test]
+fn missing_and_damaged_files_are_named_on_open() {
+    let mut store = Store::create(small_options());
+    (0..50).for_each(|number| store.put(&key(number)));
+    store.flush();
+    let table = tables(&store).pop().unwrap();
+    let fs = store.fs.kill();
+    fs.remove(&table).unwrap();
+    let refused = store.reopen(fs).unwrap_err();
+    assert!(refused.to_string().contains(table.to_str().unwrap()), "{refused}");
+
+    let fs = store.fs.kill();
+    fs.create(&table).unwrap().write_all_at(b"short", 0).unwrap();
+    assert!(store.reopen(fs).is_err());
+
+    let mut store = Store::create(small_options());
+    store.put(&key(1));
+    store.flush();
+    let manifest = directory().join("manifest");
+    for offset in 0..store.fs.read(&manifest).unwrap().len() as u64 {
+        let fs = store.fs.kill();
+        fs.flip_bits(&manifest, offset, 4).unwrap();
+        let refused = Manifest::read(&fs, directory()).unwrap_err();
+        assert!(refused.to_string().contains("/store/manifest"), "{refused}");
+    }
+}
+
+/// weaviate#1697, tikv#16256: what an interrupted job left behind is removed, and its number used anew.
+#[test]
+fn leftovers_are_removed_on_open() {
+    let mut store = Store::create(small_options());
+    store.put(&key(1));
+    store.flush();
+    let fs = store.fs.clone();
+    let next = Manifest::read(&fs, directory()).unwrap().unwrap().next_file_number;
+    let orphan = directory().join("ledger").join(format!("{next:016x}.table"));
+    fs.create(&orphan).unwrap().write_all_at(b"half a table", 0).unwrap();
+    fs.create(&directory().join("manifest.new")).unwrap();
+    store.reopen(fs.clone()).unwrap();
+    assert!(!fs.exists(&orphan));
+    assert!(!fs.exists(&directory().join("manifest.new")));
+    store.put(&key(2));
+    store.flush();
+    store.check_all();
+}

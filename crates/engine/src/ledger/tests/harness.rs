@@ -1,0 +1,209 @@
+//! What the tests of the ledger share: a journal that only keeps books, and a writer.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pellucid_account::EngineCounts;
+use pellucid_io::FileSystem;
+use pellucid_io::simulated::SimulatedFileSystem;
+
+use crate::error::{Error, Result};
+use crate::ledger::{
+    Dropped, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
+    SegmentFacts,
+};
+
+pub(super) const STORE: u64 = 0xfeed;
+/// Sequence numbers of each segment of the journal that is not there.
+const SEGMENT_SEQUENCES: u64 = 64;
+
+pub(super) fn directory() -> &'static Path {
+    Path::new("/store")
+}
+
+/// Options under which a few hundred entries make several levels.
+pub(super) fn small_options() -> LedgerOptions {
+    LedgerOptions {
+        memtable_size_bytes: 4 << 10,
+        block_size_bytes: 200,
+        table_size_bytes: 2 << 10,
+        level_base_bytes: 4 << 10,
+        level_factor: 3,
+        level_0_trigger: 3,
+        sealed_memtables_max: 2,
+        filter_bits_per_key: 10,
+        background: false,
+    }
+}
+
+/// Keeps books of what the ledger tells the journal.
+#[derive(Default)]
+pub(super) struct Books {
+    dead_bytes: Mutex<Vec<u64>>,
+    pub(super) dropped: Mutex<HashSet<u64>>,
+    pub(super) dropped_bytes: AtomicU64,
+    pub(super) durable: AtomicU64,
+    pub(super) refuses_sync: std::sync::atomic::AtomicBool,
+}
+
+impl JournalLink for Books {
+    fn make_durable(&self, sequence: u64) -> Result<()> {
+        if self.refuses_sync.load(Ordering::Relaxed) {
+            let error = std::io::Error::other("the sync was refused");
+            return Err(Error::io("sync", Path::new("journal"), error));
+        }
+        self.durable.fetch_max(sequence, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn on_dropped(&self, dropped: &[Dropped]) {
+        let mut seen = self.dropped.lock().unwrap();
+        let mut dead_bytes = self.dead_bytes.lock().unwrap();
+        for entry in dropped {
+            assert!(seen.insert(entry.sequence), "{} was dropped twice", entry.sequence);
+            self.dropped_bytes.fetch_add(entry.record_bytes, Ordering::Relaxed);
+            let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
+            if dead_bytes.len() <= segment {
+                dead_bytes.resize(segment + 1, 0);
+            }
+            dead_bytes[segment] += entry.record_bytes;
+        }
+    }
+
+    fn segment_facts(&self) -> Vec<SegmentFacts> {
+        let dead_bytes = self.dead_bytes.lock().unwrap();
+        (0..200)
+            .map(|number| SegmentFacts {
+                number,
+                first_sequence: number * SEGMENT_SEQUENCES,
+                dead_bytes: dead_bytes.get(number as usize).copied().unwrap_or_default(),
+                ..SegmentFacts::default()
+            })
+            .collect()
+    }
+
+    fn after_manifest(&self, flushed_sequence: u64) {
+        assert!(
+            flushed_sequence <= self.durable.load(Ordering::Relaxed),
+            "flushed before it was durable"
+        );
+    }
+}
+
+/// A record as the journal would hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) key: Vec<u8>,
+    pub(super) sequence: u64,
+    pub(super) kind: Kind,
+}
+
+impl Record {
+    pub(super) fn entry(&self) -> Entry<'_> {
+        Entry {
+            key: &self.key,
+            sequence: self.sequence,
+            kind: self.kind,
+            value_length: if self.kind == Kind::Put { self.sequence as u32 % 300 } else { 0 },
+            written_at_ms: 1_700_000_000_000 + self.sequence,
+            expires_at_ms: if self.sequence.is_multiple_of(4) { self.sequence } else { 0 },
+            head: &b"0123456789012345678901234567890123456789012345"[..self.sequence as usize % 46],
+        }
+    }
+}
+
+/// A ledger with its books and every record that was written.
+pub(super) struct Store {
+    pub(super) fs: SimulatedFileSystem,
+    pub(super) options: LedgerOptions,
+    pub(super) books: Arc<Books>,
+    pub(super) ledger: Ledger,
+    pub(super) records: Vec<Record>,
+}
+
+impl Store {
+    pub(super) fn create(options: LedgerOptions) -> Store {
+        let fs = SimulatedFileSystem::new();
+        fs.create_directory(directory()).unwrap();
+        let books = Arc::new(Books::default());
+        let link = Arc::clone(&books) as Arc<dyn JournalLink>;
+        let ledger =
+            Ledger::create(Arc::new(fs.clone()), directory(), STORE, options.clone(), link)
+                .unwrap();
+        Store { fs, options, books, ledger, records: Vec::new() }
+    }
+
+    pub(super) fn last_sequence(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// Writes a record without looking whether there is room.
+    pub(super) fn write(&mut self, key: &[u8], kind: Kind) {
+        let record = Record { key: key.to_vec(), sequence: self.last_sequence() + 1, kind };
+        self.ledger.insert(&record.entry());
+        self.ledger.publish(record.sequence);
+        self.records.push(record);
+    }
+
+    pub(super) fn put(&mut self, key: &[u8]) {
+        self.write(key, Kind::Put);
+    }
+
+    pub(super) fn flush(&self) {
+        self.ledger.flush_now(self.last_sequence()).unwrap();
+    }
+
+    pub(super) fn get(&self, key: &[u8], at: u64) -> Option<FoundEntry> {
+        self.ledger.get(key, at, &mut EngineCounts::default()).unwrap()
+    }
+
+    /// What the journal knows of a key at a sequence number.
+    pub(super) fn expected(&self, key: &[u8], at: u64) -> Option<&Record> {
+        let at = at.min(self.last_sequence()) as usize;
+        self.records[..at].iter().rev().find(|record| record.key == key)
+    }
+
+    /// Stops, finds `fs`, opens again, and replays what is not flushed.
+    pub(super) fn reopen(&mut self, fs: SimulatedFileSystem) -> Result<()> {
+        self.ledger.close();
+        let manifest = Manifest::read(&fs, directory())?.expect("there is a manifest");
+        let books = Books::default();
+        let held: Vec<u64> = manifest.segments.iter().map(|segment| segment.dead_bytes).collect();
+        // The manifest's figures are those of everything that was dropped before it was written.
+        assert!(held.iter().sum::<u64>() >= self.books.dropped_bytes.load(Ordering::Relaxed));
+        *books.dropped.lock().unwrap() = self.books.dropped.lock().unwrap().clone();
+        books.dropped_bytes.store(held.iter().sum(), Ordering::Relaxed);
+        books.durable.store(manifest.flushed_sequence, Ordering::Relaxed);
+        *books.dead_bytes.lock().unwrap() = held;
+        self.books = Arc::new(books);
+        let flushed = manifest.flushed_sequence as usize;
+        let link = Arc::clone(&self.books) as Arc<dyn JournalLink>;
+        self.fs = fs.clone();
+        self.ledger =
+            Ledger::open(Arc::new(fs), directory(), manifest, self.options.clone(), link)?;
+        assert_eq!(self.ledger.published_sequence(), flushed as u64);
+        for record in &self.records[flushed..] {
+            self.ledger.wait_for_room()?;
+            self.ledger.insert(&record.entry());
+            self.ledger.publish(record.sequence);
+            self.ledger.rotate_if_full(record.sequence);
+        }
+        Ok(())
+    }
+
+    /// Checks every key that was ever written.
+    pub(super) fn check_all(&self) {
+        for key in self.records.iter().map(|record| &record.key).collect::<HashSet<_>>() {
+            let expected = self.expected(key, NEWEST);
+            let found = self.get(key, NEWEST);
+            match (&found, expected) {
+                (Some(found), Some(record)) => assert_eq!(*found, record.entry().to_found()),
+                (None, Some(record)) => assert_eq!(record.kind, Kind::Delete, "{key:?} is lost"),
+                (None, None) => {}
+                (Some(_), None) => panic!("{key:?} was never written"),
+            }
+        }
+    }
+}

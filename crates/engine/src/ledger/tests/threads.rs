@@ -1,0 +1,141 @@
+//! The background thread beside a writer and readers.
+
+use std::ops::Bound::Unbounded;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pellucid_account::EngineCounts;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+use super::harness::*;
+use crate::error::Error;
+use crate::ledger::{Direction, JournalLink, KeyRange, Kind, Ledger, LedgerOptions, NEWEST};
+
+fn background_options() -> LedgerOptions {
+    LedgerOptions { background: true, memtable_size_bytes: 16 << 10, ..small_options() }
+}
+
+fn record(sequence: u64) -> Record {
+    let number = sequence * 7919 % 1009;
+    let kind = if sequence.is_multiple_of(11) { Kind::Delete } else { Kind::Put };
+    Record { key: [&[0, 1], &number.to_be_bytes()[..]].concat(), sequence, kind }
+}
+
+/// Readers of the newest never miss a key and never go back, while versions are dropped below them.
+#[test]
+fn readers_never_go_back_while_jobs_run() {
+    const RECORDS: u64 = 12_000;
+    let fs = Arc::new(SimulatedFileSystem::new());
+    let books = Arc::new(Books::default());
+    let link = Arc::clone(&books) as Arc<dyn JournalLink>;
+    let ledger =
+        Ledger::create(fs, Path::new("/store"), STORE, background_options(), link).unwrap();
+    ledger.start_background().unwrap();
+    let done = AtomicBool::new(false);
+    let read = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let reader = |seed: u64| {
+            let mut newest = vec![0; 1009];
+            let mut turn = seed;
+            while !done.load(Ordering::Relaxed) {
+                turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let sequence = 1 + (turn >> 33) % ledger.published_sequence().max(1);
+                let key = record(sequence).key;
+                let found = ledger.get(&key, NEWEST, &mut EngineCounts::default()).unwrap();
+                let slot = (sequence * 7919 % 1009) as usize;
+                if let Some(found) = found {
+                    assert_eq!(found, record(found.sequence).entry().to_found());
+                    assert!(found.sequence >= newest[slot], "{slot} went back");
+                    newest[slot] = found.sequence;
+                }
+                if turn.is_multiple_of(512) {
+                    let snapshot = ledger.register_snapshot();
+                    let everything = KeyRange { start: Unbounded, end: Unbounded };
+                    let count = || {
+                        let mut scan = ledger
+                            .scan(everything, Direction::Forward, snapshot.sequence())
+                            .unwrap();
+                        let mut sequences = Vec::new();
+                        while let Some((_, found)) = scan.next().unwrap() {
+                            sequences.push(found.sequence);
+                        }
+                        sequences
+                    };
+                    assert_eq!(count(), count(), "a snapshot changed");
+                }
+                read.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        scope.spawn(move || reader(1));
+        for sequence in 1..=RECORDS {
+            ledger.wait_for_room().unwrap();
+            ledger.insert(&record(sequence).entry());
+            ledger.publish(sequence);
+            ledger.rotate_if_full(sequence);
+        }
+        ledger.flush_now(RECORDS).unwrap();
+        while read.load(Ordering::Relaxed) < 100 {
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    ledger.compact_all().unwrap();
+    ledger.close();
+    let stats = ledger.stats();
+    assert!(stats.flush.runs > 0 && stats.running.is_none());
+    assert_eq!(stats.trouble, None);
+    let held = ledger.sequences_for_tests();
+    let dropped = books.dropped.lock().unwrap();
+    assert_eq!(held.len() + dropped.len(), RECORDS as usize);
+}
+
+/// rocksdb#2495: a flush that fails in the background is told to the next write.
+#[test]
+fn a_background_failure_reaches_the_writer() {
+    let mut store = Store::create(background_options());
+    store.ledger.start_background().unwrap();
+    store.books.refuses_sync.store(true, Ordering::Relaxed);
+    store.put(&record(1).key);
+    let refused = store.ledger.flush_now(1).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Poisoned { cause } if cause.contains("refused")),
+        "{refused}"
+    );
+    assert!(store.ledger.wait_for_room().is_err());
+    assert!(store.get(&record(1).key, NEWEST).is_some());
+}
+
+/// A full disk in the background: writers are told while it lasts, and go on when it has passed.
+#[test]
+fn a_full_disk_in_the_background_passes() {
+    let mut store = Store::create(background_options());
+    store.ledger.start_background().unwrap();
+    let used = store.fs.used_bytes();
+    store.fs.set_faults(Faults { space_bytes: Some(used + 100), ..Faults::default() });
+    (1..300).for_each(|sequence| store.put(&record(sequence).key));
+    let refused = store.ledger.flush_now(store.last_sequence()).unwrap_err();
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    store.fs.set_faults(Faults::default());
+    while let Err(error) = store.ledger.flush_now(store.last_sequence()) {
+        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    }
+    assert_eq!(store.ledger.flushed_sequence(), store.last_sequence());
+    store.check_all();
+}
+
+/// Closing does not wait for merges, and opening finds everything.
+#[test]
+fn closing_in_the_middle_of_work_loses_nothing() {
+    let mut store = Store::create(background_options());
+    store.ledger.start_background().unwrap();
+    for sequence in 1..3_000 {
+        store.ledger.wait_for_room().unwrap();
+        let record = record(sequence);
+        store.write(&record.key, record.kind);
+        store.ledger.rotate_if_full(sequence);
+    }
+    let fs = store.fs.clone();
+    store.reopen(fs).unwrap();
+    store.check_all();
+}
