@@ -10,6 +10,7 @@ mod base64;
 mod example;
 mod hgrm;
 mod html;
+pub mod json;
 mod machine;
 mod model;
 mod phases;

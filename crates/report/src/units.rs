@@ -13,6 +13,9 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
 
 /// A duration as a label of an axis: no digits that say nothing.
 pub(crate) fn duration_tick(nanoseconds: f64) -> String {
+    if nanoseconds == 0.0 {
+        return "0".to_owned();
+    }
     let (number, unit) = scaled_duration(nanoseconds);
     format!("{} {unit}", without_trailing_zeros(&number))
 }
@@ -156,6 +159,7 @@ mod tests {
         }
         assert_eq!(duration_tick(20_000.0), "20 µs");
         assert_eq!(duration_tick(2_500_000.0), "2.5 ms");
+        assert_eq!(duration_tick(0.0), "0");
         assert_eq!(duration_tick(100.0), "100 ns");
     }
 

@@ -52,15 +52,26 @@ fn write_row(markup: &mut Markup, row: &[String]) {
     });
 }
 
-/// Writes a chart: its heading, a line on how to read it, the drawing, and its numbers.
+/// How much of a row a chart takes where the page is wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Half of it.
+    Half,
+    /// All of it.
+    Whole,
+}
+
+/// Writes a chart: its heading, a line on how to read it, the drawing, and its numbers. A wide one
+/// takes the whole row.
 pub(crate) fn figure(
     markup: &mut Markup,
-    heading: &str,
+    (heading, width): (&str, Width),
     how_to_read: &str,
     draw: impl FnOnce(&mut Markup),
     table: &Table,
 ) {
-    markup.element("figure", &[("class", "card chart")], |markup| {
+    let class = if width == Width::Whole { "card chart wide" } else { "card chart" };
+    markup.element("figure", &[("class", class)], |markup| {
         markup.element("figcaption", &[], |markup| {
             markup.leaf("h3", &[], heading);
             markup.leaf("p", &[], how_to_read);
@@ -78,15 +89,16 @@ pub(crate) fn legend(markup: &mut Markup, entries: &[(&str, Mark, &str)]) {
     markup.element("ul", &[("class", "legend")], |markup| {
         for (class, mark, name) in entries {
             markup.element("li", &[], |markup| {
-                let size = [("width", "28"), ("height", "14"), ("aria-hidden", "true")];
+                let width = if *mark == Mark::Area { "14" } else { "28" };
+                let size = [("width", width), ("height", "14"), ("aria-hidden", "true")];
                 markup.element("svg", &size, |markup| {
                     match mark {
                         Mark::Area => markup.empty(
                             "rect",
                             &[
-                                ("x", "7"),
+                                ("x", "1"),
                                 ("y", "1"),
-                                ("width", "13"),
+                                ("width", "12"),
                                 ("height", "12"),
                                 ("rx", "2"),
                                 ("class", &format!("area {class}")),

@@ -26,7 +26,7 @@ pub(crate) fn write(page: &mut Markup, report: &Report) {
         for (index, section) in report.sections.iter().enumerate() {
             page.element("p", &[], |page| {
                 page.leaf("a", &[("href", &format!("#section-{index}"))], &section.name);
-                page.text(&format!(" {}", finding(section)));
+                page.text(&unbroken(&format!(" {}", finding(section))));
             });
         }
         if report.sections.is_empty() {
@@ -67,6 +67,18 @@ fn finding(section: &Section) -> String {
     }
 }
 
+/// The text with figures and their units kept on one line.
+fn unbroken(text: &str) -> String {
+    let units = [" %", " ns", " µs", " ms"];
+    let mut kept = String::with_capacity(text.len());
+    for (at, character) in text.char_indices() {
+        let after_digit = kept.ends_with(|before: char| before.is_ascii_digit());
+        let before_unit = units.iter().any(|unit| text[at..].starts_with(unit));
+        kept.push(if after_digit && before_unit { '\u{a0}' } else { character });
+    }
+    kept
+}
+
 fn machine_facts(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let clock = machine.clock.as_ref().map(|clock| {
@@ -83,4 +95,15 @@ fn machine_facts(report: &Report) -> Vec<(&'static str, String)> {
     ];
     let unknown = || "unknown".to_owned();
     facts.into_iter().map(|(name, fact)| (name, fact.unwrap_or_else(unknown))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unbroken;
+
+    #[test]
+    fn figures_stay_with_their_units() {
+        let text = "took 14.2 µs, 61 % of it, 7 minutes, p50: 3 ns";
+        assert_eq!(unbroken(text), "took 14.2\u{a0}µs, 61\u{a0}% of it, 7 minutes, p50: 3\u{a0}ns");
+    }
 }

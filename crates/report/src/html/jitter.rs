@@ -1,6 +1,6 @@
 //! Jitter: single requests over time, whole and without the outliers.
 
-use super::figure::{Table, figure};
+use super::figure::{Table, Width, figure};
 use super::markup::Markup;
 use super::plot::{Axis, Plot};
 use super::scale::Scale;
@@ -34,28 +34,36 @@ pub(crate) fn write(markup: &mut Markup, section: &Section, points_max: usize) {
     };
     figure(
         markup,
-        "Jitter over time",
+        ("Jitter over time", Width::Whole),
         &format!("Each point is a request: when it was due, and its response time. {shown}"),
         |markup| {
-            let whole = plot_of("Response time of single requests over time", end_ns, greatest_ns);
-            write_plot(markup, &whole, &samples);
-            // A plot that would leave nothing out would show the same once more.
-            if ceiling_ns > 0.0 && ceiling_ns < greatest_ns * 0.8 {
-                let title = "The same without the outliers";
-                let zoomed = plot_of(title, end_ns, ceiling_ns);
-                let Scale::Linear { greatest: top_ns } = zoomed.y.scale else { return };
-                let below: Vec<Sample> = samples
-                    .iter()
-                    .filter(|sample| sample.response_time_ns as f64 <= top_ns)
-                    .copied()
-                    .collect();
-                let above = count((samples.len() - below.len()) as u64);
-                markup.leaf("h4", &[], &format!("{title}: {above} points lie above"));
-                write_plot(markup, &zoomed, &below);
-            }
+            markup.element("div", &[("class", "pair")], |markup| {
+                markup.element("div", &[], |markup| {
+                    markup.leaf("h4", &[], "All points");
+                    let title = "Response time of single requests over time";
+                    write_plot(markup, &plot_of(title, end_ns, greatest_ns), &samples);
+                });
+                // A plot that would leave nothing out would show the same once more.
+                if ceiling_ns > 0.0 && ceiling_ns < greatest_ns * 0.8 {
+                    markup.element("div", &[], |markup| {
+                        write_without_outliers(markup, end_ns, ceiling_ns, &samples);
+                    });
+                }
+            });
         },
         &table_of(&samples, end_ns),
     );
+}
+
+fn write_without_outliers(markup: &mut Markup, end_ns: f64, ceiling_ns: f64, samples: &[Sample]) {
+    let title = "The same without the outliers";
+    let plot = plot_of(title, end_ns, ceiling_ns);
+    let Scale::Linear { greatest: top_ns } = plot.y.scale else { return };
+    let below = samples.iter().filter(|sample| sample.response_time_ns as f64 <= top_ns);
+    let below: Vec<Sample> = below.copied().collect();
+    let above = count((samples.len() - below.len()) as u64);
+    markup.leaf("h4", &[], &format!("{title}: {above} points lie above"));
+    write_plot(markup, &plot, &below);
 }
 
 fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
@@ -71,6 +79,7 @@ fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
             ("data-x-ns", format!("{across:.0}")),
             ("data-y-ns", format!("{up:.0}")),
         ],
+        height_pixels: 280,
         x: Axis::new(x, "time since the start", 5, duration_tick),
         y: Axis::new(y, "response time", 5, duration_tick),
     }
@@ -98,7 +107,7 @@ fn table_of(samples: &[Sample], end_ns: f64) -> Table {
         let mut times: Vec<u64> = within.map(|sample| sample.response_time_ns).collect();
         times.sort_unstable();
         let Some(greatest) = times.last() else { continue };
-        let bound = |index: usize| duration(end_ns * index as f64 / TABLE_STRETCHES as f64);
+        let bound = |index: usize| duration_tick(end_ns * index as f64 / TABLE_STRETCHES as f64);
         table.rows.push(vec![
             format!("{} – {}", bound(stretch), bound(stretch + 1)),
             count(times.len() as u64),

@@ -2,7 +2,7 @@
 
 use pellucid_account::Distribution;
 
-use super::figure::{Table, figure};
+use super::figure::{Table, Width, figure};
 use super::markup::Markup;
 use super::plot::percentage;
 use crate::text::powers_of_two;
@@ -29,7 +29,7 @@ pub(crate) fn write(markup: &mut Markup, total: &Distribution) {
     }
     figure(
         markup,
-        title,
+        (title, Width::Half),
         "How many requests took how long in the server. Each row reaches twice as far as the one \
          above it.",
         |markup| {

@@ -24,6 +24,8 @@ use crate::base64::base64;
 use crate::model::Report;
 use crate::sha256::sha256;
 
+pub(crate) use jitter::JITTER_POINTS_MAX;
+
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 /// Most points in all jitter plots of a report together, which bounds its size.

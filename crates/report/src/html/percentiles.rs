@@ -1,6 +1,6 @@
 //! The percentile curve: latency over 1/(1−p), as the client saw it and as the server spent it.
 
-use super::figure::{Mark, Table, figure, legend};
+use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use super::plot::{Axis, Plot, percentage};
 use super::scale::Scale;
@@ -14,6 +14,9 @@ const CURVE_STEPS: u32 = 160;
 const HOVER_STEPS: u32 = 64;
 /// Quantiles at which the axis is labelled and curves have points.
 const MARKED_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+
+/// Height of the plot, about that of the stacked bars that it stands beside.
+const HEIGHT_PIXELS: u32 = 350;
 
 /// One of the curves.
 struct Line<'section> {
@@ -44,7 +47,7 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
     let plot = plot_of(&lines);
     figure(
         markup,
-        "Percentiles",
+        ("Percentiles", Width::Half),
         "How slow the slowest requests are: at 99 %, one request in a hundred takes longer. \
          Response time counts from the intended start, service time from the actual send, the \
          server's total from the request received to the response written.",
@@ -103,7 +106,13 @@ fn plot_of(lines: &[Line<'_>]) -> Plot<'static> {
     };
     let scale = Scale::logarithmic_around(least as f64, greatest as f64);
     let y = Axis::new(scale, "latency, logarithmic", 9, duration_tick);
-    Plot { title: "Latency by percentile", attributes: Vec::new(), x, y }
+    Plot {
+        title: "Latency by percentile",
+        attributes: Vec::new(),
+        height_pixels: HEIGHT_PIXELS,
+        x,
+        y,
+    }
 }
 
 fn write_points(markup: &mut Markup, plot: &Plot<'_>, line: &Line<'_>) {

@@ -11,8 +11,6 @@ use super::scale::Scale;
 pub(crate) const BOX_WIDTH: f64 = 10_000.0;
 /// Height of the box of coordinates that marks are drawn in.
 pub(crate) const BOX_HEIGHT: f64 = 1_000.0;
-/// Height of a plot's area in pixels.
-const HEIGHT_PIXELS: u32 = 260;
 
 /// An axis: its scale, what it shows, and its labelled ticks.
 #[derive(Debug)]
@@ -42,6 +40,8 @@ pub(crate) struct Plot<'text> {
     pub(crate) title: &'text str,
     /// Class of the plot, and facts that the script reads.
     pub(crate) attributes: Vec<(&'text str, String)>,
+    /// Height of the plot's area in pixels.
+    pub(crate) height_pixels: u32,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
 }
@@ -58,7 +58,7 @@ impl Plot<'_> {
             markup.element("div", &[("class", "axis-title"), ("aria-hidden", "true")], |markup| {
                 markup.text(&self.y.title);
             });
-            let height = HEIGHT_PIXELS.to_string();
+            let height = self.height_pixels.to_string();
             let mut attributes =
                 vec![("width", "100%"), ("height", height.as_str()), ("role", "img")];
             attributes.push(("aria-label", self.title));

@@ -45,6 +45,7 @@
   // Jitter plots: the nearest point is told, and a range is zoomed into by dragging.
   var WIDTH = 10000, HEIGHT = 1000;
   function duration(ns, plain) {
+    if (plain && ns === 0) return '0';
     var units = [['ns', 1], ['µs', 1e3], ['ms', 1e6], ['s', 1e9]], at = 0;
     while (at < 3 && Math.abs(ns / units[at][1]) >= 999.5) at++;
     var value = ns / units[at][1], size = Math.abs(value);

@@ -7,8 +7,11 @@ use super::markup::Markup;
 use super::{jitter, log_histogram, percentiles, shapes, throughput};
 use crate::model::Section;
 use crate::phases::{self, COLUMNS};
+use crate::quantiles::Curve;
 use crate::units::{count, duration, microseconds, percent_column, rate};
 
+/// The quantiles of the table on top.
+const KEY_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
 /// Kinds of errors that are listed by name.
 const ERROR_KINDS_MAX: usize = 20;
 
@@ -26,17 +29,18 @@ pub(crate) fn write(page: &mut Markup, index: usize, section: &Section, points_m
                 });
             }
         });
+        write_quantiles(page, section);
         write_errors(page, section);
         page.element("div", &[("class", "charts")], |page| {
             if let Some(account) = &section.account {
                 shapes::write(page, account);
             }
             percentiles::write(page, section);
+            jitter::write(page, section, points_max);
             if let Some(account) = &section.account {
                 log_histogram::write(page, &account.total);
             }
             throughput::write(page, section);
-            jitter::write(page, section, points_max);
             if let Some(account) = &section.account {
                 write_phase_table(page, account);
             }
@@ -46,31 +50,36 @@ pub(crate) fn write(page: &mut Markup, index: usize, section: &Section, points_m
 
 fn key_figures(section: &Section) -> Vec<(&'static str, String)> {
     let mut figures = vec![("Answered per second", rate(section.rate_per_second()))];
-    let offered =
-        section.offered_rate_per_second.map(|offered| ("Offered per second", rate(offered)));
-    figures.extend(offered);
+    let offered = section.offered_rate_per_second;
+    figures.extend(offered.map(|offered| ("Offered per second", rate(offered))));
     figures.push(("Requests", count(section.requests)));
     figures.push(("Errors", count(section.error_count())));
     figures.push(("Duration", duration(section.duration.as_nanos() as f64)));
-    let histograms = [
-        (["Response p50", "Response p99", "Response p99.9"], Some(&section.response_time)),
-        (["Service p50", "Service p99", "Service p99.9"], section.service_time.as_ref()),
-    ];
-    for (names, histogram) in histograms {
-        let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else { continue };
-        for (name, quantile) in names.into_iter().zip([0.5, 0.99, 0.999]) {
-            figures.push((name, duration(histogram.value_at_quantile(quantile) as f64)));
-        }
-    }
-    if let Some(account) = section.account.as_ref().filter(|account| account.count > 0) {
-        figures.push(("Server p50", duration(account.total.p50_ns as f64)));
-        figures.push(("Server p99", duration(account.total.p99_ns as f64)));
-        figures.push(("Server p99.9", duration(account.total.p99_9_ns as f64)));
-    }
-    let lateness = section.send_lateness.as_ref().filter(|lateness| !lateness.is_empty());
-    let lateness = lateness.map(|lateness| lateness.value_at_quantile(0.99) as f64);
-    figures.extend(lateness.map(|late_ns| ("Sent late, p99", duration(late_ns))));
     figures
+}
+
+/// Writes the quantiles that people ask for first, of all that was timed.
+fn write_quantiles(page: &mut Markup, section: &Section) {
+    let timed = [
+        ("Client: response time", Some(Curve::Client(&section.response_time))),
+        ("Client: service time", section.service_time.as_ref().map(Curve::Client)),
+        ("Client: sent late by", section.send_lateness.as_ref().map(Curve::Client)),
+        ("Server: total", section.account.as_ref().map(|a| Curve::Server(&a.total))),
+    ];
+    let mut table = Table::with_header(["", "p50", "p90", "p99", "p99.9", "p99.99", "greatest"]);
+    for (name, curve) in timed {
+        let Some(curve) = curve.filter(|curve| curve.count() > 0) else { continue };
+        let values = KEY_QUANTILES.iter().map(|quantile| match curve.resolves(*quantile) {
+            true => duration(curve.value_ns(*quantile) as f64),
+            false => "too few".to_owned(),
+        });
+        table.rows.push([name.to_owned()].into_iter().chain(values).collect());
+    }
+    if !table.rows.is_empty() {
+        page.element("div", &[("class", "card quantiles")], |page| {
+            table.write(page, "Latency");
+        });
+    }
 }
 
 fn write_errors(page: &mut Markup, section: &Section) {

@@ -3,7 +3,7 @@
 
 use pellucid_account::{Around, OperationAccount, Share};
 
-use super::figure::{Mark, Table, figure, legend};
+use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use super::plot::percentage;
 use crate::phases::class;
@@ -20,7 +20,7 @@ pub(crate) fn write(markup: &mut Markup, account: &OperationAccount) {
     let longest_ns = shapes.iter().map(|around| around.total_mean_ns).fold(0.0, f64::max);
     figure(
         markup,
-        "Where the time goes, phase by phase",
+        ("Where the time goes, phase by phase", Width::Half),
         "Mean times of the requests around each percentile of the server's total, which is why \
          they add up. Above in absolute time, below as shares.",
         |markup| {
@@ -32,24 +32,24 @@ pub(crate) fn write(markup: &mut Markup, account: &OperationAccount) {
             legend(markup, &entries);
             markup.leaf("h4", &[], "In time");
             for around in &shapes {
-                write_bar(markup, around, longest_ns);
+                write_bar(markup, around, longest_ns, true);
             }
             markup.leaf("h4", &[], "In share");
             for around in &shapes {
-                write_bar(markup, around, around.total_mean_ns);
+                write_bar(markup, around, around.total_mean_ns, false);
             }
         },
         &table_of(&shapes),
     );
 }
 
-fn write_bar(markup: &mut Markup, around: &Around, full_ns: f64) {
+/// Writes the bar of one quantile, which would be as wide as the plot if it took `full_ns`.
+fn write_bar(markup: &mut Markup, around: &Around, full_ns: f64, with_facts: bool) {
     let name = quantile_name(around.quantile);
-    let in_time = full_ns > around.total_mean_ns || around.quantile >= 0.999;
     markup.element("p", &[("class", "bar-label")], |markup| {
         markup.leaf("strong", &[], &name);
         markup.text(&format!(" {}", duration(around.total_mean_ns)));
-        if in_time {
+        if with_facts {
             let requests = count(around.count);
             let receive = duration(around.receive_mean_ns);
             let facts = format!(" mean of {requests} requests; {receive} to receive before that");

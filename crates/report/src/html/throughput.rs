@@ -1,14 +1,16 @@
 //! Answers per second over the load, against the rate that was asked for.
 
-use super::figure::{Mark, Table, figure, legend};
+use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use super::plot::{Axis, Plot};
 use super::scale::Scale;
 use crate::model::Section;
-use crate::units::{duration, duration_tick, rate};
+use crate::units::{duration_tick, rate};
 
 /// Most points of the line; longer loads are shown as means over several seconds.
 const POINTS_MAX: usize = 300;
+/// The axis ends this far above the greatest rate, so that the line is seen.
+const HEADROOM: f64 = 1.05;
 const SECOND_NS: f64 = 1e9;
 
 /// Writes the chart, or nothing if no second was counted.
@@ -28,19 +30,20 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
     let plot = Plot {
         title: "Responses per second over time",
         attributes: Vec::new(),
+        height_pixels: 220,
         x: Axis::new(Scale::linear_until(end_ns), "time since the start", 5, duration_tick),
-        y: Axis::new(Scale::linear_to(greatest), "responses per second", 5, rate),
+        y: Axis::new(Scale::linear_to(greatest * HEADROOM), "responses per second", 5, rate),
     };
     let edge_ns = |index: usize| ((index * stretch_seconds) as f64 * SECOND_NS).min(end_ns);
     let mut table = Table::with_header(["time", "responses per second"]);
     for (index, mean) in means.iter().enumerate() {
         let stretch =
-            format!("{} – {}", duration_tick(edge_ns(index)), duration(edge_ns(index + 1)));
+            format!("{} – {}", duration_tick(edge_ns(index)), duration_tick(edge_ns(index + 1)));
         table.rows.push(vec![stretch, rate(*mean)]);
     }
     figure(
         markup,
-        "Throughput",
+        ("Throughput", Width::Half),
         "Responses in each second of the load.",
         |markup| {
             let mut entries = vec![("response", Mark::Line, "answered")];

@@ -74,7 +74,8 @@ fn run(requests: u64, put: bool) -> Load {
     let account = Account::new(Accounting::Full, Clock::simulated(clock), NAMES);
     let recorder = account.recorder();
     let mut chance = Chance(7 + u64::from(put));
-    let histogram = || Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+    let histogram =
+        || Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are valid");
     let (mut response_time, mut service_time) = (histogram(), histogram());
     let (mut send_lateness, mut samples) = (histogram(), Vec::new());
     for number in 0..requests {
@@ -89,16 +90,15 @@ fn run(requests: u64, put: bool) -> Load {
         for (slot, part_ns) in parts.iter().enumerate().filter(|(_, part_ns)| **part_ns > 0) {
             timeline.add_part(Part::new(slot as u8), *part_ns, Ticks(0));
         }
-        let facts =
-            RequestFacts { operation: u8::from(put).into(), status: 200, ..Default::default() };
+        let facts = RequestFacts { operation: u8::from(put), status: 200, ..Default::default() };
         recorder.record(&timeline, facts);
         account.drain();
         let server_ns: u64 = phases.iter().sum();
         let late_ns = chance.around(1_500.0, 0.5);
         let served_ns = server_ns + chance.around(27_000.0, 0.12);
-        service_time.record(served_ns).unwrap();
-        response_time.record(served_ns + late_ns).unwrap();
-        send_lateness.record(late_ns).unwrap();
+        service_time.saturating_record(served_ns);
+        response_time.saturating_record(served_ns + late_ns);
+        send_lateness.saturating_record(late_ns);
         samples.push(Sample {
             offset_ns: number * (SECONDS * 1_000_000_000 / requests),
             response_time_ns: served_ns + late_ns,

@@ -1,0 +1,267 @@
+//! The report as JSON, for programs that compare runs or draw their own charts.
+//!
+//! The document is an object with these members; durations are in nanoseconds where a name ends in
+//! `_ns`, members that are `null` are unknown:
+//!
+//! | member | what it holds |
+//! |---|---|
+//! | `schema` | [`SCHEMA`]; a change that breaks readers changes it |
+//! | `title`, `command`, `generated_unix_ms`, `notes` | as in [`crate::Report`] |
+//! | `machine` | as in [`crate::Machine`] |
+//! | `sections` | one [`SectionDocument`] per load, in the order in which they ran |
+//!
+//! A histogram ([`HistogramDocument`]) comes twice: as a list of percentiles to read at once, and
+//! whole, as the compressed V2 encoding of HdrHistogram in Base64, the form that its interval logs
+//! (`.hlog`) have too, so that histograms of several runs can be merged instead of averaged.
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use pellucid_account::OperationAccount;
+use serde::{Deserialize, Serialize};
+
+use crate::base64::base64;
+use crate::html::JITTER_POINTS_MAX;
+use crate::machine::Machine;
+use crate::model::{Report, Section};
+use crate::quantiles::NAMED_QUANTILES;
+use crate::text::sentence;
+use crate::thin::thin_out;
+
+/// The name of the schema of [`ReportDocument`].
+pub const SCHEMA: &str = "pellucid.report.v1";
+
+/// A whole report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReportDocument {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What was run.
+    pub title: String,
+    /// The exact command line that repeats the run.
+    pub command: String,
+    /// When the report was made, in milliseconds since 1970 (UTC).
+    pub generated_unix_ms: u64,
+    /// The machine that the figures hold for.
+    pub machine: Machine,
+    /// What to know to judge the figures.
+    pub notes: Vec<String>,
+    /// One per load.
+    pub sections: Vec<SectionDocument>,
+}
+
+/// One load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SectionDocument {
+    /// Short name.
+    pub name: String,
+    /// What the load consisted of.
+    pub description: String,
+    /// Where the time went, in a sentence; `None` without the server's account.
+    pub finding: Option<String>,
+    /// The rate that was asked for; `None` for a closed loop.
+    pub offered_rate_per_second: Option<f64>,
+    /// The rate at which requests were answered.
+    pub rate_per_second: f64,
+    /// Requests that were answered.
+    pub requests: u64,
+    /// How long the load was on.
+    pub duration_seconds: f64,
+    /// Errors by kind.
+    pub errors: Vec<ErrorCount>,
+    /// From the intended start to the last byte of the response.
+    pub response_time: HistogramDocument,
+    /// From the actual send to the last byte of the response.
+    pub service_time: Option<HistogramDocument>,
+    /// Actual less intended start.
+    pub send_lateness: Option<HistogramDocument>,
+    /// Responses within each second of the load.
+    pub throughput_per_second: Vec<u64>,
+    /// Thinned-out requests as `[offset_ns, response_time_ns, service_time_ns]`.
+    pub samples: Vec<[u64; 3]>,
+    /// The server's account of the same requests.
+    pub account: Option<OperationAccount>,
+}
+
+/// Errors of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// What went wrong.
+    pub kind: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A histogram of durations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistogramDocument {
+    /// Values in it.
+    pub count: u64,
+    /// The least value.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub standard_deviation_ns: f64,
+    /// The greatest value.
+    pub max_ns: u64,
+    /// Values at percentiles from 50 to 100.
+    pub percentiles: Vec<Percentile>,
+    /// The whole histogram: V2 encoding of HdrHistogram, compressed, in Base64. `None` if its
+    /// counts are beyond what the encoding holds.
+    pub hdr_v2_base64: Option<String>,
+}
+
+/// A value at a percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentile {
+    /// In percent: 99.9.
+    pub percentile: f64,
+    /// The value that so many do not exceed.
+    pub value_ns: u64,
+}
+
+/// The report as JSON text.
+///
+/// # Errors
+/// What serde_json says; a report holds nothing that cannot be written, so none is expected.
+pub fn json(report: &Report) -> serde_json::Result<String> {
+    serde_json::to_string(&ReportDocument::of(report))
+}
+
+impl ReportDocument {
+    /// The document of a report.
+    #[must_use]
+    pub fn of(report: &Report) -> ReportDocument {
+        ReportDocument {
+            schema: SCHEMA.to_owned(),
+            title: report.title.clone(),
+            command: report.command.clone(),
+            generated_unix_ms: report.generated_unix_ms,
+            machine: report.machine.clone(),
+            notes: report.notes.clone(),
+            sections: report.sections.iter().map(SectionDocument::of).collect(),
+        }
+    }
+}
+
+impl SectionDocument {
+    fn of(section: &Section) -> SectionDocument {
+        let account = section.account.as_ref();
+        let errors = section.errors.iter();
+        let samples = thin_out(&section.samples, JITTER_POINTS_MAX);
+        SectionDocument {
+            name: section.name.clone(),
+            description: section.description.clone(),
+            finding: account.map(|account| sentence(account, &section.client_figures())),
+            offered_rate_per_second: section.offered_rate_per_second,
+            rate_per_second: section.rate_per_second(),
+            requests: section.requests,
+            duration_seconds: section.duration.as_secs_f64(),
+            errors: errors
+                .map(|(kind, count)| ErrorCount { kind: kind.clone(), count: *count })
+                .collect(),
+            response_time: HistogramDocument::of(&section.response_time),
+            service_time: section.service_time.as_ref().map(HistogramDocument::of),
+            send_lateness: section.send_lateness.as_ref().map(HistogramDocument::of),
+            throughput_per_second: section.throughput_per_second.clone(),
+            samples: samples
+                .iter()
+                .map(|sample| [sample.offset_ns, sample.response_time_ns, sample.service_time_ns])
+                .collect(),
+            account: section.account.clone(),
+        }
+    }
+}
+
+impl HistogramDocument {
+    fn of(histogram: &Histogram<u64>) -> HistogramDocument {
+        let percentile = |quantile: &f64| Percentile {
+            percentile: (quantile * 1e7).round() / 1e5,
+            value_ns: histogram.value_at_quantile(*quantile),
+        };
+        let filled = !histogram.is_empty();
+        let mut encoded = Vec::new();
+        let written = V2DeflateSerializer::new().serialize(histogram, &mut encoded);
+        HistogramDocument {
+            count: histogram.len(),
+            min_ns: if filled { histogram.min() } else { 0 },
+            mean_ns: if filled { histogram.mean() } else { 0.0 },
+            standard_deviation_ns: if filled { histogram.stdev() } else { 0.0 },
+            max_ns: histogram.max(),
+            percentiles: NAMED_QUANTILES.iter().filter(|_| filled).map(percentile).collect(),
+            hdr_v2_base64: written.is_ok().then(|| base64(&encoded)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+
+    use super::*;
+    use crate::example::account;
+    use crate::model::Sample;
+
+    fn histogram() -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+        (1..=1_000).for_each(|value_us| histogram.record(value_us * 1_000).unwrap());
+        histogram
+    }
+
+    fn report() -> Report {
+        let section = Section {
+            name: "GET".to_owned(),
+            description: String::new(),
+            offered_rate_per_second: None,
+            requests: 1_000,
+            duration: Duration::from_millis(2_500),
+            errors: vec![("timeout".to_owned(), 2)],
+            response_time: histogram(),
+            service_time: None,
+            send_lateness: Some(Histogram::new(3).unwrap()),
+            throughput_per_second: vec![400, 400, 200],
+            samples: vec![Sample { offset_ns: 1, response_time_ns: 2, service_time_ns: 3 }],
+            account: Some(account()),
+        };
+        Report {
+            title: "A \"run\"".to_owned(),
+            command: "pellucid demo".to_owned(),
+            generated_unix_ms: 7,
+            machine: Machine::of_this_machine("0.1.0", None),
+            sections: vec![section],
+            notes: vec!["A note.".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_back_as_it_was_written() {
+        let text = json(&report()).unwrap();
+        let back: ReportDocument = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.schema, "pellucid.report.v1");
+        let section = &back.sections[0];
+        assert_eq!(section.rate_per_second, 400.0);
+        assert_eq!(section.errors[0].count, 2);
+        assert_eq!(section.samples, [[1, 2, 3]]);
+        assert_eq!(section.account.as_ref(), Some(&account()));
+        assert_eq!(section.send_lateness.as_ref().unwrap().percentiles, []);
+        let p99 = section.response_time.percentiles[4];
+        assert_eq!((p99.percentile, p99.value_ns), (99.0, 990_207));
+        assert!(section.finding.as_ref().unwrap().starts_with("A typical GET took 20.0 µs"));
+    }
+
+    /// The interval log of HdrHistogram itself has the same text for the same histogram.
+    #[test]
+    fn histograms_are_encoded_as_in_interval_logs() {
+        let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+        let mut writer =
+            IntervalLogWriterBuilder::new().begin_log_with(&mut log, &mut serializer).unwrap();
+        let span = Duration::from_secs(1);
+        writer.write_histogram(&histogram(), span, span, None).unwrap();
+        let log = String::from_utf8(log).unwrap();
+        let encoded = HistogramDocument::of(&histogram()).hdr_v2_base64.unwrap();
+        assert!(encoded.starts_with("HISTF"), "{encoded}");
+        assert_eq!(log.trim_end().rsplit(',').next(), Some(encoded.as_str()));
+    }
+}

@@ -1,0 +1,147 @@
+//! The page as a reader gets it: complete, well formed, alone, and small.
+
+use hdrhistogram::Histogram;
+use pellucid_report::{Report, html};
+
+mod sample;
+
+/// Elements that HTML lets stand without an end where it is not written as `<name/>`.
+const BARE: [&str; 1] = ["!DOCTYPE"];
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Walks over all tags and gives the names of the elements; fails where they do not balance.
+fn elements_of(page: &str) -> Result<Vec<String>, String> {
+    let (mut open, mut seen) = (Vec::new(), Vec::new());
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        let end = tag_end(&rest[start..]).ok_or("a tag does not end")? + start;
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        let name: String = tag.chars().take_while(|c| !c.is_whitespace() && *c != '>').collect();
+        if let Some(closed) = name.strip_prefix('/') {
+            let opened = open.pop();
+            if opened.as_deref() != Some(closed) {
+                return Err(format!("</{closed}> closes {opened:?}"));
+            }
+        } else if !BARE.contains(&name.as_str()) {
+            let name = name.trim_end_matches('/').to_owned();
+            seen.push(name.clone());
+            if matches!(name.as_str(), "script" | "style") {
+                let close = format!("</{name}>");
+                let content = rest.find(&close).ok_or("a script or style does not end")?;
+                rest = &rest[content + close.len()..];
+            } else if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+    }
+    if open.is_empty() { Ok(seen) } else { Err(format!("left open: {open:?}")) }
+}
+
+/// The end of the tag that the text begins with, outside of quotes.
+fn tag_end(text: &str) -> Option<usize> {
+    let mut quoted = false;
+    text.char_indices().find_map(|(at, character)| {
+        quoted ^= character == '"';
+        (character == '>' && !quoted).then_some(at)
+    })
+}
+
+fn count(page: &str, needle: &str) -> usize {
+    page.matches(needle).count()
+}
+
+fn without_figures(mut report: Report) -> Report {
+    for section in &mut report.sections {
+        section.requests = 0;
+        section.duration = std::time::Duration::ZERO;
+        section.response_time = Histogram::new(3).unwrap();
+        section.service_time = None;
+        section.send_lateness = None;
+        section.throughput_per_second.clear();
+        section.samples.clear();
+    }
+    report
+}
+
+#[test]
+fn tags_balance_and_every_chart_has_its_table() {
+    let page = html(&sample::report(&["PUT", "GET"], 20_000));
+    let elements = elements_of(&page).unwrap();
+    let number = |name: &str| elements.iter().filter(|element| *element == name).count();
+    assert_eq!(number("figure"), 10, "five charts for each of two loads");
+    for figure in page.split("<figure").skip(1) {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<details>") && figure.contains("<table>"), "{figure}");
+        assert!(count(figure, "<td>") >= 8, "the table has figures: {figure}");
+        assert!(figure.contains("role=\"img\"") && figure.contains("aria-label="), "{figure}");
+    }
+    assert_eq!(number("h1"), 1);
+    assert!(elements_of("<p><b></p></b>").is_err(), "the check itself can fail");
+}
+
+#[test]
+fn the_page_loads_nothing_and_runs_only_its_own_script() {
+    let page = html(&sample::report(&["GET"], 5_000));
+    for foreign in ["http://", "https://", "//cdn", "@import", "<link", "<img", " src=", "<iframe"]
+    {
+        assert!(!page.contains(foreign), "{foreign} is in the page");
+    }
+    assert_eq!(count(&page, "url("), 0);
+    assert_eq!((count(&page, "<script"), count(&page, "<style")), (1, 1));
+    assert!(!page.contains(" style=\"") && !page.contains(" onclick="), "the policy forbids them");
+    let policy = page.split("Content-Security-Policy").nth(1).unwrap();
+    assert!(policy.starts_with("\" content=\"default-src &#39;none&#39;; style-src &#39;sha256-"));
+    assert!(!policy.split("/>").next().unwrap().contains("unsafe"));
+}
+
+#[test]
+fn what_the_report_quotes_cannot_become_markup() {
+    let mut report = sample::report(&["GET"], 1_000);
+    let hostile = "</title></script><script>alert(1)</script>\" onload='x' <!-- & \u{0}";
+    report.title = hostile.to_owned();
+    report.command = hostile.to_owned();
+    report.notes = vec![hostile.to_owned()];
+    report.machine.processor = Some(hostile.to_owned());
+    let section = &mut report.sections[0];
+    section.name = hostile.to_owned();
+    section.description = hostile.to_owned();
+    section.errors = vec![(hostile.to_owned(), 1)];
+    let account = section.account.as_mut().unwrap();
+    account.operation = hostile.to_owned();
+    account.parts[0].name = hostile.to_owned();
+    account.around[0].phases[0].name = hostile.to_owned();
+    let page = html(&report);
+    elements_of(&page).unwrap();
+    assert_eq!(count(&page, "<script"), 1);
+    assert!(!page.contains("alert(1)</script>") && !page.contains("<!--"));
+    assert!(count(&page, "&lt;script&gt;alert(1)") >= 8, "it is shown as text");
+}
+
+#[test]
+fn a_report_without_figures_is_a_page_too() {
+    let mut report = without_figures(sample::report(&["GET"], 10));
+    let with_account = html(&report);
+    elements_of(&with_account).unwrap();
+    assert!(with_account.contains("A typical GET took"));
+    report.sections[0].account = None;
+    let without_account = html(&report);
+    elements_of(&without_account).unwrap();
+    assert!(without_account.contains("No request was answered."));
+    assert_eq!(count(&without_account, "<figure"), 0);
+    report.sections.clear();
+    elements_of(&html(&report)).unwrap();
+    for page in [with_account, without_account] {
+        assert!(!page.contains("NaN") && !page.contains("inf%"));
+    }
+}
+
+#[test]
+fn the_page_stays_below_its_limit() {
+    let names = ["GET", "PUT", "GET 2", "PUT 2", "GET 3", "PUT 3", "GET 4", "PUT 4"];
+    let page = html(&sample::report(&names, 20_000));
+    assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
+    let single = html(&sample::report(&["GET"], 40_000));
+    let points = single.split("class=\"dots\"").nth(1).unwrap().split("/>").next().unwrap();
+    assert!((2_000..=4_000).contains(&count(points, "h0")), "{}", count(points, "h0"));
+}
