@@ -51,11 +51,12 @@ fn server_value_ns(distribution: &Distribution, quantile: f64) -> u64 {
     if quantile >= 1.0 {
         return greatest_ns;
     }
-    let counted: u64 = distribution.buckets.iter().map(|(.., count)| *count).sum();
+    let counts = distribution.buckets.iter().map(|(.., count)| *count);
+    let counted = counts.fold(0, u64::saturating_add);
     let rank = (quantile * counted as f64).ceil().max(1.0) as u64;
-    let mut seen = 0;
+    let mut seen = 0_u64;
     let bucket = distribution.buckets.iter().find(|(.., count)| {
-        seen += count;
+        seen = seen.saturating_add(*count);
         seen >= rank
     });
     match bucket {

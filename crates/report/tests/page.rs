@@ -1,6 +1,5 @@
 //! The page as a reader gets it: complete, well formed, alone, and small.
 
-use hdrhistogram::Histogram;
 use pellucid_report::{Report, html};
 
 mod sample;
@@ -55,7 +54,7 @@ fn without_figures(mut report: Report) -> Report {
     for section in &mut report.sections {
         section.requests = 0;
         section.duration = std::time::Duration::ZERO;
-        section.response_time = Histogram::new(3).unwrap();
+        section.response_time.clear();
         section.service_time = None;
         section.send_lateness = None;
         section.throughput_per_second.clear();
@@ -134,6 +133,35 @@ fn a_report_without_figures_is_a_page_too() {
     for page in [with_account, without_account] {
         assert!(!page.contains("NaN") && !page.contains("inf%"));
     }
+}
+
+/// A count near the end of its range made the name of the last percentile endlessly long.
+#[test]
+fn figures_at_the_end_of_their_range_make_a_page() {
+    let mut report = sample::report(&["GET"], 1_000);
+    let section = &mut report.sections[0];
+    section.response_time.clear();
+    section.response_time.saturating_record_n(1_000, u64::MAX / 2);
+    let account = section.account.as_mut().unwrap();
+    account.count = u64::MAX;
+    account.total.count = u64::MAX;
+    account.total.max_ns = u64::MAX;
+    account.total.mean_ns = f64::INFINITY;
+    account.total.buckets.push((1 << 63, u64::MAX, u64::MAX));
+    account.total.log2.push((1 << 63, u64::MAX));
+    account.around[0].total_mean_ns = f64::NAN;
+    account.around[1].phases[0].mean_ns = f64::INFINITY;
+    account.phases[0].distribution.mean_ns = f64::NAN;
+    section.throughput_per_second = vec![u64::MAX; 2_000];
+    section.samples[0].response_time_ns = u64::MAX;
+    section.samples[1].offset_ns = u64::MAX;
+    let page = html(&report);
+    elements_of(&page).unwrap();
+    assert!(page.len() < PAGE_BYTES_MAX && !page.contains("NaN%") && !page.contains("inf%"));
+    assert!(
+        !pellucid_report::text::account(report.sections[0].account.as_ref().unwrap()).is_empty()
+    );
+    assert!(pellucid_report::json::json(&report).unwrap().starts_with("{\"schema\""));
 }
 
 #[test]

@@ -15,6 +15,8 @@ const HOVER_STEPS: u32 = 64;
 /// Quantiles at which the axis is labelled and curves have points.
 const MARKED_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
+/// Digits of a percentile behind its point, at most.
+const DIGITS_MAX: usize = 9;
 /// Height of the plot, about that of the stacked bars that it stands beside.
 const HEIGHT_PIXELS: u32 = 350;
 
@@ -131,7 +133,7 @@ fn write_hover(markup: &mut Markup, plot: &Plot<'_>, lines: &[Line<'_>]) {
     for step in 0..HOVER_STEPS {
         let left = f64::from(step) / f64::from(HOVER_STEPS);
         let quantile = quantile_at(end * (left + 0.5 / f64::from(HOVER_STEPS)));
-        let digits = (nines(quantile).ceil() as usize).saturating_sub(1);
+        let digits = (nines(quantile).ceil() as usize).saturating_sub(1).min(DIGITS_MAX);
         let mut told = format!("{:.digits$} %", quantile * 100.0);
         for line in lines.iter().filter(|line| line.curve.resolves(quantile)) {
             let value = duration(line.curve.value_ns(quantile) as f64);
