@@ -1,4 +1,5 @@
-//! Writes a report of invented figures to the path that it is given, to look at.
+//! Writes a report of invented figures to look at: the page to the first path that it is given, and
+//! the text, if there is a second path, to that.
 
 use std::error::Error;
 
@@ -6,8 +7,13 @@ use std::error::Error;
 mod sample;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: sample_report FILE.html")?;
+    let path = std::env::args().nth(1).ok_or("usage: sample_report FILE.html [FILE.txt]")?;
     let report = sample::report(&["PUT", "GET"], 160_000);
     std::fs::write(path, pellucid_report::html(&report))?;
+    if let Some(path) = std::env::args().nth(2) {
+        let accounts = report.sections.iter().filter_map(|section| section.account.as_ref());
+        let texts: Vec<String> = accounts.map(pellucid_report::text::account).collect();
+        std::fs::write(path, texts.join("\n"))?;
+    }
     Ok(())
 }
