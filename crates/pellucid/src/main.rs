@@ -1,2 +1,65 @@
-//! The command line of Pellucid.
-fn main() {}
+//! The command line of Pellucid: one binary for the server, the load generator and the studies.
+//!
+//! Each command has a file of its own. What scripts rely on (names of flags, exit codes, the line
+//! `listening on …`) is the contract of the command line: exit code 0 for done, 1 for work that
+//! failed, 2 for wrong usage.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
+
+mod client;
+mod demo;
+mod load;
+mod serve;
+mod server_process;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A database that accounts for every microsecond of a request.
+#[derive(Parser)]
+#[command(name = "pellucid", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::DemoArguments),
+    Serve(settings::ServeArguments),
+    Load(load::LoadArguments),
+}
+
+/// Why a command ends without having done its work, in words for whoever called it.
+pub(crate) struct Failure {
+    text: String,
+    code: u8,
+}
+
+impl Failure {
+    /// The work failed.
+    pub(crate) fn work(text: impl ToString) -> Failure {
+        Failure { text: text.to_string(), code: 1 }
+    }
+
+    /// The command was called in a way that cannot be meant.
+    pub(crate) fn usage(text: impl ToString) -> Failure {
+        Failure { text: text.to_string(), code: 2 }
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Load(arguments) => load::run(arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("pellucid: {}", failure.text);
+            ExitCode::from(failure.code)
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `pellucid demo`: the main job in one go. A server of its own takes a real load, and both sides
+//! say where the time went.
+
+mod present;
+mod requests;
+mod stages;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::Failure;
+use crate::demo::requests::Kind;
+use crate::demo::stages::{Plan, Steady};
+use crate::server_process::ServerProcess;
+use crate::settings::AccountingKind;
+
+/// The size of the study that the demo repeats.
+const FULL_KEYS: u64 = 5_000_000;
+/// As many keys as fill the store in seconds.
+const DEFAULT_KEYS: u64 = 500_000;
+const DEFAULT_SECONDS: u64 = 15;
+const FULL_SECONDS: u64 = 30;
+
+/// Fill a store, put it under constant load, and say where the time went.
+///
+/// Example: pellucid demo --keys 100000 --seconds 5
+#[derive(Args)]
+pub(crate) struct DemoArguments {
+    /// Keys in the store [default: 500000, with --full 5000000].
+    #[arg(long)]
+    keys: Option<u64>,
+    /// Seconds that each load is held [default: 15, with --full 30].
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Requests per second [default: half of what saturates the server].
+    #[arg(long)]
+    rate: Option<u64>,
+    /// The size of the study that this repeats: 5,000,000 keys, about 1.5 GB.
+    #[arg(long)]
+    full: bool,
+    /// Connections of the load.
+    #[arg(long, default_value_t = 16)]
+    connections: usize,
+    /// Threads of the load.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// How much the server accounts for.
+    #[arg(long, default_value_t = AccountingKind::Full)]
+    accounting: AccountingKind,
+    /// Where to write the report.
+    #[arg(long, default_value = "report.html")]
+    report: PathBuf,
+    /// Keep the store in this folder instead of a temporary one.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Leave the server up until the demo is interrupted.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl DemoArguments {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let choose =
+            |given: Option<u64>, full, small| given.unwrap_or(if self.full { full } else { small });
+        let plan = Plan {
+            keys: choose(self.keys, FULL_KEYS, DEFAULT_KEYS),
+            seconds: choose(self.seconds, FULL_SECONDS, DEFAULT_SECONDS),
+            rate: self.rate,
+            connections: self.connections,
+            threads: self.threads,
+        };
+        let fits = (1..=1 << 31).contains(&plan.keys) && (1..=590).contains(&plan.seconds);
+        if !fits || plan.rate == Some(0) || plan.threads == 0 || plan.connections < plan.threads {
+            return Err(Failure::usage(
+                "the demo takes 1 to 2147483648 keys, 1 to 590 seconds, a rate of at least 1, and \
+                 at least as many connections as threads",
+            ));
+        }
+        Ok(plan)
+    }
+}
+
+/// Runs the demo.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    let plan = arguments.plan()?;
+    let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir();
+    let temporary = temporary.map_err(Failure::work)?;
+    let data = arguments.data.as_deref().unwrap_or(temporary.path());
+    let accounting = arguments.accounting.to_string();
+    let flags = ["--accounting", accounting.as_str()];
+    let server = ServerProcess::start(data, &flags)?;
+    let mut peak_bytes = 0;
+    println!("A server is up at {}.", server.url("/"));
+
+    let filled = plan.fill(&server)?;
+    let seconds = filled.duration.as_secs_f64();
+    let rate = filled.requests_per_second();
+    println!("Filled it with {} entries in {seconds:.1} s ({rate:.0} a second).", plan.keys);
+    peak_bytes = server.anonymous_bytes().max(peak_bytes);
+
+    let (put, put_section) = load(&plan, &server, &Kind::Put)?;
+    peak_bytes = server.anonymous_bytes().max(peak_bytes);
+    let (server, restart) = restart(server, data, &flags)?;
+    println!("{}", restart_sentence(restart));
+    let (get, get_section) = load(&plan, &server, &Kind::Get)?;
+    peak_bytes = server.anonymous_bytes().max(peak_bytes);
+
+    let memory = format!(
+        "The server used up to {:.0} MiB of memory beside the page cache.",
+        peak_bytes as f64 / f64::from(1 << 20)
+    );
+    println!("{memory}");
+    let notes = vec![
+        format!("The store held {} entries when the loads began.", plan.keys),
+        restart_sentence(restart),
+        memory,
+        not_held(&[&put, &get]),
+    ];
+    let notes = notes.into_iter().filter(|note| !note.is_empty()).collect();
+    let report = present::report(vec![put_section, get_section], &get, notes);
+    let html = pellucid_report::html(&report);
+    std::fs::write(&arguments.report, html).map_err(|error| {
+        Failure::work(format!("cannot write {}: {error}", arguments.report.display()))
+    })?;
+    println!("The report is in {}.", arguments.report.display());
+    finish(arguments, server)
+}
+
+fn load(
+    plan: &Plan,
+    server: &ServerProcess,
+    kind: &Kind,
+) -> Result<(Steady, pellucid_report::Section), Failure> {
+    let rate = plan.find_rate(server, kind.clone())?;
+    let steady = plan.hold(server, kind, rate, &mut |line| println!("{line}"))?;
+    let section = present::section(plan, kind, &steady);
+    println!("\n=== {} ===\n", section.name);
+    println!("{}", present::describe(&section, &steady));
+    Ok((steady, section))
+}
+
+/// Kills the server, starts another on its data, and waits for its first answer from the store.
+fn restart(
+    server: ServerProcess,
+    data: &Path,
+    flags: &[&str],
+) -> Result<(ServerProcess, Duration), Failure> {
+    server.kill()?;
+    let begun = Instant::now();
+    let server = ServerProcess::start(data, flags)?;
+    server.get("/v0/entity?id=1")?;
+    Ok((server, begun.elapsed()))
+}
+
+fn restart_sentence(took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    format!("Killed and started anew, the server answered its first GET after {seconds:.2} s.")
+}
+
+/// What the reader has to know if the offered rate was beyond the server.
+fn not_held(loads: &[&Steady]) -> String {
+    let held = |load: &&Steady| {
+        let offered = load.result.rate_per_second.unwrap_or(0) as f64;
+        load.result.requests_per_second() >= offered * 0.99
+    };
+    if loads.iter().all(held) {
+        return String::new();
+    }
+    "A load was not held: its percentiles tell how long the run was, not how fast the server is."
+        .to_owned()
+}
+
+fn finish(arguments: &DemoArguments, server: ServerProcess) -> Result<(), Failure> {
+    if !arguments.keep {
+        return server.stop();
+    }
+    println!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])
+        .map_err(Failure::work)?;
+    let _ = signals.forever().next();
+    // The interrupt reached the server as well, which is of the same group; it ends by itself.
+    server.stop()
+}

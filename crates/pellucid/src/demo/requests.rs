@@ -1,0 +1,147 @@
+//! The requests of the demo, made in Rust: PUT and GET of uniform random keys out of 1…N.
+
+use pellucid_load::{RequestSource, RequestSources, ThreadShare};
+
+/// The length of a value: with key and record, 5,000,000 of them are about 1.5 GB, the size of the
+/// store in the study that the demo repeats.
+pub(crate) const VALUE_BYTES: usize = 250;
+
+/// A prime above any number of keys: stepping by it visits every key once, in scattered order.
+const STRIDE: u64 = 2_654_435_761;
+
+/// Which requests a load consists of.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// Every key once, in scattered order.
+    Fill,
+    /// A PUT of a random key.
+    Put,
+    /// A GET of a random key.
+    Get,
+}
+
+/// Makes the sources of a load's threads.
+pub(crate) struct DemoRequests {
+    pub(crate) kind: Kind,
+    pub(crate) keys: u64,
+    pub(crate) host: String,
+}
+
+impl RequestSources for DemoRequests {
+    fn source(&self, share: ThreadShare) -> Box<dyn RequestSource> {
+        let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(share.thread as u64 + 1);
+        Box::new(Source {
+            kind: self.kind.clone(),
+            keys: self.keys,
+            random: SplitMix { state: seed },
+            next: share.first_request,
+            after_key: after_key(&self.kind, &self.host),
+        })
+    }
+}
+
+struct Source {
+    kind: Kind,
+    keys: u64,
+    random: SplitMix,
+    next: u64,
+    /// What follows the key in the request.
+    after_key: Vec<u8>,
+}
+
+impl RequestSource for Source {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        let key = match self.kind {
+            Kind::Fill => {
+                let key = scattered(self.next, self.keys);
+                self.next += 1;
+                key
+            }
+            Kind::Put | Kind::Get => self.random.below(self.keys) + 1,
+        };
+        let method: &[u8] = if matches!(self.kind, Kind::Get) { b"GET" } else { b"PUT" };
+        out.extend_from_slice(method);
+        out.extend_from_slice(b" /v0/entity?id=");
+        write_decimal(out, key);
+        out.extend_from_slice(&self.after_key);
+    }
+}
+
+fn after_key(kind: &Kind, host: &str) -> Vec<u8> {
+    if matches!(kind, Kind::Get) {
+        return format!(" HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes();
+    }
+    let sentence = "A value that nobody reads, as long as those of the study behind this demo. ";
+    let value: String = sentence.chars().cycle().take(VALUE_BYTES).collect();
+    let head = format!(" HTTP/1.1\r\nHost: {host}\r\nContent-Length: {VALUE_BYTES}\r\n\r\n");
+    [head, value].concat().into_bytes()
+}
+
+/// The key that comes at `index` when all of 1…`keys` are visited in scattered order.
+fn scattered(index: u64, keys: u64) -> u64 {
+    let product = u128::from(index % keys) * u128::from(STRIDE);
+    (product % u128::from(keys)) as u64 + 1
+}
+
+fn write_decimal(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), value);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A small generator of random numbers (Steele, Lea and Flood 2014): a load needs spread, not
+/// secrecy.
+struct SplitMix {
+    state: u64,
+}
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, as evenly as 64 bits spread.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_order_visits_every_key_once() {
+        for keys in [1, 2, 10, 1_000, 4_096] {
+            let mut visited: Vec<u64> = (0..keys).map(|index| scattered(index, keys)).collect();
+            visited.sort_unstable();
+            assert!(visited.into_iter().eq(1..=keys));
+        }
+    }
+
+    #[test]
+    fn requests_are_whole() {
+        let share = ThreadShare { thread: 0, threads: 1, first_request: 0, requests: None };
+        for (kind, body) in [(Kind::Put, VALUE_BYTES), (Kind::Get, 0), (Kind::Fill, VALUE_BYTES)] {
+            let requests = DemoRequests { kind, keys: 10, host: "h:1".to_owned() };
+            let mut out = Vec::new();
+            requests.source(share).next(&mut out);
+            let text = String::from_utf8(out).unwrap();
+            let (head, rest) = text.split_once("\r\n\r\n").unwrap();
+            assert_eq!(rest.len(), body);
+            assert!(head.contains(" /v0/entity?id=") && head.contains("Host: h:1"));
+        }
+    }
+}

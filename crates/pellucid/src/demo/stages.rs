@@ -1,0 +1,154 @@
+//! The stages of the demo: fill, find a rate below saturation, hold it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_account::{OperationAccount, Snapshot};
+use pellucid_load::{Limit, LoadOptions, LoadResult, Target, run};
+
+use crate::Failure;
+use crate::demo::requests::{DemoRequests, Kind};
+use crate::server_process::ServerProcess;
+
+/// Connections and depth of their pipelines while the store is filled.
+const FILL_CONNECTIONS: usize = 8;
+const FILL_DEPTH: usize = 32;
+/// How long full speed is held to learn what saturation is.
+const PROBE: Duration = Duration::from_secs(2);
+/// The share of full speed that counts as below saturation.
+const RATE_SHARE: f64 = 0.5;
+/// A rate is held if this share of it is answered.
+const HELD_SHARE: f64 = 0.99;
+/// How often a rate that is not held is halved.
+const RATE_TRIES: usize = 4;
+/// Time without requests between two loads: a window of the account counts whole seconds, so that
+/// without it a window would hold the last requests of the load before.
+const PAUSE: Duration = Duration::from_millis(1_100);
+
+/// What all stages have in common.
+pub(crate) struct Plan {
+    pub(crate) keys: u64,
+    pub(crate) seconds: u64,
+    pub(crate) rate: Option<u64>,
+    pub(crate) connections: usize,
+    pub(crate) threads: usize,
+}
+
+/// A load at a constant rate, with both sides' figures.
+pub(crate) struct Steady {
+    pub(crate) result: LoadResult,
+    pub(crate) account: Option<OperationAccount>,
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Plan {
+    fn options(&self, server: &ServerProcess, kind: Kind) -> Result<LoadOptions, Failure> {
+        let target = Target::parse(&server.url("/v0/entity")).map_err(Failure::work)?;
+        let host = target.host_header();
+        let mut options = LoadOptions::new(target);
+        options.sources = Some(Arc::new(DemoRequests { kind, keys: self.keys, host }));
+        options.connections = self.connections;
+        options.threads = self.threads;
+        Ok(options)
+    }
+
+    /// Puts every key once.
+    pub(crate) fn fill(&self, server: &ServerProcess) -> Result<LoadResult, Failure> {
+        let mut options = self.options(server, Kind::Fill)?;
+        options.connections = FILL_CONNECTIONS.max(self.threads);
+        options.pipeline_depth = FILL_DEPTH;
+        options.limit = Limit::Requests(self.keys);
+        options.timeout = Duration::from_secs(30);
+        let result = checked(run(&options, &mut |_| {}).map_err(Failure::work)?)?;
+        if result.requests < self.keys {
+            let answered = result.requests;
+            let keys = self.keys;
+            return Err(Failure::work(format!("only {answered} of {keys} PUTs were answered")));
+        }
+        Ok(result)
+    }
+
+    /// The rate to hold: what was asked for, or half of full speed, to two digits.
+    pub(crate) fn find_rate(&self, server: &ServerProcess, kind: Kind) -> Result<u64, Failure> {
+        if let Some(rate) = self.rate {
+            return Ok(rate);
+        }
+        let mut options = self.options(server, kind)?;
+        options.limit = Limit::Duration(PROBE);
+        let result = checked(run(&options, &mut |_| {}).map_err(Failure::work)?)?;
+        Ok(round_down((result.requests_per_second() * RATE_SHARE) as u64).max(1))
+    }
+
+    /// Holds a rate for the plan's seconds, and a lower one if the rate cannot be held.
+    pub(crate) fn hold(
+        &self,
+        server: &ServerProcess,
+        kind: &Kind,
+        rate: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Steady, Failure> {
+        let mut rate = rate;
+        for attempt in 1.. {
+            std::thread::sleep(PAUSE);
+            let mut options = self.options(server, kind.clone())?;
+            options.limit = Limit::Duration(Duration::from_secs(self.seconds));
+            options.rate_per_second = Some(rate);
+            let result = checked(run(&options, &mut |_| {}).map_err(Failure::work)?)?;
+            let snapshot = self.snapshot(server)?;
+            if result.requests_per_second() >= rate as f64 * HELD_SHARE || attempt == RATE_TRIES {
+                let account = account_of(&snapshot, kind);
+                return Ok(Steady { result, account, snapshot });
+            }
+            say(&format!(
+                "{rate} requests a second were not held ({:.0} answered): halving the rate",
+                result.requests_per_second()
+            ));
+            rate = (rate / 2).max(1);
+        }
+        unreachable!("the last attempt returns whatever it measured")
+    }
+
+    fn snapshot(&self, server: &ServerProcess) -> Result<Snapshot, Failure> {
+        let body = server.get(&format!("/_admin/account?window={}", self.seconds + 1))?;
+        serde_json::from_slice(&body).map_err(Failure::work)
+    }
+}
+
+/// The account of the requests that succeeded; of the most frequent outcome if others occurred.
+fn account_of(snapshot: &Snapshot, kind: &Kind) -> Option<OperationAccount> {
+    let name = if matches!(kind, Kind::Get) { "entity_get" } else { "entity_put" };
+    let accounts = snapshot.operations.iter().filter(|account| account.operation == name);
+    accounts.max_by_key(|account| account.count).cloned()
+}
+
+/// A demo that shows errors as if they were answers would be a lie.
+fn checked(result: LoadResult) -> Result<LoadResult, Failure> {
+    let errors = &result.errors;
+    if result.stopped_early || errors.sockets() + errors.status > 0 {
+        let first = result.first_error.as_deref().unwrap_or("the run was stopped");
+        return Err(Failure::work(format!(
+            "the load met {} failed requests, the first: {first}",
+            errors.sockets() + errors.status
+        )));
+    }
+    Ok(result)
+}
+
+/// The number with all but its first two digits zero.
+fn round_down(number: u64) -> u64 {
+    let mut unit = 1;
+    while number / unit >= 100 {
+        unit *= 10;
+    }
+    number / unit * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::round_down;
+
+    #[test]
+    fn rates_are_round() {
+        assert_eq!([0, 7, 99, 100, 12_999].map(round_down), [0, 7, 99, 100, 12_000]);
+    }
+}
