@@ -1,0 +1,222 @@
+//! Damage on the medium is an error that names file and offset, and never a missing key; what was
+//! only torn off by a loss of power is cut off.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{Engine, EngineOptions, Error};
+use pellucid_io::FileSystem;
+use pellucid_io::simulated::SimulatedFileSystem;
+
+/// The path of the journal segment that holds `bytes`, and where.
+fn find(files: &SimulatedFileSystem, bytes: &[u8]) -> (PathBuf, u64) {
+    for name in list(files, "journal") {
+        let path = Path::new(STORE).join("journal").join(name);
+        let content = files.read(&path).unwrap();
+        if let Some(offset) = content.windows(bytes.len()).position(|window| window == bytes) {
+            return (path, offset as u64);
+        }
+    }
+    panic!("no segment holds the bytes");
+}
+
+fn corruption(outcome: Result<Engine, Error>) -> (PathBuf, u64, String) {
+    match outcome {
+        Err(Error::Corruption { path, offset, what }) => (path, offset, what),
+        Err(error) => panic!("another error: {error}"),
+        Ok(_) => panic!("no error"),
+    }
+}
+
+/// A store with three keys, of which nothing is in tables.
+fn three_keys() -> (SimulatedFileSystem, Engine) {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    for (key, value) in [(b"a", b"value A"), (b"b", b"value B"), (b"c", b"value C")] {
+        put(&engine, table, key, value).unwrap();
+    }
+    (files, engine)
+}
+
+#[test]
+fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
+    let (files, engine) = three_keys();
+    let table = engine.table("t").unwrap();
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 0x10).unwrap();
+    match engine.get(table, b"b", &mut Timeline::off()) {
+        Err(Error::Corruption { path: named, offset: at, .. }) => {
+            assert_eq!(named, path);
+            assert!(at < offset && offset - at < 64, "the record begins before its value");
+        }
+        other => panic!("{other:?}"),
+    }
+    // Its neighbours are as they were, and so is what the ledger knows of it.
+    assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
+    assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
+    assert!(engine.head(table, b"b", &mut Timeline::off()).unwrap().is_some());
+}
+
+#[test]
+fn a_flipped_bit_in_a_sealed_segment_is_an_error_of_its_get_after_a_clean_stop() {
+    let (files, engine) = three_keys();
+    engine.close().unwrap();
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    assert!(matches!(get(&engine, table, b"b"), Err(Error::Corruption { .. })));
+    assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
+}
+
+#[test]
+fn damage_before_valid_records_of_the_same_boot_is_corruption() {
+    let (files, _engine) = three_keys();
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let (named, at, what) = corruption(open(&files.kill()));
+    assert_eq!(named, path);
+    assert!(at < offset && offset - at < 64, "{at} {offset}");
+    assert!(what.contains("a valid record follows"), "{what}");
+}
+
+#[test]
+fn damage_before_a_sync_mark_is_corruption_in_any_boot() {
+    let (files, engine) = three_keys();
+    let table = engine.table("t").unwrap();
+    // The sync is noted before the record that follows it, and the note arrives with the next sync.
+    engine.wait_durable(4).unwrap();
+    put_durable(&engine, table, b"d", b"value D").unwrap();
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let (named, _, what) = corruption(open(&files.crash(1)));
+    assert_eq!(named, path);
+    assert!(what.contains("a sync mark follows"), "{what}");
+}
+
+#[test]
+fn damage_behind_the_last_sync_is_a_torn_tail_after_a_loss_of_power() {
+    let (files, engine) = three_keys();
+    engine.wait_durable(4).unwrap();
+    let (path, offset) = find(&files, b"value C");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let engine = open(&files.crash(1)).unwrap();
+    let table = engine.table("t").unwrap();
+    assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"value B".to_vec()));
+    assert_eq!(get(&engine, table, b"c").unwrap(), None);
+    assert_eq!(put(&engine, table, b"c", b"new C").unwrap(), 4, "the number is free again");
+}
+
+#[test]
+fn damage_in_what_the_ledger_has_already_is_found_by_its_get() {
+    let (files, engine) = three_keys();
+    engine.flush().unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"d", b"value D").unwrap();
+    let (path, offset) = find(&files, b"value A");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let (named, _, what) = corruption(open(&files.crash(5)));
+    assert_eq!(named, path);
+    assert!(what.contains("in the ledger already"), "{what}");
+}
+
+#[test]
+fn a_damaged_footer_is_corruption_once_the_manifest_says_sealed() {
+    let (files, engine) = three_keys();
+    engine.close().unwrap();
+    let (path, _) = find(&files, b"value A");
+    let length = files.read(&path).unwrap().len() as u64;
+    files.flip_bits(&path, length - 20, 1).unwrap();
+    assert_eq!(corruption(open(&files)).0, path);
+}
+
+#[test]
+fn a_segment_that_is_gone_is_corruption() {
+    let (files, engine) = three_keys();
+    engine.close().unwrap();
+    let (path, _) = find(&files, b"value A");
+    files.remove(&path).unwrap();
+    assert_eq!(corruption(open(&files)).0, path);
+}
+
+#[test]
+fn every_bit_of_a_small_store_is_watched() {
+    let (files, engine) = three_keys();
+    let table = engine.table("t").unwrap();
+    engine.wait_durable(4).unwrap();
+    put(&engine, table, b"d", b"value D").unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let mut watched = 0;
+    for folder in ["journal", "ledger", "."] {
+        for name in list(&files, folder) {
+            let path = match folder {
+                "." => Path::new(STORE).join(name),
+                _ => Path::new(STORE).join(folder).join(name),
+            };
+            let length = files.read(&path).unwrap().len() as u64;
+            for offset in 0..length {
+                let copy = files.kill();
+                copy.flip_bits(&path, offset, 1 << (offset % 8)).unwrap();
+                watched += u64::from(is_noticed_or_harmless(&copy));
+            }
+        }
+    }
+    assert!(watched > 500, "only {watched} flips were noticed");
+}
+
+/// Whether the flip is an error. If it is none, every answer must be the right one.
+fn is_noticed_or_harmless(files: &SimulatedFileSystem) -> bool {
+    let Ok(engine) = open(files) else { return true };
+    let Ok(table) = engine.table("t") else { return true };
+    let mut is_noticed = false;
+    let rows = [(b"a", b"value A"), (b"b", b"value B"), (b"c", b"value C"), (b"d", b"value D")];
+    for (key, value) in rows {
+        match get(&engine, table, key) {
+            Ok(found) => assert_eq!(found, Some(value.to_vec())),
+            Err(_) => is_noticed = true,
+        }
+        match engine.head(table, key, &mut Timeline::off()) {
+            Ok(head) => assert_eq!(&*head.expect("it is there").metadata, b"head"),
+            Err(_) => is_noticed = true,
+        }
+    }
+    is_noticed
+}
+
+#[test]
+fn a_folder_without_its_manifest_is_refused() {
+    let (files, engine) = three_keys();
+    engine.close().unwrap();
+    files.remove(&Path::new(STORE).join("manifest")).unwrap();
+    assert!(matches!(open(&files), Err(Error::ManifestMissing { .. })));
+    assert!(!list(&files, "journal").is_empty(), "nothing was removed");
+}
+
+#[test]
+fn a_file_of_another_store_is_refused() {
+    let (files, engine) = three_keys();
+    engine.close().unwrap();
+    let options = EngineOptions { identity_seed: Some(2), ..small(&files) };
+    let other = Engine::open("/other", options).unwrap();
+    let table = other.table("t").unwrap();
+    put(&other, table, b"a", b"value of the other").unwrap();
+    other.close().unwrap();
+    let journal = format!("journal/{}", list(&files, "journal")[0]);
+    let (own, foreign) = (Path::new(STORE).join(&journal), Path::new("/other").join(&journal));
+    files.remove(&own).unwrap();
+    files.hard_link(&foreign, &own).unwrap();
+    assert!(matches!(open(&files), Err(Error::Foreign { path }) if path == own));
+}
+
+#[test]
+fn a_store_is_open_once() {
+    let (files, engine) = three_keys();
+    assert!(matches!(open(&files), Err(Error::Locked { .. })));
+    engine.close().unwrap();
+    open(&files).unwrap();
+}

@@ -1,0 +1,396 @@
+//! Failures that other engines had, each with the test that it cannot happen here. The numbers are
+//! those of the list that the design was made from.
+
+mod common;
+
+use std::ops::Bound;
+use std::path::Path;
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{Direction, Engine, EngineOptions, Error, TableId};
+use pellucid_io::FileSystem;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+fn store() -> (SimulatedFileSystem, Engine, TableId) {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    (files, engine, table)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+/// 1: a torn record at the end made the whole log unreadable, or hid what was appended behind it.
+#[test]
+fn what_is_appended_after_a_torn_tail_is_found_again() {
+    for seed in 0..60 {
+        let (files, engine, table) = store();
+        put_durable(&engine, table, b"safe", b"1").unwrap();
+        put(&engine, table, b"torn", &[7; 3_000]).unwrap();
+        let files = files.crash(seed);
+        let engine = open(&files).unwrap();
+        put_durable(&engine, table, b"later", b"2").unwrap();
+        let engine = open(&files.crash(seed + 1)).unwrap();
+        assert_eq!(get(&engine, table, b"safe").unwrap(), Some(b"1".to_vec()));
+        assert_eq!(get(&engine, table, b"later").unwrap(), Some(b"2".to_vec()));
+    }
+}
+
+/// 2: zeros of preallocated space were read as records, or taken for corruption.
+#[test]
+fn preallocated_zeros_are_the_end_of_the_journal() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"k", b"v").unwrap();
+    let journal = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
+    assert_eq!(files.read(&journal).unwrap().len(), 8 << 10);
+    let engine = open(&files.kill()).unwrap();
+    assert_eq!(engine.stats().published_sequence, 2);
+}
+
+/// 3: a record of the log's former use looked valid, because its place was written a second time.
+#[test]
+fn a_dropped_record_never_stands_behind_a_new_one() {
+    for seed in 0..200 {
+        let (files, engine, table) = store();
+        put_durable(&engine, table, b"safe", b"1").unwrap();
+        for number in 0..8 {
+            put(&engine, table, &key(number), &[1; 400]).unwrap();
+        }
+        let files = files.crash(seed);
+        let engine = open(&files).unwrap();
+        let survivors = engine.stats().published_sequence;
+        put_durable(&engine, table, b"new", b"2").unwrap();
+        let engine = open(&files.crash(seed)).unwrap();
+        assert_eq!(engine.stats().published_sequence, survivors + 1);
+        for number in 0..8 {
+            let is_there = get(&engine, table, &key(number)).unwrap().is_some();
+            assert_eq!(is_there, number + 3 <= survivors);
+        }
+    }
+}
+
+/// 4: after damage in one log file, replay went on with the next one and left a hole.
+#[test]
+fn replay_never_steps_over_a_hole() {
+    let (files, engine, table) = store();
+    for number in 0..60 {
+        put(&engine, table, &key(number), &[number as u8; 400]).unwrap();
+    }
+    let names = list(&files, "journal");
+    assert!(names.len() > 2);
+    let second = Path::new(STORE).join("journal").join(&names[1]);
+    files.flip_bits(&second, 200, 1).unwrap();
+    let outcome = open(&files.kill());
+    assert!(matches!(outcome, Err(Error::Corruption { path, .. }) if path == second));
+}
+
+/// 5: a newer log file was synced before an older one, so that a crash left a hole.
+#[test]
+fn a_sync_covers_the_older_segments_first() {
+    for seed in 0..40 {
+        let files = SimulatedFileSystem::new();
+        let options = EngineOptions { background: true, ..small(&files) };
+        let engine = Engine::open(STORE, options).unwrap();
+        let table = engine.table("t").unwrap();
+        let mut last = 0;
+        for number in 0..40 {
+            last = put(&engine, table, &key(number), &[7; 700]).unwrap();
+        }
+        engine.wait_durable(last).unwrap();
+        let engine = open(&files.crash(seed)).unwrap();
+        assert_eq!(engine.stats().published_sequence, last);
+    }
+}
+
+/// 7: the outcome of the sync within a flush was not looked at.
+#[test]
+fn a_flush_whose_sync_fails_fails() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"k", b"v").unwrap();
+    files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+    assert!(engine.flush().is_err());
+    assert!(matches!(put(&engine, table, b"k", b"v"), Err(Error::Poisoned { .. })));
+    open(&files.crash(3)).unwrap();
+}
+
+/// 8: after a failed write to the log, later writes went to it and were lost with the hole.
+#[test]
+fn a_refused_write_leaves_no_hole() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"a", b"1").unwrap();
+    files.set_faults(Faults { fail_call: Some(1), ..Faults::default() });
+    assert!(put(&engine, table, b"b", &[2; 9_000]).is_err());
+    let sequence = put(&engine, table, b"c", &[3; 9_000]).unwrap();
+    let engine = open(&files.kill()).unwrap();
+    assert_eq!(engine.stats().published_sequence, sequence);
+    assert_eq!(get(&engine, table, b"b").unwrap(), None);
+    assert_eq!(get(&engine, table, b"c").unwrap(), Some(vec![3; 9_000]));
+}
+
+/// 9, 10, 11: a table or manifest was named before it, or its name, was on the medium.
+#[test]
+fn a_loss_of_power_right_after_a_flush_finds_whole_files() {
+    for seed in 0..100 {
+        let (files, engine, table) = store();
+        for number in 0..30 {
+            put(&engine, table, &key(number), b"v").unwrap();
+        }
+        engine.flush().unwrap();
+        engine.compact().unwrap();
+        let engine = open(&files.crash(seed)).unwrap();
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
+        assert_eq!(collect(scan).unwrap().len(), 30);
+    }
+}
+
+/// 12: the manifest was not written, but what it was to replace was gone already.
+#[test]
+fn a_manifest_that_is_not_written_changes_nothing() {
+    for call in 1..40 {
+        let (files, engine, table) = store();
+        for round in 0..3 {
+            put(&engine, table, &key(round), b"v").unwrap();
+            engine.flush().unwrap();
+        }
+        files.set_faults(Faults { fail_call: Some(call), keep_failing: true, ..Faults::default() });
+        let _ = engine.compact();
+        for files in [files.kill(), files.crash(call)] {
+            let engine = open(&files).unwrap();
+            for round in 0..3 {
+                assert!(get(&engine, table, &key(round)).unwrap().is_some());
+            }
+        }
+    }
+}
+
+/// 13: a full disk left an empty manifest, and the store never opened again.
+#[test]
+fn a_full_disk_during_a_flush_leaves_the_old_manifest() {
+    for room in (0..3_000).step_by(100) {
+        let (files, engine, table) = store();
+        put(&engine, table, b"k", &[7; 2_000]).unwrap();
+        let used = files.used_bytes();
+        files.set_faults(Faults { space_bytes: Some(used + room), ..Faults::default() });
+        let _ = engine.flush();
+        drop(engine);
+        let engine = open(&files.crash(room)).unwrap();
+        if engine.stats().published_sequence == 2 {
+            assert_eq!(get(&engine, table, b"k").unwrap(), Some(vec![7; 2_000]));
+        }
+    }
+}
+
+/// 14: a full disk during a flush poisoned the store until it was restarted.
+#[test]
+fn a_flush_works_again_once_there_is_room() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"k", b"v").unwrap();
+    files.set_faults(Faults { space_bytes: Some(files.used_bytes()), ..Faults::default() });
+    let outcome = engine.flush();
+    assert!(outcome.as_ref().is_err_and(is_full), "{outcome:?}");
+    files.set_faults(Faults::default());
+    engine.flush().unwrap();
+    assert_eq!(engine.stats().flushed_sequence, 2);
+    put(&engine, table, b"k", b"v").unwrap();
+}
+
+/// 15: what an interrupted job left behind kept later jobs from working, or stayed for ever.
+#[test]
+fn orphans_are_removed_on_open() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"k", b"v").unwrap();
+    engine.close().unwrap();
+    let orphans = [
+        "journal/00000000000000aa.journal",
+        "journal/x.new",
+        "ledger/00000000000000aa.table",
+        "ledger/00000000000000ab.table.new",
+        "manifest.new",
+    ];
+    for orphan in orphans {
+        files.create(&Path::new(STORE).join(orphan)).unwrap();
+    }
+    let engine = open(&files).unwrap();
+    for orphan in orphans {
+        assert!(!files.exists(&Path::new(STORE).join(orphan)), "{orphan}");
+    }
+    put(&engine, table, b"k2", b"v").unwrap();
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"v".to_vec()));
+}
+
+/// 20: the index was durable before the value that it names.
+#[test]
+fn no_table_names_a_value_that_is_not_on_the_medium() {
+    for seed in 0..30 {
+        let (files, engine, table) = store();
+        // Memtables of 16 KiB: some of these writes flush one, without anybody asking for a sync.
+        for number in 0..1_500 {
+            put(&engine, table, &key(number), &[seed as u8; 60]).unwrap();
+        }
+        assert!(engine.stats().flushed_sequence > 0);
+        let engine = open(&files.crash(seed)).unwrap();
+        assert!(engine.stats().published_sequence >= engine.stats().flushed_sequence);
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
+        let rows = collect(scan).unwrap();
+        assert_eq!(rows.len() as u64 + 1, engine.stats().published_sequence);
+    }
+}
+
+/// 27: only the newest log file was replayed.
+#[test]
+fn all_segments_are_replayed() {
+    let files = SimulatedFileSystem::new();
+    let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..100 {
+        put(&engine, table, &key(number), &[7; 500]).unwrap();
+    }
+    assert!(list(&files, "journal").len() > 4);
+    assert_eq!(engine.stats().flushed_sequence, 0);
+    let engine = open(&files.kill()).unwrap();
+    for number in 0..100 {
+        assert_eq!(get(&engine, table, &key(number)).unwrap(), Some(vec![7; 500]));
+    }
+}
+
+/// 28: sequence numbers began anew after recovery, and new writes were shadowed by old ones.
+#[test]
+fn sequence_numbers_go_on_after_every_kind_of_opening() {
+    let (mut files, engine, table) = store();
+    let mut engine = engine;
+    for round in 0..12 {
+        let last = put_durable(&engine, table, b"k", &[round]).unwrap();
+        assert_eq!(last, u64::from(round) + 2);
+        match round % 4 {
+            0 => engine.close().unwrap(),
+            1 => engine.flush().unwrap(),
+            _ => {}
+        }
+        let next = if round % 2 == 0 { files.kill() } else { files.crash(u64::from(round)) };
+        drop(engine);
+        files = next;
+        engine = open(&files).unwrap();
+        assert_eq!(get(&engine, table, b"k").unwrap(), Some(vec![round]));
+    }
+}
+
+/// 29: a look-up returned an older version, because tables of level 0 were in the wrong order.
+#[test]
+fn the_newest_version_wins_wherever_it_is() {
+    let (files, engine, table) = store();
+    for round in 0..20_u8 {
+        put(&engine, table, b"k", &[round]).unwrap();
+        put(&engine, table, &[b'x', round], b"").unwrap();
+        if round % 3 != 2 {
+            engine.flush().unwrap();
+        }
+        assert_eq!(get(&engine, table, b"k").unwrap(), Some(vec![round]));
+    }
+    let engine = open(&files.kill()).unwrap();
+    assert_eq!(get(&engine, table, b"k").unwrap(), Some(vec![19]));
+}
+
+/// 30: a merge dropped the version that a snapshot needed.
+#[test]
+fn a_snapshot_keeps_its_versions_through_flush_and_merge() {
+    let (_files, engine, table) = store();
+    put(&engine, table, b"k", b"old").unwrap();
+    put(&engine, table, b"gone", b"old").unwrap();
+    let snapshot = engine.snapshot();
+    put(&engine, table, b"k", b"new").unwrap();
+    let mut timeline = Timeline::off();
+    engine.delete(table, b"gone", pellucid_engine::Acknowledgement::Os, &mut timeline).unwrap();
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    for key in [&b"k"[..], b"gone"] {
+        let object = snapshot.get(table, key, &mut timeline).unwrap().unwrap();
+        assert_eq!(&*object.value, b"old");
+    }
+    assert_eq!(get(&engine, table, b"gone").unwrap(), None);
+}
+
+/// 34: keys expired at once, or never, when the clock stepped; and the process died of it.
+#[test]
+fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
+    let now_ms = 1_700_000_000_000;
+    let clock = pellucid_clock::SimulatedClock::leaked(now_ms);
+    let files = SimulatedFileSystem::new();
+    let options = EngineOptions { clock: pellucid_clock::Clock::simulated(clock), ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    let put = pellucid_engine::Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
+    let acknowledgement = pellucid_engine::Acknowledgement::Os;
+    engine.write_operations(&[put], acknowledgement, &mut Timeline::off()).unwrap();
+    assert!(get(&engine, table, b"k").unwrap().is_some());
+    clock.set_wall_ms(now_ms - 3_600_000);
+    assert!(get(&engine, table, b"k").unwrap().is_some());
+    clock.set_wall_ms(now_ms + 1_000);
+    assert!(get(&engine, table, b"k").unwrap().is_none());
+    assert!(engine.head(table, b"k", &mut Timeline::off()).unwrap().is_none());
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
+    assert!(collect(scan).unwrap().is_empty());
+}
+
+/// 37: the scan on opening left the checksums of values out.
+#[test]
+fn replay_checks_values() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"a", &[7; 1_000]).unwrap();
+    put(&engine, table, b"b", b"v").unwrap();
+    let journal = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
+    let content = files.read(&journal).unwrap();
+    let inside = content.windows(100).position(|window| window == [7; 100]).unwrap() as u64 + 500;
+    files.flip_bits(&journal, inside, 0x80).unwrap();
+    assert!(matches!(open(&files.kill()), Err(Error::Corruption { .. })));
+}
+
+/// 39: what was in memory after a failed commit was not what the log held.
+#[test]
+fn memory_and_journal_agree_after_a_refused_batch() {
+    let (files, engine, table) = store();
+    put(&engine, table, b"k", b"old").unwrap();
+    files.set_faults(Faults { space_bytes: Some(files.used_bytes()), ..Faults::default() });
+    let change =
+        |value: &[u8]| Change { key: b"k".to_vec(), put: Some((Vec::new(), value.to_vec())) };
+    assert!(write_changes(&engine, table, &[change(&[1; 9_000]), change(&[2; 9_000])]).is_err());
+    assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"old".to_vec()));
+    let engine = open(&files.kill()).unwrap();
+    assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"old".to_vec()));
+}
+
+/// Recovery itself is interrupted by a loss of power, at any call.
+#[test]
+fn an_interrupted_recovery_is_begun_anew() {
+    for seed in 0..20 {
+        let (files, engine, table) = store();
+        put_durable(&engine, table, b"safe", b"1").unwrap();
+        for number in 0..30 {
+            put(&engine, table, &key(number), &[7; 600]).unwrap();
+        }
+        let files = files.crash(seed);
+        let begun = files.calls();
+        let survivors = open(&files.kill()).unwrap().stats().published_sequence;
+        for call in 1..80 {
+            let files = files.crash(seed);
+            let fault = Faults { fail_call: Some(call), keep_failing: true, ..Faults::default() };
+            files.set_faults(fault);
+            let is_done = open(&files).is_ok();
+            let engine = open(&files.crash(call)).unwrap();
+            assert_eq!(engine.stats().published_sequence, survivors);
+            assert_eq!(get(&engine, table, b"safe").unwrap(), Some(b"1".to_vec()));
+            if is_done {
+                break;
+            }
+            assert!(call < 79, "recovery makes more calls than the loop, after {begun}");
+        }
+    }
+}
