@@ -27,6 +27,7 @@
 //! It needs Linux: the pacing to microseconds rests on its timers.
 
 mod connection;
+mod crew;
 mod error;
 mod exchange;
 mod options;

@@ -1,29 +1,19 @@
-//! A whole run: prepare, start the threads together, watch them, put their notes together.
+//! A whole run: prepare it, divide it among threads, put together what they bring back.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Barrier, OnceLock};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pellucid_clock::{Clock, Ticks, WallTime};
+use pellucid_clock::Clock;
 
+use crate::crew::{Crew, Measured};
 use crate::error::LoadError;
 use crate::options::{Limit, LoadOptions};
 use crate::recorder::Recorder;
 use crate::result::{LoadResult, ThreadResult};
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
-use crate::worker::{Outcome, Requests, ThreadControl, Work, Worker, nanoseconds};
-
-/// How often the caller's wish to stop is looked at while threads are waited for.
-const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// How often the caller hears of the progress.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Between the moment when all threads are ready and the first intended start, so that all of them
-/// are awake by then.
-const START_DELAY: Duration = Duration::from_millis(1);
+use crate::worker::{Requests, ThreadControl, Work};
 
 /// What the caller of a run hears while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +48,8 @@ pub fn run(
     let (script, works) = divide(options, address, &controls, script)?;
     progress(Progress::Ready);
     let crew = Crew::start(works, clock)?;
-    let (outcomes, start, started, end) = crew.watch(options, &controls, clock, progress)?;
-    let duration = Duration::from_nanos(clock.nanoseconds(end.since(start)));
-    Ok(put_together(options, outcomes, script, started, duration))
+    let measured = crew.watch(options, &controls, clock, progress)?;
+    Ok(put_together(options, measured, script))
 }
 
 /// Divides connections and requests among the threads.
@@ -122,135 +111,11 @@ fn make_requests(
     Ok(Requests::Fixed { bytes, bodiless })
 }
 
-type ThreadOutcome = Result<Outcome, LoadError>;
-
-/// The threads of a run.
-struct Crew {
-    handles: Vec<JoinHandle<()>>,
-    outcomes: Receiver<(usize, ThreadOutcome)>,
-    ready: Arc<Barrier>,
-    start: Arc<OnceLock<Ticks>>,
-    go: Arc<Barrier>,
-}
-
-impl Crew {
-    fn start(works: Vec<Work>, clock: Clock) -> Result<Crew, LoadError> {
-        let (sender, outcomes) = sync_channel(works.len());
-        let both = works.len() + 1;
-        let mut crew = Crew {
-            handles: Vec::new(),
-            outcomes,
-            ready: Arc::new(Barrier::new(both)),
-            start: Arc::new(OnceLock::new()),
-            go: Arc::new(Barrier::new(both)),
-        };
-        for (index, work) in works.into_iter().enumerate() {
-            crew.spawn(index, work, clock, sender.clone())?;
-        }
-        Ok(crew)
-    }
-
-    fn spawn(
-        &mut self,
-        index: usize,
-        work: Work,
-        clock: Clock,
-        sender: SyncSender<(usize, ThreadOutcome)>,
-    ) -> Result<(), LoadError> {
-        let (ready, go) = (Arc::clone(&self.ready), Arc::clone(&self.go));
-        let start = Arc::clone(&self.start);
-        let body = move || {
-            let prepared = Worker::new(work, clock).and_then(|mut worker| {
-                worker.open_connections()?;
-                Ok(worker)
-            });
-            ready.wait();
-            go.wait();
-            let start = *start.get().expect("the start is set before the threads go");
-            let outcome = prepared.and_then(|worker| worker.run(start));
-            // Nobody listens only if the run has failed already.
-            drop(sender.send((index, outcome)));
-        };
-        let builder = std::thread::Builder::new().name(format!("load-{index}"));
-        self.handles.push(builder.spawn(body).map_err(LoadError::system("start a thread"))?);
-        Ok(())
-    }
-
-    /// Lets the threads go, and waits for all of them.
-    fn watch(
-        self,
-        options: &LoadOptions,
-        controls: &[Arc<ThreadControl>],
-        clock: Clock,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Vec<Outcome>, Ticks, WallTime, Ticks), LoadError> {
-        self.ready.wait();
-        let start = Ticks(clock.now().0 + clock.ticks(nanoseconds(START_DELAY)));
-        let started = clock.wall();
-        self.start.get_or_init(|| start);
-        self.go.wait();
-        let mut outcomes: Vec<Option<Outcome>> = controls.iter().map(|_| None).collect();
-        let mut failure = None;
-        let mut next_progress = PROGRESS_INTERVAL;
-        let mut missing = controls.len();
-        while missing > 0 {
-            match self.outcomes.recv_timeout(WATCH_INTERVAL) {
-                Ok((index, Ok(outcome))) => {
-                    outcomes[index] = Some(outcome);
-                    missing -= 1;
-                }
-                Ok((_, Err(error))) => {
-                    missing -= 1;
-                    failure.get_or_insert(error);
-                    stop_all(controls);
-                }
-                Err(RecvTimeoutError::Timeout) if options.stop.load(Ordering::Relaxed) => {
-                    stop_all(controls);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                // A thread has panicked: the join below carries its panic on.
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            let elapsed = Duration::from_nanos(clock.nanoseconds(clock.now().since(start)));
-            if elapsed >= next_progress && missing > 0 {
-                next_progress = elapsed + PROGRESS_INTERVAL;
-                progress(running(elapsed, controls));
-            }
-        }
-        let end = clock.now();
-        for handle in self.handles {
-            if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok((outcomes.into_iter().flatten().collect(), start, started, end)),
-        }
-    }
-}
-
-fn stop_all(controls: &[Arc<ThreadControl>]) {
-    controls.iter().for_each(|control| control.stop.store(true, Ordering::Relaxed));
-}
-
-fn running(elapsed: Duration, controls: &[Arc<ThreadControl>]) -> Progress {
-    let requests = controls.iter().map(|control| control.requests.load(Ordering::Relaxed)).sum();
-    let errors = controls.iter().map(|control| control.errors.load(Ordering::Relaxed)).sum();
-    Progress::Running { elapsed, requests, errors }
-}
-
-fn put_together(
-    options: &LoadOptions,
-    outcomes: Vec<Outcome>,
-    script: Option<Script>,
-    started: WallTime,
-    duration: Duration,
-) -> LoadResult {
+fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script>) -> LoadResult {
     let mut sum: Option<Recorder> = None;
     let (mut per_thread, mut thread_scripts) = (Vec::new(), Vec::new());
     let (mut unanswered, mut stopped_early) = (0, false);
-    for outcome in outcomes {
+    for outcome in measured.outcomes {
         per_thread.push(ThreadResult {
             requests: outcome.recorder.requests,
             mean_response_time_ns: outcome.recorder.response_time.mean(),
@@ -268,8 +133,8 @@ fn put_together(
     let service_time = if paced { recorder.service_time } else { recorder.response_time.clone() };
     LoadResult {
         url: options.target.url().to_owned(),
-        started,
-        duration,
+        started: measured.started,
+        duration: measured.duration,
         threads: options.threads,
         connections: options.connections,
         rate_per_second: options.rate_per_second,

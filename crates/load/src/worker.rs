@@ -22,10 +22,10 @@ use crate::source::RequestSource;
 const TICK: Duration = Duration::from_millis(100);
 /// The shortest tick, for short timeouts.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
-/// The last stretch before a send, in which the thread looks for events without sleeping: as long
-/// as a wake-up is usually late. Longer would be more punctual and take the core from a server
-/// that shares it.
-const SPIN_NS: u64 = 15_000;
+/// The last stretch before a send, in which the thread looks for events without sleeping: twice as
+/// long as a wake-up was late on an idle core (4 µs in the median, 6 µs at p99). A longer one would
+/// hardly be more punctual, and would take the core from a server that shares it.
+const SPIN_NS: u64 = 8_000;
 /// Sends that are made one after the other before events are looked at.
 const MAX_SENDS_PER_TURN: usize = 256;
 /// Connections that one thread opens at the same time, below the usual backlog of a listener.

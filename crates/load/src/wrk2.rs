@@ -222,3 +222,6 @@ fn own_lines(out: &mut String, result: &LoadResult) {
         line(out, format_args!("  Stopped early"));
     }
 }
+
+#[cfg(test)]
+mod tests;

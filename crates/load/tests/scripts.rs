@@ -332,6 +332,32 @@ fn errors_name_the_file_and_the_line() {
     }
 }
 
+/// Objects of scripts are collected while the script runs, and at its end: finalizers of the
+/// binding's own userdata once crashed LuaJIT there.
+#[test]
+fn objects_of_scripts_are_collected_without_harm() {
+    let server = Server::start(|_| ok());
+    let script = ScriptFile::new(
+        "local threads = {}
+        function setup(thread)
+            for i = 1, 100 do thread:set('n', i) thread.addr = wrk.lookup('127.0.0.1', wrk.port)[1] end
+            collectgarbage()
+            threads[1] = thread
+        end
+        function request()
+            for i = 1, 10 do local a = wrk.thread.addr wrk.thread:set('m', wrk.thread:get('n')) end
+            collectgarbage()
+            return wrk.format()
+        end
+        function done(summary, latency, requests)
+            assert(threads[1]:get('m') == 100)
+            threads, latency, requests = nil, nil, nil
+            collectgarbage()
+        end",
+    );
+    load(&script.options(&server)).call_done().unwrap();
+}
+
 #[test]
 fn an_error_in_done_is_reported() {
     let server = Server::start(|_| ok());

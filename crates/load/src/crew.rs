@@ -1,0 +1,177 @@
+//! The threads of a run: start them together, watch them, collect what they bring back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pellucid_clock::{Clock, Ticks, WallTime};
+
+use crate::error::LoadError;
+use crate::options::LoadOptions;
+use crate::run::Progress;
+use crate::worker::{Outcome, ThreadControl, Work, Worker, nanoseconds};
+
+/// How often the caller's wish to stop is looked at while threads are waited for.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// How often the caller hears of the progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// Between the moment when all threads are ready and the first intended start, so that all of them
+/// are awake by then.
+const START_DELAY: Duration = Duration::from_millis(1);
+
+/// What a thread tells the one that waits for it.
+enum Message {
+    /// Its connections are open.
+    Ready,
+    /// It has ended.
+    Ended { thread: usize, outcome: Box<Result<Outcome, LoadError>> },
+}
+
+/// The threads of a run.
+pub(crate) struct Crew {
+    handles: Vec<JoinHandle<()>>,
+    messages: Receiver<Message>,
+    /// Tell the threads the time of the start; a thread whose sender is dropped gives up.
+    starts: Vec<SyncSender<Ticks>>,
+}
+
+/// The measured part of a run, thread by thread.
+pub(crate) struct Measured {
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) started: WallTime,
+    pub(crate) duration: Duration,
+}
+
+impl Crew {
+    pub(crate) fn start(works: Vec<Work>, clock: Clock) -> Result<Crew, LoadError> {
+        // Every thread sends two messages at most, so none of them ever waits.
+        let (sender, messages) = sync_channel(2 * works.len());
+        let mut crew = Crew { handles: Vec::new(), messages, starts: Vec::new() };
+        for (thread, work) in works.into_iter().enumerate() {
+            let (start_sender, start) = sync_channel(1);
+            let sender = sender.clone();
+            let body = move || work_of_thread(thread, work, clock, &sender, &start);
+            let builder = std::thread::Builder::new().name(format!("load-{thread}"));
+            let handle = builder.spawn(body).map_err(LoadError::system("start a thread"))?;
+            crew.handles.push(handle);
+            crew.starts.push(start_sender);
+        }
+        Ok(crew)
+    }
+
+    /// Waits until all threads are ready, lets them go, and waits for all of them.
+    pub(crate) fn watch(
+        self,
+        options: &LoadOptions,
+        controls: &[Arc<ThreadControl>],
+        clock: Clock,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Measured, LoadError> {
+        let mut outcomes: Vec<Option<Outcome>> = controls.iter().map(|_| None).collect();
+        let mut failure = None;
+        let (mut ready, mut running) = (0, controls.len());
+        let mut start = None;
+        let mut started = clock.wall();
+        let mut next_progress = PROGRESS_INTERVAL;
+        while running > 0 {
+            match self.messages.recv_timeout(WATCH_INTERVAL) {
+                Ok(Message::Ready) => ready += 1,
+                Ok(Message::Ended { thread, outcome }) => {
+                    running -= 1;
+                    match *outcome {
+                        Ok(outcome) => outcomes[thread] = Some(outcome),
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            stop_all(controls);
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if start.is_none() && self.has_lost_a_thread() => {
+                    break;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if failure.is_some() && start.is_none() {
+                break;
+            }
+            let now = clock.now();
+            if start.is_none() && ready == controls.len() {
+                started = clock.wall();
+                start = Some(self.let_go(Ticks(now.0 + clock.ticks(nanoseconds(START_DELAY)))));
+            }
+            let Some(start) = start else { continue };
+            if options.stop.load(Ordering::Relaxed) {
+                stop_all(controls);
+            }
+            let elapsed = Duration::from_nanos(clock.nanoseconds(now.since(start)));
+            if elapsed >= next_progress && running > 0 {
+                next_progress = elapsed + PROGRESS_INTERVAL;
+                progress(progress_of(elapsed, controls));
+            }
+        }
+        let end = clock.now();
+        self.join();
+        let ticks = start.map_or(0, |start| end.since(start));
+        let duration = Duration::from_nanos(clock.nanoseconds(ticks));
+        let outcomes = outcomes.into_iter().flatten().collect();
+        failure.map_or(Ok(Measured { outcomes, started, duration }), Err)
+    }
+
+    fn let_go(&self, start: Ticks) -> Ticks {
+        for sender in &self.starts {
+            // A thread that is gone is found when it is joined.
+            let _ = sender.try_send(start);
+        }
+        start
+    }
+
+    /// Before the start a thread ends only by a panic.
+    fn has_lost_a_thread(&self) -> bool {
+        self.handles.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Joins all threads and carries a panic on to the caller.
+    fn join(self) {
+        drop(self.starts);
+        for handle in self.handles {
+            if let Err(panic) = handle.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+fn work_of_thread(
+    thread: usize,
+    work: Work,
+    clock: Clock,
+    sender: &SyncSender<Message>,
+    start: &Receiver<Ticks>,
+) {
+    let prepared = Worker::new(work, clock).and_then(|mut worker| {
+        worker.open_connections()?;
+        Ok(worker)
+    });
+    let outcome = prepared.and_then(|worker| {
+        // Nobody listens only if the run has failed already.
+        drop(sender.send(Message::Ready));
+        match start.recv() {
+            Ok(start) => worker.run(start),
+            Err(_) => Err(LoadError::Option("the run was given up before its start".to_owned())),
+        }
+    });
+    drop(sender.send(Message::Ended { thread, outcome: Box::new(outcome) }));
+}
+
+fn stop_all(controls: &[Arc<ThreadControl>]) {
+    controls.iter().for_each(|control| control.stop.store(true, Ordering::Relaxed));
+}
+
+fn progress_of(elapsed: Duration, controls: &[Arc<ThreadControl>]) -> Progress {
+    let requests = controls.iter().map(|control| control.requests.load(Ordering::Relaxed)).sum();
+    let errors = controls.iter().map(|control| control.errors.load(Ordering::Relaxed)).sum();
+    Progress::Running { elapsed, requests, errors }
+}

@@ -1,0 +1,154 @@
+use pellucid_clock::WallTime;
+
+use super::*;
+use crate::recorder::{rate_histogram, time_histogram};
+use crate::result::{ErrorCounts, ThreadResult};
+use crate::target::Target;
+
+fn times(values_us: &[(u64, u64)]) -> Histogram<u64> {
+    let mut histogram = time_histogram();
+    for (value_us, count) in values_us {
+        histogram.record_n(value_us * 1_000, *count).unwrap();
+    }
+    histogram
+}
+
+fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadResult {
+    let mut request_rates = rate_histogram();
+    request_rates.record_n(10_000, 3).unwrap();
+    request_rates.record(12_000).unwrap();
+    let requests = response_time.len();
+    LoadResult {
+        url: "http://localhost:8080/".to_owned(),
+        started: WallTime::from_unix_ms(0),
+        duration: std::time::Duration::from_millis(20_001),
+        threads: 1,
+        connections: 1,
+        rate_per_second,
+        requests,
+        unanswered: 0,
+        bytes: 13_401_000,
+        errors: ErrorCounts::default(),
+        first_error: None,
+        status_classes: [0; 10],
+        service_time: response_time.clone(),
+        send_lateness: if rate_per_second.is_some() { times(&[(2, 7)]) } else { times(&[]) },
+        response_time,
+        request_rates,
+        throughput_per_second: Vec::new(),
+        samples: Vec::new(),
+        per_thread: vec![ThreadResult { requests, mean_response_time_ns: 2_928_000.0 }],
+        stopped_early: false,
+        script: None,
+    }
+}
+
+#[test]
+fn the_header_is_the_one_of_wrk() {
+    let options = LoadOptions::new(Target::parse("http://localhost:8080").unwrap());
+    assert_eq!(
+        header(&options),
+        "Running 10s test @ http://localhost:8080\n  2 threads and 10 connections\n"
+    );
+}
+
+#[test]
+fn a_closed_loop_looks_as_in_wrk() {
+    let result = result(None, times(&[(250, 75), (491, 15), (5_800, 10)]));
+    let expected = "  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   841.35us    1.66ms   5.80ms   90.00%
+    Req/Sec    10.50k     0.87k   12.01k    75.00%
+  Latency Distribution
+     50%  250.00us
+     75%  250.00us
+     90%  491.00us
+     99%    5.80ms
+  100 requests in 20.00s, 12.78MB read
+Requests/sec:      5.00
+Transfer/sec:    654.31KB
+";
+    let text = table(&result, true);
+    assert!(text.starts_with(expected), "{text}");
+    assert!(!table(&result, false).contains("Distribution"));
+}
+
+#[test]
+fn an_open_loop_looks_as_in_wrk2() {
+    let result = result(Some(10_000), times(&[(54, 1), (1_000, 98), (88_000, 1)]));
+    let text = table(&result, true);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "  Thread calibration: mean lat.: 2.928ms, rate sampling interval: 100ms");
+    assert_eq!(lines[2], "    Latency     1.86ms    8.65ms  87.94ms   99.00%");
+    let distribution = [
+        "  Latency Distribution (HdrHistogram - Recorded Latency)",
+        " 50.000%    1.00ms",
+        " 75.000%    1.00ms",
+        " 90.000%    1.00ms",
+        " 99.000%    1.00ms",
+        " 99.900%   88.00ms",
+        " 99.990%   88.00ms",
+        " 99.999%   88.00ms",
+        "100.000%   88.00ms",
+        "",
+        "  Detailed Percentile spectrum:",
+        "       Value   Percentile   TotalCount 1/(1-Percentile)",
+        "",
+        "       0.054     0.000000            1         1.00",
+        "       1.000     0.100000           99         1.11",
+    ];
+    assert_eq!(lines[4..4 + distribution.len()], distribution);
+    let last = lines.iter().position(|line| line.ends_with(" inf")).unwrap();
+    let footer = [
+        "      87.999     1.000000          100          inf",
+        "#[Mean    =        1.860, StdDeviation   =        8.655]",
+        "#[Max     =       87.936, Total count    =          100]",
+        "#[Buckets =           27, SubBuckets     =         2048]",
+        "----------------------------------------------------------",
+        "  100 requests in 20.00s, 12.78MB read",
+        "Requests/sec:      5.00",
+        "Transfer/sec:    654.31KB",
+    ];
+    assert_eq!(lines[last..last + footer.len()], footer);
+}
+
+/// The steps that people's plots are made of: five for each halving of the rest.
+#[test]
+fn the_spectrum_has_the_steps_of_wrk2() {
+    let mut values = time_histogram();
+    for value_us in 1..=100_000 {
+        values.record(value_us * 1_000).unwrap();
+    }
+    let text = table(&result(Some(1), values), true);
+    let begin = text.find("1/(1-Percentile)").unwrap();
+    let percentiles: Vec<&str> = text[begin..]
+        .lines()
+        .skip(2)
+        .take_while(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
+    let first = [
+        "0.000000", "0.100000", "0.200000", "0.300000", "0.400000", "0.500000", "0.550000",
+        "0.600000", "0.650000", "0.700000", "0.750000", "0.775000", "0.800000", "0.825000",
+        "0.850000", "0.875000", "0.887500",
+    ];
+    assert_eq!(percentiles[..first.len()], first);
+    assert_eq!(percentiles.last(), Some(&"1.000000"));
+}
+
+#[test]
+fn errors_have_the_lines_of_wrk_and_ours_come_last() {
+    let mut result = result(Some(100), times(&[(100, 5)]));
+    result.errors =
+        ErrorCounts { connect: 1, read: 2, write: 3, timeout: 4, status: 5, malformed: 1 };
+    result.first_error = Some("connect: refused".to_owned());
+    result.unanswered = 9;
+    let text = table(&result, false);
+    assert!(text.contains("\n  Socket errors: connect 1, read 2, write 3, timeout 4\n"), "{text}");
+    assert!(text.contains("\n  Non-2xx or 3xx responses: 5\n"));
+    let (theirs, ours) = text.split_once("Transfer/sec:").unwrap();
+    assert!(!theirs.contains("lateness"));
+    for part in ["Response time", "Service time", "Send lateness", "9", "connect: refused"] {
+        assert!(ours.contains(part), "{part}: {ours}");
+    }
+    assert!(!ours.contains('%') && !ours.contains("Latency"));
+}
