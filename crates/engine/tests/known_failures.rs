@@ -394,3 +394,29 @@ fn an_interrupted_recovery_is_begun_anew() {
         }
     }
 }
+
+/// Recovery after the death of the process is interrupted by a loss of power: what it was about to
+/// seal had not been on the medium yet.
+#[test]
+fn an_interrupted_recovery_vouches_for_nothing_that_was_not_synced() {
+    for seed in 0..20 {
+        let (files, engine, table) = store();
+        put_durable(&engine, table, b"safe", b"1").unwrap();
+        for number in 0..6 {
+            put(&engine, table, &key(number), &[7; 600]).unwrap();
+        }
+        for call in 1..80 {
+            let files = files.kill();
+            let fault = Faults { fail_call: Some(call), keep_failing: true, ..Faults::default() };
+            files.set_faults(fault);
+            let is_done = open(&files).is_ok();
+            let engine = open(&files.crash(seed * 100 + call)).unwrap();
+            assert_eq!(get(&engine, table, b"safe").unwrap(), Some(b"1".to_vec()));
+            if is_done {
+                assert_eq!(engine.stats().published_sequence, 8);
+                break;
+            }
+            assert!(call < 79, "recovery makes more calls than the loop");
+        }
+    }
+}

@@ -15,6 +15,8 @@ mod roll;
 mod scan;
 mod segment;
 mod sync;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

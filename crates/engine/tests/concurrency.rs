@@ -1,0 +1,168 @@
+//! Writers, readers, scans and snapshots at the same time, with all threads of the engine running.
+
+mod common;
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{
+    Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, Operation, TableId,
+};
+use pellucid_io::SeededRandom;
+use pellucid_io::simulated::SimulatedFileSystem;
+
+/// Pairs of keys that every batch sets to the same value.
+const PAIRS: u64 = 50;
+/// Batches of each writer.
+const BATCHES: u64 = 40_000;
+
+fn busy_options(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { background: true, segment_size_bytes: 64 << 10, ..small(files) }
+}
+
+fn pair(number: u64) -> ([u8; 9], [u8; 9]) {
+    let (mut left, mut right) = ([b'a'; 9], [b'z'; 9]);
+    left[1..].copy_from_slice(&number.to_be_bytes());
+    right[1..].copy_from_slice(&number.to_be_bytes());
+    (left, right)
+}
+
+/// Each batch sets both keys of a pair to one value that is higher than all before.
+fn write_pairs(engine: &Engine, table: TableId, counter: &AtomicU64, seed: u64) {
+    let mut random = SeededRandom::new(seed);
+    for _ in 0..BATCHES {
+        let (left, right) = pair(random.below(PAIRS));
+        let value = counter.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        let mut batch = Batch::new();
+        batch.put(table, &left, b"", &value);
+        batch.put(table, &right, b"", &value);
+        engine.write(&batch, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    }
+}
+
+fn read_pairs(engine: &Engine, table: TableId, stop: &AtomicBool, seed: u64) {
+    let mut random = SeededRandom::new(seed);
+    let mut timeline = Timeline::off();
+    let mut last = vec![0; PAIRS as usize];
+    while !stop.load(Ordering::Relaxed) {
+        let number = random.below(PAIRS);
+        let (left, right) = pair(number);
+        if let Some(object) = engine.get(table, &left, &mut timeline).unwrap() {
+            let seen = &mut last[number as usize];
+            assert!(object.head.sequence >= *seen, "a key goes back in time");
+            *seen = object.head.sequence;
+        }
+        let snapshot = engine.snapshot();
+        let value = |key: &[u8]| {
+            let object = snapshot.get(table, key, &mut Timeline::off()).unwrap();
+            object.map(|object| object.value.to_vec())
+        };
+        assert_eq!(value(&left), value(&right), "a snapshot sees half a batch");
+    }
+}
+
+fn scan_pairs(engine: &Engine, table: TableId, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        check_pairs(engine, table);
+    }
+}
+
+fn check_pairs(engine: &Engine, table: TableId) {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let rows = collect(engine.scan(table, all.0, all.1, Direction::Backward).unwrap()).unwrap();
+    let (right, left) = rows.split_at(rows.len() / 2);
+    assert_eq!(right.len(), left.len());
+    for ((right_key, right), (left_key, left)) in right.iter().zip(left) {
+        assert_eq!((&right_key[1..], &right.value), (&left_key[1..], &left.value));
+    }
+}
+
+#[test]
+fn readers_see_whole_batches_in_order_while_two_write() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    let (stop, counter) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writers = [1, 2].map(|seed| {
+            let (engine, counter) = (&engine, &counter);
+            scope.spawn(move || write_pairs(engine, table, counter, seed))
+        });
+        for seed in [3, 4] {
+            let (engine, stop) = (&engine, &stop);
+            scope.spawn(move || read_pairs(engine, table, stop, seed));
+        }
+        scope.spawn(|| scan_pairs(&engine, table, &stop));
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                engine.flush().unwrap();
+                engine.compact().unwrap();
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(engine.stats().published_sequence, 1 + 4 * BATCHES);
+    engine.close().unwrap();
+    drop(engine);
+    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
+    assert_eq!(engine.stats().published_sequence, 1 + 4 * BATCHES);
+    check_pairs(&engine, table);
+}
+
+#[test]
+fn a_counter_by_compare_and_set_loses_no_increment() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"counter", &0_u64.to_le_bytes()).unwrap();
+    let increment = || {
+        let mut timeline = Timeline::off();
+        let mut done = 0;
+        while done < 1_000 {
+            let object = engine.get(table, b"counter", &mut timeline).unwrap().unwrap();
+            let value = u64::from_le_bytes((*object.value).try_into().unwrap()) + 1;
+            let bytes = value.to_le_bytes();
+            let operation = Operation::put(table, b"counter", &bytes)
+                .with_condition(Condition::Sequence(object.head.sequence));
+            match engine.write_operations(&[operation], Acknowledgement::Os, &mut timeline) {
+                Ok(_) => done += 1,
+                Err(Error::ConditionFailed { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(increment);
+        scope.spawn(increment);
+    });
+    let value = get(&engine, table, b"counter").unwrap().unwrap();
+    assert_eq!(value, 2_000_u64.to_le_bytes());
+}
+
+#[test]
+fn writers_that_wait_for_the_medium_share_syncs_and_lose_nothing() {
+    let files = SimulatedFileSystem::new();
+    let engine = Arc::new(Engine::open(STORE, busy_options(&files)).unwrap());
+    let table = engine.table("t").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4_u8 {
+            let engine = &engine;
+            scope.spawn(move || {
+                for number in 0..200_u8 {
+                    put_durable(engine, table, &[b'k', writer, number], &[number]).unwrap();
+                }
+            });
+        }
+    });
+    let engine = open(&files.crash(0)).unwrap();
+    for (writer, number) in (0..4_u8).flat_map(|writer| (0..200_u8).map(move |n| (writer, n))) {
+        let value = get(&engine, table, &[b'k', writer, number]).unwrap();
+        assert_eq!(value, Some(vec![number]));
+    }
+}
