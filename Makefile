@@ -1,0 +1,33 @@
+# The two commands: `make demo` builds and runs the main job, `make test` runs every check.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+DEMO ?=
+SECONDS_PER_TARGET ?= 60
+
+.PHONY: help build demo test fuzz bench-http bench-load
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: ## Build the binary, target/release/pellucid
+	@scripts/need
+	$(CARGO) build --release --locked -p pellucid
+
+demo: build ## Fill a store, load it, and say where the time went (DEMO='--full' for flags)
+	$(CARGO) run -q --release --locked -p pellucid -- demo $(DEMO)
+
+test: ## Run every check and test
+	@scripts/test
+
+fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
+	@fuzz/run $(SECONDS_PER_TARGET)
+
+bench-http: build ## CPU per GET and throughput beside nginx; the cost of accounting (QUICK=1 for short)
+	@bench/need nginx wrk taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- http
+
+bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
+	@bench/need nginx wrk taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load

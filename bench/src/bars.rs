@@ -1,0 +1,62 @@
+//! Bars: what a figure has to be, and whether it is.
+
+/// Which side of the bar is good.
+#[derive(Clone, Copy)]
+pub enum Bar {
+    /// The figure has to reach it.
+    AtLeast(f64),
+    /// The figure must not pass it.
+    AtMost(f64),
+}
+
+/// Prints the bar's line of JSON from the figures of single runs; true if their median holds it.
+pub fn judge(name: &str, figures: &[f64], bar: Bar) -> bool {
+    let value = median(figures);
+    let (side, limit, holds) = match bar {
+        Bar::AtLeast(limit) => ("at_least", limit, value >= limit),
+        Bar::AtMost(limit) => ("at_most", limit, value <= limit),
+    };
+    println!(
+        "{{\"bar\":\"{name}\",\"value\":{value:.3},\"{side}\":{limit},\"holds\":{holds},\
+         \"runs\":{},\"spread\":{:.3}}}",
+        figures.len(),
+        spread(figures)
+    );
+    holds
+}
+
+/// The middle figure, or the mean of the two in the middle.
+pub fn median(figures: &[f64]) -> f64 {
+    let sorted = sorted(figures);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+/// The distance between the quartiles, as a share of the median.
+fn spread(figures: &[f64]) -> f64 {
+    let sorted = sorted(figures);
+    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+    if sorted.is_empty() { f64::NAN } else { (at(0.75) - at(0.25)) / median(figures) }
+}
+
+fn sorted(figures: &[f64]) -> Vec<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{median, spread};
+
+    #[test]
+    fn medians_and_spreads() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(spread(&[1.0, 2.0, 3.0, 4.0, 5.0]), 2.0 / 3.0);
+    }
+}

@@ -1,0 +1,40 @@
+//! Benchmarks beside peers. Two machines are never the same, and one is not the same twice: so peer
+//! and Pellucid take turns within one call, and what counts is the median of the ratios.
+//!
+//! Each benchmark ends with one JSON line per bar, and exits with 1 if a bar does not hold.
+
+mod bars;
+mod http;
+mod load;
+mod peers;
+mod wrk;
+
+use std::process::ExitCode;
+
+/// How long and how often; `QUICK=1` is for a first look.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    /// Seconds that each run is measured.
+    pub seconds: u64,
+    /// Runs of each side.
+    pub runs: usize,
+}
+
+fn main() -> ExitCode {
+    let quick = std::env::var_os("QUICK").is_some_and(|value| value != "0");
+    let effort =
+        if quick { Effort { seconds: 2, runs: 3 } } else { Effort { seconds: 5, runs: 10 } };
+    let outcome = match std::env::args().nth(1).as_deref() {
+        Some("http") => http::run(effort),
+        Some("load") => load::run(effort),
+        _ => Err("name the benchmark: http or load".to_owned()),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The servers under comparison, each alone on the first core, one at a time.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The core of the servers, and that of the load.
+pub const SERVER_CORE: &str = "0";
+pub const LOAD_CORE: &str = "1";
+/// The length of the body that all of them answer with: that of the study's values.
+pub const BODY_BYTES: usize = 103;
+
+/// A server that is up.
+pub struct Server {
+    child: Child,
+    /// The processes whose time counts.
+    processes: Vec<u32>,
+    /// What is to be loaded.
+    pub url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    /// User and system time of the server so far, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.processes.iter().map(|process| cpu_seconds(*process)).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SAFETY: a signal to a child that was not waited for reaches no other process.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        let _ = self.child.wait();
+    }
+}
+
+/// Where the release build of Pellucid is.
+pub fn pellucid() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
+    target.join("release/pellucid")
+}
+
+/// Pellucid with one event loop, holding one entry.
+pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
+    let folder = tempfile::tempdir().map_err(text)?;
+    let mut child = Command::new("taskset")
+        .args(["-c", SERVER_CORE])
+        .arg(pellucid())
+        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--accounting", accounting])
+        .arg("--data")
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start {}: {error}", pellucid().display()))?;
+    let mut line = String::new();
+    let stdout = child.stdout.take().ok_or("no output to read")?;
+    BufReader::new(stdout).read_line(&mut line).map_err(text)?;
+    let address = line.trim().strip_prefix("listening on http://").ok_or("it does not listen")?;
+    put(address)?;
+    let url = format!("http://{address}/v0/entity?id=1");
+    Ok(Server { processes: vec![child.id()], child, url, _folder: folder })
+}
+
+fn put(address: &str) -> Result<(), String> {
+    let mut socket = TcpStream::connect(address).map_err(text)?;
+    let body = "v".repeat(BODY_BYTES);
+    let request = format!(
+        "PUT /v0/entity?id=1 HTTP/1.1\r\nHost: {address}\r\nContent-Length: {BODY_BYTES}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    socket.write_all(request.as_bytes()).map_err(text)?;
+    let mut answer = String::new();
+    BufReader::new(socket).read_line(&mut answer).map_err(text)?;
+    if answer.contains(" 201 ") { Ok(()) } else { Err(format!("the PUT was answered {answer}")) }
+}
+
+/// nginx with one worker that answers a constant.
+pub fn start_nginx() -> Result<Server, String> {
+    let folder = tempfile::tempdir().map_err(text)?;
+    let port = free_port()?;
+    let path = folder.path().join("nginx.conf");
+    let body = "v".repeat(BODY_BYTES);
+    let folder_name = folder.path().display();
+    let configuration = format!(
+        "worker_processes 1;\ndaemon off;\npid {folder_name}/pid;\nerror_log {folder_name}/error;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; keepalive_requests 1000000000; \
+         server {{ listen 127.0.0.1:{port}; location / {{ return 200 '{body}'; }} }} }}\n"
+    );
+    std::fs::write(&path, configuration).map_err(text)?;
+    let nginx = if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" };
+    let child = Command::new("taskset")
+        .args(["-c", SERVER_CORE, nginx, "-c"])
+        .arg(&path)
+        .arg("-e")
+        .arg(folder.path().join("error"))
+        .spawn()
+        .map_err(|error| format!("cannot start nginx: {error}"))?;
+    await_port(port)?;
+    let url = format!("http://127.0.0.1:{port}/");
+    let mut processes = children(child.id());
+    processes.push(child.id());
+    Ok(Server { processes, child, url, _folder: folder })
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(text)?;
+    Ok(listener.local_addr().map_err(text)?.port())
+}
+
+fn await_port(port: u16) -> Result<(), String> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(5) {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!("nothing listens on port {port}"))
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    list.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+fn cpu_seconds(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let field = |index: usize| -> f64 {
+        after_name.split_whitespace().nth(index).and_then(|f| f.parse().ok()).unwrap_or(0.0)
+    };
+    // Linux shows these in hundredths of a second.
+    (field(11) + field(12)) / 100.0
+}
+
+/// Any error as text.
+pub fn text(error: impl ToString) -> String {
+    error.to_string()
+}
