@@ -7,9 +7,16 @@ use crate::catalogue::TableId;
 use crate::codec::InternalKey;
 use crate::engine::{Engine, Inner};
 use crate::error::Result;
+use crate::journal::RECORD_HEADER_LENGTH;
 use crate::ledger::{FoundEntry, Kind, NEWEST};
 use crate::object::{Head, Object};
 use crate::parts;
+
+/// About how long the record of an entry is: its key and fields come on top of the value and head.
+#[inline]
+pub(crate) fn record_length(found: &FoundEntry) -> usize {
+    RECORD_HEADER_LENGTH + found.head.len() + found.value_length as usize
+}
 
 /// Whether an entry is a value that has not expired.
 #[inline]
@@ -60,7 +67,7 @@ impl Inner {
         let key = InternalKey::new(table.0, key)?;
         let found = self.look_up(&key, at_sequence, timeline)?;
         let Some(found) = found else { return Ok(None) };
-        let value = self.journal.read(found.sequence, key.as_bytes())?;
+        let value = self.journal.read(found.sequence, key.as_bytes(), record_length(&found))?;
         timeline.counts.records = timeline.counts.records.saturating_add(1);
         timeline.lap(parts::JOURNAL_READ);
         Ok(Some(Object { head: Head::from_found(found), value }))

@@ -9,7 +9,7 @@ use crate::engine::Inner;
 use crate::error::Result;
 use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
 use crate::object::{Head, Object};
-use crate::read::is_live;
+use crate::read::{is_live, record_length};
 
 /// Which way a scan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Scan {
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
         let Some(found) = self.advance()? else { return Ok(None) };
-        let value = self.inner.journal.read(found.sequence, &self.key)?;
+        let value = self.inner.journal.read(found.sequence, &self.key, record_length(&found))?;
         let object = Object { head: Head::from_found(found), value };
         Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))
     }

@@ -32,7 +32,7 @@ use crate::object::Value;
 
 pub(crate) use append::Appender;
 pub(crate) use footer::{NoFooter, decode_footer};
-pub(crate) use record::{Record, RecordKind, padded_length};
+pub(crate) use record::{RECORD_HEADER_LENGTH, Record, RecordKind, padded_length};
 pub(crate) use recover::JournalSetting;
 pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_number, segment_path};
 
@@ -92,12 +92,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Journal {
-    /// Reads the value of `key` that was written with `sequence`.
+    /// Reads the value of `key` that was written with `sequence`. The record is expected to have
+    /// `expected_length` bytes, so that they can be fetched together.
     #[inline]
-    pub(crate) fn read(&self, sequence: u64, key: &[u8]) -> Result<Value> {
+    pub(crate) fn read(&self, sequence: u64, key: &[u8], expected_length: usize) -> Result<Value> {
         let segments = self.segments.load();
         match segments.find(sequence) {
-            Some(segment) => segment.read(sequence, key),
+            Some(segment) => segment.read(sequence, key, expected_length),
             None => Err(self.missing(sequence)),
         }
     }

@@ -50,7 +50,7 @@ fn records_are_read_by_sequence_number_from_all_segments() {
     let check = |journal: &Journal| {
         assert!(journal.segments().segments.len() > 3);
         for number in 1..=100 {
-            assert_eq!(*journal.read(number, b"\0\x01k").unwrap(), value(number)[..]);
+            assert_eq!(*journal.read(number, b"\0\x01k", 100).unwrap(), value(number)[..]);
         }
     };
     check(&journal);
@@ -66,13 +66,13 @@ fn the_record_of_another_key_or_sequence_is_refused() {
     let (journal, mut appender) = open(&files).unwrap();
     append(&journal, &mut appender, b"\0\x01a", b"1");
     append(&journal, &mut appender, b"\0\x01b", b"2");
-    assert_eq!(*journal.read(2, b"\0\x01b").unwrap(), b"2"[..]);
-    assert!(matches!(journal.read(2, b"\0\x01a"), Err(Error::Corruption { .. })));
-    assert!(matches!(journal.read(3, b"\0\x01a"), Err(Error::Corruption { .. })));
-    assert!(matches!(journal.read(0, b"\0\x01a"), Err(Error::Corruption { .. })));
+    assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), b"2"[..]);
+    assert!(matches!(journal.read(2, b"\0\x01a", 100), Err(Error::Corruption { .. })));
+    assert!(matches!(journal.read(3, b"\0\x01a", 100), Err(Error::Corruption { .. })));
+    assert!(matches!(journal.read(0, b"\0\x01a", 100), Err(Error::Corruption { .. })));
     let segments = journal.segments();
     segments.segments[0].set_place(1, segments.segments[0].place(2).unwrap());
-    assert!(matches!(journal.read(1, b"\0\x01b"), Err(Error::Corruption { .. })));
+    assert!(matches!(journal.read(1, b"\0\x01b", 100), Err(Error::Corruption { .. })));
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn a_value_larger_than_a_segment_gets_a_segment_of_its_own() {
     let large = vec![3; 50_000];
     append(&journal, &mut appender, b"\0\x01b", &large);
     append(&journal, &mut appender, b"\0\x01c", b"small");
-    assert_eq!(*journal.read(2, b"\0\x01b").unwrap(), large[..]);
+    assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), large[..]);
     journal.close(&mut appender).unwrap();
     let (journal, _) = open(&files.crash(1)).unwrap();
-    assert_eq!(*journal.read(2, b"\0\x01b").unwrap(), large[..]);
-    assert_eq!(*journal.read(3, b"\0\x01c").unwrap(), b"small"[..]);
+    assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), large[..]);
+    assert_eq!(*journal.read(3, b"\0\x01c", 100).unwrap(), b"small"[..]);
 }
