@@ -28,6 +28,7 @@ mod manifest;
 mod memtable;
 mod merge;
 mod options;
+mod prefetch;
 mod scan;
 mod snapshots;
 mod state;
@@ -43,11 +44,13 @@ pub(crate) use options::{
 };
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
+#[allow(unused_imports, reason = "for the façade, which does not show it yet")]
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
 pub(crate) use tree::Ledger;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
 /// without a panic and without memory in proportion to a length that lies.
+#[allow(unused_imports, reason = "for fuzz targets, by way of the façade")]
 pub(crate) mod decoders {
     pub(crate) use super::manifest::check_manifest;
     pub(crate) use super::table::{check_block, check_closing, check_filter, check_index};

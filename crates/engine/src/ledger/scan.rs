@@ -55,12 +55,8 @@ impl LedgerScan {
         })
     }
 
-    /// The sequence number that the scan reads at.
-    pub(crate) fn at_sequence(&self) -> u64 {
-        self.at_sequence
-    }
-
     /// The same scan, but with the tombstones, too.
+    #[allow(dead_code, reason = "for exports and repair, which need to know what was deleted")]
     pub(crate) fn with_tombstones(mut self) -> LedgerScan {
         self.with_tombstones = true;
         self

@@ -94,6 +94,16 @@ impl Arena {
         unsafe { base.add(units * UNIT_SIZE_BYTES) }
     }
 
+    /// The address of a place, to be asked for ahead of its use and never to be read: a chunk that
+    /// this thread does not know yet gives an address of nothing.
+    #[inline]
+    pub(super) fn address(&self, place: u32) -> *const u8 {
+        let chunk = (place >> CHUNK_UNITS_BITS) as usize;
+        let units = (place & ((1 << CHUNK_UNITS_BITS) - 1)) as usize;
+        let base = self.pointers[chunk].load(Ordering::Relaxed);
+        base.wrapping_add(units * UNIT_SIZE_BYTES)
+    }
+
     fn add_chunk(&self, size_bytes: usize) {
         let layout = Layout::from_size_align(size_bytes, CHUNK_ALIGNMENT_BYTES)
             .expect("a chunk is smaller than the address space");

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use self::arena::Arena;
 use self::node::{HEIGHT_MAX, Node, key_prefix, node_size_bytes, write_node};
 use self::places::{Lookup, Places};
+use super::prefetch::prefetch;
 use super::{Entry, Kind};
 
 /// Place of the node before all others; as a link, the end of the list.
@@ -166,7 +167,7 @@ impl Memtable {
     #[inline]
     fn find_before(
         &self,
-        prefix: u64,
+        prefix: u128,
         key: &[u8],
         sequence: u64,
         before: &mut [u32; HEIGHT_MAX],
@@ -176,9 +177,15 @@ impl Memtable {
         let mut behind = HEAD_PLACE;
         for level in (0..self.height.load(Ordering::Acquire) as usize).rev() {
             loop {
-                let next = self.node(place).link(level).load(Ordering::Acquire);
+                let node = self.node(place);
+                let next = node.link(level).load(Ordering::Acquire);
                 if next == HEAD_PLACE || next == behind {
                     break;
+                }
+                if level > 0 {
+                    // If the next node lies behind, this one is compared after it.
+                    let lower = node.link(level - 1).load(Ordering::Relaxed);
+                    prefetch(self.arena.address(lower));
                 }
                 if self.node(next).compare(prefix, key, sequence) != Order::Less {
                     behind = next;
@@ -268,7 +275,7 @@ impl MemtableCursor {
         self.find_before(key_prefix(node.key()), node.key(), node.sequence());
     }
 
-    fn find_before(&mut self, prefix: u64, key: &[u8], sequence: u64) {
+    fn find_before(&mut self, prefix: u128, key: &[u8], sequence: u64) {
         self.place = self.memtable.find_before(prefix, key, sequence, &mut [0; HEIGHT_MAX]);
     }
 }

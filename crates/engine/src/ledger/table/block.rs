@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering as Order;
 
-use crate::codec::{put_varint, read_u16, read_u32, read_u64, take_varint, varint_length};
+use crate::codec::{put_varint, read_u16, read_u32, take_varint, varint_length};
 use crate::ledger::{Entry, Kind};
 
 /// Bytes of a block's header.

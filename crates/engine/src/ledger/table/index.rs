@@ -3,7 +3,7 @@
 //! Beside it, 8 bytes a block are held in memory: those that follow what all keys of the table share.
 //! A search runs over this dense array, and looks at whole keys only where these bytes are equal.
 
-use crate::codec::{read_u16, read_u32, read_u64};
+use crate::codec::{read_u32, read_u64};
 
 pub(super) const INDEX_HEADER_SIZE_BYTES: usize = 16;
 const PLACE_SIZE_BYTES: usize = 16;
@@ -42,11 +42,11 @@ impl IndexBuilder {
     }
 }
 
-/// Where a block is.
+/// Where the index says that a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockPlace {
-    pub(super) offset: u64,
-    pub(super) length: u32,
+struct BlockPlace {
+    offset: u64,
+    length: u32,
 }
 
 /// What is held in memory of an index. It was checked, and the bytes it came from do not change.
@@ -55,6 +55,8 @@ pub(super) struct IndexShape {
     shared: Box<[u8]>,
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
+    /// Where each block begins, and where the last one ends: the index itself need not be touched.
+    offsets: Box<[u64]>,
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -90,7 +92,14 @@ impl IndexShape {
         let fronts = (0..blocks).map(|block| {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
         });
-        Ok(IndexShape { fronts: fronts.collect(), shared: smallest[..shared].into() })
+        let last = place_at(bytes, blocks - 1);
+        let offsets = (0..blocks).map(|block| place_at(bytes, block).offset);
+        let offsets = offsets.chain([last.offset + u64::from(last.length)]);
+        Ok(IndexShape {
+            fronts: fronts.collect(),
+            offsets: offsets.collect(),
+            shared: smallest[..shared].into(),
+        })
     }
 
     /// Number of blocks.
@@ -99,9 +108,15 @@ impl IndexShape {
         self.fronts.len()
     }
 
+    /// Where block `block` is. It lies within the file: that was checked.
+    #[inline]
+    pub(super) fn place(&self, block: usize) -> std::ops::Range<usize> {
+        self.offsets[block] as usize..self.offsets[block + 1] as usize
+    }
+
     /// Bytes held in memory.
     pub(super) fn size_bytes(&self) -> usize {
-        self.fronts.len() * 8 + self.shared.len()
+        (self.fronts.len() + self.offsets.len()) * 8 + self.shared.len()
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
@@ -128,9 +143,7 @@ impl IndexShape {
     }
 }
 
-/// Where block `block` is, by an index that was checked.
-#[inline]
-pub(super) fn place_at(bytes: &[u8], block: usize) -> BlockPlace {
+fn place_at(bytes: &[u8], block: usize) -> BlockPlace {
     let begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * block;
     BlockPlace { offset: read_u64(bytes, begin), length: read_u32(bytes, begin + 8) }
 }
@@ -183,6 +196,7 @@ pub(super) fn largest_key(bytes: &[u8], blocks: usize) -> &[u8] {
 }
 
 /// Checks an index as it is checked when its table is opened, but for the checksum.
+#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
 pub(crate) fn check_index(bytes: &[u8], blocks_end: u64) -> Result<(), (usize, &'static str)> {
     let shape = IndexShape::read(bytes, &[], 64, blocks_end)?;
     shape.search(bytes, &[1, 2, 3]);

@@ -82,11 +82,6 @@ impl TableWriter {
         })
     }
 
-    /// The number of the table.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The key that was added last; empty if there is none.
     pub(crate) fn last_key(&self) -> &[u8] {
         &self.last

@@ -109,7 +109,7 @@ fn a_scan_outlives_the_tables_that_it_reads() {
     for direction in [Direction::Forward, Direction::Reverse] {
         let mut scan = store.ledger.scan(range, direction, NEWEST).unwrap();
         assert!(scan.next().unwrap().is_some());
-        let at = scan.at_sequence();
+        let at = store.ledger.published_sequence();
         for key in 0..500_u32 {
             store.write(&[&[0, 1], &key.to_be_bytes()[..]].concat(), Kind::Put);
         }
