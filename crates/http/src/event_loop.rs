@@ -1,6 +1,6 @@
 //! The event loop: it owns its connections, and runs each request to completion on its own thread.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::response::DateLine;
 use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 use crate::slots::Slots;
+use crate::socket::{receive, send};
 
 /// How often time limits are looked at.
 const SWEEP_PAUSE: Duration = Duration::from_millis(250);
@@ -298,7 +299,7 @@ impl<S: Service> EventLoop<S> {
             }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let read = connection.socket.read(&mut scratch);
+        let read = receive(&connection.socket, &mut scratch);
         turn.received = self.recorder.now();
         if let Ok(count @ 1..) = read {
             self.digest(slot, connection, &scratch[..count], turn);
@@ -359,7 +360,7 @@ impl<S: Service> EventLoop<S> {
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
     /// are out. What the kernel does not take stays with the connection.
     pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
-        let (sent, failed) = write_all(&mut connection.socket, &out);
+        let (sent, failed) = write_all(&connection.socket, &out);
         if sent > 0 {
             self.record_written(connection, sent);
         }
@@ -425,10 +426,10 @@ pub(crate) enum Step {
     Over,
 }
 
-fn write_all(socket: &mut TcpStream, out: &[u8]) -> (usize, bool) {
+fn write_all(socket: &TcpStream, out: &[u8]) -> (usize, bool) {
     let mut sent = 0;
     while sent < out.len() {
-        match socket.write(&out[sent..]) {
+        match send(socket, &out[sent..]) {
             Ok(0) => return (sent, true),
             Ok(count) => sent += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,

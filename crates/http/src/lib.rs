@@ -19,6 +19,7 @@ mod response;
 mod server;
 mod service;
 mod slots;
+mod socket;
 mod streams;
 mod sweep;
 

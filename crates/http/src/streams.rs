@@ -1,6 +1,6 @@
 //! Responses that go out piece by piece, and the last bytes of connections that are closed.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +11,7 @@ use crate::event_loop::{EventLoop, Fate, Step};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::response::Streamed;
 use crate::service::{Filled, Service};
+use crate::socket::receive;
 
 /// Room for a chunk's size: eight hexadecimal digits and the line end.
 const CHUNK_HEAD: &[u8; 10] = b"00000000\r\n";
@@ -62,7 +63,7 @@ impl<S: Service> EventLoop<S> {
     /// Throws away what the client goes on sending.
     pub(crate) fn linger(&mut self, connection: &mut Connection) -> Step {
         let Stage::Lingering { left_bytes } = &mut connection.stage else { return Step::Blocked };
-        match connection.socket.read(&mut self.scratch) {
+        match receive(&connection.socket, &mut self.scratch) {
             Ok(0) => Step::Over,
             Ok(count) if count >= *left_bytes => Step::Over,
             Ok(count) => {
