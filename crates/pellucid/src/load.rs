@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use hdrhistogram::Histogram;
 use pellucid_load::{
-    Header, Limit, LoadError, LoadOptions, LoadResult, ScriptOptions, Target, parse_count,
+    Header, Limit, LoadError, LoadOptions, LoadResult, Progress, ScriptOptions, Target, parse_count,
     parse_duration, run as run_load, wrk2,
 };
 
@@ -72,10 +72,13 @@ pub(crate) fn run(arguments: LoadArguments) -> Result<(), Failure> {
     let options = options_of(arguments)?;
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&options.stop))
         .map_err(Failure::work)?;
-    if !json {
-        print!("{}", wrk2::header(&options));
-    }
-    let mut result = run_load(&options, &mut |_| {}).map_err(failure_of)?;
+    // The script's own words, printed while it is set up, come before the header, as in wrk.
+    let mut progress = |progress: Progress| {
+        if progress == Progress::Ready && !json {
+            print!("{}", wrk2::header(&options));
+        }
+    };
+    let mut result = run_load(&options, &mut progress).map_err(failure_of)?;
     if json {
         println!("{}", json_of(&result));
     } else {

@@ -14,12 +14,13 @@
 //! whole, as the compressed V2 encoding of HdrHistogram in Base64, the form that its interval logs
 //! (`.hlog`) have too, so that histograms of several runs can be merged instead of averaged.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use pellucid_account::OperationAccount;
 use serde::{Deserialize, Serialize};
 
-use crate::base64::base64;
 use crate::html::JITTER_POINTS_MAX;
 use crate::machine::Machine;
 use crate::model::{Report, Section};
@@ -189,7 +190,7 @@ impl HistogramDocument {
             standard_deviation_ns: if filled { histogram.stdev() } else { 0.0 },
             max_ns: histogram.max(),
             percentiles: NAMED_QUANTILES.iter().filter(|_| filled).map(percentile).collect(),
-            hdr_v2_base64: written.is_ok().then(|| base64(&encoded)),
+            hdr_v2_base64: written.is_ok().then(|| STANDARD.encode(&encoded)),
         }
     }
 }

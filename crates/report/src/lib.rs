@@ -5,7 +5,6 @@
 //! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
 //! where they come from: [`Report`] is all that it is given.
 
-mod base64;
 #[cfg(test)]
 mod example;
 mod hgrm;
@@ -15,7 +14,6 @@ mod machine;
 mod model;
 mod phases;
 mod quantiles;
-mod sha256;
 pub mod text;
 mod thin;
 mod units;

@@ -18,11 +18,12 @@ mod section;
 mod shapes;
 mod throughput;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use markup::Markup;
+use sha2::{Digest, Sha256};
 
-use crate::base64::base64;
 use crate::model::Report;
-use crate::sha256::sha256;
 
 pub(crate) use jitter::JITTER_POINTS_MAX;
 
@@ -54,7 +55,8 @@ pub fn html(report: &Report) -> String {
 }
 
 fn write_head(page: &mut Markup, title: &str) {
-    let hash = |text: &str| format!("'sha256-{}'", base64(&sha256(text.as_bytes())));
+    let hash =
+        |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())));
     let policy = format!(
         "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
         hash(STYLE),
