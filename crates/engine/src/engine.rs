@@ -316,7 +316,7 @@ fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
+pub(crate) fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
     let path = directory.join(LOCK_FILE);
     file_system.lock(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::Locked { path: path.clone() },

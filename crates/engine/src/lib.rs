@@ -31,6 +31,9 @@ mod catalogue;
 mod codec;
 mod engine;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
+mod inspect;
 mod journal;
 mod ledger;
 mod object;
@@ -47,6 +50,7 @@ pub use catalogue::TableId;
 pub use codec::KEY_LENGTH_MAX;
 pub use engine::{DurableCallback, Engine, SyncTimes};
 pub use error::{Error, Result};
+pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 pub use scan::{Direction, Scan};

@@ -1,5 +1,11 @@
 //! Writers, readers, scans and snapshots at the same time, with all threads of the engine running.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
 mod common;
 
 use std::ops::Bound;

@@ -1,13 +1,19 @@
 //! Damage on the medium is an error that names file and offset, and never a missing key; what was
 //! only torn off by a loss of power is cut off.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
 mod common;
 
 use std::path::{Path, PathBuf};
 
 use common::*;
 use pellucid_account::Timeline;
-use pellucid_engine::{Engine, EngineOptions, Error};
+use pellucid_engine::{Engine, EngineOptions, Error, verify};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -219,4 +225,46 @@ fn a_store_is_open_once() {
     assert!(matches!(open(&files), Err(Error::Locked { .. })));
     engine.close().unwrap();
     open(&files).unwrap();
+}
+
+#[test]
+fn verify_names_each_damage_and_changes_nothing() {
+    let (files, engine) = three_keys();
+    assert!(matches!(verify(STORE, &files), Err(Error::Locked { .. })));
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let report = verify(STORE, &files).unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!((report.segments.len(), report.segments[0].records), (1, 4));
+    assert_eq!((report.tables.len(), report.tables[0].entries), (1, 4));
+    let mut expected = Vec::new();
+    for value in [&b"value A"[..], b"value C"] {
+        let (path, offset) = find(&files, value);
+        files.flip_bits(&path, offset, 1).unwrap();
+        expected.push((path, offset - 64..offset));
+    }
+    let table = Path::new(STORE).join("ledger").join(&list(&files, "ledger")[0]);
+    files.flip_bits(&table, 80, 1).unwrap();
+    expected.push((table, 64..65));
+    let before = files.used_bytes();
+    let report = verify(STORE, &files).unwrap();
+    assert_eq!(files.used_bytes(), before);
+    assert_eq!(report.problems.len(), expected.len(), "{:?}", report.problems);
+    for (problem, (path, offsets)) in report.problems.iter().zip(expected) {
+        assert!(problem.path == path && offsets.contains(&problem.offset), "{problem}");
+    }
+}
+
+#[test]
+fn verify_takes_a_torn_tail_for_one() {
+    let (files, engine) = three_keys();
+    engine.wait_durable(2).unwrap();
+    drop(engine);
+    for seed in 0..20 {
+        let crashed = files.crash(seed);
+        assert_eq!(verify(STORE, &crashed).unwrap().problems, []);
+    }
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 1).unwrap();
+    assert_eq!(verify(STORE, &files).unwrap().problems.len(), 1, "in this boot it is damage");
 }

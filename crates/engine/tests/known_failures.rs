@@ -1,6 +1,12 @@
 //! Failures that other engines had, each with the test that it cannot happen here. The numbers are
 //! those of the list that the design was made from.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
 mod common;
 
 use std::ops::Bound;

@@ -1,6 +1,12 @@
 //! The model test: random operations, deaths of the process and losses of power, against an ordered
 //! map. A failing seed is the whole report: put it into `SEEDS_OF_OLD_FAILURES`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
 mod common;
 
 use std::ops::Bound;

@@ -17,6 +17,7 @@ mod segment;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,10 +32,12 @@ use crate::error::{Error, Result};
 use crate::object::Value;
 
 pub(crate) use append::Appender;
-pub(crate) use footer::{NoFooter, decode_footer};
+pub(crate) use footer::decode_footer;
 pub(crate) use record::{RECORD_HEADER_LENGTH, Record, RecordKind, padded_length};
 pub(crate) use recover::JournalSetting;
-pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_number, segment_path};
+pub(crate) use scan::{find_stray, scan_records};
+pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_path};
+pub(crate) use verify::{SegmentSummary, list_segments, verify_segment};
 
 /// The segments in order, with their first sequence numbers side by side for the search.
 #[derive(Default)]

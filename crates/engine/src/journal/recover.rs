@@ -301,7 +301,6 @@ impl Recovery<'_> {
             path: found.path.clone(),
             file: Arc::clone(&found.file),
             map: Arc::clone(&found.map),
-            store_identity: self.manifest.store_identity,
             store_seed: self.store_seed,
             dead_bytes: AtomicU64::new(found.dead_bytes),
             is_synced: AtomicBool::new(true),

@@ -131,7 +131,6 @@ impl Journal {
                 path,
                 file,
                 map,
-                store_identity: self.store_identity,
                 store_seed: self.store_seed,
                 dead_bytes: AtomicU64::new(0),
                 is_synced: AtomicBool::new(false),

@@ -38,7 +38,6 @@ pub(crate) struct SegmentFile {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn File>,
     pub(crate) map: Arc<dyn Map>,
-    pub(crate) store_identity: u64,
     /// The seed of the records' checksums.
     pub(crate) store_seed: u32,
     /// Record bytes that no key needs any more.

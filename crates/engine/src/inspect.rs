@@ -1,0 +1,246 @@
+//! Looking at a store that is not open: what it holds, and whether all of it is intact. Nothing is
+//! changed, so a damaged store can be looked at as often as it takes.
+
+use std::path::{Path, PathBuf};
+
+use pellucid_io::FileSystem;
+
+use crate::engine::take_lock;
+use crate::error::{Error, Result};
+use crate::journal::{JOURNAL_FOLDER, SegmentSummary, list_segments, segment_path, verify_segment};
+use crate::ledger::{Manifest, Table};
+
+/// Problems that a report keeps. [`Report::problems_left_off`] counts the rest.
+const PROBLEMS_MAX: usize = 10_000;
+
+/// Something that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at offset {}: {}", self.path.display(), self.offset, self.what)
+    }
+}
+
+/// A segment of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentReport {
+    /// Its file.
+    pub path: PathBuf,
+    /// The sequence number of its first record.
+    pub first_sequence: u64,
+    /// The sequence number of its last intact record.
+    pub last_sequence: u64,
+    /// Its records.
+    pub records: u64,
+    /// The size of its file.
+    pub size_bytes: u64,
+    /// Whether it is sealed; if not, the next opening replays it.
+    pub is_sealed: bool,
+}
+
+/// A table of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableReport {
+    /// The number of its file.
+    pub number: u64,
+    /// Its level.
+    pub level: u8,
+    /// Its entries.
+    pub entries: u64,
+    /// The size of its file.
+    pub size_bytes: u64,
+    /// The lowest sequence number in it.
+    pub lowest_sequence: u64,
+    /// The highest sequence number in it.
+    pub highest_sequence: u64,
+}
+
+/// What a store holds, and what is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The identity of the store.
+    pub store_identity: u64,
+    /// Every record up to it is in the tables.
+    pub flushed_sequence: u64,
+    /// The journal's segments, in order.
+    pub segments: Vec<SegmentReport>,
+    /// The ledger's tables.
+    pub tables: Vec<TableReport>,
+    /// What is damaged.
+    pub problems: Vec<Problem>,
+    /// Problems beyond those kept.
+    pub problems_left_off: u64,
+}
+
+impl Report {
+    fn problem(&mut self, path: &Path, offset: u64, what: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { path: path.to_path_buf(), offset, what });
+        } else {
+            self.problems_left_off += 1;
+        }
+    }
+
+    /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
+    fn note(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Corruption { path, offset, what } => {
+                self.problem(&path, offset, what);
+                Ok(())
+            }
+            Error::Foreign { path } => {
+                self.problem(&path, 16, "the file belongs to another store".to_owned());
+                Ok(())
+            }
+            Error::Io { operation, path, source } => {
+                self.problem(&path, 0, format!("could not {operation}: {source}"));
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+}
+
+/// Checks every record, block, footer, index and filter of the store in `directory`, which must not
+/// be open. Damage is in [`Report::problems`], not an error.
+///
+/// ```
+/// # use pellucid_engine::*;
+/// # use pellucid_account::Timeline;
+/// # fn main() -> Result<()> {
+/// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+/// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
+/// # let engine = Engine::open("/store", options)?;
+/// # engine.table("t")?;
+/// # engine.close()?;
+/// let report = verify("/store", &*files)?;
+/// assert_eq!(report.problems, []);
+/// assert_eq!(report.segments[0].last_sequence, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If the store is open, if it has no manifest, or if the manifest cannot be read.
+pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
+    let directory = directory.as_ref();
+    let _lock = take_lock(files, directory)?;
+    let manifest = read_manifest(directory, files)?;
+    let mut report = describe(&manifest);
+    verify_journal(directory, files, &manifest, &mut report)?;
+    for (_, facts) in &manifest.tables {
+        let table = Table::open(files, directory, manifest.store_identity, facts.clone());
+        if let Err(error) = table.and_then(|table| table.verify()) {
+            report.note(error)?;
+        }
+    }
+    Ok(report)
+}
+
+/// What the manifest of the store in `directory` says, without looking at the files that it names.
+/// The store may be open.
+///
+/// # Errors
+/// If there is no manifest, or if it cannot be read.
+pub fn stat(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
+    let directory = directory.as_ref();
+    let manifest = read_manifest(directory, files)?;
+    let mut report = describe(&manifest);
+    report.segments = manifest
+        .segments
+        .iter()
+        .map(|facts| SegmentReport {
+            path: segment_path(directory, facts.number),
+            first_sequence: facts.first_sequence,
+            last_sequence: facts.last_sequence,
+            records: (facts.last_sequence + 1).saturating_sub(facts.first_sequence),
+            size_bytes: facts.size_bytes,
+            is_sealed: facts.last_sequence != 0,
+        })
+        .collect();
+    Ok(report)
+}
+
+fn read_manifest(directory: &Path, files: &dyn FileSystem) -> Result<Manifest> {
+    let manifest = Manifest::read(files, directory)?;
+    manifest.ok_or_else(|| Error::ManifestMissing { directory: directory.to_path_buf() })
+}
+
+fn describe(manifest: &Manifest) -> Report {
+    let tables = manifest.tables.iter().map(|(level, facts)| TableReport {
+        number: facts.number,
+        level: *level,
+        entries: facts.entries,
+        size_bytes: facts.size_bytes,
+        lowest_sequence: facts.lowest_sequence,
+        highest_sequence: facts.highest_sequence,
+    });
+    Report {
+        store_identity: manifest.store_identity,
+        flushed_sequence: manifest.flushed_sequence,
+        tables: tables.collect(),
+        ..Report::default()
+    }
+}
+
+fn verify_journal(
+    directory: &Path,
+    files: &dyn FileSystem,
+    manifest: &Manifest,
+    report: &mut Report,
+) -> Result<()> {
+    let numbers = list_segments(files, directory)?;
+    for facts in &manifest.segments {
+        let is_needed = facts.last_sequence != 0;
+        if is_needed && numbers.binary_search(&facts.number).is_err() {
+            let path = segment_path(directory, facts.number);
+            report.problem(&path, 0, "the manifest names the file; it is gone".to_owned());
+        }
+    }
+    let mut last_sequence = None;
+    for number in numbers {
+        let summary = match verify_segment(files, directory, manifest, number) {
+            Ok(Some(summary)) => summary,
+            Ok(None) => continue,
+            Err(error) => {
+                report.note(error)?;
+                continue;
+            }
+        };
+        let follows = last_sequence.is_none_or(|last| summary.first_sequence == last + 1);
+        if !follows && summary.records > 0 {
+            let what = format!("the segment begins with sequence {}", summary.first_sequence);
+            report.problem(&summary.path, 32, format!("{what}, which does not follow"));
+        }
+        last_sequence = Some(summary.last_sequence);
+        note_segment(summary, report);
+    }
+    if last_sequence.unwrap_or(0) < manifest.flushed_sequence {
+        let what = format!("sequence {} is in the ledger only", manifest.flushed_sequence);
+        report.problem(&directory.join(JOURNAL_FOLDER), 0, what);
+    }
+    Ok(())
+}
+
+fn note_segment(summary: SegmentSummary, report: &mut Report) {
+    for (offset, what) in summary.problems {
+        report.problem(&summary.path, offset, what);
+    }
+    report.segments.push(SegmentReport {
+        path: summary.path,
+        first_sequence: summary.first_sequence,
+        last_sequence: summary.last_sequence,
+        records: summary.records,
+        size_bytes: summary.size_bytes,
+        is_sealed: summary.is_sealed,
+    });
+}

@@ -1,0 +1,152 @@
+//! Checking segments offline: every record and every footer, without changing anything.
+
+use std::path::{Path, PathBuf};
+
+use pellucid_io::{FileSystem, MapMode};
+
+use super::footer::{Footer, NoFooter, PLACE_LENGTH, decode_footer};
+use super::record::{Record, RecordKind};
+use super::scan::{find_stray, scan_records};
+use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed, read_u32};
+use crate::error::{Error, Result};
+use crate::ledger::{Manifest, SegmentFacts};
+
+/// What was found in a segment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SegmentSummary {
+    pub(crate) path: PathBuf,
+    pub(crate) first_sequence: u64,
+    pub(crate) last_sequence: u64,
+    pub(crate) records: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) is_sealed: bool,
+    /// Offset and kind of each damage, as far as they are kept.
+    pub(crate) problems: Vec<(u64, String)>,
+}
+
+/// Damages of one segment that are kept; a segment with more is lost as a whole.
+const PROBLEMS_MAX: usize = 100;
+
+impl SegmentSummary {
+    fn problem(&mut self, offset: u64, what: impl Into<String>) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push((offset, what.into()));
+        }
+    }
+}
+
+/// The numbers of the segments in the store's folder, ascending.
+pub(crate) fn list_segments(files: &dyn FileSystem, directory: &Path) -> Result<Vec<u64>> {
+    let folder = directory.join(JOURNAL_FOLDER);
+    let names = files.list(&folder).map_err(|error| Error::io("list", &folder, error))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Checks segment `number`; `None` if it was made but never begun.
+pub(crate) fn verify_segment(
+    files: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+    number: u64,
+) -> Result<Option<SegmentSummary>> {
+    let path = segment_path(directory, number);
+    let failed = |error| Error::io("read", &path, error);
+    let file = files.open(&path, false).map_err(failed)?;
+    let length = file.length().map_err(failed)?;
+    let map = file.map(length, MapMode::Read).map_err(failed)?;
+    let bytes = map.bytes();
+    let facts = manifest.segments.iter().find(|facts| facts.number == number);
+    let mut summary =
+        SegmentSummary { path: path.clone(), size_bytes: length, ..SegmentSummary::default() };
+    if facts.is_none() && bytes.iter().take(FILE_HEADER_LENGTH).all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let identity = manifest.store_identity;
+    let header =
+        match FileHeader::decode_expected(bytes, FileKind::Journal, identity, number, &path) {
+            Ok(header) if header.first_sequence == 0 && facts.is_none() => return Ok(None),
+            Ok(header) => header,
+            Err(Error::Corruption { offset, what, .. }) => {
+                summary.problem(offset, what);
+                return Ok(Some(summary));
+            }
+            Err(error) => {
+                summary.problem(0, error.to_string());
+                return Ok(Some(summary));
+            }
+        };
+    summary.first_sequence = header.first_sequence;
+    let seed = checksum_seed(&[identity]);
+    match decode_footer(bytes, identity, number, header.first_sequence) {
+        Ok(footer) => verify_sealed(bytes, seed, &footer, &mut summary),
+        Err(reason) => {
+            let is_named_sealed = facts.is_some_and(|facts| facts.last_sequence != 0);
+            if is_named_sealed || reason == NoFooter::Damaged {
+                summary.problem(length, "the footer is damaged");
+            }
+            let same_boot = header.boot_identity == files.boot_identity();
+            verify_unsealed(bytes, seed, same_boot, &mut summary);
+        }
+    }
+    check_facts(facts, &mut summary);
+    Ok(Some(summary))
+}
+
+/// Checks each record that the footer names.
+fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut SegmentSummary) {
+    summary.is_sealed = true;
+    summary.last_sequence = footer.last_sequence;
+    summary.records = u64::from(footer.count);
+    for index in 0..u64::from(footer.count) {
+        let place = read_u32(bytes, (footer.offset + index * PLACE_LENGTH) as usize);
+        let offset = u64::from(place) * 8;
+        let sequence = summary.first_sequence + index;
+        let end = footer.offset as usize;
+        let record = bytes.get(offset as usize..end).unwrap_or_default();
+        match Record::decode(record, seed) {
+            Ok(record) if record.kind != RecordKind::SyncMark && record.sequence == sequence => {}
+            Ok(record) => {
+                let what = format!("expected sequence {sequence}, found {}", record.sequence);
+                summary.problem(offset, what);
+            }
+            Err(damage) => {
+                summary.problem(offset, format!("sequence {sequence}: {}", damage.text()));
+            }
+        }
+    }
+}
+
+/// Checks the records up to the tear, and whether something behind it shows that it is damage.
+fn verify_unsealed(bytes: &[u8], seed: u32, same_boot: bool, summary: &mut SegmentSummary) {
+    let scanned = scan_records(bytes, seed, summary.first_sequence);
+    summary.records = scanned.places.len() as u64;
+    summary.last_sequence = (summary.first_sequence + summary.records).saturating_sub(1);
+    let missing = scanned.missing_sequence;
+    if let Some(stray) = find_stray(bytes, seed, scanned.tear, missing, same_boot) {
+        let what = format!(
+            "sequence {missing}: {}, yet there is a record at offset {}",
+            scanned.damage.text(),
+            stray.offset
+        );
+        summary.problem(scanned.tear, what);
+    }
+}
+
+fn check_facts(facts: Option<&SegmentFacts>, summary: &mut SegmentSummary) {
+    let Some(facts) = facts else { return };
+    let agrees = facts.first_sequence == summary.first_sequence
+        && (facts.last_sequence == 0 || facts.last_sequence == summary.last_sequence);
+    if !agrees {
+        let what = format!(
+            "the manifest names sequences {} to {}, the file holds {} to {}",
+            facts.first_sequence,
+            facts.last_sequence,
+            summary.first_sequence,
+            summary.last_sequence
+        );
+        summary.problem(0, what);
+    }
+}
