@@ -46,6 +46,7 @@ pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
+pub(crate) use table::Table;
 pub(crate) use tree::Ledger;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
