@@ -8,6 +8,8 @@ mod admin;
 mod batch;
 mod conditions;
 mod entity;
+#[doc(hidden)]
+pub mod fuzzing;
 mod helper;
 mod log;
 mod metrics;
