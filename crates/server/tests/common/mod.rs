@@ -1,0 +1,88 @@
+//! A server in this process on a folder of its own, for tests that meet it over real sockets.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+pub(crate) mod client;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+pub(crate) use client::{Answer, Client, encode, entity, request, unix_seconds};
+use pellucid_account::Snapshot;
+use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
+use tempfile::TempDir;
+
+/// A server that is stopped, cleanly, at the end of the test.
+pub(crate) struct Running {
+    server: Option<RunningServer>,
+    pub(crate) address: SocketAddr,
+    folder: Arc<TempDir>,
+    /// What the server had to say to its operator.
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
+}
+
+/// Starts a server with two event loops, and options as `set` leaves them.
+pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> Running {
+    start_on(Arc::new(TempDir::new().unwrap()), set)
+}
+
+fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Running {
+    let mut options = ServerOptions::new(folder.path().to_owned());
+    options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    options.threads = 2;
+    set(&mut options);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let lines = Arc::clone(&log);
+    let server =
+        start_server(options, Log::new(move |line| lines.lock().unwrap().push(line.to_owned())));
+    let server = server.unwrap();
+    let address = server.address();
+    Running { server: Some(server), address, folder, log }
+}
+
+pub(crate) fn start() -> Running {
+    start_with(|_| {})
+}
+
+impl Running {
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Sends `bytes` on a connection of its own; nothing has been read yet.
+    pub(crate) fn sent(&self, bytes: &[u8]) -> Client {
+        let mut client = self.client();
+        client.send(bytes);
+        client
+    }
+
+    /// Every entry of the store, as the range API frames it.
+    pub(crate) fn contents(&self) -> String {
+        let target = "/v0/entities?start=%00";
+        let answer = self.client().call("GET", target, &[("Accept", "application/x-ndjson")], b"");
+        assert_eq!(answer.status, 200);
+        answer.text().to_owned()
+    }
+
+    /// The account of everything since the start.
+    pub(crate) fn account(&self) -> Snapshot {
+        let answer = self.client().get("/_admin/account");
+        assert_eq!(answer.status, 200);
+        serde_json::from_value(answer.json()).unwrap()
+    }
+
+    /// Stops the server and starts another on its folder.
+    pub(crate) fn restart(mut self) -> Running {
+        self.server.take().unwrap().stop().unwrap();
+        start_on(Arc::clone(&self.folder), |_| {})
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(server) = self.server.take() else { return };
+        let stopped = server.stop();
+        if !std::thread::panicking() {
+            stopped.unwrap();
+        }
+    }
+}
