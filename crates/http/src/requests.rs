@@ -224,8 +224,7 @@ impl<S: Service> EventLoop<S> {
         let manner = Manner {
             keep_alive: head.keep_alive && self.stop_by.is_none(),
             is_head: head.method == "HEAD",
-            is_old: !head.keep_alive
-                && head.headers.iter().all(|h| !h.name.eq_ignore_ascii_case("host")),
+            is_old: head.is_old,
         };
         let mut facts = self.facts(connection, arrival.bytes);
         let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
