@@ -52,14 +52,24 @@ pub(crate) fn begin(
     }
     let left = number_parameter(query, "limit").map_err(rejected)?.unwrap_or(u64::MAX);
     let reverse = match text_parameter(query, "reverse").map_err(rejected)?.as_deref() {
-        None | Some("false") => false,
-        Some("" | "true") => true,
+        None | Some("false" | "0") => false,
+        Some("" | "true" | "1") => true,
         Some(_) => return Err(rejected("`reverse` is neither true nor false".to_owned())),
     };
-    let form = if request.header_has("accept", NDJSON) { Form::Ndjson } else { Form::Plain };
+    let form = form_of(request);
     let range = Range { start: &start, end: end.as_deref(), reverse };
     let scan = store.scan(table, range).map_err(NoRange::Store)?;
-    Ok((form, RangeBody { scan, form, left, log: log.clone() }))
+    Ok((form, RangeBody { scan, form, left, open: None, log: log.clone() }))
+}
+
+/// Framed if the client names it, with whatever parameters.
+fn form_of(request: &Request<'_>) -> Form {
+    let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
+    let mut types = accepts
+        .flat_map(|header| header.value.split(|byte| *byte == b','))
+        .filter_map(|item| item.split(|byte| *byte == b';').next());
+    let is_framed = |item: &[u8]| item.trim_ascii().eq_ignore_ascii_case(NDJSON.as_bytes());
+    if types.any(is_framed) { Form::Ndjson } else { Form::Plain }
 }
 
 /// The entries of a range as a body.
@@ -67,19 +77,36 @@ pub(crate) struct RangeBody {
     scan: Box<dyn Scan>,
     form: Form,
     left: u64,
+    /// The entry whose value is not out yet: values go out in pieces, so that a stream holds little
+    /// however large they are.
+    open: Option<OpenEntry>,
     log: Log,
+}
+
+struct OpenEntry {
+    object: Object,
+    sent: usize,
 }
 
 impl BodySource for RangeBody {
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
-        let begin = out.len();
-        while out.len() - begin < READ_BYTES_MAX {
+        let full = out.len() + READ_BYTES_MAX;
+        while out.len() < full {
+            if let Some(entry) = &mut self.open {
+                if entry.write(out, self.form, full - out.len()) {
+                    self.open = None;
+                }
+                continue;
+            }
             if self.left == 0 {
                 return Filled::Last;
             }
             match self.scan.next() {
                 Ok(None) => return Filled::Last,
-                Ok(Some((key, object))) => write_entry(out, self.form, key, &object),
+                Ok(Some((key, object))) => {
+                    write_key(out, self.form, key);
+                    self.open = Some(OpenEntry { object, sent: 0 });
+                }
                 Err(error) => {
                     self.log.write(&format!("a range was cut short: {error}"));
                     return Filled::Broken;
@@ -91,20 +118,50 @@ impl BodySource for RangeBody {
     }
 }
 
-fn write_entry(out: &mut Vec<u8>, form: Form, key: &[u8], object: &Object) {
+fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
     match form {
         Form::Plain => {
             out.extend_from_slice(key);
             out.push(b'\n');
-            out.extend_from_slice(&object.value);
         }
         Form::Ndjson => {
-            let (key, value) = (STANDARD.encode(key), STANDARD.encode(&*object.value));
-            let sequence = object.head.sequence;
-            let line = format!(
-                "{{\"key\":\"{key}\",\"value\":\"{value}\",\"etag\":\"\\\"{sequence}\\\"\"}}\n"
-            );
-            out.extend_from_slice(line.as_bytes());
+            out.extend_from_slice(b"{\"key\":\"");
+            write_base64(out, key);
+            out.extend_from_slice(b"\",\"value\":\"");
         }
     }
+}
+
+impl OpenEntry {
+    /// Writes about `room` bytes of what is left of the entry; true if that was all of it.
+    fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
+        let rest = &self.object.value[self.sent..];
+        match form {
+            Form::Plain => {
+                let piece = &rest[..rest.len().min(room)];
+                out.extend_from_slice(piece);
+                self.sent += piece.len();
+            }
+            Form::Ndjson => {
+                // Three bytes are four letters; a piece that is not the last ends with such a group.
+                let groups = (room / 4).max(1);
+                let piece = &rest[..rest.len().min(groups * 3)];
+                write_base64(out, piece);
+                self.sent += piece.len();
+            }
+        }
+        let is_over = self.sent == self.object.value.len();
+        if is_over && form == Form::Ndjson {
+            let sequence = self.object.head.sequence;
+            out.extend_from_slice(format!("\",\"etag\":\"\\\"{sequence}\\\"\"}}\n").as_bytes());
+        }
+        is_over
+    }
+}
+
+fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    let begin = out.len();
+    out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[begin..]);
+    assert_eq!(written, Ok(out.len() - begin), "three bytes are four letters, rounded up");
 }

@@ -1,5 +1,5 @@
 //! A server in this process on a folder of its own, for tests that meet it over real sockets.
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 
 pub(crate) mod client;
 

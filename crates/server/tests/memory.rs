@@ -1,0 +1,47 @@
+//! What ranges cost in memory. Alone in its process, because it looks at the whole process.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use common::{Client, Running, entity, request, start};
+use pellucid_server::ProcessFigures;
+
+/// Far above what buffers of eight streams need, far below the data and below two values.
+const GROWTH_BYTES_MAX: u64 = 12 << 20;
+
+/// Streams everything to eight readers that take turns, chunk by chunk, and looks at the memory
+/// meanwhile; at the end it is the readers', which hold a chunk each.
+fn growth_while_streaming(running: &Running, accept: &str, expected_bytes: usize) -> u64 {
+    let headers = [("Accept", accept)];
+    let all = request("GET", "/v0/entities?start=%00", &headers, b"");
+    let mut readers: Vec<Client> = (0..8).map(|_| running.sent(&all)).collect();
+    let before = ProcessFigures::now().anonymous_bytes;
+    readers.iter_mut().for_each(|reader| assert_eq!(reader.try_head().unwrap().status, 200));
+    let mut most = before;
+    for reader in &mut readers {
+        let mut bytes = 0;
+        while let Some(chunk) = reader.try_chunk().unwrap() {
+            bytes += chunk.len();
+            most = most.max(ProcessFigures::now().anonymous_bytes);
+        }
+        assert_eq!(bytes, expected_bytes);
+    }
+    most - before
+}
+
+/// A value stands in memory once for every reader if a range appends whole values to its output.
+#[test]
+fn memory_stays_flat_while_ranges_go_out() {
+    let running = start();
+    let mut client = running.client();
+    let value = vec![b'v'; 8 << 20];
+    (0..8).for_each(|index| assert_eq!(client.put(&entity(index.to_string()), &value).status, 201));
+    drop(value);
+    let plain_bytes = 8 * (2 + (8 << 20));
+    let grown = growth_while_streaming(&running, "*/*", plain_bytes);
+    assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes more while {plain_bytes} went out");
+    let line_bytes = r#"{"key":"MA==","value":"","etag":"\"1\""}"#.len() + 1;
+    let framed_bytes = 8 * (line_bytes + (8_usize << 20).div_ceil(3) * 4);
+    let grown = growth_while_streaming(&running, "application/x-ndjson", framed_bytes);
+    assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes more while {framed_bytes} went out");
+}
