@@ -1,0 +1,37 @@
+//! All checks, each with the rule that it holds the tree to.
+
+mod documents;
+mod hygiene;
+mod layers;
+mod licences;
+mod machine;
+mod modules;
+mod packages;
+mod shape;
+mod words;
+
+use crate::finding::Finding;
+use crate::tree::Tree;
+
+/// A check.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// The rule, as a sentence without its full stop.
+    pub rule: &'static str,
+    /// Looks for what breaks it.
+    pub run: fn(&Tree) -> Vec<Finding>,
+}
+
+/// Every check, in the order in which they run.
+pub const CHECKS: &[Check] = &[
+    Check { rule: "a Rust file has at most 600 lines of 100 characters", run: shape::check },
+    Check { rule: "every module says what it is for", run: modules::check },
+    Check { rule: "nothing stands there that is forbidden or unfinished", run: words::check },
+    Check { rule: "no file names one machine or one registry", run: machine::check },
+    Check { rule: "crates depend on each other in one direction", run: layers::check },
+    Check { rule: "every package from outside is used and has its reason", run: packages::check },
+    Check { rule: "the documents say what a newcomer looks for", run: documents::check },
+    Check { rule: "files are small, clean text", run: hygiene::check },
+    Check { rule: "every package has a licence that we accept", run: licences::check },
+    Check { rule: "no locked package has a known weakness", run: crate::advisories::check },
+];

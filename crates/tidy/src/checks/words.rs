@@ -1,0 +1,148 @@
+//! Words that must not stand in code. They are put together from pieces, so that this file does not
+//! find itself.
+
+use crate::finding::Finding;
+use crate::tree::{File, Tree};
+
+/// Where a word is forbidden.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In code of any language.
+    Code,
+    /// In Rust.
+    Rust,
+    /// In the sources of these crates, but for their tests.
+    Sources(&'static [&'static str]),
+}
+
+struct Forbidden {
+    word: &'static str,
+    place: Place,
+    cure: &'static str,
+}
+
+/// Crates on the path of a request, whose times are the account's.
+const TIMED: &[&str] = &["account", "engine", "http", "server", "store"];
+
+const FORBIDDEN: &[Forbidden] = &[
+    Forbidden {
+        word: concat!("to", "do!("),
+        place: Place::Rust,
+        cure: "write it, or leave it out and open an issue",
+    },
+    Forbidden {
+        word: concat!("unimple", "mented!("),
+        place: Place::Rust,
+        cure: "write it, or leave it out and open an issue",
+    },
+    Forbidden {
+        word: concat!("#[ig", "nore"),
+        place: Place::Rust,
+        cure: "mend the test or delete it: one that does not run proves nothing",
+    },
+    Forbidden {
+        word: concat!("FIX", "ME"),
+        place: Place::Code,
+        cure: "mend it now, or open an issue and say there what is wrong",
+    },
+    Forbidden {
+        word: concat!("XX", "X"),
+        place: Place::Code,
+        cure: "mend it now, or open an issue and say there what is wrong",
+    },
+    Forbidden {
+        word: concat!("to_n", "e_bytes"),
+        place: Place::Rust,
+        cure: "use `to_le_bytes`: files mean the same on every machine",
+    },
+    Forbidden {
+        word: concat!("from_n", "e_bytes"),
+        place: Place::Rust,
+        cure: "use `from_le_bytes`: files mean the same on every machine",
+    },
+    Forbidden {
+        word: concat!("Instant", "::now"),
+        place: Place::Sources(TIMED),
+        cure: "take the time from pellucid_clock, which a simulation can hold",
+    },
+    Forbidden {
+        word: concat!("std", "::fs"),
+        place: Place::Sources(&["engine"]),
+        cure: "go through pellucid_io, so that tests can make it fail",
+    },
+];
+
+const CODE: &[&str] = &["css", "js", "lua", "py", "rs", "sh", "toml", "ts"];
+
+impl Place {
+    fn holds(self, file: &File, line: usize) -> bool {
+        match self {
+            Place::Code => CODE.contains(&file.extension()),
+            Place::Rust => file.extension() == "rs",
+            Place::Sources(crates) => {
+                file.extension() == "rs"
+                    && file.source_of().is_some_and(|name| crates.contains(&name))
+                    && line < file.tests_from()
+            }
+        }
+    }
+}
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.written() {
+        for (number, line) in file.lines() {
+            for Forbidden { word, place, cure } in FORBIDDEN {
+                if has_word(line, word) && place.holds(file, number) {
+                    let what = format!("`{word}` stands there");
+                    findings.push(Finding::new(&file.path, number, what, *cure));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `word` stands in `line` on its own, and not as a part of a longer one: `mktemp` wants
+/// more of the same letter than a note to oneself has.
+fn has_word(line: &str, word: &str) -> bool {
+    let part_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let begins = !line[..at].ends_with(part_of_word) || !word.starts_with(part_of_word);
+        let ends =
+            !line[at + word.len()..].starts_with(part_of_word) || !word.ends_with(part_of_word);
+        begins && ends
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::tests::tree_of;
+
+    #[test]
+    fn each_word_is_found_where_it_is_forbidden() {
+        for Forbidden { word, .. } in FORBIDDEN {
+            let text = format!("//! A.\nlet a = {word};\n");
+            let tree = tree_of(&[("crates/engine/src/a.rs", &text), ("docs/a.md", &text)]);
+            let findings = check(&tree);
+            assert_eq!(findings.len(), 1, "{word}: {findings:?}");
+            assert_eq!((&findings[0].path[..], findings[0].line), ("crates/engine/src/a.rs", 2));
+        }
+    }
+
+    #[test]
+    fn tests_and_other_crates_may_read_files_and_clocks() {
+        let text = format!("//! A.\n#[cfg(test)]\nuse {}::read;\n", FORBIDDEN[8].word);
+        let elsewhere = format!("//! A.\nlet a = {}();\n", FORBIDDEN[7].word);
+        let tree =
+            tree_of(&[("crates/engine/src/a.rs", &text), ("crates/load/src/a.rs", &elsewhere)]);
+        assert_eq!(check(&tree), []);
+    }
+
+    #[test]
+    fn a_part_of_a_longer_word_is_another_word() {
+        let text = format!("mktemp -d a.{0}{0}\nB{1}\n", FORBIDDEN[4].word, FORBIDDEN[3].word);
+        assert_eq!(check(&tree_of(&[("a.sh", &text)])), []);
+    }
+}

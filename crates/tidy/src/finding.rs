@@ -1,0 +1,67 @@
+//! What a check has found.
+
+use std::fmt;
+
+/// Whether a finding has to be cured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// It has to be, or the check fails.
+    Failure,
+    /// It is worth knowing.
+    Note,
+}
+
+/// Something that breaks a house rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it has to be cured.
+    pub weight: Weight,
+    /// The file, from the top of the tree.
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub what: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+impl Finding {
+    /// A finding that fails its check.
+    pub fn new(
+        path: &str,
+        line: usize,
+        what: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> Finding {
+        let (path, what, cure) = (path.to_owned(), what.into(), cure.into());
+        Finding { weight: Weight::Failure, path, line, what, cure }
+    }
+
+    /// The same finding, which does not fail its check.
+    #[must_use]
+    pub fn as_note(mut self) -> Finding {
+        self.weight = Weight::Note;
+        self
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let note = if self.weight == Weight::Note { "note: " } else { "" };
+        let Finding { path, line, what, cure, .. } = self;
+        write!(formatter, "{path}:{line}: {note}{what}: {cure}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_says_where_what_and_the_cure() {
+        let finding = Finding::new("a.rs", 3, "too long", "split it");
+        assert_eq!(finding.to_string(), "a.rs:3: too long: split it");
+        assert_eq!(finding.as_note().to_string(), "a.rs:3: note: too long: split it");
+    }
+}

@@ -1,0 +1,154 @@
+//! The files that the checks look at.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The name of cargo's lock files, which programs write and only the checks of packages read.
+pub(crate) const LOCK_NAME: &str = "Cargo.lock";
+
+/// A file, read.
+#[derive(Debug)]
+pub struct File {
+    /// From the top of the tree, with slashes.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl File {
+    /// The text, unless it is none.
+    pub(crate) fn text(&self) -> Option<&str> {
+        let is_text = !self.bytes.contains(&0);
+        std::str::from_utf8(&self.bytes).ok().filter(|_| is_text)
+    }
+
+    /// The lines with their numbers, from 1; none if it is no text.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text().unwrap_or("").lines().zip(1..).map(|(line, number)| (number, line))
+    }
+
+    /// What the name ends in, without the dot.
+    pub(crate) fn extension(&self) -> &str {
+        Path::new(&self.path).extension().and_then(|end| end.to_str()).unwrap_or("")
+    }
+
+    /// The file's own name.
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or("")
+    }
+
+    /// The package below `crates/` that the file is a source of.
+    pub(crate) fn source_of(&self) -> Option<&str> {
+        let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        rest.starts_with("src/").then_some(name)
+    }
+
+    /// The line from which on there are only tests; beyond the last one if there are none.
+    pub(crate) fn tests_from(&self) -> usize {
+        let folder_of_tests = self.path.split('/').any(|part| part == "tests");
+        if folder_of_tests || self.name() == "tests.rs" {
+            return 0;
+        }
+        let mark = self.lines().find(|(_, line)| line.trim() == "#[cfg(test)]");
+        mark.map_or(usize::MAX, |(number, _)| number)
+    }
+}
+
+/// The files of a repository.
+#[derive(Debug)]
+pub struct Tree {
+    /// The top of the working tree.
+    pub root: PathBuf,
+    /// The files in the order of their paths.
+    pub files: Vec<File>,
+}
+
+impl Tree {
+    /// Reads what git tracks, or would if it were added, in the repository around `directory`.
+    ///
+    /// # Errors
+    /// If `directory` is in no repository, git is missing, or a file cannot be read.
+    pub fn around(directory: &Path) -> io::Result<Tree> {
+        let top = git(directory, &["rev-parse", "--show-toplevel"])?;
+        let root = PathBuf::from(top.trim_end());
+        let listed = git(&root, &["ls-files", "-z", "-co", "--exclude-standard"])?;
+        let mut paths: Vec<_> = listed.split_terminator('\0').map(str::to_owned).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let mut files = Vec::new();
+        for path in paths {
+            let place = root.join(&path);
+            // A tracked file may be gone from the working tree, and a link is not ours to follow.
+            if place.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
+                files.push(File { path, bytes: std::fs::read(place)? });
+            }
+        }
+        Ok(Tree { root, files })
+    }
+
+    /// The file at `path`.
+    pub(crate) fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// The files whose text people wrote: all but the locks of packages.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.name() != LOCK_NAME)
+    }
+
+    /// The files of Rust.
+    pub(crate) fn rust(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.extension() == "rs")
+    }
+}
+
+/// What git prints in `directory`.
+pub(crate) fn git(directory: &Path, arguments: &[&str]) -> io::Result<String> {
+    let output = Command::new("git").arg("-C").arg(directory).args(arguments).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("git {}: {said}", arguments.join(" "))));
+    }
+    String::from_utf8(output.stdout)
+        .map_err(|_| io::Error::other("git printed a path that is not UTF-8: rename the file"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A tree of these files.
+    pub(crate) fn tree_of(files: &[(&str, &str)]) -> Tree {
+        let file = |(path, text): &(&str, &str)| File {
+            path: (*path).to_owned(),
+            bytes: text.as_bytes().to_vec(),
+        };
+        Tree { root: PathBuf::new(), files: files.iter().map(file).collect() }
+    }
+
+    #[test]
+    fn what_is_ignored_is_left_out_and_what_is_new_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+        git(folder.path(), &["init", "-q"]).unwrap();
+        write(".gitignore", "out\n").unwrap();
+        write("new.rs", "new").unwrap();
+        write("out", "built").unwrap();
+        let tree = Tree::around(folder.path()).unwrap();
+        let paths: Vec<_> = tree.files.iter().map(|file| &file.path[..]).collect();
+        assert_eq!(paths, [".gitignore", "new.rs"]);
+    }
+
+    #[test]
+    fn tests_begin_at_their_mark() {
+        let tree = tree_of(&[
+            ("crates/a/src/b.rs", "//! B.\nfn b() {}\n#[cfg(test)]\nmod tests {}\n"),
+            ("crates/a/src/b/tests.rs", "fn b() {}\n"),
+            ("crates/a/src/c.rs", "fn c() {}\n"),
+        ]);
+        let starts: Vec<_> = tree.files.iter().map(File::tests_from).collect();
+        assert_eq!(starts, [3, 0, usize::MAX]);
+        assert_eq!(tree.files[0].source_of(), Some("a"));
+    }
+}
