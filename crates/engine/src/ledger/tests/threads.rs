@@ -22,6 +22,15 @@ fn record(sequence: u64) -> Record {
     Record { key: [&[0, 1], &number.to_be_bytes()[..]].concat(), sequence, kind }
 }
 
+/// Ends the readers, also if the writer panics.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Readers of the newest never miss a key and never go back, while versions are dropped below them.
 #[test]
 fn readers_never_go_back_while_jobs_run() {
@@ -67,7 +76,8 @@ fn readers_never_go_back_while_jobs_run() {
                 read.fetch_add(1, Ordering::Relaxed);
             }
         };
-        scope.spawn(move || reader(1));
+        let ends = EndOnDrop(&done);
+        let reading = scope.spawn(move || reader(1));
         for sequence in 1..=RECORDS {
             ledger.wait_for_room().unwrap();
             ledger.insert(&record(sequence).entry());
@@ -75,10 +85,10 @@ fn readers_never_go_back_while_jobs_run() {
             ledger.rotate_if_full(sequence);
         }
         ledger.flush_now(RECORDS).unwrap();
-        while read.load(Ordering::Relaxed) < 100 {
+        while read.load(Ordering::Relaxed) < 100 && !reading.is_finished() {
             std::thread::yield_now();
         }
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     ledger.compact_all().unwrap();
     ledger.close();
