@@ -19,7 +19,7 @@ use crate::stats::EngineStats;
 /// The file that is locked for as long as the store is open.
 const LOCK_FILE: &str = "LOCK";
 /// Where the ledger's tables lie within the store's folder.
-const LEDGER_FOLDER: &str = "ledger";
+pub(crate) const LEDGER_FOLDER: &str = "ledger";
 
 /// When the sync that made a write durable began and ended, on the engine's clock. Zero ticks if
 /// the write was durable before anybody asked.
@@ -149,9 +149,10 @@ impl Engine {
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
         });
+        // The threads first: a long replay needs flushes while it goes on.
+        inner.start_threads()?;
         inner.replay()?;
         inner.load_catalogue()?;
-        inner.start_threads()?;
         Ok(Engine { inner })
     }
 
@@ -208,6 +209,7 @@ impl Engine {
             journal_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
             journal_dead_bytes: segments.iter().map(|segment| segment.dead_bytes).sum(),
             syncs: inner.journal.syncs(),
+            ledger: inner.ledger.stats().into(),
         }
     }
 }
@@ -240,9 +242,19 @@ impl Inner {
             if !record.batch_goes_on {
                 self.ledger.publish(record.sequence);
                 self.ledger.rotate_if_full(record.sequence);
+                self.keep_room()?;
             }
             Ok(())
         })
+    }
+
+    /// Keeps replay within the memory budget. On a full disk it goes beyond, because a store that
+    /// can be read is better than one that cannot be opened.
+    fn keep_room(&self) -> Result<()> {
+        match self.ledger.wait_for_room() {
+            Ok(_) | Err(Error::DiskFull { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn load_catalogue(&self) -> Result<()> {

@@ -26,6 +26,12 @@
 //! # }
 //! ```
 
+//! # What it does not do
+//!
+//! Files are read and written as mapped memory. A medium that cannot deliver a page it once took
+//! ends the process with a signal, as a bad memory bank would; the next opening then names what is
+//! missing. A full disk does not, because space is allocated before it is mapped.
+
 mod batch;
 mod catalogue;
 mod codec;
@@ -40,6 +46,7 @@ mod object;
 mod options;
 pub mod parts;
 mod read;
+mod rebuild;
 mod scan;
 mod snapshot;
 mod stats;
@@ -53,6 +60,7 @@ pub use error::{Error, Result};
 pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
+pub use rebuild::rebuild_ledger;
 pub use scan::{Direction, Scan};
 pub use snapshot::Snapshot;
-pub use stats::EngineStats;
+pub use stats::{EngineStats, Job, JobFigures, LedgerFigures, LevelFigures};

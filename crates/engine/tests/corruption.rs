@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use common::*;
 use pellucid_account::Timeline;
-use pellucid_engine::{Engine, EngineOptions, Error, verify};
+use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, verify};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -267,4 +267,40 @@ fn verify_takes_a_torn_tail_for_one() {
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 1).unwrap();
     assert_eq!(verify(STORE, &files).unwrap().problems.len(), 1, "in this boot it is damage");
+}
+
+#[test]
+fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
+    for damage in 0..3 {
+        let (files, engine) = three_keys();
+        engine.flush().unwrap();
+        let table = engine.table("t").unwrap();
+        put(&engine, table, b"a", b"newer A").unwrap();
+        engine.close().unwrap();
+        let ledger_table = Path::new(STORE).join("ledger").join(&list(&files, "ledger")[0]);
+        match damage {
+            0 => files.flip_bits(&ledger_table, 80, 1).unwrap(),
+            1 => files.remove(&ledger_table).unwrap(),
+            _ => files.remove(&Path::new(STORE).join("manifest")).unwrap(),
+        }
+        assert_eq!(rebuild_ledger(STORE, small(&files)).unwrap(), 5);
+        assert_eq!(verify(STORE, &files).unwrap().problems, []);
+        let engine = open(&files).unwrap();
+        assert_eq!(engine.table("t").unwrap(), table);
+        assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"newer A".to_vec()));
+        assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
+    }
+}
+
+#[test]
+fn a_rebuild_from_a_damaged_journal_changes_nothing() {
+    let (files, engine) = three_keys();
+    engine.close().unwrap();
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let outcome = rebuild_ledger(STORE, small(&files));
+    assert!(matches!(outcome, Err(Error::Corruption { path: named, .. }) if named == path));
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
 }

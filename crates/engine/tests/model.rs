@@ -19,9 +19,9 @@ use pellucid_engine::{
 use pellucid_io::simulated::SimulatedFileSystem;
 
 /// Seeds of each run.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 /// Steps for each seed.
-const STEPS: u64 = 600;
+const STEPS: u64 = 450;
 /// Seeds that failed once.
 const SEEDS_OF_OLD_FAILURES: [u64; 0] = [];
 

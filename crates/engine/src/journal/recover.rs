@@ -181,7 +181,7 @@ impl Recovery<'_> {
         if header.first_sequence == 0 && !is_named_sealed {
             return Ok(None);
         }
-        let map = file.map(length, MapMode::ReadRandom).map_err(failed)?;
+        let map = file.map(length, MapMode::Read).map_err(failed)?;
         let first = header.first_sequence;
         let state = match decode_footer(map.bytes(), identity, number, first) {
             Ok(footer) => State::Sealed(footer),
@@ -342,6 +342,8 @@ impl Recovery<'_> {
                 if !found.is_named_sealed {
                     found.file.sync().map_err(failed)?;
                 }
+                let length = found.map.length() as u64;
+                found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
                 *footer
             }
             State::Unsealed(scanned) => {

@@ -1,0 +1,88 @@
+//! Rebuilding the ledger from the journal, which is all that a store needs.
+
+use std::path::Path;
+
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
+use crate::engine::{Engine, LEDGER_FOLDER, take_lock};
+use crate::error::{Error, Result};
+use crate::journal::{JOURNAL_FOLDER, list_segments, segment_path};
+use crate::ledger::Manifest;
+use crate::options::EngineOptions;
+
+/// Discards the manifest and all tables of the store in `directory`, which must not be open, and
+/// makes them anew from the journal: the cure for damage in them, or for their loss. Returns the
+/// highest sequence number found.
+///
+/// # Errors
+/// If the store is open, if there is no journal, or if a record in the middle of it is damaged; the
+/// ledger is then left as it was, as far as it was there.
+pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Result<u64> {
+    let directory = directory.as_ref();
+    let files = &*options.file_system;
+    let lock = take_lock(files, directory)?;
+    let former = Manifest::read(files, directory).ok().flatten();
+    let identity = match &former {
+        Some(manifest) => manifest.store_identity,
+        None => journal_identity(directory, &options)?,
+    };
+    let mut manifest = Manifest::empty(identity);
+    manifest.edition = former.as_ref().map_or(0, |former| former.edition) + 1;
+    manifest.next_file_number = highest_file_number(directory, &options)? + 1;
+    check_journal(directory, &options, &manifest)?;
+    manifest.write(files, directory).map_err(|failure| failure.error)?;
+    drop(lock);
+    let engine = Engine::open(directory, options)?;
+    let last_sequence = engine.stats().published_sequence;
+    engine.close()?;
+    Ok(last_sequence)
+}
+
+/// The identity that the first segment names.
+fn journal_identity(directory: &Path, options: &EngineOptions) -> Result<u64> {
+    let files = &*options.file_system;
+    let mut last_error =
+        Error::corruption(&directory.join(JOURNAL_FOLDER), 0, "there is no segment");
+    for number in list_segments(files, directory)? {
+        let path = segment_path(directory, number);
+        let mut header = [0; FILE_HEADER_LENGTH];
+        let read = files.open(&path, false).and_then(|file| file.read_exact_at(&mut header, 0));
+        if let Err(error) = read {
+            last_error = Error::io("read", &path, error);
+            continue;
+        }
+        match FileHeader::decode(&header, FileKind::Journal, &path) {
+            Ok(header) => return Ok(header.store_identity),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(last_error)
+}
+
+/// The highest number of a table's file, so that no number is used a second time.
+fn highest_file_number(directory: &Path, options: &EngineOptions) -> Result<u64> {
+    let folder = directory.join(LEDGER_FOLDER);
+    if !options.file_system.exists(&folder) {
+        return Ok(0);
+    }
+    let names = options.file_system.list(&folder);
+    let names = names.map_err(|error| Error::io("list", &folder, error))?;
+    let numbers = names.iter().filter_map(|name| {
+        let digits = name.split('.').next()?;
+        u64::from_str_radix(digits, 16).ok()
+    });
+    Ok(numbers.max().unwrap_or(0))
+}
+
+/// Refuses before anything is changed if a record is damaged that replay would need.
+fn check_journal(directory: &Path, options: &EngineOptions, manifest: &Manifest) -> Result<()> {
+    let files = &*options.file_system;
+    for number in list_segments(files, directory)? {
+        let summary = crate::journal::verify_segment(files, directory, manifest, number)?;
+        if let Some(summary) = summary
+            && let Some((offset, what)) = summary.problems.into_iter().next()
+        {
+            return Err(Error::corruption(&summary.path, offset, what));
+        }
+    }
+    Ok(())
+}

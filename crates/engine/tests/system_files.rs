@@ -1,0 +1,69 @@
+//! The engine on the file system of the machine, with its threads and its default options.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
+
+use std::sync::mpsc;
+
+use pellucid_account::Timeline;
+use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Error, verify};
+use pellucid_io::SystemFileSystem;
+
+fn options() -> EngineOptions {
+    EngineOptions { segment_size_bytes: 1 << 20, memory_bytes: 1 << 20, ..EngineOptions::default() }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn check(engine: &Engine, numbers: std::ops::Range<u32>) {
+    let table = engine.table("t").unwrap();
+    for number in numbers {
+        let object = engine.get(table, &key(number), &mut Timeline::off()).unwrap();
+        let value = object.expect("it was put").value;
+        assert_eq!(value.len(), 300 + number as usize % 7);
+        assert!(value.iter().all(|byte| *byte == number as u8));
+    }
+}
+
+#[test]
+fn what_was_put_is_there_after_every_kind_of_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..4_u32 {
+        let engine = Engine::open(folder.path(), options()).unwrap();
+        check(&engine, 0..round * 5_000);
+        let table = engine.table("t").unwrap();
+        for number in round * 5_000..(round + 1) * 5_000 {
+            let value = vec![number as u8; 300 + number as usize % 7];
+            let acknowledgement = Acknowledgement::Os;
+            let mut timeline = Timeline::off();
+            engine.put(table, &key(number), b"", &value, acknowledgement, &mut timeline).unwrap();
+        }
+        assert!(matches!(Engine::open(folder.path(), options()), Err(Error::Locked { .. })));
+        if round % 2 == 0 {
+            engine.close().unwrap();
+        }
+    }
+    let report = verify(folder.path(), &SystemFileSystem).unwrap();
+    assert_eq!(report.problems, []);
+    let engine = Engine::open(folder.path(), options()).unwrap();
+    check(&engine, 0..20_000);
+}
+
+#[test]
+fn a_callback_tells_when_a_write_is_on_the_medium() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::open(folder.path(), options()).unwrap();
+    let table = engine.table("t").unwrap();
+    let mut timeline = Timeline::off();
+    let disk = Acknowledgement::Disk;
+    let written = engine.put(table, b"k", b"", b"v", disk, &mut timeline).unwrap();
+    assert!(written.pending);
+    let (sender, receiver) = mpsc::channel();
+    engine.when_durable(written.sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    let times = receiver.recv().unwrap().unwrap();
+    assert!(times.ended > times.begun);
+    assert!(engine.stats().durable_sequence >= written.sequence);
+    // A sequence number that was never given out is waited for as far as there is anything.
+    engine.wait_durable(u64::MAX).unwrap();
+}
