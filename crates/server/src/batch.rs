@@ -1,21 +1,29 @@
 //! `POST /v0/batch`: puts and deletes as NDJSON, all or nothing.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_store::{Condition, Operation};
 use serde::Deserialize;
 
-/// One line as it is sent. Keys and values are bytes, so they are base64.
+/// One line as it is sent. Keys and values are bytes, so they are base64. Strings are borrowed from
+/// the line unless they hold escapes: a slash of base64 may come as `\/`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
-    op: &'a str,
-    key: &'a str,
-    value: Option<&'a str>,
-    /// The ETag that the entry must have, without quotes, or `*` if it only has to be there.
-    if_match: Option<&'a str>,
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    value: Option<Cow<'a, str>>,
+    /// The ETag that the entry must have, with or without quotes, or `*` if it only has to be there.
+    #[serde(borrow)]
+    if_match: Option<Cow<'a, str>>,
     /// `*`: the entry must not be there.
-    if_none_match: Option<&'a str>,
+    #[serde(borrow)]
+    if_none_match: Option<Cow<'a, str>>,
 }
 
 /// An entry of a batch, with its bytes.
@@ -52,14 +60,14 @@ fn parse_line(line: &[u8]) -> Result<Entry, String> {
     let decode = |what: &str, text: &str| {
         STANDARD.decode(text).map_err(|error| format!("`{what}` is not base64: {error}"))
     };
-    let value = match (line.op, line.value) {
+    let value = match (&*line.op, line.value.as_deref()) {
         ("put", Some(value)) => Some(decode("value", value)?),
         ("put", None) => return Err("a put has a `value`".to_owned()),
         ("delete", None) => None,
         ("delete", Some(_)) => return Err("a delete has no `value`".to_owned()),
         _ => return Err("`op` is neither `put` nor `delete`".to_owned()),
     };
-    let condition = match (line.if_match, line.if_none_match) {
+    let condition = match (line.if_match.as_deref(), line.if_none_match.as_deref()) {
         (None, None) => Condition::None,
         (Some("*"), None) => Condition::Present,
         (None, Some("*")) => Condition::Absent,
@@ -68,7 +76,7 @@ fn parse_line(line: &[u8]) -> Result<Entry, String> {
         ),
         (_, Some(_)) => return Err("`if_none_match` is `*`, without `if_match`".to_owned()),
     };
-    Ok(Entry { key: decode("key", line.key)?, value, condition })
+    Ok(Entry { key: decode("key", &line.key)?, value, condition })
 }
 
 #[cfg(test)]
@@ -85,6 +93,16 @@ mod tests {
         assert_eq!((operations[0].key, operations[0].value), (&b"a"[..], Some(&b"x"[..])));
         assert_eq!((operations[1].key, operations[1].value), (&b"b"[..], None));
         assert_eq!(operations[1].condition, Condition::Sequence(7));
+    }
+
+    /// Encoders may escape any character; a line that held an escape was refused.
+    #[test]
+    fn strings_may_hold_escapes() {
+        let text = br#"{"op":"p\u0075t","key":"YQ\u003d=","value":"\/\/8=","if_match":"\"7\""}"#;
+        let entries = parse(text).unwrap();
+        let operation = entries[0].operation();
+        assert_eq!((operation.key, operation.value), (&b"a"[..], Some(&[0xff, 0xff][..])));
+        assert_eq!(operation.condition, Condition::Sequence(7));
     }
 
     #[test]
