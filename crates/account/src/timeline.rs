@@ -60,6 +60,8 @@ pub struct Timeline {
     parts_ticks: [u64; PARTS_MAX],
     /// What the store counted.
     pub counts: EngineCounts,
+    /// Whether the client asked to be shown the timeline with the response.
+    pub is_wanted: bool,
 }
 
 impl Timeline {
@@ -88,6 +90,7 @@ impl Timeline {
             waited_ticks: 0,
             parts_ticks: [0; PARTS_MAX],
             counts: EngineCounts::default(),
+            is_wanted: false,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::ranges::{self, NoRange};
 use crate::service::{
     Api, Later, Loop, Reading, WriteReply, method_not_allowed, respond_text, route,
 };
-use crate::timing::{add_server_timing, wants_timing};
+use crate::timing::add_server_timing;
 
 /// A value up to this size is copied behind its headers; a larger one is streamed from where it
 /// lies, so that a connection never holds it.
@@ -75,7 +75,7 @@ impl Api {
                 exchange.timeline.stamp(Stamp::Executed);
                 let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
                 let verdict = ReadConditions::of(request).judge(head);
-                self.found(found, verdict, wants_timing(request), response, exchange)
+                self.found(found, verdict, response, exchange)
             }
             Answer::Later(pending) => {
                 let (completer, reading) = (exchange.completer(), Reading::of(request));
@@ -91,7 +91,6 @@ impl Api {
         &self,
         found: StoreResult<Option<Object>>,
         verdict: Verdict,
-        wants_timing: bool,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
@@ -100,7 +99,7 @@ impl Api {
             Err(error) => return self.store_error(&error, response, exchange),
         };
         let head = object.as_ref().map(|object| &object.head);
-        if !begin_read(verdict, head, wants_timing, response, exchange) {
+        if !begin_read(verdict, head, response, exchange) {
             return Handled::Done;
         }
         match object {
@@ -130,7 +129,7 @@ impl Api {
                 exchange.timeline.stamp(Stamp::Executed);
                 let head = found.as_ref().ok().and_then(Option::as_ref);
                 let verdict = ReadConditions::of(request).judge(head);
-                self.found_head(found, verdict, wants_timing(request), response, exchange)
+                self.found_head(found, verdict, response, exchange)
             }
             Answer::Later(pending) => {
                 let (completer, reading) = (exchange.completer(), Reading::of(request));
@@ -146,7 +145,6 @@ impl Api {
         &self,
         found: StoreResult<Option<Head>>,
         verdict: Verdict,
-        wants_timing: bool,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
@@ -154,7 +152,7 @@ impl Api {
             Ok(head) => head,
             Err(error) => return self.store_error(&error, response, exchange),
         };
-        if begin_read(verdict, head.as_ref(), wants_timing, response, exchange) {
+        if begin_read(verdict, head.as_ref(), response, exchange) {
             response.finish_length(head.map_or(0, |head| head.value_length));
         }
         Handled::Done
@@ -182,7 +180,7 @@ impl Api {
         let value = is_put.then_some(request.body);
         let operations = [StoreOperation { key, value, condition }];
         let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
-        self.write(&operations, acknowledgement, reply, wants_timing(request), response, exchange)
+        self.write(&operations, acknowledgement, reply, response, exchange)
     }
 
     fn write(
@@ -190,7 +188,6 @@ impl Api {
         operations: &[StoreOperation<'_>],
         acknowledgement: Acknowledgement,
         reply: WriteReply,
-        wants_timing: bool,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
@@ -199,13 +196,13 @@ impl Api {
         match shared.store.write(table, operations, acknowledgement, exchange.timeline) {
             Answer::Now(result) => {
                 exchange.timeline.stamp(Stamp::Executed);
-                self.written(result, reply, wants_timing, response, exchange);
+                self.written(result, reply, response, exchange);
                 Handled::Done
             }
             Answer::Later(pending) => {
                 let completer = exchange.completer();
                 pending.when_ready(move |arrival| {
-                    completer.complete(Later::Written { arrival, reply, wants_timing });
+                    completer.complete(Later::Written { arrival, reply });
                 });
                 Handled::Later
             }
@@ -216,7 +213,6 @@ impl Api {
         &self,
         result: StoreResult<Written>,
         reply: WriteReply,
-        wants_timing: bool,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) {
@@ -239,9 +235,7 @@ impl Api {
                 response.status(200).header("Content-Type", b"application/json");
             }
         }
-        if wants_timing {
-            add_server_timing(response, exchange.timeline);
-        }
+        add_server_timing(response, exchange.timeline);
         match reply {
             WriteReply::Put | WriteReply::Delete => response.finish(b""),
             WriteReply::Batch { entries } => {
@@ -270,9 +264,7 @@ impl Api {
             Err(NoRange::Store(error)) => self.store_error(&error, response, exchange),
             Ok((form, body)) => {
                 response.status(200).header("Content-Type", form.content_type());
-                if wants_timing(request) {
-                    add_server_timing(response, exchange.timeline);
-                }
+                add_server_timing(response, exchange.timeline);
                 response.finish_streamed(None);
                 Handled::Stream(Box::new(body))
             }
@@ -298,7 +290,7 @@ impl Api {
         };
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
-        self.write(&operations, acknowledgement, reply, wants_timing(request), response, exchange)
+        self.write(&operations, acknowledgement, reply, response, exchange)
     }
 
     fn acknowledgement(&self, request: &Request<'_>) -> Result<Acknowledgement, String> {
@@ -314,7 +306,8 @@ impl Api {
     /// Checks `ack` and `from` against the copies that the store keeps.
     fn check_copies(&self, request: &Request<'_>) -> Result<(), String> {
         // Nearly every request has the key as its only parameter.
-        if request.query.is_none_or(|query| !query.contains('&')) {
+        let is_key = |query: &str| query.starts_with("id=") && !query.contains('&');
+        if request.query.is_none_or(is_key) {
             return Ok(());
         }
         let acknowledged = number_parameter(request.query, "ack")?;
@@ -350,7 +343,6 @@ fn key_of<'q>(request: &Request<'q>) -> Result<Cow<'q, [u8]>, String> {
 fn begin_read(
     verdict: Verdict,
     head: Option<&Head>,
-    wants_timing: bool,
     response: &mut Response<'_>,
     exchange: &mut Loop<'_>,
 ) -> bool {
@@ -367,9 +359,7 @@ fn begin_read(
         let modified = WallTime::from_unix_ms(head.written_at_ms).http_date();
         response.header("Last-Modified", modified.as_bytes());
     }
-    if wants_timing {
-        add_server_timing(response, exchange.timeline);
-    }
+    add_server_timing(response, exchange.timeline);
     match status {
         200 => {
             response.header("Content-Type", b"application/octet-stream");

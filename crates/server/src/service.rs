@@ -14,7 +14,7 @@ use crate::conditions::{KeptConditions, ReadConditions};
 use crate::helper::Helper;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
-use crate::timing::wants_timing;
+use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
@@ -41,22 +41,18 @@ pub(crate) struct Api {
 pub(crate) enum Later {
     Found { arrival: Arrival<Option<Object>>, reading: Reading },
     Head { arrival: Arrival<Option<StoreHead>>, reading: Reading },
-    Written { arrival: Arrival<Written>, reply: WriteReply, wants_timing: bool },
+    Written { arrival: Arrival<Written>, reply: WriteReply },
     Page(Page),
 }
 
 /// What a read that is answered later has to remember of its request.
 pub(crate) struct Reading {
     pub(crate) conditions: KeptConditions,
-    pub(crate) wants_timing: bool,
 }
 
 impl Reading {
     pub(crate) fn of(request: &Request<'_>) -> Reading {
-        Reading {
-            conditions: ReadConditions::of(request).kept(),
-            wants_timing: wants_timing(request),
-        }
+        Reading { conditions: ReadConditions::of(request).kept() }
     }
 }
 
@@ -88,6 +84,7 @@ impl Service for Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
+        exchange.timeline.is_wanted = wants_timing(request);
         match request.path {
             "/v0/entity" => self.entity(request, response, exchange),
             "/v0/entities" => self.range(request, response, exchange),
@@ -109,23 +106,24 @@ impl Service for Api {
             Later::Page(page) => {
                 exchange.timeline.stamp(Stamp::Executed);
                 response.status(200).header("Content-Type", page.content_type.as_bytes());
+                add_server_timing(response, exchange.timeline);
                 response.finish(page.body.as_bytes());
             }
             Later::Found { arrival, reading } => {
                 let found = arrive(arrival, exchange);
                 let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
                 let verdict = reading.conditions.judge(head);
-                return self.found(found, verdict, reading.wants_timing, response, exchange);
+                return self.found(found, verdict, response, exchange);
             }
             Later::Head { arrival, reading } => {
                 let found = arrive(arrival, exchange);
                 let verdict =
                     reading.conditions.judge(found.as_ref().ok().and_then(Option::as_ref));
-                return self.found_head(found, verdict, reading.wants_timing, response, exchange);
+                return self.found_head(found, verdict, response, exchange);
             }
-            Later::Written { arrival, reply, wants_timing } => {
+            Later::Written { arrival, reply } => {
                 let result = arrive(arrival, exchange);
-                self.written(result, reply, wants_timing, response, exchange);
+                self.written(result, reply, response, exchange);
             }
         }
         Handled::Done
@@ -150,7 +148,9 @@ impl Api {
         route(exchange, Operation::Status);
         exchange.timeline.stamp(Stamp::Executed);
         if let "GET" | "HEAD" = request.method {
-            response.status(200).finish_text("serving");
+            response.status(200);
+            add_server_timing(response, exchange.timeline);
+            response.finish_text("serving");
             return Handled::Done;
         }
         method_not_allowed(response, exchange, b"GET, HEAD")
@@ -201,7 +201,9 @@ pub(crate) fn respond_text(
 ) -> Handled {
     finish_execution(exchange.timeline);
     exchange.facts.outcome = Outcome::of_status(status) as u8;
-    response.status(status).finish_text(line);
+    response.status(status);
+    add_server_timing(response, exchange.timeline);
+    response.finish_text(line);
     Handled::Done
 }
 
@@ -220,7 +222,9 @@ pub(crate) fn method_not_allowed(
 ) -> Handled {
     finish_execution(exchange.timeline);
     exchange.facts.outcome = Outcome::of_status(405) as u8;
-    response.status(405).header("Allow", allow).finish_text("this path has other methods");
+    response.status(405).header("Allow", allow);
+    add_server_timing(response, exchange.timeline);
+    response.finish_text("this path has other methods");
     Handled::Done
 }
 
@@ -242,6 +246,7 @@ fn unknown_path(
         "error": true, "code": 404, "errorNum": 404, "errorMessage": message,
     });
     response.status(404).header("Content-Type", b"application/json");
+    add_server_timing(response, exchange.timeline);
     response.finish(body.to_string().as_bytes());
     Handled::Done
 }
