@@ -13,7 +13,7 @@ use crate::connection::{
 };
 use crate::event_loop::{EventLoop, Fate, Turn};
 use crate::head::{Framing, Head, parse};
-use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::response::{Manner, Outcome, Response, Streamed};
@@ -66,6 +66,10 @@ impl<S: Service> EventLoop<S> {
                 Look::Incomplete => break,
             }
             waited_until = Some(self.recorder.now());
+        }
+        let is_followed = used < bytes.len() || bytes.len() >= READ_BYTES_MAX;
+        if connection.closing == Closing::Cleanly && is_followed {
+            connection.closing = Closing::AfterLinger;
         }
         if connection.closing == Closing::AfterLinger {
             used = bytes.len();
@@ -311,10 +315,17 @@ impl<S: Service> EventLoop<S> {
                 timeline.stamp(Stamp::Encoded);
                 connection.finished.push_back(Finished { timeline, facts, end: written.end });
                 if !outcome.keep_alive {
-                    connection.closing = Closing::Cleanly;
+                    self.close_after_response(connection);
                 }
             }
         }
+    }
+
+    /// Ends the connection once what was answered is out: with a linger where the client has sent,
+    /// or after a stop may be sending, what will not be read.
+    pub(crate) fn close_after_response(&self, connection: &mut Connection) {
+        let is_followed = !connection.input.is_empty() || self.stop_by.is_some();
+        connection.closing = if is_followed { Closing::AfterLinger } else { Closing::Cleanly };
     }
 
     /// Answers what the transport refuses, and trusts the stream no more.
@@ -352,7 +363,7 @@ impl<S: Service> EventLoop<S> {
         self.release_body(connection, 0);
         self.write_refusal(connection, &Refusal::Overloaded, manner, timeline, facts, out);
         if !manner.keep_alive {
-            connection.closing = Closing::Cleanly;
+            self.close_after_response(connection);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use pellucid_account::Stamp;
 
-use crate::connection::{Closing, Connection, Finished, Stage, Streaming};
+use crate::connection::{Connection, Finished, Stage, Streaming};
 use crate::event_loop::{EventLoop, Fate, Step};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::response::Streamed;
@@ -50,7 +50,7 @@ impl<S: Service> EventLoop<S> {
         timeline.stamp(Stamp::Encoded);
         connection.finished.push_back(Finished { timeline, facts, end });
         if !keep_alive {
-            connection.closing = Closing::Cleanly;
+            self.close_after_response(connection);
         }
     }
 
