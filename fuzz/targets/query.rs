@@ -1,0 +1,33 @@
+//! The parameters behind the `?`. The first byte chooses: the bytes as they are, or the bytes as a
+//! client would send them, some percent-encoded by need and some by whim.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_server::fuzzing::query_parameter;
+
+/// Encodes what must be, and every byte whose lowest three bits are those of `whim`.
+fn encode(bytes: &[u8], whim: u8) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        let plain = byte.is_ascii_graphic() && !b"%&".contains(byte) && byte & 7 != whim & 7;
+        if plain {
+            text.push(char::from(*byte));
+        } else {
+            text.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    text
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((choice, bytes)) = data.split_first() else { return };
+    if choice & 1 == 0 {
+        let Ok(query) = std::str::from_utf8(bytes) else { return };
+        if let Ok(Some(value)) = query_parameter(query, "id") {
+            assert!(value.len() <= query.len() && query.contains("id"));
+        }
+    } else {
+        let query = format!("x=1&id={}&y", encode(bytes, choice >> 1));
+        assert_eq!(query_parameter(&query, "id"), Ok(Some(bytes.to_vec())));
+    }
+});

@@ -1,0 +1,49 @@
+//! The load generator's view of responses, in one piece and in many. The first byte is the length
+//! of the pieces, the second says whether the response is kept and whether it answers a HEAD.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_fuzz::pieces;
+
+// The file rather than the crate, because the crate brings the compiler of LuaJIT along, and the
+// parser stands alone.
+#[path = "../../crates/load/src"]
+mod load {
+    #[allow(dead_code, unreachable_pub, reason = "its own crate uses all of it")]
+    pub mod response;
+}
+
+use load::response::{Malformed, Parsed, Response, ResponseParser};
+
+/// What was read: each response with the bytes kept of it, and how it ended.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    responses: Vec<(Response, Vec<u8>, Vec<u8>)>,
+    end: Result<Option<Response>, Malformed>,
+}
+
+fn read<'a>(parts: impl Iterator<Item = &'a [u8]>, flags: u8) -> Outcome {
+    let mut parser = ResponseParser::new(flags & 1 != 0);
+    let mut responses = Vec::new();
+    for mut part in parts {
+        while !part.is_empty() {
+            match parser.parse(part, flags & 2 != 0) {
+                Ok(Parsed::More) => break,
+                Ok(Parsed::Complete { consumed, response }) => {
+                    assert!(consumed <= part.len());
+                    part = &part[consumed..];
+                    let kept = parser.captured().map(|kept| (kept.head.clone(), kept.body.clone()));
+                    let (head, body) = kept.unwrap_or_default();
+                    responses.push((response, head, body));
+                }
+                Err(malformed) => return Outcome { responses, end: Err(malformed) },
+            }
+        }
+    }
+    Outcome { responses, end: parser.end() }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [length, flags, stream @ ..] = data else { return };
+    assert_eq!(read(std::iter::once(stream), *flags), read(pieces(stream, *length), *flags));
+});

@@ -1,0 +1,125 @@
+//! Writes the inputs that each target starts from, `DIR/TARGET/NUMBER`: real requests, responses
+//! and files, so that no time goes into finding out what one looks like.
+
+use std::path::Path;
+use std::{env, fs, io};
+
+use pellucid_fuzz::store::EXAMPLE;
+
+const HEADER_BYTES: usize = 64;
+const CLOSING_BYTES: usize = 96;
+
+const REQUESTS: &[&str] = &[
+    "GET /v0/entity?id=7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "PUT /v0/entity?id=7 HTTP/1.1\r\nHost: a\r\n\
+     Content-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+    "PUT http://a:1/v0/entity?id=7 HTTP/1.0\r\n\
+     Connection: keep-alive\r\nContent-Length: 1, 1\r\n\r\nx",
+    "POST /v0/batch HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+     4;a=b\r\nWiki\r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nX: y\r\n\r\n",
+    "OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n",
+];
+
+const RESPONSES: &[&str] = &[
+    "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 204 No Content\r\n\r\n",
+    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nServer: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+     3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\n",
+    "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nuntil the end",
+    "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\n",
+];
+
+const BATCHES: &[&str] = &[
+    "{\"op\":\"put\",\"key\":\"YQ==\",\"value\":\"eA==\"}\n{\"op\":\"delete\",\"key\":\"Yg==\"}\n",
+    "{\"op\":\"put\",\"key\":\"YQ==\",\"value\":\"\",\"if_match\":\"7\"}",
+    "{\"op\":\"put\",\"key\":\"YQ==\",\"value\":\"\",\"if_match\":\"*\"}",
+    "\n{\"op\":\"put\",\"key\":\"YQ==\",\"value\":\"\",\"if_none_match\":\"*\"}\n\n",
+];
+
+const QUERIES: &[&str] = &["id=7", "x=1&id=a%20b%00%ff&y", "id=a+b=c&start=%41", "id=1&id=2"];
+
+/// The inputs behind each of the beginnings, which are a target's switches.
+fn behind<'a>(switches: &[&[u8]], inputs: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Vec<u8>> {
+    let with = |first: &&[u8]| inputs.clone().map(|input| [first, input].concat()).collect();
+    switches.iter().map(with).collect::<Vec<Vec<_>>>().concat()
+}
+
+fn with_switches(switches: &[&[u8]], texts: &[&str]) -> Vec<Vec<u8>> {
+    behind(switches, texts.iter().map(|text| text.as_bytes()))
+}
+
+fn write(directory: &Path, target: &str, seeds: &[Vec<u8>]) -> io::Result<()> {
+    let directory = directory.join(target);
+    fs::create_dir_all(&directory)?;
+    for (number, seed) in seeds.iter().enumerate() {
+        fs::write(directory.join(number.to_string()), seed)?;
+    }
+    Ok(())
+}
+
+/// The seeds of the targets for files, from the files of a real store.
+fn write_files(directory: &Path) -> io::Result<()> {
+    let (mut manifests, mut tables, mut segments) = (Vec::new(), Vec::new(), Vec::new());
+    let mut stores = Vec::new();
+    for (index, file) in EXAMPLE.iter().enumerate() {
+        match &file.bytes[..8] {
+            b"PLCDMANI" => manifests.push(&file.bytes),
+            b"PLCDTABL" => tables.push(&file.bytes),
+            _ => segments.push(&file.bytes),
+        }
+        for switches in [0_u8, 1, 2, 4] {
+            stores.push([&[switches << 4 | index as u8], &file.bytes[..]].concat());
+        }
+    }
+    write(directory, "store", &stores)?;
+    let whole = |files: &[&Vec<u8>]| behind(&[b"\0", b"\x01"], files.iter().map(|file| &file[..]));
+    write(directory, "manifest", &whole(&manifests))?;
+    write(directory, "segment", &whole(&segments))?;
+    let records = segments.iter().filter_map(|file| part(file, HEADER_BYTES, 4));
+    write(directory, "record", &behind(&[b"\0", b"\x01"], records))?;
+    let blocks = tables.iter().filter_map(|file| part(file, HEADER_BYTES, 4));
+    write(directory, "block", &behind(&[b""], blocks))?;
+    write(
+        directory,
+        "table",
+        &tables.iter().flat_map(|file| parts_of_table(file)).collect::<Vec<_>>(),
+    )
+}
+
+/// The part of `file` at `begin` that says its length after `length_at` bytes.
+fn part(file: &[u8], begin: usize, length_at: usize) -> Option<&[u8]> {
+    let length = u32::from_le_bytes(*file.get(begin + length_at..)?.first_chunk()?);
+    file.get(begin..begin + length as usize)
+}
+
+/// The inputs of the target `table`: each begins with the switch that names the part.
+fn parts_of_table(file: &[u8]) -> Vec<Vec<u8>> {
+    let Some(closing) = file.last_chunk::<CLOSING_BYTES>() else { return Vec::new() };
+    let field = |at: usize| {
+        let bytes = closing[at..].first_chunk().copied().unwrap_or_default();
+        u64::from_le_bytes(bytes) as usize
+    };
+    let (filter, index, end) = (field(0), field(16), file.len() - CLOSING_BYTES);
+    vec![
+        [b"\0", &file[filter..index]].concat(),
+        [b"\x01", &(filter as u64).to_le_bytes()[..], &file[index..end]].concat(),
+        [b"\x02", &file[..]].concat(),
+        [b"\x03", &file[..]].concat(),
+    ]
+}
+
+fn main() -> io::Result<()> {
+    let Some(directory) = env::args_os().nth(1) else {
+        return Err(io::Error::other("usage: seeds DIR"));
+    };
+    let directory = Path::new(&directory);
+    write(directory, "batch", &with_switches(&[b""], BATCHES))?;
+    write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
+    write(directory, "query", &with_switches(&[b"\0", b"\x01", b"\x05"], QUERIES))?;
+    write(
+        directory,
+        "response",
+        &with_switches(&[b"\x01\0", b"\x05\x01", b"\x40\x02"], RESPONSES),
+    )?;
+    write_files(directory)
+}

@@ -1,0 +1,62 @@
+//! A whole store, one of whose files is the input: opened, read both ways, looked up, verified,
+//! rebuilt. The first byte chooses the file, whether its checksums are made right first, whether it
+//! is cut short, and whether the ledger is rebuilt.
+#![no_main]
+
+use std::ops::Bound;
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_account::Timeline;
+use pellucid_engine::{Acknowledgement, Direction, Engine, Result, rebuild_ledger, verify};
+use pellucid_fuzz::checksums::{fix_manifest, fix_segment, fix_table};
+use pellucid_fuzz::store::{EXAMPLE, FOLDER, TABLE, options, with_file};
+
+/// Keys that a walk takes before it is cut off: more than a file of the longest input holds.
+const KEYS_MAX: usize = 10_000;
+
+fn use_store(engine: &Engine) -> Result<()> {
+    let timeline = &mut Timeline::off();
+    let table = engine.table(TABLE)?;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, direction)?;
+        let mut keys = 0;
+        while let Some((key, _)) = scan.next_head()? {
+            assert!(!key.is_empty() && keys < KEYS_MAX);
+            keys += 1;
+            let key = key.to_vec();
+            let _ = engine.get(table, &key, timeline);
+        }
+    }
+    for key in ["key00", "key03", "key19", "new", "last", "absent"] {
+        let _ = engine.get(table, key.as_bytes(), timeline);
+        let _ = engine.head(table, key.as_bytes(), timeline);
+    }
+    engine.put(table, b"key01", b"", b"after", Acknowledgement::Os, timeline)?;
+    let found = engine.get(table, b"key01", timeline)?;
+    assert_eq!(found.map(|object| object.value.to_vec()), Some(b"after".to_vec()));
+    engine.flush()?;
+    engine.compact()
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((choice, bytes)) = data.split_first() else { return };
+    let index = usize::from(choice & 15) % EXAMPLE.len();
+    let [fixes, is_cut, rebuilds] = [4, 5, 6].map(|bit| choice >> bit & 1 == 1);
+    let mut bytes = bytes.to_vec();
+    if fixes {
+        let _ = match &EXAMPLE[index].bytes[..8] {
+            b"PLCDMANI" => fix_manifest(&mut bytes),
+            b"PLCDTABL" => fix_table(&mut bytes),
+            _ => fix_segment(&mut bytes),
+        };
+    }
+    let files = with_file(index, &bytes, is_cut).expect("the simulated files do not fail");
+    let _ = verify(FOLDER, &files);
+    if rebuilds {
+        let _ = rebuild_ledger(FOLDER, options(&files));
+    }
+    if let Ok(engine) = Engine::open(FOLDER, options(&files)) {
+        let _ = use_store(&engine);
+        let _ = engine.close();
+    }
+});
