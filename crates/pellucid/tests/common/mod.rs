@@ -1,0 +1,100 @@
+//! The program itself, started as its users start it.
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
+
+#[path = "../../../server/tests/common/client.rs"]
+pub(crate) mod client;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) use client::{Client, encode, entity, request};
+
+/// How long a command may take that is expected to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program with these arguments, and nothing of this process's environment that it listens to.
+pub(crate) fn pellucid(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pellucid"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PELLUCID_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    pellucid(arguments).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// A running `pellucid serve`; killed if a test ends without having stopped it.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Serving {
+    /// Serves `data` on any free port, with further arguments.
+    pub(crate) fn start(data: &Path, arguments: &[&str]) -> Serving {
+        let data = data.to_str().unwrap();
+        let mut command = pellucid(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+        command.args(arguments);
+        Serving::spawn(command)
+    }
+
+    /// Starts `command` and waits for the line that says where it listens.
+    pub(crate) fn spawn(mut command: Command) -> Serving {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.strip_prefix("listening on http://").unwrap().trim().parse().unwrap();
+        Serving { child, address }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Ends it as the kernel would: nothing is flushed, nothing is closed.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end.
+    pub(crate) fn signal(&self, signal: i32) {
+        let id = libc::pid_t::try_from(self.child.id()).unwrap();
+        // SAFETY: a signal to a child that was not waited for reaches no other process.
+        assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub(crate) fn stop(mut self) {
+        self.signal(libc::SIGTERM);
+        assert_eq!(self.wait().code(), Some(0));
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
