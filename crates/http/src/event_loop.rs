@@ -71,6 +71,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) accept_again: bool,
     pub(crate) stop_by: Option<Ticks>,
     pub(crate) requests: u64,
+    /// The last reading for the account: what follows a request at once begins where it ended.
+    pub(crate) last: Ticks,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -104,7 +106,15 @@ impl<S: Service> EventLoop<S> {
             accept_again: false,
             stop_by: None,
             requests: 0,
+            last: Ticks(0),
         }
+    }
+
+    /// Reads the clock for the account.
+    #[inline]
+    pub(crate) fn read_clock(&mut self) -> Ticks {
+        self.last = self.recorder.now();
+        self.last
     }
 
     /// Runs until it is told to stop and its connections are done.
@@ -119,6 +129,7 @@ impl<S: Service> EventLoop<S> {
                 _ => {}
             }
             let woke = self.clock.now();
+            self.last = woke;
             self.refresh_date(woke);
             for event in &events {
                 match event.token() {
@@ -288,7 +299,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Reads what there is, and answers every whole request in it.
     fn serve(&mut self, slot: usize, connection: &mut Connection, woke: Ticks) -> Step {
-        let attended = self.recorder.now();
+        let attended = self.last;
         let mut turn = Turn { woke, attended, received: attended };
         if !connection.input.is_empty() && connection.input.len() >= connection.wanted_bytes {
             let input = std::mem::take(&mut connection.input);
@@ -300,7 +311,7 @@ impl<S: Service> EventLoop<S> {
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let read = receive(&connection.socket, &mut scratch);
-        turn.received = self.recorder.now();
+        turn.received = self.read_clock();
         if let Ok(count @ 1..) = read {
             self.digest(slot, connection, &scratch[..count], turn);
         }
@@ -389,7 +400,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     fn record_written(&mut self, connection: &mut Connection, sent: usize) {
-        let written = self.recorder.now();
+        let written = self.read_clock();
         while let Some(first) = connection.finished.front() {
             if first.end > sent {
                 break;

@@ -65,7 +65,7 @@ impl<S: Service> EventLoop<S> {
                 Look::Used(count) => used += count,
                 Look::Incomplete => break,
             }
-            waited_until = Some(self.recorder.now());
+            waited_until = Some(self.last);
         }
         let is_followed = used < bytes.len() || bytes.len() >= READ_BYTES_MAX;
         if connection.closing == Closing::Cleanly && is_followed {
@@ -312,7 +312,7 @@ impl<S: Service> EventLoop<S> {
                 connection.stage = Stage::Streaming(Box::new(streaming));
             }
             _ => {
-                timeline.stamp(Stamp::Encoded);
+                self.last = timeline.stamp(Stamp::Encoded);
                 connection.finished.push_back(Finished { timeline, facts, end: written.end });
                 if !outcome.keep_alive {
                     self.close_after_response(connection);
@@ -388,6 +388,7 @@ impl<S: Service> EventLoop<S> {
         facts.status = refusal.status();
         facts.response_bytes = saturating_u32(out.len() - begin);
         let at = timeline.stamp(Stamp::Encoded);
+        self.last = at;
         for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
             timeline.stamp_at(stamp, at);
         }
@@ -400,7 +401,7 @@ impl<S: Service> EventLoop<S> {
         let mut out = std::mem::take(&mut self.out);
         connection.input = Vec::new();
         connection.chunked = None;
-        let received = self.recorder.now();
+        let received = self.read_clock();
         self.refuse(connection, &Refusal::TooSlow, None, begun, received, &mut out);
         self.release_body(connection, 0);
         self.flush(connection, out)

@@ -72,7 +72,7 @@ impl Api {
         let shared = &self.shared;
         match shared.store.get(shared.entities, key, exchange.timeline) {
             Answer::Now(found) => {
-                exchange.timeline.stamp(Stamp::Executed);
+                exchange.timeline.stamp_after_lap(Stamp::Executed);
                 let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
                 let verdict = ReadConditions::of(request).judge(head);
                 self.found(found, verdict, response, exchange)
@@ -126,7 +126,7 @@ impl Api {
         let shared = &self.shared;
         match shared.store.head(shared.entities, key, exchange.timeline) {
             Answer::Now(found) => {
-                exchange.timeline.stamp(Stamp::Executed);
+                exchange.timeline.stamp_after_lap(Stamp::Executed);
                 let head = found.as_ref().ok().and_then(Option::as_ref);
                 let verdict = ReadConditions::of(request).judge(head);
                 self.found_head(found, verdict, response, exchange)
@@ -195,7 +195,7 @@ impl Api {
         let table = shared.entities;
         match shared.store.write(table, operations, acknowledgement, exchange.timeline) {
             Answer::Now(result) => {
-                exchange.timeline.stamp(Stamp::Executed);
+                exchange.timeline.stamp_after_lap(Stamp::Executed);
                 self.written(result, reply, response, exchange);
                 Handled::Done
             }
