@@ -8,7 +8,7 @@ use super::merge::{Merge, RunCursor, Source, runs};
 use super::snapshots::Retention;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{Table, TableFacts, TableWriter};
+use super::table::{Table, TableFacts, TableWriter, table_folder};
 use super::version::{LEVELS, Levels};
 use super::{Direction, Dropped, KeyRange, LedgerOptions};
 use crate::error::{Error, Result};
@@ -249,6 +249,11 @@ impl State {
         let mut merge = Merge::new(merging.sources(), &everything, Direction::Forward)?;
         let mut retention: Retention = self.snapshots.retention();
         while let Some(entry) = merge.entry() {
+            // A table's checksums vouch for what was written, not for who wrote it.
+            if !retention.is_followed_by(&entry) {
+                let what = "a table that is merged has its entries out of order (`verify`)";
+                return Err(Error::corruption(&table_folder(&self.directory), 0, what));
+            }
             let is_deepest = || !levels.may_hold_below(merging.to, entry.key);
             if retention.drops(&entry, is_deepest) {
                 dropped.push(Dropped::of(&entry));

@@ -1,5 +1,6 @@
 //! Which versions of a key somebody may still read: what is published, and the snapshots.
 
+use std::cmp::Ordering as Order;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,6 +120,16 @@ impl Retention {
         shadowed || (gone() && is_deepest())
     }
 
+    /// Whether `entry` comes after the one before in the order: key ascending, sequence number
+    /// descending.
+    pub(crate) fn is_followed_by(&self, entry: &Entry<'_>) -> bool {
+        self.newer.is_none_or(|newer| match self.key[..].cmp(entry.key) {
+            Order::Less => true,
+            Order::Equal => entry.sequence < newer,
+            Order::Greater => false,
+        })
+    }
+
     /// Whether a snapshot reads at a sequence number from `from` to below `to`.
     fn snapshot_within(&self, from: u64, to: u64) -> bool {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
@@ -155,6 +166,19 @@ mod tests {
         assert!(!retention.drops(&entry(b"a", 5, Kind::Put), || true));
         assert!(retention.drops(&entry(b"a", 3, Kind::Put), || true));
         assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
+    }
+
+    /// Found by the fuzz target `store`: a merge of a table that was out of order, with its checksums
+    /// right, ended the process.
+    #[test]
+    fn what_is_out_of_order_is_noticed() {
+        let mut retention = Arc::new(Snapshots::default()).retention();
+        assert!(retention.is_followed_by(&entry(b"a", 1, Kind::Put)), "nothing came before");
+        retention.drops(&entry(b"b", 5, Kind::Put), || false);
+        assert!(retention.is_followed_by(&entry(b"b", 4, Kind::Put)));
+        assert!(retention.is_followed_by(&entry(b"c", 9, Kind::Put)));
+        assert!(!retention.is_followed_by(&entry(b"b", 5, Kind::Put)));
+        assert!(!retention.is_followed_by(&entry(b"a", 1, Kind::Put)));
     }
 
     /// badger#2143: a tombstone that goes before what it hides lets a deleted key return.
