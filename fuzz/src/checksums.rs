@@ -1,6 +1,6 @@
 //! Makes the checksums of a file right, wherever its fields say that they are (docs/format.md).
-//! What makes no sense is left alone. Written from the format and not with the engine's own code, so
-//! that the two check each other.
+//! What makes no sense is left alone. Written from the format and not with the engine's own code,
+//! so that the two check each other.
 
 use crc32c::{crc32c, crc32c_append};
 

@@ -1,9 +1,9 @@
 //! What the fuzz targets share. Each target feeds arbitrary bytes to one decoder of bytes that come
-//! from outside, and asserts more than that nothing panics where it can, such as that bytes mean the
-//! same in one piece and in many.
+//! from outside. Where it can, it asserts more than that nothing panics, such as that bytes mean
+//! the same in one piece and in many.
 //!
-//! Files are guarded by checksums, which no fuzzer guesses. So a target of such files lets the input
-//! choose whether they are made right first ([`checksums`]), as a broken writer would.
+//! Files are guarded by checksums, which no fuzzer guesses. So a target of such files lets the
+//! input choose whether they are made right first ([`checksums`]), as a broken writer would.
 
 pub mod checksums;
 pub mod store;

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{Acknowledgement, Batch, Engine, EngineOptions, Result};
-use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::FileSystem;
+use pellucid_io::simulated::SimulatedFileSystem;
 
 /// The folder of the store.
 pub const FOLDER: &str = "/store";
