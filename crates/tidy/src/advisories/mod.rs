@@ -51,11 +51,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         Err(finding) => return vec![finding],
     };
     let mut findings = Vec::new();
+    let uncovered = versions.iter().filter(|(name, _)| !facts.covered.contains(name));
+    let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    uncovered.for_each(|(name, places)| locks.entry(&places[0].0).or_default().push(name));
+    for (lock, names) in locks {
+        let what = format!("{FACTS} does not cover {}", names.join(", "));
+        findings.push(Finding::new(lock, 1, what, cure()));
+    }
     for (name, places) in &versions {
-        if !facts.covered.contains(name) {
-            let what = format!("{FACTS} does not cover `{name}`");
-            findings.push(Finding::new(&places[0].0, 1, what, cure()));
-        }
         for advisory in facts.advisory.iter().filter(|advisory| advisory.package == *name) {
             findings.extend(
                 places
@@ -193,7 +196,7 @@ mod tests {
         let lock = LOCK.replace("weak", "new");
         let facts = "database = \"d\"\ncommit = \"c\"\ncommitted_on = \"2000-01-01\"\ncovered = []";
         let findings = check(&tree_of(&[(FACTS, facts), ("Cargo.lock", &lock)]));
-        assert!(findings[0].what.contains("does not cover `new`"), "{findings:?}");
+        assert!(findings[0].what.contains("does not cover new"), "{findings:?}");
         assert_eq!(findings[0].weight, Weight::Failure);
         // The facts of the year 2000 are old, which fails nothing.
         assert_eq!((findings.len(), findings[1].weight), (2, Weight::Note));

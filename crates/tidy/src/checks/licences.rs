@@ -1,4 +1,6 @@
 //! Licences and sources of all packages, those for other platforms and the fuzz targets' included.
+//! The peers of benchmarks are left out: nothing of them is handed on, and cargo knows the licences
+//! of packages only after downloading them.
 
 use std::process::Command;
 
@@ -28,6 +30,9 @@ const ACCEPTED: &[&str] = &[
 const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("libfuzzer-sys", "NCSA", "permissive, and part of the fuzz targets only")];
 
+/// Where benchmarks are, with locks of their own.
+const BENCHMARKS: &str = "bench/";
+
 /// The source of packages from the default registry, up to the registry's own name.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/";
 
@@ -47,7 +52,8 @@ struct Package {
 }
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let locks = tree.files.iter().filter(|file| file.name() == LOCK_NAME);
+    let is_ours = |path: &str| !path.starts_with(BENCHMARKS);
+    let locks = tree.files.iter().filter(|file| file.name() == LOCK_NAME && is_ours(&file.path));
     locks.flat_map(|lock| findings_of_lock(tree, &lock.path)).collect()
 }
 
