@@ -103,8 +103,8 @@ fn parts_of_table(file: &[u8]) -> Vec<Vec<u8>> {
     vec![
         [b"\0", &file[filter..index]].concat(),
         [b"\x01", &(filter as u64).to_le_bytes()[..], &file[index..end]].concat(),
-        [b"\x02", &file[..]].concat(),
-        [b"\x03", &file[..]].concat(),
+        [b"\x02", file].concat(),
+        [b"\x03", file].concat(),
     ]
 }
 
