@@ -10,6 +10,8 @@ const HEADER_BYTES: usize = 64;
 const RECORD_HEADER_BYTES: usize = 40;
 /// The fixed part of a segment's footer.
 const FOOTER_BYTES: usize = 32;
+/// What a sealed segment ends with.
+const FOOTER_MAGIC: &[u8] = b"PLSF";
 /// Of a table.
 const CLOSING_BYTES: usize = 96;
 
@@ -58,14 +60,27 @@ pub fn fix_record(bytes: &mut [u8], store_seed: u32) -> Option<usize> {
 pub fn fix_segment(file: &mut [u8]) -> Option<()> {
     let (identity, number) = header(file)?;
     let store_seed = seed(&[identity]);
+    let fixed = file.len().checked_sub(FOOTER_BYTES)?;
+    let is_sealed = file.ends_with(FOOTER_MAGIC);
+    let begin = offset_at(file, fixed + 16).filter(|begin| is_sealed && *begin <= fixed);
+    let end = begin.unwrap_or(file.len());
     let mut at = HEADER_BYTES;
-    while at < file.len() {
-        let length = fix_record(&mut file[at..], store_seed).unwrap_or(8);
+    while at < end {
+        let length = fix_record(&mut file[at..end], store_seed).unwrap_or(8);
         at += length.next_multiple_of(8);
     }
-    let fixed = file.len().checked_sub(FOOTER_BYTES)?;
-    let begin = offset_at(file, fixed + 16)?;
+    let begin = begin?;
     put(file, fixed + 24, seed(&[identity, number]), begin..fixed + 24)
+}
+
+/// Makes a file right, whatever its magic says that it is.
+pub fn fix_file(magic: &[u8], file: &mut [u8]) -> Option<()> {
+    match magic.first_chunk()? {
+        b"PLCDMANI" => fix_manifest(file),
+        b"PLCDTABL" => fix_table(file),
+        b"PLCDJRNL" => fix_segment(file),
+        _ => None,
+    }
 }
 
 /// Makes a manifest right.

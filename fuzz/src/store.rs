@@ -69,10 +69,17 @@ fn write_example(files: &SimulatedFileSystem) -> Result<()> {
     let engine = Engine::open(FOLDER, options(files))?;
     let table = engine.table(TABLE)?;
     let timeline = &mut Timeline::off();
-    for number in 0..24_u8 {
-        let key = format!("key{:02}", number % 20);
-        let value = [number; 90];
-        engine.put(table, key.as_bytes(), b"head", &value, Acknowledgement::Os, timeline)?;
+    for number in 0..44_u8 {
+        let key = format!("key{:02}", number % 40);
+        let value = [number; 60];
+        engine.put(
+            table,
+            key.as_bytes(),
+            b"a head that HEAD shows",
+            &value,
+            Acknowledgement::Os,
+            timeline,
+        )?;
     }
     engine.delete(table, b"key03", Acknowledgement::Disk, timeline)?;
     engine.flush()?;

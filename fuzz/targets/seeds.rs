@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::{env, fs, io};
 
-use pellucid_fuzz::store::EXAMPLE;
+use pellucid_engine::{Engine, verify};
+use pellucid_fuzz::checksums::fix_file;
+use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file};
 
 const HEADER_BYTES: usize = 64;
 const CLOSING_BYTES: usize = 96;
@@ -55,6 +57,21 @@ fn write(directory: &Path, target: &str, seeds: &[Vec<u8>]) -> io::Result<()> {
         fs::write(directory.join(number.to_string()), seed)?;
     }
     Ok(())
+}
+
+/// Checks that the targets for files start from a store that works, and that the checksums are
+/// where [`fix_file`] looks for them.
+fn check_example() {
+    let files = with_file(usize::MAX, b"", false).expect("the simulated files do not fail");
+    let report = verify(FOLDER, &files).expect("the example can be read");
+    assert_eq!(report.problems, []);
+    let engine = Engine::open(FOLDER, options(&files)).expect("the example can be opened");
+    engine.close().expect("the example can be closed");
+    for file in EXAMPLE.iter() {
+        let mut again = file.bytes.clone();
+        fix_file(&file.bytes, &mut again);
+        assert!(again == file.bytes, "{} came out different", file.path.display());
+    }
 }
 
 /// The seeds of the targets for files, from the files of a real store.
@@ -112,6 +129,7 @@ fn main() -> io::Result<()> {
     let Some(directory) = env::args_os().nth(1) else {
         return Err(io::Error::other("usage: seeds DIR"));
     };
+    check_example();
     let directory = Path::new(&directory);
     write(directory, "batch", &with_switches(&[b""], BATCHES))?;
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
