@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use hdrhistogram::Histogram;
 use pellucid_load::{
-    Header, Limit, LoadError, LoadOptions, LoadResult, Progress, ScriptOptions, Target, parse_count,
-    parse_duration, run as run_load, wrk2,
+    Header, Limit, LoadError, LoadOptions, LoadResult, Progress, ScriptOptions, Target,
+    parse_count, parse_duration, run as run_load, wrk2,
 };
 
 use crate::Failure;

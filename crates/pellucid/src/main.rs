@@ -49,7 +49,17 @@ impl Failure {
     }
 }
 
+/// Lets the process open as many files as it may at all: a connection is a file, and the soft limit
+/// of most systems is far below what a server or a load generator needs.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, the lower limit holds, and its errors name it.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 fn main() -> ExitCode {
+    raise_descriptor_limit();
     let outcome = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(arguments),
