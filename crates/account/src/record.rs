@@ -28,8 +28,8 @@ pub struct RequestFacts {
     pub connection: u32,
 }
 
-/// A finished request. Durations are multiples of `1 << shift` ticks, the shift being chosen so that
-/// the longest fits: no request is too long to be recorded truly.
+/// A finished request. Durations are multiples of `1 << shift` ticks, the shift being chosen so
+/// that the longest fits: no request is too long to be recorded truly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Ticks at which the request arrived.
@@ -306,7 +306,9 @@ mod tests {
         }
 
         #[test]
-        fn any_words_are_a_record_without_a_panic(words in proptest::array::uniform16(any::<u64>())) {
+        fn any_words_are_a_record_without_a_panic(
+            words in proptest::array::uniform16(any::<u64>()),
+        ) {
             let record = Record::from_words(words);
             let _ = record.total_ticks();
         }

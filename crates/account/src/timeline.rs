@@ -132,8 +132,8 @@ impl Timeline {
         (self.lap_began, self.lapped) = (at, false);
     }
 
-    /// Takes `stamp` at the end of the lap that was just closed, or now if none was: a reading costs
-    /// more than the few instructions between a store's last lap and its caller's next stamp.
+    /// Takes `stamp` at the end of the lap that was just closed, or now if none was: a reading
+    /// costs more than the few instructions between a store's last lap and its caller's next stamp.
     #[inline]
     pub fn stamp_after_lap(&mut self, stamp: Stamp) {
         if self.lapped {

@@ -58,8 +58,8 @@ impl ChunkedDecoder {
         &self.body
     }
 
-    /// Decodes from the beginning of `bytes` and returns how many belonged to the body: all of them,
-    /// unless the body ends within them.
+    /// Decodes from the beginning of `bytes` and returns how many belonged to the body: all of
+    /// them, unless the body ends within them.
     ///
     /// # Errors
     /// The refusal to answer with; the decoder is of no more use then.
@@ -131,6 +131,7 @@ impl ChunkedDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn decode(text: &[u8]) -> Result<(Vec<u8>, usize, bool), Refusal> {
@@ -172,8 +173,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_body_survives_any_split(
-            chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..50), 0..8),
-            cuts in proptest::collection::vec(1_usize..20, 1..40),
+            chunks in vec(vec(any::<u8>(), 1..50), 0..8),
+            cuts in vec(1_usize..20, 1..40),
         ) {
             let mut text = Vec::new();
             for chunk in &chunks {
@@ -195,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_decoded_without_a_panic(bytes in vec(any::<u8>(), 0..300)) {
             let mut decoder = ChunkedDecoder::new(100);
             let _ = decoder.feed(&bytes);
             prop_assert!(decoder.body().len() <= 100);

@@ -212,6 +212,7 @@ fn parse_decimal(digits: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn with_head<T>(
@@ -301,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn any_bytes_are_answered_without_a_panic(bytes in vec(any::<u8>(), 0..600)) {
             let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
             let _ = parse(&bytes, &mut space, 512);
         }

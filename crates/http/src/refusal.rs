@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// Why a request is refused by the transport. The connection is closed after each of them but
-/// [`Refusal::Overloaded`], because what follows on it can no longer be told apart from the refused.
+/// [`Refusal::Overloaded`], because what follows on it can no longer be told apart from the
+/// refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line or a header is malformed; the text says which and how.

@@ -20,7 +20,8 @@ pub(crate) struct Manner {
     pub(crate) keep_alive: bool,
     /// The request is a HEAD: no body is sent.
     pub(crate) is_head: bool,
-    /// The client speaks HTTP/1.0: it knows no chunks, and must be told that we keep the connection.
+    /// The client speaks HTTP/1.0: it knows no chunks, and must be told that we keep the
+    /// connection.
     pub(crate) is_old: bool,
 }
 

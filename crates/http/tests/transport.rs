@@ -15,7 +15,8 @@ use pellucid_http::{
 const NAMES: Names =
     Names { operations: &["echo", "refused"], outcomes: &["ok"], parts: &["nothing"] };
 
-/// Answers with what it was sent: at once, from another thread (`/later`), or in pieces (`/pieces`).
+/// Answers with what it was sent: at once, from another thread (`/later`), or in pieces
+/// (`/pieces`).
 struct Echo;
 
 struct Pieces {
@@ -172,7 +173,8 @@ fn large_bodies_and_chunked_ones_arrive_whole() {
     let answer = exchange(&running, request("/", "Connection: close\r\n", &body).as_bytes());
     assert!(answer.ends_with(&body));
     let chunked = format!(
-        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n{:x}\r\n{body}\r\n0\r\n\r\n{}",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\nabc\r\n{:x}\r\n{body}\r\n0\r\n\r\n{}",
         body.len(),
         request("/", "Connection: close\r\n", "after")
     );

@@ -113,7 +113,7 @@ impl LoadOptions {
             ),
             (
                 self.pipeline_depth == 1 || self.rate_per_second.is_none(),
-                "a pipeline and a rate exclude each other: a late answer would hide in the pipeline",
+                "a pipeline and a rate exclude each other: a late answer would hide in it",
             ),
             (
                 self.script.is_none() || self.sources.is_none(),

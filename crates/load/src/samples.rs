@@ -2,7 +2,8 @@
 //!
 //! A histogram forgets when something happened. Here the run is divided into bins of equal length,
 //! and every bin keeps its slowest request and a few others, picked evenly. The memory is bounded
-//! however long the run: when bins run out, neighbours are merged and the bins become twice as long.
+//! however long the run: when bins run out, neighbours are merged and the bins become twice as
+//! long.
 
 /// Bins over the run; a run of known length uses nearly all of them.
 pub const MAX_BINS: usize = 1_000;

@@ -312,7 +312,8 @@ fn errors_name_the_file_and_the_line() {
         ("function setup()\n local a = nil + 1\nend", "test.lua:2:"),
         ("function init()\n nothing()\nend", "test.lua:2:"),
         (
-            "local n = 0\nfunction request()\n n = n + 1\n if n > 5 then error('five') end\n return wrk.format()\nend",
+            "local n = 0\nfunction request()\n n = n + 1\n if n > 5 then error('five') end\n \
+             return wrk.format()\nend",
             "test.lua:4: five",
         ),
         ("function response()\n error({})\nend", "table: 0x"),
@@ -340,7 +341,10 @@ fn objects_of_scripts_are_collected_without_harm() {
     let script = ScriptFile::new(
         "local threads = {}
         function setup(thread)
-            for i = 1, 100 do thread:set('n', i) thread.addr = wrk.lookup('127.0.0.1', wrk.port)[1] end
+            for i = 1, 100 do
+              thread:set('n', i)
+              thread.addr = wrk.lookup('127.0.0.1', wrk.port)[1]
+            end
             collectgarbage()
             threads[1] = thread
         end

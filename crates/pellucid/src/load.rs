@@ -15,8 +15,8 @@ use crate::Failure;
 
 /// Load an HTTP service and measure its latency.
 ///
-/// With a rate, requests start on a schedule that slow answers do not delay, and latency counts from
-/// the intended start. Without one, every connection sends as soon as it has its answer.
+/// With a rate, requests start on a schedule that slow answers do not delay, and latency counts
+/// from the intended start. Without one, every connection sends as soon as it has its answer.
 ///
 /// Example: pellucid load -c 64 -t 1 -d 20s -R 10000 -L -s put.lua http://127.0.0.1:8080
 #[derive(Args)]

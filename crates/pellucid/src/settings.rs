@@ -65,7 +65,8 @@ struct Settings {
     /// Most requests that wait for the store or are streamed at a time [default: 4096].
     #[arg(long, env = "PELLUCID_REQUESTS_IN_FLIGHT_MAX")]
     requests_in_flight_max: Option<usize>,
-    /// Most bytes of request bodies at a time, over all connections [default: 192M].
+    /// Most bytes of request bodies at a time, over all connections [default: 192M, or the largest
+    /// request if that is more].
     #[arg(long, env = "PELLUCID_BODIES_MAX")]
     bodies_max: Option<Size>,
     /// How long a connection may be open with nothing to do [default: 75s].
@@ -237,7 +238,16 @@ impl Settings {
         limits.connections = self.connections_max.unwrap_or(limits.connections);
         limits.requests_in_flight =
             self.requests_in_flight_max.unwrap_or(limits.requests_in_flight);
-        limits.body_bytes_in_flight = self.bodies_max.map_or(limits.body_bytes_in_flight, bytes);
+        let largest_body = options.batch_bytes_max.max(options.embedded.value_bytes_max);
+        let largest = largest_body.saturating_add(limits.head_bytes);
+        limits.body_bytes_in_flight =
+            self.bodies_max.map_or(limits.body_bytes_in_flight.max(largest), bytes);
+        if limits.body_bytes_in_flight < largest {
+            return Err(Failure::usage(format!(
+                "--bodies-max has to hold the largest request, {largest} bytes: raise it, or lower \
+                 --value-max and --batch-max"
+            )));
+        }
         limits.idle = self.idle_timeout.map_or(limits.idle, |span| span.0);
         limits.exchange = self.exchange_timeout.map_or(limits.exchange, |span| span.0);
         limits.stop = self.stop_timeout.map_or(limits.stop, |span| span.0);

@@ -18,7 +18,8 @@ struct Line<'a> {
     key: Cow<'a, str>,
     #[serde(borrow)]
     value: Option<Cow<'a, str>>,
-    /// The ETag that the entry must have, with or without quotes, or `*` if it only has to be there.
+    /// The ETag that the entry must have, with or without quotes, or `*` if it only has to be
+    /// there.
     #[serde(borrow)]
     if_match: Option<Cow<'a, str>>,
     /// `*`: the entry must not be there.

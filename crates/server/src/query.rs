@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The value of parameter `name`: the bytes between its `=` and the next `&`, percent-decoded; empty
-/// if it has no `=`. A `+` is a plus sign.
+/// The value of parameter `name`: the bytes between its `=` and the next `&`, percent-decoded;
+/// empty if it has no `=`. A `+` is a plus sign.
 ///
 /// # Errors
 /// If the parameter occurs twice, or its encoding is malformed: the text says which.

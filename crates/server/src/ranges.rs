@@ -143,7 +143,8 @@ impl OpenEntry {
                 self.sent += piece.len();
             }
             Form::Ndjson => {
-                // Three bytes are four letters; a piece that is not the last ends with such a group.
+                // Three bytes are four letters; a piece that is not the last ends with such a
+                // group.
                 let groups = (room / 4).max(1);
                 let piece = &rest[..rest.len().min(groups * 3)];
                 write_base64(out, piece);

@@ -10,8 +10,9 @@ pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
         && request.header_has("prefer", "timing")
 }
 
-/// Adds, if the client asked for it, the phases that are over, in milliseconds with decimals down to the microsecond, the
-/// store's parts behind `execute`, and `unaccounted` last. The phase `write` and the rest of
+/// Adds, if the client asked for it, the phases that are over, in milliseconds with decimals down
+/// to the microsecond, the store's parts behind `execute`, and `unaccounted` last. The phase
+/// `write` and the rest of
 /// `encode` come after the header is written, and so are not in it: they are in the account.
 pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline) {
     if !timeline.is_wanted || !timeline.is_on() {

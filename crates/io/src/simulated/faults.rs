@@ -12,8 +12,8 @@ pub struct Faults {
     pub fail_call: Option<u64>,
     /// All calls from the failing one on fail, as if the device were gone.
     pub keep_failing: bool,
-    /// The next sync of a file fails, drops what it should have made durable, and later ones succeed
-    /// without it: what some kernels do.
+    /// The next sync of a file fails, drops what it should have made durable, and later ones
+    /// succeed without it: what some kernels do.
     pub fail_next_sync: bool,
     /// The files together may take this many bytes.
     pub space_bytes: Option<u64>,

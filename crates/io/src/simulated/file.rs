@@ -11,8 +11,8 @@ pub(crate) struct Buffer {
     words: *mut [u64],
 }
 
-// SAFETY: the buffer is plain memory that belongs to this value; who writes where is the business of
-// its users, as for a mapped file.
+// SAFETY: the buffer is plain memory that belongs to this value; who writes where is the business
+// of its users, as for a mapped file.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}

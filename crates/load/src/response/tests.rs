@@ -1,3 +1,5 @@
+//! What the parser makes of answers whole, split, malformed and random.
+
 use proptest::prelude::*;
 
 use super::*;

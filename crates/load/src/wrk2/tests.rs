@@ -1,3 +1,5 @@
+//! The layout that scripts and plots of wrk2's users rely on.
+
 use pellucid_clock::WallTime;
 
 use super::*;

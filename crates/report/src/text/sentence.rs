@@ -260,7 +260,8 @@ mod tests {
             let text = sentence(&account, &client);
             prop_assert!(text.ends_with('.') && !text.contains("NaN") && !text.contains("inf"));
             prop_assert!(!text.contains('-'), "a negative figure: {}", text);
-            let largest = account.around[0].phases.iter().max_by(|a, b| a.share.total_cmp(&b.share));
+            let phases = account.around[0].phases.iter();
+            let largest = phases.max_by(|a, b| a.share.total_cmp(&b.share));
             let largest = largest.filter(|_| count > 0 && middle > 0).filter(|p| p.share > 0.0);
             if let Some(largest) = largest {
                 let named = format!("{} of it {}", percent(largest.share), activity(&largest.name));
