@@ -160,7 +160,11 @@ impl std::fmt::Display for Error {
                 write!(f, "{directory} holds data but no manifest: rebuild it from its journal")
             }
             Error::Locked { path } => {
-                write!(f, "{} is locked: the store is already open", path.display())
+                write!(
+                    f,
+                    "{} is locked: the store is already open: end the program that has it open, or use another folder",
+                    path.display()
+                )
             }
             Error::Poisoned { cause } => {
                 write!(f, "writes are refused since a failure ({cause}): open the store anew")

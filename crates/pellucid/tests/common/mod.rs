@@ -25,9 +25,26 @@ pub(crate) fn pellucid(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program to its end; one that does not end by itself fails the test.
 pub(crate) fn run(arguments: &[&str]) -> Output {
-    pellucid(arguments).output().unwrap()
+    finish(pellucid(arguments))
+}
+
+/// As [`run`], for a command that was prepared.
+pub(crate) fn finish(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = libc::pid_t::try_from(child.id()).unwrap();
+    let (ended, is_ended) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if is_ended.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: the child is still waited for, so its number is its own.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(ended);
+    watch.join().unwrap();
+    output
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {

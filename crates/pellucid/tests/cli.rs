@@ -1,0 +1,230 @@
+//! The contract of the command line: what scripts rely on.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::process::Output;
+
+use common::{Serving, entity, finish, pellucid, run, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs to the end; a failure says on stderr alone what to do.
+fn fails(arguments: &[&str], code: i32, what: &str) {
+    let output = run(arguments);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+    assert!(errors.contains(what), "{arguments:?}: {errors}");
+    assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_says_what_is_right() {
+    fails(&[], 2, "Usage: pellucid");
+    fails(&["polish"], 2, "unrecognized subcommand");
+    fails(&["serve"], 2, "--data");
+    fails(&["serve", "--data", "x", "--shine"], 2, "--shine");
+    fails(&["serve", "--data", "x", "--listen", "here"], 2, "--listen");
+    fails(&["serve", "--data", "x", "--sync", "never"], 2, "disk");
+    fails(&["serve", "--data", "x", "--threads", "0"], 2, "--threads");
+    fails(&["serve", "--data", "x", "--accounting", "half"], 2, "ring");
+    fails(&["serve", "--data", "x", "--memory", "lots"], 2, "64M");
+    fails(&["serve", "--config", "/nowhere.toml"], 2, "/nowhere.toml");
+    fails(&["load"], 2, "<URL>");
+    fails(&["load", "nonsense"], 2, "http://");
+    fails(&["load", "-c", "x", "http://127.0.0.1:1"], 2, "-c");
+    fails(&["load", "-c", "1", "-t", "2", "http://127.0.0.1:1"], 2, "connections");
+    fails(&["load", "-d", "long", "http://127.0.0.1:1"], 2, "-d");
+    fails(&["load", "-H", "no colon", "http://127.0.0.1:1"], 2, "no colon");
+    fails(&["demo", "--keys", "0"], 2, "keys");
+}
+
+#[test]
+fn help_has_an_example_and_ends_with_0() {
+    for command in ["serve", "load", "demo"] {
+        let output = run(&[command, "--help"]);
+        assert_eq!(output.status.code(), Some(0));
+        let example = format!("Example: pellucid {command}");
+        assert!(text(&output.stdout).contains(&example), "{command}");
+    }
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
+    let version = run(&["--version"]);
+    assert_eq!(version.status.code(), Some(0));
+    assert_eq!(text(&version.stdout), format!("pellucid {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn work_that_fails_ends_with_1_and_says_what_to_do() {
+    let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let server = Serving::start(folder.path(), &[]);
+    let address = server.address.to_string();
+    let data = other.path().to_str().unwrap();
+    fails(&["serve", "--data", data, "--listen", &address], 1, "--listen");
+    let taken = folder.path().to_str().unwrap();
+    fails(&["serve", "--data", taken, "--listen", "127.0.0.1:0"], 1, taken);
+    fails(&["serve", "--data", taken, "--listen", "127.0.0.1:0"], 1, "already open");
+    assert_eq!(server.client().get("/v0/status").status, 200, "the first one serves on");
+    server.stop();
+    fails(&["load", "-d", "1s", &format!("http://{address}")], 1, &address);
+    let file = other.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    fails(&["serve", "--data", file.to_str().unwrap()], 1, "file");
+}
+
+fn accounting(server: &Serving) -> String {
+    let snapshot = server.client().get("/_admin/account").json();
+    snapshot["accounting"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn flags_come_before_the_environment_before_the_file_before_defaults() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let file = folder.path().join("settings.toml");
+    let listed = "listen = '127.0.0.1:0'\naccounting = 'off'\nvalue-max = '1K'\n";
+    std::fs::write(&file, format!("data = '{}'\n{listed}", data.display())).unwrap();
+    let config = ["serve", "--config", file.to_str().unwrap()];
+
+    let by_file = Serving::spawn(pellucid(&config));
+    assert_eq!(accounting(&by_file), "off");
+    let mut client = by_file.client();
+    assert_eq!(client.put(&entity("k"), [0; 1_024]).status, 201);
+    assert_eq!(client.put(&entity("k"), [0; 1_025]).status, 413);
+    by_file.stop();
+
+    let mut command = pellucid(&config);
+    command.env("PELLUCID_ACCOUNTING", "ring").env("PELLUCID_VALUE_MAX", "2048");
+    let by_environment = Serving::spawn(command);
+    assert_eq!(accounting(&by_environment), "ring");
+    assert_eq!(by_environment.client().put(&entity("k"), [0; 1_025]).status, 201);
+    by_environment.stop();
+
+    let mut command = pellucid(&config);
+    command.env("PELLUCID_ACCOUNTING", "ring").args(["--accounting", "full"]);
+    let by_flag = Serving::spawn(command);
+    assert_eq!(accounting(&by_flag), "full");
+    assert_eq!(by_flag.client().put(&entity("k"), [0; 1_025]).status, 413, "as the file says");
+    by_flag.stop();
+
+    let mut command = pellucid(&["serve", "--listen", "127.0.0.1:0"]);
+    command.env("PELLUCID_DATA", &data);
+    let by_default = Serving::spawn(command);
+    assert_eq!(accounting(&by_default), "full");
+    assert_eq!(
+        by_default.client().get(&entity("k")).body.len(),
+        1_025,
+        "the data is that folder's"
+    );
+    by_default.stop();
+
+    std::fs::write(&file, "shine = true").unwrap();
+    fails(&config, 2, "shine");
+}
+
+/// A limit on bodies below the largest value would answer 503 to it for ever.
+#[test]
+fn a_value_that_is_allowed_fits_the_limit_on_bodies() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let arguments = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--value-max", "200M"];
+    fails(&[&arguments[..], &["--bodies-max", "199M"]].concat(), 2, "--bodies-max");
+    let server = Serving::start(folder.path(), &["--value-max", "200M"]);
+    let mut client = server.client();
+    let head = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\nContent-Length: 209715200\r\n\
+                Expect: 100-continue\r\n\r\n";
+    client.send(head.as_bytes());
+    let mut asked = [0; 25];
+    std::io::Read::read_exact(&mut client.socket, &mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    server.kill();
+}
+
+#[test]
+fn sigint_ends_the_server_as_sigterm_does() {
+    let folder = TempDir::new().unwrap();
+    let mut server = Serving::start(folder.path(), &[]);
+    server.signal(libc::SIGINT);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+fn load(server: &Serving, arguments: &[&str], path: &str) -> Output {
+    let url = format!("http://{}{path}", server.address);
+    run(&[&["load", "-t", "1", "-c", "4", "-d", "1s"], arguments, &[&url]].concat())
+}
+
+#[test]
+fn load_prints_the_tables_of_wrk_and_wrk2_or_json() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let paced = load(&server, &["-R", "400", "-L"], "/v0/status");
+    assert_eq!(paced.status.code(), Some(0), "{}", text(&paced.stderr));
+    let lines: Vec<&str> = text(&paced.stdout).lines().collect();
+    let url = format!("http://{}/v0/status", server.address);
+    assert_eq!(lines[0], format!("Running 1s test @ {url}"));
+    assert_eq!(lines[1], "  1 threads and 4 connections");
+    for beginning in [
+        "  Thread Stats   Avg      Stdev     Max   +/- Stdev",
+        "    Latency ",
+        "    Req/Sec ",
+        "  Latency Distribution (HdrHistogram - Recorded Latency)",
+        " 50.000% ",
+        " 99.999% ",
+        "  Detailed Percentile spectrum:",
+        "       Value   Percentile   TotalCount 1/(1-Percentile)",
+        "#[Mean    = ",
+        "Requests/sec: ",
+        "Transfer/sec: ",
+    ] {
+        let found = lines.iter().any(|line| line.starts_with(beginning));
+        assert!(found, "{beginning:?} in {}", text(&paced.stdout));
+    }
+    let free = load(&server, &[], "/v0/status");
+    assert_eq!(free.status.code(), Some(0));
+    assert!(text(&free.stdout).contains(" requests in "));
+    assert!(!text(&free.stdout).contains("Detailed Percentile"));
+    let json = load(&server, &["-R", "400", "--json"], "/v0/status");
+    let result: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(result["schema"], "pellucid.load.v1");
+    assert_eq!(result["rate_per_second"], 400);
+    assert!(result["requests"].as_u64().unwrap() > 100);
+    assert_eq!(result["response_time"]["count"], result["requests"]);
+    assert_eq!(result["errors"]["status"], 0);
+    server.stop();
+}
+
+#[test]
+fn load_counts_answers_that_are_errors() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let output = load(&server, &["-R", "100"], "/nowhere");
+    assert!(text(&output.stdout).contains("Non-2xx or 3xx responses: "));
+    server.stop();
+}
+
+#[test]
+fn the_demo_prints_both_loads_and_writes_a_report_that_needs_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let temporary = folder.path().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = pellucid(&["demo", "--keys", "2000", "--seconds", "1", "--rate", "300"]);
+    command.current_dir(folder.path()).env("TMPDIR", &temporary);
+    let output = finish(command);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    let (put, get) = shown.split_once("=== GET ===").unwrap();
+    let (_, put) = put.split_once("=== PUT ===").unwrap();
+    for section in [put, get] {
+        for part in ["99.000%", "Requests/sec:", "The server's account", "execute", "unaccounted"] {
+            assert!(section.contains(part), "{part} in {section}");
+        }
+    }
+    let report = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    for part in ["PUT of one entry", "GET of one entry", "<svg", "unaccounted", "</html>"] {
+        assert!(report.contains(part), "{part}");
+    }
+    for outside in ["<link", "@import", "src=\"http", "href=\"http", "url(http", "fetch("] {
+        assert!(!report.contains(outside), "the report refers to the outside: {outside}");
+    }
+    let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().collect();
+    assert!(left.is_empty(), "the demo's store is gone: {left:?}");
+}
