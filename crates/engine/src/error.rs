@@ -162,7 +162,8 @@ impl std::fmt::Display for Error {
             Error::Locked { path } => {
                 write!(
                     f,
-                    "{} is locked: the store is already open: end the program that has it open, or use another folder",
+                    "{} is locked: the store is already open; end the program that has it open, or \
+                     use another folder",
                     path.display()
                 )
             }
