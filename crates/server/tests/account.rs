@@ -1,4 +1,5 @@
-//! The account as clients see it: `Server-Timing`, `/_admin/account`, and the three ways to keep it.
+//! The account as clients see it: `Server-Timing`, `/_admin/account`, and the three ways to keep
+//! it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;

@@ -254,8 +254,8 @@ impl Random {
     }
 }
 
-/// Bytes that are all noise, or a request with some bytes replaced, doubled or cut out. Whatever the
-/// damage makes of it, its key stays a short one.
+/// Bytes that are all noise, or a request with some bytes replaced, doubled or cut out. Whatever
+/// the damage makes of it, its key stays a short one.
 fn garbage(random: &mut Random) -> Vec<u8> {
     let whole = [
         request("GET", &entity("k"), &[("If-None-Match", "\"1\""), ("Prefer", "timing")], b""),
