@@ -5,27 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
-use pellucid_account::{Recorder, Stamp};
+use mio::net::TcpListener;
+use mio::{Events, Poll, Token};
+use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks};
 
-use crate::connection::{Closing, Connection, Finished, Stage};
+use crate::connection::{Closing, Connection, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
 use crate::response::DateLine;
 use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 use crate::slots::Slots;
-use crate::socket::{receive, send};
+use crate::socket::receive;
 
 /// How often time limits are looked at.
 const SWEEP_PAUSE: Duration = Duration::from_millis(250);
 /// Events collected in one wake-up.
 const EVENTS_MAX: usize = 1_024;
-/// Connections accepted before those that are open are served again.
-const ACCEPTS_MAX: usize = 1_024;
-/// An output buffer that has grown beyond this is given back.
-const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
 pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
@@ -180,54 +176,6 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    pub(crate) fn accept(&mut self, woke: Ticks) {
-        self.accept_again = false;
-        for _ in 0..ACCEPTS_MAX {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
-                Ok((socket, _)) => self.place(socket, woke),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The peer may be gone already, or we are out of file descriptors: the next sweep
-                // tries again, as no event will remind us.
-                Err(_) => break,
-            }
-        }
-        self.accept_again = true;
-    }
-
-    /// Gives a new connection to the loop that has fewest.
-    fn place(&mut self, socket: TcpStream, woke: Ticks) {
-        if self.shared.connections_open() >= self.limits.connections {
-            return;
-        }
-        let owner = self.shared.least_busy_loop();
-        self.shared.loads[owner].fetch_add(1, Ordering::Relaxed);
-        let socket = std::net::TcpStream::from(socket);
-        if owner == self.index {
-            self.adopt(socket, woke);
-        } else {
-            self.mailboxes[owner].post(Letter::Accepted(socket));
-        }
-    }
-
-    fn adopt(&mut self, socket: std::net::TcpStream, woke: Ticks) {
-        let mut socket = TcpStream::from_std(socket);
-        let id = self.connections.next();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered =
-            self.poll.registry().register(&mut socket, Token(id.slot as usize), interest);
-        if registered.is_err() || self.stop_by.is_some() {
-            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        // Without it, a response in two writes waits for the client's delayed acknowledgement.
-        let _ = socket.set_nodelay(true);
-        let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
-        let connection = Connection::new(socket, number as u32, id.generation, woke);
-        self.connections.insert(Box::new(connection));
-    }
-
     fn turn(&mut self, slot: usize, woke: Ticks, peer_closed: bool) {
         let Some(mut connection) = self.connections.take(slot) else { return };
         connection.ended |= peer_closed;
@@ -368,52 +316,6 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
-    /// are out. What the kernel does not take stays with the connection.
-    pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
-        let (sent, failed) = write_all(&connection.socket, &out);
-        if sent > 0 {
-            self.record_written(connection, sent);
-        }
-        if failed {
-            return Fate::Drop;
-        }
-        if sent == out.len() {
-            out.clear();
-            if out.capacity() <= OUTPUT_KEPT_BYTES {
-                self.out = out;
-            }
-        } else {
-            out.drain(..sent);
-            connection.output = out;
-        }
-        Fate::Keep
-    }
-
-    fn flush_rest(&mut self, connection: &mut Connection) -> Fate {
-        let output = std::mem::take(&mut connection.output);
-        let (before, fate) = (output.len(), self.flush(connection, output));
-        if connection.output.len() < before {
-            connection.progress_at = self.clock.now();
-        }
-        fate
-    }
-
-    fn record_written(&mut self, connection: &mut Connection, sent: usize) {
-        let written = self.read_clock();
-        while let Some(first) = connection.finished.front() {
-            if first.end > sent {
-                break;
-            }
-            let finished = connection.finished.pop_front();
-            if let Some(Finished { mut timeline, facts, .. }) = finished {
-                timeline.stamp_at(Stamp::Written, written);
-                self.recorder.record(&timeline, facts);
-            }
-        }
-        connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
-    }
-
     fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
         let Some(mut connection) = self.connections.take_by_id(id) else { return };
@@ -435,18 +337,4 @@ pub(crate) enum Step {
     Blocked,
     /// The connection is done.
     Over,
-}
-
-fn write_all(socket: &TcpStream, out: &[u8]) -> (usize, bool) {
-    let mut sent = 0;
-    while sent < out.len() {
-        match send(socket, &out[sent..]) {
-            Ok(0) => return (sent, true),
-            Ok(count) => sent += count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return (sent, true),
-        }
-    }
-    (sent, false)
 }

@@ -7,12 +7,16 @@
 //!
 //! Every buffer, wait and count has a limit with a name; see [`Limits`].
 
+mod acceptance;
+mod bodies;
 mod chunked;
 mod connection;
 mod event_loop;
 mod head;
 mod limits;
+mod output;
 mod refusal;
+mod refusals;
 mod request;
 mod requests;
 mod response;

@@ -28,12 +28,12 @@ enum Look {
 }
 
 /// What one request brings with it.
-struct Arrival {
-    begun: Begun,
-    received: Ticks,
+pub(crate) struct Arrival {
+    pub(crate) begun: Begun,
+    pub(crate) received: Ticks,
     /// Until when it waited for its predecessors on the connection.
-    waited_until: Option<Ticks>,
-    bytes: usize,
+    pub(crate) waited_until: Option<Ticks>,
+    pub(crate) bytes: usize,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -328,86 +328,7 @@ impl<S: Service> EventLoop<S> {
         connection.closing = if is_followed { Closing::AfterLinger } else { Closing::Cleanly };
     }
 
-    /// Answers what the transport refuses, and trusts the stream no more.
-    fn refuse(
-        &mut self,
-        connection: &mut Connection,
-        refusal: &Refusal,
-        head: Option<&Head<'_, '_>>,
-        begun: Begun,
-        received: Ticks,
-        out: &mut Vec<u8>,
-    ) {
-        (connection.begun, connection.wanted_bytes) = (None, 0);
-        let arrival = Arrival { begun, received, waited_until: None, bytes: 0 };
-        let mut timeline = self.timeline(&arrival);
-        timeline.stamp(Stamp::Parsed);
-        let manner = Manner {
-            keep_alive: false,
-            is_head: head.is_some_and(|head| head.method == "HEAD"),
-            is_old: false,
-        };
-        let facts = self.facts(connection, 0);
-        self.write_refusal(connection, refusal, manner, timeline, facts, out);
-        connection.closing = Closing::AfterLinger;
-    }
-
-    fn overloaded(
-        &mut self,
-        connection: &mut Connection,
-        manner: Manner,
-        timeline: Timeline,
-        facts: RequestFacts,
-        out: &mut Vec<u8>,
-    ) {
-        self.release_body(connection, 0);
-        self.write_refusal(connection, &Refusal::Overloaded, manner, timeline, facts, out);
-        if !manner.keep_alive {
-            self.close_after_response(connection);
-        }
-    }
-
-    fn write_refusal(
-        &mut self,
-        connection: &mut Connection,
-        refusal: &Refusal,
-        manner: Manner,
-        mut timeline: Timeline,
-        mut facts: RequestFacts,
-        out: &mut Vec<u8>,
-    ) {
-        let begin = out.len();
-        let mut response = Response::new(out, &self.date_line, manner);
-        response.status(refusal.status());
-        if *refusal == Refusal::Overloaded {
-            response.header("Retry-After", b"1");
-        }
-        response.finish_text(&refusal.to_string());
-        let kind = self.service.facts_of_refusal(refusal);
-        (facts.operation, facts.outcome) = (kind.operation, kind.outcome);
-        facts.status = refusal.status();
-        facts.response_bytes = saturating_u32(out.len() - begin);
-        let at = timeline.stamp(Stamp::Encoded);
-        self.last = at;
-        for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
-            timeline.stamp_at(stamp, at);
-        }
-        connection.finished.push_back(Finished { timeline, facts, end: out.len() });
-    }
-
-    /// Answers a request that did not come in within its time.
-    pub(crate) fn refuse_slow(&mut self, connection: &mut Connection, now: Ticks) -> Fate {
-        let begun = connection.begun.unwrap_or(Begun { arrived: now, attended: now, at: now });
-        let mut out = std::mem::take(&mut self.out);
-        connection.input = Vec::new();
-        connection.chunked = None;
-        let received = self.read_clock();
-        self.refuse(connection, &Refusal::TooSlow, None, begun, received, &mut out);
-        self.release_body(connection, 0);
-        self.flush(connection, out)
-    }
-
-    fn timeline(&self, arrival: &Arrival) -> Timeline {
+    pub(crate) fn timeline(&self, arrival: &Arrival) -> Timeline {
         let mut timeline = self.recorder.begin(arrival.begun.arrived);
         timeline.attend_at(arrival.begun.attended);
         timeline.stamp_at(Stamp::Received, arrival.received);
@@ -417,7 +338,7 @@ impl<S: Service> EventLoop<S> {
         timeline
     }
 
-    fn facts(&mut self, connection: &Connection, request_bytes: usize) -> RequestFacts {
+    pub(crate) fn facts(&mut self, connection: &Connection, request_bytes: usize) -> RequestFacts {
         self.requests += 1;
         RequestFacts {
             // The loop's index above, so that loops need not agree on a counter.
@@ -427,33 +348,12 @@ impl<S: Service> EventLoop<S> {
             ..RequestFacts::default()
         }
     }
-
-    /// Makes the connection hold `bytes` of the budget for bodies, if the budget has them.
-    fn reserve_body(&self, connection: &mut Connection, bytes: usize) -> bool {
-        let more = bytes.saturating_sub(connection.reserved_bytes);
-        let before = self.shared.body_bytes.fetch_add(more, Ordering::Relaxed);
-        if before + more > self.limits.body_bytes_in_flight {
-            self.shared.body_bytes.fetch_sub(more, Ordering::Relaxed);
-            return false;
-        }
-        connection.reserved_bytes += more;
-        true
-    }
-
-    /// Gives back what the connection holds of the budget beyond `keep_bytes`.
-    pub(crate) fn release_body(&self, connection: &mut Connection, keep_bytes: usize) {
-        let surplus = connection.reserved_bytes.saturating_sub(keep_bytes);
-        if surplus > 0 {
-            self.shared.body_bytes.fetch_sub(surplus, Ordering::Relaxed);
-            connection.reserved_bytes -= surplus;
-        }
-    }
 }
 
 pub(crate) fn id_of(slot: usize, connection: &Connection) -> ConnectionId {
     ConnectionId { slot: slot as u32, generation: connection.generation }
 }
 
-fn saturating_u32(value: usize) -> u32 {
+pub(crate) fn saturating_u32(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,7 @@
 //! The requests of the demo, made in Rust: PUT and GET of uniform random keys out of 1…N.
 
+use std::io::Write;
+
 use pellucid_load::{RequestSource, RequestSources, ThreadShare};
 
 /// The length of a value: with key and record, 5,000,000 of them are about 1.5 GB, the size of the
@@ -62,7 +64,8 @@ impl RequestSource for Source {
         let method: &[u8] = if matches!(self.kind, Kind::Get) { b"GET" } else { b"PUT" };
         out.extend_from_slice(method);
         out.extend_from_slice(b" /v0/entity?id=");
-        write_decimal(out, key);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "{key}");
         out.extend_from_slice(&self.after_key);
     }
 }
@@ -81,20 +84,6 @@ fn after_key(kind: &Kind, host: &str) -> Vec<u8> {
 fn scattered(index: u64, keys: u64) -> u64 {
     let product = u128::from(index % keys) * u128::from(STRIDE);
     (product % u128::from(keys)) as u64 + 1
-}
-
-fn write_decimal(out: &mut Vec<u8>, value: u64) {
-    let mut digits = [0; 20];
-    let (mut at, mut rest) = (digits.len(), value);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// A small generator of random numbers (Steele, Lea and Flood 2014): a load needs spread, not

@@ -1,0 +1,65 @@
+//! New connections: taken in by the first event loop, and given to the one that has fewest.
+
+use std::io::ErrorKind;
+use std::sync::atomic::Ordering;
+
+use mio::net::TcpStream;
+use mio::{Interest, Token};
+use pellucid_clock::Ticks;
+
+use crate::connection::Connection;
+use crate::event_loop::EventLoop;
+use crate::service::{Letter, Service};
+
+/// Connections accepted before those that are open are served again.
+const ACCEPTS_MAX: usize = 1_024;
+
+impl<S: Service> EventLoop<S> {
+    pub(crate) fn accept(&mut self, woke: Ticks) {
+        self.accept_again = false;
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok((socket, _)) => self.place(socket, woke),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The peer may be gone already, or we are out of file descriptors: the next sweep
+                // tries again, as no event will remind us.
+                Err(_) => break,
+            }
+        }
+        self.accept_again = true;
+    }
+
+    /// Gives a new connection to the loop that has fewest.
+    fn place(&mut self, socket: TcpStream, woke: Ticks) {
+        if self.shared.connections_open() >= self.limits.connections {
+            return;
+        }
+        let owner = self.shared.least_busy_loop();
+        self.shared.loads[owner].fetch_add(1, Ordering::Relaxed);
+        let socket = std::net::TcpStream::from(socket);
+        if owner == self.index {
+            self.adopt(socket, woke);
+        } else {
+            self.mailboxes[owner].post(Letter::Accepted(socket));
+        }
+    }
+
+    pub(crate) fn adopt(&mut self, socket: std::net::TcpStream, woke: Ticks) {
+        let mut socket = TcpStream::from_std(socket);
+        let id = self.connections.next();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered =
+            self.poll.registry().register(&mut socket, Token(id.slot as usize), interest);
+        if registered.is_err() || self.stop_by.is_some() {
+            self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        // Without it, a response in two writes waits for the client's delayed acknowledgement.
+        let _ = socket.set_nodelay(true);
+        let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
+        let connection = Connection::new(socket, number as u32, id.generation, woke);
+        self.connections.insert(Box::new(connection));
+    }
+}

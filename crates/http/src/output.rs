@@ -1,0 +1,76 @@
+//! Responses on their way to the kernel, and the end of their accounts.
+
+use std::io::ErrorKind;
+
+use mio::net::TcpStream;
+use pellucid_account::Stamp;
+
+use crate::connection::{Connection, Finished};
+use crate::event_loop::{EventLoop, Fate};
+use crate::service::Service;
+use crate::socket::send;
+
+/// An output buffer that has grown beyond this is given back.
+const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+
+impl<S: Service> EventLoop<S> {
+    /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
+    /// are out. What the kernel does not take stays with the connection.
+    pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
+        let (sent, failed) = write_all(&connection.socket, &out);
+        if sent > 0 {
+            self.record_written(connection, sent);
+        }
+        if failed {
+            return Fate::Drop;
+        }
+        if sent == out.len() {
+            out.clear();
+            if out.capacity() <= OUTPUT_KEPT_BYTES {
+                self.out = out;
+            }
+        } else {
+            out.drain(..sent);
+            connection.output = out;
+        }
+        Fate::Keep
+    }
+
+    pub(crate) fn flush_rest(&mut self, connection: &mut Connection) -> Fate {
+        let output = std::mem::take(&mut connection.output);
+        let (before, fate) = (output.len(), self.flush(connection, output));
+        if connection.output.len() < before {
+            connection.progress_at = self.clock.now();
+        }
+        fate
+    }
+
+    fn record_written(&mut self, connection: &mut Connection, sent: usize) {
+        let written = self.read_clock();
+        while let Some(first) = connection.finished.front() {
+            if first.end > sent {
+                break;
+            }
+            let finished = connection.finished.pop_front();
+            if let Some(Finished { mut timeline, facts, .. }) = finished {
+                timeline.stamp_at(Stamp::Written, written);
+                self.recorder.record(&timeline, facts);
+            }
+        }
+        connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
+    }
+}
+
+fn write_all(socket: &TcpStream, out: &[u8]) -> (usize, bool) {
+    let mut sent = 0;
+    while sent < out.len() {
+        match send(socket, &out[sent..]) {
+            Ok(0) => return (sent, true),
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return (sent, true),
+        }
+    }
+    (sent, false)
+}
