@@ -19,12 +19,11 @@ impl<S: Service> EventLoop<S> {
         true
     }
 
-    /// Gives back what the connection holds of the budget beyond `keep_bytes`.
-    pub(crate) fn release_body(&self, connection: &mut Connection, keep_bytes: usize) {
-        let surplus = connection.reserved_bytes.saturating_sub(keep_bytes);
-        if surplus > 0 {
-            self.shared.body_bytes.fetch_sub(surplus, Ordering::Relaxed);
-            connection.reserved_bytes -= surplus;
+    /// Gives back what the connection holds of the budget.
+    pub(crate) fn release_body(&self, connection: &mut Connection) {
+        let held = std::mem::take(&mut connection.reserved_bytes);
+        if held > 0 {
+            self.shared.body_bytes.fetch_sub(held, Ordering::Relaxed);
         }
     }
 }

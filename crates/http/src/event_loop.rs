@@ -192,7 +192,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Ends a connection, and accounts for the responses that it did not get out.
     fn discard(&mut self, slot: usize, mut connection: Connection) {
-        self.release_body(&mut connection, 0);
+        self.release_body(&mut connection);
         for finished in connection.finished.drain(..) {
             self.recorder.record(&finished.timeline, finished.facts);
         }

@@ -44,7 +44,7 @@ impl<S: Service> EventLoop<S> {
         facts: RequestFacts,
         out: &mut Vec<u8>,
     ) {
-        self.release_body(connection, 0);
+        self.release_body(connection);
         self.write_refusal(connection, &Refusal::Overloaded, manner, timeline, facts, out);
         if !manner.keep_alive {
             self.close_after_response(connection);
@@ -87,7 +87,7 @@ impl<S: Service> EventLoop<S> {
         connection.chunked = None;
         let received = self.read_clock();
         self.refuse(connection, &Refusal::TooSlow, None, begun, received, &mut out);
-        self.release_body(connection, 0);
+        self.release_body(connection);
         self.flush(connection, out)
     }
 }

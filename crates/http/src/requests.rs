@@ -301,7 +301,7 @@ impl<S: Service> EventLoop<S> {
             return;
         }
         let outcome = outcome.expect("a service that is done has finished its response");
-        self.release_body(connection, 0);
+        self.release_body(connection);
         facts.status = outcome.status;
         facts.response_bytes = saturating_u32(written.len());
         match (handled, outcome.streamed) {
