@@ -6,7 +6,7 @@ CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
 
-.PHONY: help build demo test fuzz bench-http bench-load
+.PHONY: help build demo test fuzz bench-http bench-load bench-engine
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,3 +31,6 @@ bench-http: build ## CPU per GET and throughput beside nginx; the cost of accoun
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@bench/need nginx wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
+
+bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
+	@CARGO=$(CARGO) bench/engine/run

@@ -1,0 +1,90 @@
+//! `bench-engine`: the engine beside RocksDB and fjall, on the work of the studies. Peers take turns
+//! within one call, each in a process of its own, and what counts is the median of the ratios.
+//!
+//! `QUICK=1` is for a first look; `RUNS`, `KEYS` and `PEERS` (names with commas) choose otherwise.
+
+#[path = "../../src/bars.rs"]
+mod bars;
+mod cgroup;
+mod child;
+mod figures;
+mod fjall_peer;
+mod peer;
+mod pellucid_peer;
+mod process;
+mod rocksdb_peer;
+mod suite;
+mod verdict;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use crate::figures::Figures;
+use crate::peer::{Outcome, PEERS};
+
+/// The studies' size.
+const KEYS: u64 = 5_000_000;
+const RUNS: usize = 3;
+const KEYS_QUICK: u64 = 500_000;
+const RUNS_QUICK: usize = 1;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("child") => work_as_child(&arguments[1..]).map(|figures| {
+            println!("{}", figures.to_json());
+            true
+        }),
+        None => measure_all(),
+        Some(other) => Err(format!("{other:?} is not known: there are no arguments")),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("bench-engine: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn measure_all() -> Outcome<bool> {
+    let is_quick = std::env::var_os("QUICK").is_some_and(|value| value != "0");
+    let (keys, runs) = if is_quick { (KEYS_QUICK, RUNS_QUICK) } else { (KEYS, RUNS) };
+    let peers = std::env::var("PEERS").unwrap_or_else(|_| PEERS.join(","));
+    let plan = suite::Plan {
+        keys: setting("KEYS", keys)?,
+        runs: setting("RUNS", runs)?,
+        peers: peers.split(',').map(str::to_owned).collect(),
+    };
+    let results = suite::run(&plan)?;
+    verdict::show(&plan, &results);
+    Ok(verdict::judge_all(&results))
+}
+
+fn setting<T: FromStr>(name: &str, otherwise: T) -> Outcome<T> {
+    match std::env::var(name) {
+        Ok(value) => value.parse().map_err(|_| format!("{name}={value} is no number")),
+        Err(_) => Ok(otherwise),
+    }
+}
+
+fn work_as_child(arguments: &[String]) -> Outcome<Figures> {
+    let [role, peer, folder, keys, more @ ..] = arguments else {
+        return Err("a child takes a role, a peer, a folder and a number of keys".to_owned());
+    };
+    let keys = keys.parse().map_err(|_| format!("{keys} is no number of keys"))?;
+    let task = child::Task { peer: peer.clone(), folder: PathBuf::from(folder), keys };
+    match (role.as_str(), more) {
+        ("fill", []) => child::fill(&task),
+        ("open", []) => child::open(&task),
+        ("kill", []) => child::kill(&task),
+        ("confined", [limit, groups]) => {
+            let limit = limit.parse().map_err(|_| format!("{limit} is no number of bytes"))?;
+            child::confined(&task, limit, Path::new(groups))
+        }
+        _ => Err(format!("there is no role {role:?} with {} more arguments", more.len())),
+    }
+}

@@ -1,0 +1,97 @@
+//! Our engine, with its default options.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use pellucid_account::Timeline;
+use pellucid_engine::{Acknowledgement, Direction, Engine, EngineOptions, TableId};
+
+use crate::peer::{Outcome, Peer, Scanned, Setting, text};
+
+/// The share of confined memory that the engine's own budget gets: the rest is for the page cache,
+/// which is its cache.
+const BUDGET_SHARE: u64 = 8;
+
+struct Pellucid {
+    engine: Engine,
+    table: TableId,
+    memory_bytes: u64,
+}
+
+pub fn open(folder: &Path, setting: Setting) -> Outcome<Box<dyn Peer>> {
+    let mut options = EngineOptions::default();
+    if let Some(bytes) = setting.confined_to_bytes {
+        options.memory_bytes = options.memory_bytes.min(bytes / BUDGET_SHARE);
+    }
+    let memory_bytes = options.memory_bytes;
+    let engine = Engine::open(folder, options).map_err(text)?;
+    let table = engine.table("bench").map_err(text)?;
+    Ok(Box::new(Pellucid { engine, table, memory_bytes }))
+}
+
+impl Peer for Pellucid {
+    fn version(&self) -> String {
+        "Pellucid, this tree".to_owned()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        let mut timeline = Timeline::off();
+        let done = self.engine.put(self.table, key, b"", value, Acknowledgement::Os, &mut timeline);
+        done.map(|_| ()).map_err(text)
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Outcome<bool> {
+        let found = self.engine.get(self.table, key, &mut Timeline::off()).map_err(text)?;
+        let Some(object) = found else { return Ok(false) };
+        into.clear();
+        into.extend_from_slice(&object.value);
+        Ok(true)
+    }
+
+    fn head(&self, key: &[u8]) -> Outcome<bool> {
+        let found = self.engine.head(self.table, key, &mut Timeline::off()).map_err(text)?;
+        Ok(found.is_some())
+    }
+
+    fn scan(&self) -> Outcome<Scanned> {
+        let (all, forward) = (Bound::Unbounded, Direction::Forward);
+        let mut scan = self.engine.scan(self.table, all, all, forward).map_err(text)?;
+        let mut scanned = Scanned::default();
+        while let Some((key, object)) = scan.next().map_err(text)? {
+            scanned.rows += 1;
+            scanned.bytes += (key.len() + object.value.len()) as u64;
+        }
+        Ok(scanned)
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        self.engine.flush().map_err(text)
+    }
+
+    fn is_settled(&self) -> Outcome<bool> {
+        let ledger = self.engine.stats().ledger;
+        // Tables of level 0 that are too few to be merged count as debt, so it says nothing here.
+        match ledger.trouble {
+            Some(trouble) => Err(trouble),
+            None => Ok(ledger.running.is_none() && ledger.sealed_memtables == 0),
+        }
+    }
+
+    fn compact(&self) -> Outcome<()> {
+        self.engine.compact().map_err(text)
+    }
+
+    fn written_bytes(&self) -> Option<u64> {
+        let stats = self.engine.stats();
+        let merges: u64 = stats.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
+        Some(stats.journal_bytes + stats.ledger.flush.bytes_out + merges)
+    }
+
+    fn memory_setting_bytes(&self) -> Option<u64> {
+        Some(self.memory_bytes)
+    }
+
+    fn close(self: Box<Self>) -> Outcome<()> {
+        self.engine.close().map_err(text)
+    }
+}

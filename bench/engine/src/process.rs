@@ -1,0 +1,139 @@
+//! What the operating system knows of this process: its time, its memory, its disk.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::peer::{Outcome, text};
+
+/// How often memory is looked at.
+const MEMORY_PERIOD: Duration = Duration::from_millis(100);
+
+/// User and system time of all threads so far, in seconds.
+pub fn cpu_seconds() -> f64 {
+    let usage = usage();
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// Page faults so far that had to wait for the disk.
+pub fn major_faults() -> f64 {
+    usage().ru_majflt as f64
+}
+
+fn usage() -> libc::rusage {
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for the write, and the call cannot fail for this process.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage
+}
+
+/// Bytes to and from the disk so far, by the kernel's account of this process.
+///
+/// The kernel counts a page as written when it turns dirty, by `write` or through a mapping alike,
+/// and again if it does after it was written back; so small appends to one page count once, and the
+/// figure is what the process causes to be written, wherever write-back happens.
+#[derive(Clone, Copy)]
+pub struct DiskTraffic {
+    /// Bytes read from the disk, read-ahead included.
+    pub read_bytes: f64,
+    /// Bytes caused to be written.
+    pub written_bytes: f64,
+    /// Of them, bytes of files that were deleted before they were written back.
+    pub cancelled_bytes: f64,
+}
+
+/// The traffic so far.
+pub fn disk_traffic() -> DiskTraffic {
+    let account = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let field = |name: &str| {
+        let line = account.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim_start_matches(':').trim().parse().ok()).unwrap_or(f64::NAN)
+    };
+    DiskTraffic {
+        read_bytes: field("read_bytes"),
+        written_bytes: field("write_bytes"),
+        cancelled_bytes: field("cancelled_write_bytes"),
+    }
+}
+
+/// Memory of this process that is no file's page, in bytes.
+pub fn anonymous_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
+}
+
+/// Runs `work` and returns the most anonymous memory that was seen meanwhile, in bytes.
+pub fn watching_memory<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut peak = anonymous_bytes();
+            while !is_done.load(Ordering::Relaxed) {
+                std::thread::park_timeout(MEMORY_PERIOD);
+                peak = peak.max(anonymous_bytes());
+            }
+            peak
+        });
+        let outcome = work();
+        is_done.store(true, Ordering::Relaxed);
+        watcher.thread().unpark();
+        (outcome, watcher.join().unwrap_or(0))
+    })
+}
+
+/// Calls `visit` with every file below `folder`.
+pub fn each_file(folder: &Path, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            each_file(&path, visit)?;
+        } else {
+            visit(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of disk that the files below `folder` take.
+pub fn disk_bytes(folder: &Path) -> Outcome<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    each_file(folder, &mut |path| {
+        sum += std::fs::metadata(path)?.blocks() * 512;
+        Ok(())
+    })
+    .map_err(text)?;
+    Ok(sum)
+}
+
+/// Bytes of disk that are free where `folder` is.
+pub fn free_bytes(folder: &Path) -> Outcome<u64> {
+    let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()).map_err(text)?;
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero byte and the structure is valid for the write.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut facts) } != 0 {
+        return Err(text(io::Error::last_os_error()));
+    }
+    Ok(facts.f_bavail * facts.f_frsize)
+}
+
+/// Writes the files below `folder` back and drops them from the page cache.
+pub fn evict(folder: &Path) -> Outcome<()> {
+    use std::os::fd::AsRawFd;
+    each_file(folder, &mut |path| {
+        let file = std::fs::File::open(path)?;
+        file.sync_all()?;
+        // SAFETY: the descriptor is open for the length of the call.
+        match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    })
+    .map_err(text)
+}

@@ -1,0 +1,173 @@
+//! The work of the studies: keys of 10 bytes, values of 280, uniform random, on one thread.
+//!
+//! Even numbers are put and odd ones are missing, so that a missing key lies between keys that are
+//! there, and no table can refuse it by its ends alone. Reads draw from what was put, in an order of
+//! their own: the order of the puts would make the journal's pages come one after another.
+
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+
+use crate::peer::{Outcome, Peer, text};
+
+/// Length of a key in bytes.
+pub const KEY_LENGTH: usize = 10;
+/// Length of a value in bytes.
+pub const VALUE_LENGTH: usize = 280;
+/// Where values are cut from: random, so that nothing can be compressed.
+const POOL_LENGTH: usize = 64 << 10;
+/// One look-up in so many is timed, because two looks at the clock cost a tenth of one.
+const READ_SAMPLING: u64 = 8;
+
+/// Mixes a number into one that looks random (SplitMix64, Steele et al. 2014).
+pub fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// What is drawn in a run of `keys` puts.
+pub struct Draws {
+    keys: u64,
+    pool: Vec<u8>,
+}
+
+impl Draws {
+    pub fn new(keys: u64) -> Draws {
+        let pool = (0..POOL_LENGTH as u64).map(|index| mix(index) as u8).collect();
+        Draws { keys, pool }
+    }
+
+    /// The key of the put with this index.
+    pub fn put(&self, index: u64) -> [u8; KEY_LENGTH] {
+        digits(2 * (mix(index) % self.keys))
+    }
+
+    /// The key of one of the puts.
+    pub fn present(&self, draw: u64) -> [u8; KEY_LENGTH] {
+        self.put(mix(draw) % self.keys)
+    }
+
+    /// A key that was never put.
+    pub fn missing(&self, draw: u64) -> [u8; KEY_LENGTH] {
+        digits(2 * (mix(draw) % self.keys) + 1)
+    }
+
+    /// The value of the put with this index.
+    pub fn value(&self, index: u64) -> &[u8] {
+        let start = mix(index) as usize % (POOL_LENGTH - VALUE_LENGTH);
+        &self.pool[start..start + VALUE_LENGTH]
+    }
+}
+
+fn digits(number: u64) -> [u8; KEY_LENGTH] {
+    let mut key = [b'0'; KEY_LENGTH];
+    let mut rest = number;
+    for digit in key.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    key
+}
+
+/// How long single operations took, in nanoseconds.
+pub type Latencies = Histogram<u64>;
+
+/// Latencies to a thousandth, up to a minute.
+pub fn latencies() -> Outcome<Latencies> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(text)
+}
+
+/// Puts `range` of the puts, timing each.
+pub fn put(peer: &dyn Peer, draws: &Draws, range: std::ops::Range<u64>) -> Outcome<Latencies> {
+    let mut taken = latencies()?;
+    let mut last = Instant::now();
+    for index in range {
+        peer.put(&draws.put(index), draws.value(index))?;
+        let now = Instant::now();
+        taken.saturating_record(now.duration_since(last).as_nanos() as u64);
+        last = now;
+    }
+    Ok(taken)
+}
+
+/// Calls `each` with `count` draws from `seed` on, timing some.
+pub fn sampled(
+    seed: u64,
+    count: u64,
+    mut each: impl FnMut(u64) -> Outcome<()>,
+) -> Outcome<Latencies> {
+    let mut taken = latencies()?;
+    for draw in 0..count {
+        let draw_here = (seed << 40) + draw;
+        if draw % READ_SAMPLING == 0 {
+            let begun = Instant::now();
+            each(draw_here)?;
+            taken.saturating_record(begun.elapsed().as_nanos() as u64);
+        } else {
+            each(draw_here)?;
+        }
+    }
+    Ok(taken)
+}
+
+/// Gets keys that are there.
+pub fn get_present(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
+    let mut value = Vec::with_capacity(VALUE_LENGTH);
+    sampled(seed, count, |draw| {
+        let is_there = peer.get(&draws.present(draw), &mut value)?;
+        expect(is_there && value.len() == VALUE_LENGTH, "a key that was put is missing")
+    })
+}
+
+/// Gets keys that are not there.
+pub fn get_missing(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
+    let mut value = Vec::new();
+    sampled(seed, count, |draw| {
+        let is_there = peer.get(&draws.missing(draw), &mut value)?;
+        expect(!is_there, "a key that was never put is there")
+    })
+}
+
+/// Gets keys of which 30 % are not there.
+pub fn get_mixed(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
+    let mut value = Vec::with_capacity(VALUE_LENGTH);
+    sampled(seed, count, |draw| {
+        let is_missing = mix(!draw) % 10 < 3;
+        let key = if is_missing { draws.missing(draw) } else { draws.present(draw) };
+        let is_there = peer.get(&key, &mut value)?;
+        expect(is_there != is_missing, "a key is there that should not be, or the other way round")
+    })
+}
+
+/// Asks for the heads of keys that are there.
+pub fn head(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
+    sampled(seed, count, |draw| {
+        let is_there = peer.head(&draws.present(draw))?;
+        expect(is_there, "the head of a key that was put is missing")
+    })
+}
+
+fn expect(holds: bool, otherwise: &str) -> Outcome<()> {
+    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Draws, digits};
+
+    #[test]
+    fn keys_keep_their_order_and_length() {
+        assert_eq!(&digits(42), b"0000000042");
+        assert!(digits(9) < digits(10));
+    }
+
+    #[test]
+    fn missing_keys_are_never_put() {
+        let draws = Draws::new(100);
+        let put: std::collections::HashSet<_> = (0..100).map(|index| draws.put(index)).collect();
+        assert!((0..1_000).all(|draw| put.contains(&draws.present(draw))));
+        assert!((0..1_000).all(|draw| !put.contains(&draws.missing(draw))));
+    }
+}
