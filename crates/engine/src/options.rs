@@ -18,10 +18,12 @@ pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 /// The smallest memory budget, in bytes.
 const MEMORY_MIN_BYTES: u64 = 64 << 10;
-/// The largest memtable, in bytes: larger ones make flushes long and replay slow.
-const MEMTABLE_SIZE_MAX_BYTES: u64 = 64 << 20;
-/// One memtable fills, and up to this many wait for their flush.
-const SEALED_MEMTABLES_MAX: usize = 3;
+/// The largest memtable, in bytes: its hash table still fits into a processor's cache, and a flush is
+/// done in some ten milliseconds.
+const MEMTABLE_SIZE_MAX_BYTES: u64 = 8 << 20;
+/// One memtable fills, and at least so many less one, and at most so many, wait for their flush.
+const MEMTABLES_MIN: u64 = 4;
+const SEALED_MEMTABLES_MAX: u64 = 8;
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -120,11 +122,12 @@ impl EngineOptions {
 
     /// How the ledger shares in the memory budget.
     pub(crate) fn ledger_options(&self) -> LedgerOptions {
-        let memtables = SEALED_MEMTABLES_MAX as u64 + 1;
-        let memtable_size_bytes = (self.memory_bytes / memtables).min(MEMTABLE_SIZE_MAX_BYTES);
+        let memtables_bytes = self.memory_bytes / 2;
+        let memtable_size_bytes = (memtables_bytes / MEMTABLES_MIN).min(MEMTABLE_SIZE_MAX_BYTES);
+        let sealed = (memtables_bytes / memtable_size_bytes - 1).min(SEALED_MEMTABLES_MAX);
         LedgerOptions {
             memtable_size_bytes,
-            sealed_memtables_max: SEALED_MEMTABLES_MAX,
+            sealed_memtables_max: sealed as usize,
             background: self.background,
             ..LedgerOptions::default()
         }

@@ -21,10 +21,12 @@
 //! ```
 
 mod file;
+mod memory;
 mod random;
 pub mod simulated;
 mod system;
 
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
+pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use system::SystemFileSystem;

@@ -1,10 +1,8 @@
 //! Flush: a sealed memtable becomes a table of level 0.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::Dropped;
-use super::memtable::MemtableCursor;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
 use super::table::{TableFacts, TableWriter};
@@ -56,7 +54,7 @@ impl State {
         let (identity, shape) = (self.store_identity, self.table_shape());
         let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
         let mut retention = self.snapshots.retention();
-        let mut cursor = MemtableCursor::new(Arc::clone(&sealed.memtable));
+        let mut cursor = sealed.memtable.cursor();
         cursor.seek_first();
         while let Some(entry) = cursor.entry() {
             // Tombstones stay: what they hide is in other tables, or may come from an older memtable.

@@ -4,7 +4,7 @@ use std::cmp::Ordering as Order;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::memtable::MemtableCursor;
+use super::memtable::{Memtable, MemtableCursor};
 use super::table::{Table, TableCursor};
 use super::version::Version;
 use super::{Direction, Entry, KeyRange};
@@ -155,10 +155,10 @@ impl Merge {
         range: &KeyRange<'_>,
         direction: Direction,
     ) -> Result<Merge> {
-        let mut sources = vec![Source::Memtable(MemtableCursor::new(Arc::clone(&version.active)))];
-        for sealed in &version.sealed {
-            sources.push(Source::Memtable(MemtableCursor::new(Arc::clone(&sealed.memtable))));
-        }
+        let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
+        let memtables = std::iter::once(&version.active).chain(sealed);
+        let mut sources: Vec<Source> =
+            memtables.flat_map(Memtable::cursors).map(Source::Memtable).collect();
         sources.extend(runs(&version.levels.level(0)[..]));
         for level in 1..super::version::LEVELS {
             let tables = version.levels.level(level);

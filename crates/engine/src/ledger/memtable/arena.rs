@@ -3,36 +3,33 @@
 //! Nodes name each other by 4-byte places instead of pointers, which halves their links. A place is
 //! a chunk number and an offset in units of 8 bytes.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use pellucid_io::ZeroedMemory;
+
 /// Bytes of a unit: everything handed out begins at a multiple of it.
 pub(super) const UNIT_SIZE_BYTES: usize = 8;
+/// A chunk is a large page.
 const CHUNK_UNITS_BITS: u32 = 18;
 const CHUNK_SIZE_BYTES: usize = UNIT_SIZE_BYTES << CHUNK_UNITS_BITS;
 /// The first chunk is smaller, so that an empty memtable costs little.
 const FIRST_CHUNK_SIZE_BYTES: usize = 64 << 10;
 /// At most 8 GiB in full chunks: far above any size at which a memtable is sealed.
 const CHUNKS_MAX: usize = 4096;
-const CHUNK_ALIGNMENT_BYTES: usize = 64;
-
-struct Chunk {
-    pointer: *mut u8,
-    layout: Layout,
-}
 
 /// A bump allocator with one writer and any number of readers.
 pub(super) struct Arena {
     /// The first byte of each chunk, set once.
     pointers: Box<[AtomicPtr<u8>]>,
-    chunks: Mutex<Vec<Chunk>>,
+    chunks: Mutex<Vec<ZeroedMemory>>,
     /// The chunk in use, and how many of its units are taken and there.
     chunk: AtomicU32,
     taken_units: AtomicU32,
     chunk_units: AtomicU32,
     size_bytes: AtomicU64,
+    last_place: AtomicU32,
 }
 
 // SAFETY: the raw pointers name memory that belongs to the arena alone; which part of it is written
@@ -50,6 +47,7 @@ impl Arena {
             taken_units: AtomicU32::new(0),
             chunk_units: AtomicU32::new(0),
             size_bytes: AtomicU64::new(0),
+            last_place: AtomicU32::new(0),
         };
         arena.add_chunk(FIRST_CHUNK_SIZE_BYTES);
         arena
@@ -75,8 +73,17 @@ impl Arena {
         // A chunk above the usual size is taken whole, so that no place beyond the usual is needed.
         let after = (taken as usize + units).min(1 << CHUNK_UNITS_BITS) as u32;
         self.taken_units.store(after, Ordering::Relaxed);
-        self.size_bytes.fetch_add((units * UNIT_SIZE_BYTES) as u64, Ordering::Relaxed);
-        (self.chunk.load(Ordering::Relaxed) << CHUNK_UNITS_BITS) | taken
+        let size_bytes = self.size_bytes() + (units * UNIT_SIZE_BYTES) as u64;
+        self.size_bytes.store(size_bytes, Ordering::Relaxed);
+        let place = (self.chunk.load(Ordering::Relaxed) << CHUNK_UNITS_BITS) | taken;
+        self.last_place.store(place, Ordering::Relaxed);
+        place
+    }
+
+    /// The place that was handed out last, for the thread that took it.
+    #[inline]
+    pub(super) fn last_place(&self) -> u32 {
+        self.last_place.load(Ordering::Relaxed)
     }
 
     /// The first byte of what was handed out at `place`.
@@ -105,32 +112,17 @@ impl Arena {
     }
 
     fn add_chunk(&self, size_bytes: usize) {
-        let layout = Layout::from_size_align(size_bytes, CHUNK_ALIGNMENT_BYTES)
-            .expect("a chunk is smaller than the address space");
-        // SAFETY: the size is not zero.
-        let pointer = unsafe { alloc(layout) };
-        if pointer.is_null() {
-            handle_alloc_error(layout);
-        }
+        let chunk = ZeroedMemory::new(size_bytes);
+        let pointer = chunk.pointer();
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let number = chunks.len();
         assert!(number < CHUNKS_MAX, "a memtable grew to {CHUNKS_MAX} chunks: it was never sealed");
-        chunks.push(Chunk { pointer, layout });
+        chunks.push(chunk);
         self.pointers[number].store(pointer, Ordering::Relaxed);
         self.chunk.store(number as u32, Ordering::Relaxed);
         self.taken_units.store(0, Ordering::Relaxed);
         let units = (size_bytes / UNIT_SIZE_BYTES).min(u32::MAX as usize) as u32;
         self.chunk_units.store(units.min(1 << CHUNK_UNITS_BITS), Ordering::Relaxed);
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        let chunks = self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for chunk in chunks.drain(..) {
-            // SAFETY: allocated by `add_chunk` with this layout, and freed once.
-            unsafe { dealloc(chunk.pointer, chunk.layout) };
-        }
     }
 }
 

@@ -1,99 +1,134 @@
-//! Where the newest node of a key is: a hash table beside the list, so that a GET from a memtable is
-//! one or two cache misses, and a key that is not there is one.
+//! Where the newest node of a key is: a hash table, so that a GET from a memtable is one or two cache
+//! misses, and a key that is not there is one.
 //!
-//! It has a fixed number of slots. Once they are nearly all taken, further keys are found by the
-//! list alone.
+//! It has one writer and any number of readers. When it grows, readers that came before look on in the
+//! old slots, in which all that was published to them still stands.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pellucid_io::ZeroedMemory;
 
 /// Share of the slots that may be taken, in eighths.
 const LOAD_MAX_EIGHTHS: usize = 6;
 const SLOTS_MIN: usize = 64;
+const SLOT_SIZE_BYTES: usize = size_of::<AtomicU64>();
 
-/// The places of the newest nodes, by the hash of their key.
-pub(super) struct Places {
-    /// Upper half: upper half of the hash. Lower half: place of the node, zero where the slot is free.
-    slots: Box<[AtomicU64]>,
-    taken: AtomicUsize,
-    overflowed: AtomicBool,
+/// Slots, each zero or: upper half, the upper half of the hash; lower half, the place of the node.
+struct Slots {
+    memory: ZeroedMemory,
+    mask: usize,
 }
 
-/// What the table knows of a key.
-pub(super) enum Lookup {
-    /// The newest node of a key with this hash.
-    At(u32),
-    /// No node has this key.
-    Missing,
-    /// The table is too full to know.
-    Unknown,
-}
-
-impl Places {
-    /// A table for about `keys` keys.
-    pub(super) fn new(keys: usize) -> Places {
-        let slots = (keys * 8 / LOAD_MAX_EIGHTHS).next_power_of_two().max(SLOTS_MIN);
-        Places {
-            slots: zeroed_slots(slots),
-            taken: AtomicUsize::new(0),
-            overflowed: AtomicBool::new(false),
-        }
+impl Slots {
+    fn new(count: usize) -> Slots {
+        assert!(count.is_power_of_two(), "a mask selects the slot");
+        Slots { memory: ZeroedMemory::new(count * SLOT_SIZE_BYTES), mask: count - 1 }
     }
 
-    /// The node of the key with this hash for which `is_key` holds.
     #[inline]
-    pub(super) fn find(&self, hash: u64, is_key: impl FnMut(u32) -> bool) -> Lookup {
-        match self.probe(hash, is_key) {
-            (_, Some(place)) => Lookup::At(place),
-            // The flag is set before a key is left out, and the reader came to know of that key later.
-            _ if self.overflowed.load(Ordering::Acquire) => Lookup::Unknown,
-            _ => Lookup::Missing,
-        }
-    }
-
-    /// Makes `place` the newest node of its key. One thread at a time.
-    pub(super) fn set(&self, hash: u64, place: u32, is_key: impl FnMut(u32) -> bool) {
-        let (slot, known) = self.probe(hash, is_key);
-        if known.is_none() {
-            let taken = self.taken.load(Ordering::Relaxed);
-            if taken >= self.slots.len() / 8 * LOAD_MAX_EIGHTHS {
-                self.overflowed.store(true, Ordering::Release);
-                return;
-            }
-            self.taken.store(taken + 1, Ordering::Relaxed);
-        }
-        let value = (hash & 0xffff_ffff_0000_0000) | u64::from(place);
-        // Release: whoever finds the place also sees the node.
-        self.slots[slot].store(value, Ordering::Release);
+    fn slot(&self, index: usize) -> &AtomicU64 {
+        let index = index & self.mask;
+        // SAFETY: the memory holds `mask + 1` slots, aligned, zeroed at first, and used as atomics only.
+        unsafe { &*self.memory.pointer().cast::<AtomicU64>().add(index) }
     }
 
     /// The slot of the key, or the free one where it would be. There always is a free one.
     #[inline]
     fn probe(&self, hash: u64, mut is_key: impl FnMut(u32) -> bool) -> (usize, Option<u32>) {
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
+        let mut index = (hash >> 32) as usize;
         loop {
-            let value = self.slots[slot].load(Ordering::Acquire);
+            let value = self.slot(index).load(Ordering::Acquire);
             let place = value as u32;
             if place == 0 {
-                return (slot, None);
+                return (index, None);
             }
             if value >> 32 == hash >> 32 && is_key(place) {
-                return (slot, Some(place));
+                return (index, Some(place));
             }
-            slot = (slot + 1) & mask;
+            index = (index + 1) & self.mask;
         }
     }
 }
 
-/// Slots of zero. Asked for as zeroed memory, so that the pages come as they are touched.
-fn zeroed_slots(count: usize) -> Box<[AtomicU64]> {
-    let slots: Box<[u64]> = vec![0; count].into_boxed_slice();
-    let slots = Box::into_raw(slots) as *mut [AtomicU64];
-    // SAFETY: an AtomicU64 has the size and, on every machine that Rust's standard library offers it
-    // with this layout, the alignment of a u64; the assertion below holds the latter.
-    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
-    // SAFETY: as above; the box was just given up.
-    unsafe { Box::from_raw(slots) }
+/// The places of the newest nodes, by the hash of their key.
+pub(super) struct Places {
+    current: AtomicPtr<Slots>,
+    /// All slots that ever were current, the newest last: readers may still look at older ones.
+    all: Mutex<Vec<Box<Slots>>>,
+    taken: AtomicUsize,
+}
+
+impl Places {
+    /// A table for about `keys` keys; it grows when there are more.
+    pub(super) fn new(keys: usize) -> Places {
+        let count = (keys * 8 / LOAD_MAX_EIGHTHS).next_power_of_two().max(SLOTS_MIN);
+        let places = Places {
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            all: Mutex::new(Vec::new()),
+            taken: AtomicUsize::new(0),
+        };
+        places.make_current(Slots::new(count));
+        places
+    }
+
+    fn make_current(&self, slots: Slots) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = Box::new(slots);
+        let pointer: *mut Slots = &mut *slots;
+        all.push(slots);
+        // Release: whoever finds these slots sees all that was moved into them.
+        self.current.store(pointer, Ordering::Release);
+    }
+
+    #[inline]
+    fn current(&self) -> &Slots {
+        // SAFETY: `new` made slots current, and none are freed before `self` is.
+        unsafe { &*self.current.load(Ordering::Acquire) }
+    }
+
+    /// The newest node of the key with this hash for which `is_key` holds.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, is_key: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.current().probe(hash, is_key).1
+    }
+
+    /// Makes what `place_of` returns the newest node of its key; it is told of the one before. One
+    /// thread at a time.
+    #[inline]
+    pub(super) fn replace(
+        &self,
+        hash: u64,
+        is_key: impl FnMut(u32) -> bool,
+        place_of: impl FnOnce(Option<u32>) -> u32,
+    ) {
+        let slots = self.current();
+        let (index, known) = slots.probe(hash, is_key);
+        let place = place_of(known);
+        let value = (hash & 0xffff_ffff_0000_0000) | u64::from(place);
+        // Release: whoever finds the place also sees the node.
+        slots.slot(index).store(value, Ordering::Release);
+        if known.is_none() {
+            let taken = self.taken.load(Ordering::Relaxed) + 1;
+            self.taken.store(taken, Ordering::Relaxed);
+            if taken >= (slots.mask + 1) / 8 * LOAD_MAX_EIGHTHS {
+                self.grow(slots);
+            }
+        }
+    }
+
+    #[cold]
+    fn grow(&self, old: &Slots) {
+        let slots = Slots::new((old.mask + 1) * 2);
+        for index in 0..=old.mask {
+            let value = old.slot(index).load(Ordering::Relaxed);
+            if value != 0 {
+                let (free, _) = slots.probe(value, |_| false);
+                slots.slot(free).store(value, Ordering::Relaxed);
+            }
+        }
+        self.make_current(slots);
+    }
 }
 
 #[cfg(test)]
@@ -101,16 +136,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_missing_until_it_overflows() {
+    fn finds_all_keys_however_far_it_grows() {
         let places = Places::new(1);
         let hash_of = |key: u32| crate::codec::key_hash(&key.to_le_bytes());
-        assert!(matches!(places.find(hash_of(1), |place| place == 1), Lookup::Missing));
-        for key in 1..=200_u32 {
-            places.set(hash_of(key), key, |place| place == key);
+        assert_eq!(places.find(hash_of(1), |place| place == 1), None);
+        for key in 1..=20_000_u32 {
+            places.replace(
+                hash_of(key),
+                |place| place == key,
+                |known| {
+                    assert_eq!(known, None);
+                    key
+                },
+            );
         }
-        assert!(matches!(places.find(hash_of(1), |place| place == 1), Lookup::At(1)));
-        assert!(matches!(places.find(hash_of(200), |place| place == 200), Lookup::Unknown));
-        places.set(hash_of(1), 900, |place| place == 1);
-        assert!(matches!(places.find(hash_of(1), |place| place == 900), Lookup::At(900)));
+        assert!((1..=20_000_u32).all(|key| places.find(hash_of(key), |at| at == key) == Some(key)));
+        assert_eq!(places.find(hash_of(20_001), |place| place == 20_001), None);
+        places.replace(
+            hash_of(1),
+            |place| place == 1,
+            |known| {
+                assert_eq!(known, Some(1));
+                90_000
+            },
+        );
+        assert_eq!(places.find(hash_of(1), |place| place == 90_000), Some(90_000));
     }
 }

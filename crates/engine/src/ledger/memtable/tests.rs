@@ -64,7 +64,7 @@ proptest! {
     fn moves_both_ways_as_an_ordered_map(keys in keys(), pivot in prop::collection::vec(0_u8..3, 0..6)) {
         let (memtable, model) = fill(&keys, 1 << 16);
         let place = |entry: Entry<'_>| (entry.key.to_vec(), Reverse(entry.sequence));
-        let mut cursor = MemtableCursor::new(memtable);
+        let mut cursor = memtable.cursor();
         cursor.seek_at_or_after(&pivot);
         let mut upwards = Vec::new();
         while let Some(entry) = cursor.entry() {
@@ -92,6 +92,32 @@ proptest! {
 }
 
 #[test]
+fn runs_stay_few_and_hold_everything_in_order() {
+    let memtable = Arc::new(Memtable::new(1 << 16));
+    for sequence in 1..=3_000_u64 {
+        let key = format!("key{:03}", sequence * 7919 % 701).into_bytes();
+        memtable.insert(&entry(&key, sequence), key_hash(&key));
+        let mut places = Vec::new();
+        let cursors = memtable.cursors();
+        assert!(cursors.len() <= 12, "{} runs of {sequence} entries", cursors.len());
+        if !sequence.is_multiple_of(100) {
+            continue;
+        }
+        for mut cursor in cursors {
+            let before = places.len();
+            cursor.seek_first();
+            while let Some(entry) = cursor.entry() {
+                places.push((entry.key.to_vec(), Reverse(entry.sequence)));
+                cursor.next();
+            }
+            assert!(places[before..].is_sorted());
+        }
+        places.sort_by_key(|(_, sequence)| sequence.0);
+        assert!(places.iter().map(|(_, sequence)| sequence.0).eq(1..=sequence));
+    }
+}
+
+#[test]
 fn readers_see_whole_entries_while_a_writer_adds() {
     const ENTRIES: u64 = 60_000;
     let memtable = Arc::new(Memtable::new(1 << 20));
@@ -113,13 +139,14 @@ fn readers_see_whole_entries_while_a_writer_adds() {
                         assert!(found.sequence <= at);
                     }
                     if turn.is_multiple_of(4096) {
-                        let mut cursor = MemtableCursor::new(Arc::clone(memtable));
-                        cursor.seek_first();
                         let mut seen = 0;
-                        while let Some(found) = cursor.entry() {
-                            assert_eq!(found, entry(found.key, found.sequence));
-                            seen += u64::from(found.sequence <= at);
-                            cursor.next();
+                        for mut cursor in memtable.cursors() {
+                            cursor.seek_first();
+                            while let Some(found) = cursor.entry() {
+                                assert_eq!(found, entry(found.key, found.sequence));
+                                seen += u64::from(found.sequence <= at);
+                                cursor.next();
+                            }
                         }
                         assert_eq!(seen, at);
                     }

@@ -1,0 +1,184 @@
+//! The order of a memtable's entries, made when it is asked for.
+//!
+//! What was added since the last time is sorted into a run of its own, and runs are merged so that each
+//! is more than twice as long as the next: a scan after a few writes sorts these few, and there are
+//! never more runs than a logarithm of the entries. Only those who want an order pay for it. The first
+//! scan of a full memtable of the usual size waits a few milliseconds.
+
+use std::cmp::Ordering as Comparison;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{HEAD_PLACE, Memtable};
+use crate::ledger::Entry;
+use crate::ledger::prefetch::prefetch;
+
+/// A run is at least this many times as long as the one after it.
+const RUN_RATIO: usize = 2;
+/// How far ahead of a cursor nodes are asked for.
+const PREFETCH_DISTANCE: usize = 4;
+
+/// The runs so far.
+#[derive(Default)]
+pub(super) struct Order(Mutex<Runs>);
+
+#[derive(Default)]
+struct Runs {
+    /// Places in order: key ascending, sequence number descending.
+    runs: Vec<Arc<[u32]>>,
+    /// The last node that is in a run.
+    last: u32,
+}
+
+/// A node to be sorted: the first 16 bytes of its key, by which most are told apart.
+struct Item {
+    front: (u64, u64),
+    place: u32,
+}
+
+/// The first 16 bytes of a key as two numbers that order as they do.
+fn front_of(key: &[u8]) -> (u64, u64) {
+    let mut padded = [0; 16];
+    let length = key.len().min(16);
+    padded[..length].copy_from_slice(&key[..length]);
+    let [front, back] = [0, 8].map(|at| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&padded[at..at + 8]);
+        u64::from_be_bytes(bytes)
+    });
+    (front, back)
+}
+
+/// Compares two nodes: key ascending, sequence number descending.
+fn compare(memtable: &Memtable, one: u32, other: u32) -> Comparison {
+    let (one, other) = (memtable.node(one), memtable.node(other));
+    one.key().cmp(other.key()).then_with(|| other.sequence().cmp(&one.sequence()))
+}
+
+impl Order {
+    /// Runs that hold all entries added so far.
+    pub(super) fn runs(&self, memtable: &Memtable) -> Vec<Arc<[u32]>> {
+        self.update(memtable, |runs| {
+            runs.len() > 1 && {
+                let (last, before) = (&runs[runs.len() - 1], &runs[runs.len() - 2]);
+                before.len() < RUN_RATIO * last.len()
+            }
+        })
+    }
+
+    /// One run that holds all entries added so far.
+    pub(super) fn single_run(&self, memtable: &Memtable) -> Arc<[u32]> {
+        let runs = self.update(memtable, |runs| runs.len() > 1);
+        runs.into_iter().next().unwrap_or_default()
+    }
+
+    fn update(
+        &self,
+        memtable: &Memtable,
+        is_merge_due: impl Fn(&[Arc<[u32]>]) -> bool,
+    ) -> Vec<Arc<[u32]>> {
+        let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut items = Vec::new();
+        loop {
+            let place = memtable.node(order.last).next().load(Ordering::Acquire);
+            if place == HEAD_PLACE {
+                break;
+            }
+            items.push(Item { front: front_of(memtable.node(place).key()), place });
+            order.last = place;
+        }
+        if !items.is_empty() {
+            items.sort_unstable_by(|one, other| {
+                let by_front = one.front.cmp(&other.front);
+                by_front.then_with(|| compare(memtable, one.place, other.place))
+            });
+            order.runs.push(items.iter().map(|item| item.place).collect());
+        }
+        while is_merge_due(&order.runs) {
+            if let (Some(last), Some(before)) = (order.runs.pop(), order.runs.pop()) {
+                order.runs.push(merge(memtable, &before, &last));
+            }
+        }
+        order.runs.clone()
+    }
+}
+
+fn merge(memtable: &Memtable, one: &[u32], other: &[u32]) -> Arc<[u32]> {
+    let mut merged = Vec::with_capacity(one.len() + other.len());
+    let (mut one, mut other) = (one, other);
+    while let (Some((first, one_rest)), Some((second, other_rest))) =
+        (one.split_first(), other.split_first())
+    {
+        if compare(memtable, *first, *second) == Comparison::Less {
+            merged.push(*first);
+            one = one_rest;
+        } else {
+            merged.push(*second);
+            other = other_rest;
+        }
+    }
+    merged.extend_from_slice(one);
+    merged.extend_from_slice(other);
+    merged.into()
+}
+
+/// A place in a run of a memtable that moves over its entries.
+pub(crate) struct MemtableCursor {
+    memtable: Arc<Memtable>,
+    run: Arc<[u32]>,
+    /// Index of the entry; beyond the run if the cursor stands nowhere.
+    index: usize,
+}
+
+impl MemtableCursor {
+    /// A cursor that stands nowhere yet.
+    pub(super) fn new(memtable: &Arc<Memtable>, run: Arc<[u32]>) -> MemtableCursor {
+        let index = run.len();
+        MemtableCursor { memtable: Arc::clone(memtable), run, index }
+    }
+
+    /// The entry that the cursor stands on.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
+        self.run.get(self.index).map(|place| self.memtable.node(*place).entry())
+    }
+
+    /// Moves to the first entry.
+    pub(crate) fn seek_first(&mut self) {
+        self.index = 0;
+    }
+
+    /// Moves to the last entry.
+    pub(crate) fn seek_last(&mut self) {
+        self.index = self.run.len().wrapping_sub(1);
+    }
+
+    fn count_below(&self, key: &[u8]) -> usize {
+        self.run.partition_point(|place| self.memtable.node(*place).key() < key)
+    }
+
+    /// Moves to the first entry whose key is not below `key`.
+    pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) {
+        self.index = self.count_below(key);
+    }
+
+    /// Moves to the last entry whose key is below `key`.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) {
+        self.index = self.count_below(key).wrapping_sub(1);
+    }
+
+    /// Moves one entry on; the cursor must stand on one.
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        self.index = self.index.wrapping_add(1);
+        if let Some(place) = self.run.get(self.index.wrapping_add(PREFETCH_DISTANCE)) {
+            prefetch(self.memtable.arena.address(*place));
+        }
+    }
+
+    /// Moves one entry back; the cursor must stand on one.
+    #[inline]
+    pub(crate) fn previous(&mut self) {
+        self.index = self.index.wrapping_sub(1);
+    }
+}

@@ -1,0 +1,131 @@
+//! Anonymous memory, zeroed, in pages as large as the system gives.
+//!
+//! A look-up at a random place of many megabytes waits twice: for the line, and for the translation
+//! of its address. With pages of 2 MiB the translations fit into the processor's own table.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Size and alignment of a large page.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// Smaller memory is aligned to the processor's lines.
+const LINE_BYTES: usize = 64;
+
+/// Memory that is zero at first. Whoever shares it says who may write to it.
+#[derive(Debug)]
+pub struct ZeroedMemory {
+    pointer: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the memory belongs to the value alone; access goes through raw pointers, whose users
+// answer for it.
+unsafe impl Send for ZeroedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for ZeroedMemory {}
+
+impl ZeroedMemory {
+    /// `length` bytes of zeros, at least aligned to 64 bytes. From 2 MiB on the system is asked for
+    /// large pages; where it has none, the memory works as well, if not as fast.
+    ///
+    /// # Panics
+    /// If `length` is zero. Like every allocation, it ends the process if there is no memory.
+    #[must_use]
+    pub fn new(length: usize) -> ZeroedMemory {
+        assert!(length > 0, "memory has a length");
+        let is_large = length >= LARGE_PAGE_BYTES;
+        let alignment = if is_large { LARGE_PAGE_BYTES } else { LINE_BYTES };
+        let layout = Layout::from_size_align(length, alignment)
+            .expect("memory is smaller than the address space");
+        // SAFETY: the length is not zero.
+        let pointer =
+            if is_large { unsafe { large_pages(layout) } } else { unsafe { alloc_zeroed(layout) } };
+        let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(layout) };
+        ZeroedMemory { pointer, layout }
+    }
+
+    /// The first byte.
+    #[inline]
+    #[must_use]
+    pub fn pointer(&self) -> *mut u8 {
+        self.pointer.as_ptr()
+    }
+
+    /// Number of bytes.
+    #[inline]
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+/// Maps memory for `layout`, aligned to large pages; null if there is none.
+///
+/// # Safety
+/// The layout's size is not zero.
+unsafe fn large_pages(layout: Layout) -> *mut u8 {
+    let reserved = layout.size() + LARGE_PAGE_BYTES;
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of its own; nothing that exists is touched.
+    let begin = unsafe { libc::mmap(std::ptr::null_mut(), reserved, protection, flags, -1, 0) };
+    if begin == libc::MAP_FAILED {
+        return std::ptr::null_mut();
+    }
+    let begin = begin.cast::<u8>();
+    let front = begin.align_offset(LARGE_PAGE_BYTES);
+    let length = mapped_length(layout);
+    // SAFETY: the aligned range lies within the mapping, which is longer by a large page; what is
+    // before and behind it is given back, in whole pages, as the mapping begins at a page.
+    unsafe {
+        let aligned = begin.add(front);
+        if front > 0 {
+            libc::munmap(begin.cast(), front);
+        }
+        let behind = reserved.next_multiple_of(4096) - front - length;
+        if behind > 0 {
+            libc::munmap(aligned.add(length).cast(), behind);
+        }
+        // A kernel without large pages refuses, and nothing is lost.
+        libc::madvise(aligned.cast(), length, libc::MADV_HUGEPAGE);
+        aligned
+    }
+}
+
+/// Bytes that are mapped for a layout: whole pages.
+fn mapped_length(layout: Layout) -> usize {
+    layout.size().next_multiple_of(4096)
+}
+
+impl Drop for ZeroedMemory {
+    fn drop(&mut self) {
+        // SAFETY: got with this layout in `new`, and given back once.
+        unsafe {
+            if self.layout.align() == LARGE_PAGE_BYTES {
+                libc::munmap(self.pointer().cast(), mapped_length(self.layout));
+            } else {
+                dealloc(self.pointer(), self.layout);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_all_sizes_is_zeroed_aligned_and_writable() {
+        for length in
+            [1, 64, 4097, LARGE_PAGE_BYTES - 1, LARGE_PAGE_BYTES, 3 * LARGE_PAGE_BYTES + 5]
+        {
+            let memory = ZeroedMemory::new(length);
+            assert_eq!(memory.length(), length);
+            assert_eq!(memory.pointer().align_offset(LINE_BYTES), 0);
+            // SAFETY: the range is the memory, and nobody else has it.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(memory.pointer(), length) };
+            assert!(bytes.iter().all(|byte| *byte == 0));
+            bytes.fill(7);
+        }
+    }
+}
