@@ -128,6 +128,7 @@ impl EngineOptions {
         LedgerOptions {
             memtable_size_bytes,
             sealed_memtables_max: sealed as usize,
+            directories_size_max_bytes: self.memory_bytes - memtables_bytes,
             background: self.background,
             ..LedgerOptions::default()
         }

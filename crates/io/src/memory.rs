@@ -37,9 +37,13 @@ impl ZeroedMemory {
         let alignment = if is_large { LARGE_PAGE_BYTES } else { LINE_BYTES };
         let layout = Layout::from_size_align(length, alignment)
             .expect("memory is smaller than the address space");
-        // SAFETY: the length is not zero.
-        let pointer =
-            if is_large { unsafe { large_pages(layout) } } else { unsafe { alloc_zeroed(layout) } };
+        let pointer = if is_large {
+            // SAFETY: the length is not zero.
+            unsafe { large_pages(layout) }
+        } else {
+            // SAFETY: the length is not zero.
+            unsafe { alloc_zeroed(layout) }
+        };
         let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(layout) };
         ZeroedMemory { pointer, layout }
     }

@@ -66,7 +66,7 @@ fn wait_for_work(state: &State) -> bool {
         if state.is_closing() {
             return false;
         }
-        if state.sealed() > 0 || state.is_merge_due() {
+        if state.sealed() > 0 || state.is_merge_due() || state.wants_directory() {
             return true;
         }
         edit = match state.work.wait_timeout(edit, IDLE_WAIT) {
@@ -94,7 +94,27 @@ fn put_off(state: &State, wait: Duration) {
 impl State {
     /// Flushes a memtable or does a merge, whatever is due first, and says whether something was.
     fn do_one_job(&self) -> Result<bool> {
-        self.in_job(|state| Ok(state.flush_oldest()? || state.compact_one()?))
+        self.in_job(|state| {
+            Ok(state.flush_oldest()? || state.compact_one()? || state.make_one_directory())
+        })
+    }
+
+    /// Whether a table could have a directory and has none.
+    fn wants_directory(&self) -> bool {
+        let version = self.version.load();
+        version.levels.all().any(|(_, table)| table.wants_directory(&self.directories))
+    }
+
+    /// Makes the directory of one table that has none: of those that were there when the store was
+    /// opened, and of those for which there was no room when they were written.
+    fn make_one_directory(&self) -> bool {
+        let version = self.version.load_full();
+        let mut tables = version.levels.all().map(|(_, table)| table);
+        let Some(table) = tables.find(|table| table.wants_directory(&self.directories)) else {
+            return false;
+        };
+        table.make_directory(&self.directories, || self.sealed() == 0 && !self.is_closing());
+        true
     }
 
     /// Does `job` under the lock on jobs, and remembers how it went.

@@ -8,7 +8,7 @@ use super::merge::{Merge, RunCursor, Source, runs};
 use super::snapshots::Retention;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{Table, TableFacts, TableWriter, table_folder};
+use super::table::{NewTable, Table, TableFacts, TableWriter, table_folder};
 use super::version::{LEVELS, Levels};
 use super::{Direction, Dropped, KeyRange, LedgerOptions};
 use crate::error::{Error, Result};
@@ -138,7 +138,7 @@ fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
 struct Outputs<'a> {
     state: &'a State,
     writer: Option<TableWriter>,
-    finished: Vec<TableFacts>,
+    finished: Vec<NewTable>,
     numbers: Vec<u64>,
 }
 

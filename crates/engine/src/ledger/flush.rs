@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Dropped;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{TableFacts, TableWriter};
+use super::table::{NewTable, TableWriter};
 use super::version::SealedMemtable;
 use crate::error::Result;
 
@@ -50,7 +50,7 @@ impl State {
         sealed: &SealedMemtable,
         number: u64,
         dropped: &mut Vec<Dropped>,
-    ) -> Result<TableFacts> {
+    ) -> Result<NewTable> {
         let (identity, shape) = (self.store_identity, self.table_shape());
         let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
         let mut retention = self.snapshots.retention();

@@ -26,6 +26,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) level_0_trigger: usize,
     /// Sealed memtables at which writers wait for a flush.
     pub(crate) sealed_memtables_max: usize,
+    /// Memory that directories of tables may take.
+    pub(crate) directories_size_max_bytes: u64,
     /// Bits of filter for each key.
     pub(crate) filter_bits_per_key: u32,
     /// Whether flush and compaction run on a thread of their own; if not, on the caller of
@@ -43,6 +45,7 @@ impl Default for LedgerOptions {
             level_factor: 10,
             level_0_trigger: 8,
             sealed_memtables_max: 4,
+            directories_size_max_bytes: 64 << 20,
             filter_bits_per_key: 10,
             background: true,
         }

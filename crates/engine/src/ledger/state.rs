@@ -15,7 +15,7 @@ use super::manifest::{Manifest, WriteFailure};
 use super::memtable::Memtable;
 use super::snapshots::Snapshots;
 use super::stats::Counters;
-use super::table::{Table, TableShape, table_folder, table_path};
+use super::table::{DirectoryBudget, NewTable, Table, TableShape, table_folder, table_path};
 use super::version::{Levels, SealedMemtable, Version};
 use super::{Dropped, JournalLink, LedgerOptions, SegmentFacts};
 use crate::error::{Error, Result};
@@ -66,6 +66,7 @@ pub(super) struct State {
     pub(super) version: ArcSwap<Version>,
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) counters: Counters,
+    pub(super) directories: Arc<DirectoryBudget>,
     pub(super) jobs: Mutex<()>,
     committed: Mutex<Committed>,
     edit: Mutex<EditState>,
@@ -98,6 +99,7 @@ impl State {
         let active = Arc::new(Memtable::new(options.memtable_size_bytes));
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
+        let directories = DirectoryBudget::new(options.directories_size_max_bytes);
         let state = State {
             fs,
             directory,
@@ -107,6 +109,7 @@ impl State {
             version: ArcSwap::from_pointee(Version { active, sealed: Vec::new(), levels }),
             snapshots: Arc::new(snapshots),
             counters: Counters::default(),
+            directories,
             jobs: Mutex::new(()),
             committed: Mutex::new(Committed {
                 edition: manifest.edition,
@@ -299,14 +302,12 @@ impl State {
     }
 
     /// Opens tables that were just written, and makes their names durable.
-    pub(super) fn open_new(
-        &self,
-        tables: Vec<super::table::TableFacts>,
-    ) -> Result<Vec<Arc<Table>>> {
+    pub(super) fn open_new(&self, tables: Vec<NewTable>) -> Result<Vec<Arc<Table>>> {
         let folder = table_folder(&self.directory);
         self.fs.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))?;
-        let open = |facts| {
-            let table = Table::open(&*self.fs, &self.directory, self.store_identity, facts)?;
+        let open = |new: NewTable| {
+            let table = Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
+            table.give_directory(&new.directory, &self.directories);
             table.prefault();
             Ok(Arc::new(table))
         };

@@ -143,14 +143,25 @@ impl Levels {
         at_sequence: u64,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
+        let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
+        // All are asked ahead, so that one wait serves for all.
+        for (level, candidate) in deeper.iter_mut().enumerate().skip(1) {
+            *candidate = self.table_for(level, key).map(|table| &**table);
+            if let Some(table) = candidate {
+                table.prefetch_hash(hash);
+            }
+        }
+        for table in self.tables[0].iter() {
+            table.prefetch_hash(hash);
+        }
         for table in self.tables[0].iter().filter(|table| table.spans(key)) {
             if let Some(found) = table.get(key, hash, at_sequence, counts)? {
                 counts.found_in = FOUND_IN_LEVEL_0;
                 return Ok(Some(found));
             }
         }
-        for level in 1..LEVELS {
-            let Some(table) = self.table_for(level, key) else { continue };
+        for (level, table) in deeper.into_iter().enumerate() {
+            let Some(table) = table else { continue };
             if let Some(found) = table.get(key, hash, at_sequence, counts)? {
                 counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
                 return Ok(Some(found));

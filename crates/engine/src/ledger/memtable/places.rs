@@ -55,6 +55,7 @@ impl Slots {
 pub(super) struct Places {
     current: AtomicPtr<Slots>,
     /// All slots that ever were current, the newest last: readers may still look at older ones.
+    #[expect(clippy::vec_box, reason = "readers hold on to the slots while the vector grows")]
     all: Mutex<Vec<Box<Slots>>>,
     taken: AtomicUsize,
 }

@@ -47,6 +47,12 @@ impl BlockBuilder {
         self.pending.is_empty()
     }
 
+    /// Entries so far.
+    #[inline]
+    pub(super) fn entries(&self) -> usize {
+        self.pending.len()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.pending.len() == BLOCK_ENTRIES_MAX
     }

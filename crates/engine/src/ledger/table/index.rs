@@ -25,6 +25,12 @@ impl IndexBuilder {
         self.keys.extend_from_slice(last_key);
     }
 
+    /// Blocks so far.
+    #[inline]
+    pub(super) fn blocks(&self) -> usize {
+        self.places.len()
+    }
+
     /// Appends the index to `out`, with zeros for its checksum.
     pub(super) fn finish(&self, out: &mut Vec<u8>) {
         let keys_begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * self.places.len();

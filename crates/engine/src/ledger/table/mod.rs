@@ -3,6 +3,7 @@
 
 mod block;
 mod cursor;
+mod directory;
 mod filter;
 mod index;
 mod reader;
@@ -14,10 +15,11 @@ use crate::codec::checksum_seed;
 
 pub(crate) use block::check_block;
 pub(crate) use cursor::TableCursor;
+pub(crate) use directory::DirectoryBudget;
 pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
 pub(crate) use reader::{Table, check_closing};
-pub(crate) use writer::{TableShape, TableWriter};
+pub(crate) use writer::{NewTable, TableShape, TableWriter};
 
 const CLOSING_SIZE_BYTES: usize = 96;
 const CLOSING_MAGIC: [u8; 4] = *b"PLTF";

@@ -1,22 +1,23 @@
 //! Reads a table through a map of its file.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pellucid_account::EngineCounts;
 use pellucid_io::{FileSystem, Map, MapMode};
 
-use super::block::{Block, BlockFault, check_block};
+use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
+use super::directory::{Directory, DirectoryBudget, DirectoryBuilder, EntryPlace};
 use super::filter::FilterShape;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexShape, largest_key};
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
 use crate::codec::{
-    FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, checksum_seed, read_u32, read_u64,
+    FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, checksum_seed, key_hash, read_u32, read_u64,
 };
 use crate::error::{Error, Result};
 use crate::ledger::FoundEntry;
-use crate::ledger::prefetch::prefetch_all;
+use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 
 /// Lines of a block that are asked for at once: what a processor can wait for.
 const PREFETCH_LINES_MAX: usize = 16;
@@ -49,6 +50,11 @@ pub(crate) struct Table {
     index_shape: IndexShape,
     /// A bit for each block: whether its checksum was found right.
     checked: Box<[AtomicU64]>,
+    directory: OnceLock<Directory>,
+    /// No directory is to be made, because one cannot be.
+    is_plain: AtomicBool,
+    /// Entries of a block, on average: tells about where in its block an entry is.
+    entries_a_block: usize,
 }
 
 impl Table {
@@ -100,6 +106,7 @@ impl Table {
         check_facts(&facts, &closing, largest_key(closing.index.of(bytes), index_shape.blocks()))
             .map_err(|what| Error::corruption(&path, closing.offset as u64, what))?;
         let checked = (0..index_shape.blocks().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let entries_a_block = (facts.entries as usize).div_ceil(index_shape.blocks()).max(1);
         Ok(Table {
             facts,
             tombstones: closing.tombstones,
@@ -111,6 +118,9 @@ impl Table {
             index: closing.index,
             index_shape,
             checked,
+            directory: OnceLock::new(),
+            is_plain: AtomicBool::new(false),
+            entries_a_block,
             map,
         })
     }
@@ -132,7 +142,79 @@ impl Table {
 
     /// Memory that the table holds beside the page cache.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Table>() + self.index_shape.size_bytes() + self.checked.len() * 8
+        let directory = self.directory.get().map_or(0, Directory::size_bytes);
+        size_of::<Table>() + self.index_shape.size_bytes() + self.checked.len() * 8 + directory
+    }
+
+    /// Takes the directory that was collected while the table was written, if the budget lets it.
+    pub(crate) fn give_directory(
+        &self,
+        directory: &DirectoryBuilder,
+        budget: &Arc<DirectoryBudget>,
+    ) {
+        if let Some(directory) = directory.finish(self.blocks(), budget) {
+            // Whoever was first has made the same.
+            let _ = self.directory.set(directory);
+        }
+    }
+
+    /// Whether the table has no directory, and the budget has room for one.
+    pub(crate) fn wants_directory(&self, budget: &DirectoryBudget) -> bool {
+        self.directory.get().is_none()
+            && !self.is_plain.load(Ordering::Relaxed)
+            && budget.has_room_for(self.keys)
+    }
+
+    /// Makes the directory from the blocks, unless `is_wanted` says no meanwhile. Damage is not this
+    /// one's to report: the table then does without, and reads of the block will tell.
+    pub(crate) fn make_directory(
+        &self,
+        budget: &Arc<DirectoryBudget>,
+        is_wanted: impl Fn() -> bool,
+    ) {
+        let mut builder = DirectoryBuilder::default();
+        let mut key = Vec::new();
+        for block_index in 0..self.blocks() {
+            if !is_wanted() {
+                return;
+            }
+            if self.collect(block_index, &mut key, &mut builder).is_err() {
+                self.is_plain.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+        self.give_directory(&builder, budget);
+        if self.directory.get().is_none() && budget.has_room_for(self.keys) {
+            self.is_plain.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn collect(
+        &self,
+        block_index: usize,
+        key: &mut Vec<u8>,
+        builder: &mut DirectoryBuilder,
+    ) -> Result<()> {
+        let block = self.block(block_index)?;
+        for index in 0..block.entries() {
+            let entry = block.entry(index).map_err(|fault| self.corrupted(block_index, fault))?;
+            let is_same = key.strip_prefix(block.prefix()) == Some(entry.key_rest);
+            if !is_same {
+                key.clear();
+                key.extend_from_slice(block.prefix());
+                key.extend_from_slice(entry.key_rest);
+                builder.add(key_hash(key), block_index, index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for what a look-up of this hash needs first.
+    #[inline]
+    pub(crate) fn prefetch_hash(&self, hash: u64) {
+        if let Some(directory) = self.directory.get() {
+            directory.prefetch(hash);
+        }
     }
 
     /// Asks for the pages of the file, which was just written, to be mapped before a GET needs them.
@@ -209,12 +291,91 @@ impl Table {
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
         counts.tables = counts.tables.saturating_add(1);
+        if let Some(directory) = self.directory.get() {
+            return self.get_by(directory, key, hash, at_sequence, counts);
+        }
         if !self.filter_shape.passes(self.filter.of(self.bytes()), hash) {
             counts.filters_excluded = counts.filters_excluded.saturating_add(1);
             return Ok(None);
         }
-        // The versions of a key may go on in the next block.
-        for block_index in self.block_for(key)..self.blocks() {
+        self.search_blocks(key, self.block_for(key), at_sequence, counts)
+    }
+
+    /// Looks a key up by the directory.
+    #[inline]
+    fn get_by(
+        &self,
+        directory: &Directory,
+        key: &[u8],
+        hash: u64,
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+    ) -> Result<Option<FoundEntry>> {
+        let blocks_before = counts.blocks;
+        let found =
+            directory.find(hash, |place| self.get_at(place, key, at_sequence, counts).transpose());
+        if found.is_none() {
+            let is_false = counts.blocks != blocks_before;
+            let counter = match is_false {
+                true => &mut counts.filters_false,
+                false => &mut counts.filters_excluded,
+            };
+            *counter = counter.saturating_add(1);
+        }
+        found.transpose().map(Option::flatten)
+    }
+
+    /// The newest entry of `key` that is not above `at_sequence`, if the key's newest entry is at
+    /// `place`: `Some(None)` if all of them are above.
+    #[inline]
+    fn get_at(
+        &self,
+        place: EntryPlace,
+        key: &[u8],
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+    ) -> Result<Option<Option<FoundEntry>>> {
+        counts.blocks = counts.blocks.saturating_add(1);
+        self.prefetch_entry(place);
+        let block = self.block(place.block)?;
+        let faulty = |fault| self.corrupted(place.block, fault);
+        if place.entry >= block.entries() {
+            return Ok(None);
+        }
+        match block.entry_of(place.entry, key).map_err(faulty)? {
+            None => Ok(None),
+            Some(entry) if entry.sequence <= at_sequence => {
+                Ok(Some(Some(entry.with_key(key).to_found())))
+            }
+            Some(_) => self.search_blocks(key, place.block, at_sequence, counts).map(Some),
+        }
+    }
+
+    /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset, the
+    /// shared prefix, and about where the entry is.
+    #[inline]
+    fn prefetch_entry(&self, place: EntryPlace) {
+        let range = self.index_shape.place(place.block);
+        let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
+        let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;
+        let entries = length.saturating_sub(offsets_end);
+        let about = offsets_end + entries * place.entry / self.entries_a_block;
+        let offset = BLOCK_HEADER_SIZE_BYTES + 4 * place.entry;
+        for at in [0, offset, offsets_end, about, about + CACHE_LINE_BYTES] {
+            prefetch(begin.wrapping_add(at));
+        }
+    }
+
+    /// Looks a key up in the blocks from `first` on: its versions may go on in the next block.
+    #[inline]
+    fn search_blocks(
+        &self,
+        key: &[u8],
+        first: usize,
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+    ) -> Result<Option<FoundEntry>> {
+        for block_index in first..self.blocks() {
             counts.blocks = counts.blocks.saturating_add(1);
             let block_bytes = &self.bytes()[self.index_shape.place(block_index)];
             prefetch_all(block_bytes, PREFETCH_LINES_MAX);

@@ -41,7 +41,7 @@ fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
     for row in rows {
         writer.add(&entry(row)).unwrap();
     }
-    writer.finish().unwrap()
+    writer.finish().unwrap().facts
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -63,10 +63,16 @@ proptest! {
         let table = Arc::new(Table::open(&SystemFileSystem, directory, STORE, facts).unwrap());
         table.verify().unwrap();
         let mut counts = EngineCounts::default();
-        for key in rows.iter().map(|row| &row.0).chain([&sought]) {
-            let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
-            let found = table.get(key, key_hash(key), at, &mut counts).unwrap();
-            prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
+        let budget = DirectoryBudget::new(1 << 20);
+        for _ in 0..2 {
+            for key in rows.iter().map(|row| &row.0).chain([&sought]) {
+                let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
+                let found = table.get(key, key_hash(key), at, &mut counts).unwrap();
+                prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
+            }
+            table.make_directory(&budget, || true);
+            prop_assert!(budget.used_bytes() > 0);
+            prop_assert!(!table.wants_directory(&budget));
         }
         let mut cursor = TableCursor::new(Arc::clone(&table));
         let row_of = |entry: Entry<'_>| (entry.key.to_vec(), entry.sequence);
@@ -127,6 +133,50 @@ fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error:
         assert_eq!(found, Some(entry(row).to_found()));
     }
     Ok(())
+}
+
+/// A directory that was collected by the writer answers as one that was made from the blocks.
+#[test]
+fn the_writer_knows_where_its_keys_are() {
+    let rows: Vec<Row> =
+        (0..2_000_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let folder = folder();
+    let mut writer =
+        TableWriter::create(&SystemFileSystem, folder.path(), STORE, 1, SHAPE).unwrap();
+    rows.iter().for_each(|row| writer.add(&entry(row)).unwrap());
+    let new = writer.finish().unwrap();
+    let table = Table::open(&SystemFileSystem, folder.path(), STORE, new.facts).unwrap();
+    let budget = DirectoryBudget::new(1 << 20);
+    table.give_directory(&new.directory, &budget);
+    assert!(budget.used_bytes() > 0);
+    let mut counts = EngineCounts::default();
+    for row in &rows {
+        let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut counts).unwrap();
+        assert_eq!(found, Some(entry(row).to_found()));
+        counts = EngineCounts::default();
+    }
+    assert_eq!(table.get(b"none", key_hash(b"none"), u64::MAX, &mut counts).unwrap(), None);
+    assert_eq!((counts.filters_excluded, counts.blocks), (1, 0), "the directory alone answered");
+    drop(table);
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+/// A block that is damaged is found when its table's directory is made, and left for reads to report.
+#[test]
+fn a_damaged_table_gets_no_directory() {
+    let rows: Vec<Row> = (0..500_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let folder = folder();
+    let facts = write(folder.path(), 1, &rows);
+    let file = SystemFileSystem.open(&table_path(folder.path(), 1), true).unwrap();
+    file.write_all_at(&[0xff], 3_000).unwrap();
+    let table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
+    let budget = DirectoryBudget::new(1 << 20);
+    assert!(table.wants_directory(&budget));
+    table.make_directory(&budget, || true);
+    assert!(!table.wants_directory(&budget), "it is not tried again");
+    let get = |row: &Row| table.get(&row.0, key_hash(&row.0), 999, &mut EngineCounts::default());
+    assert!(rows.iter().any(|row| matches!(get(row), Err(Error::Corruption { .. }))));
+    assert!(rows.iter().all(|row| !matches!(get(row), Ok(None))));
 }
 
 /// A table whose file was put in the place of another one, or of another store's, is refused.

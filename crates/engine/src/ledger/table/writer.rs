@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pellucid_io::{File, FileSystem};
 
 use super::block::BlockBuilder;
+use super::directory::DirectoryBuilder;
 use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
@@ -25,6 +26,15 @@ pub(crate) struct TableShape {
     pub(crate) filter_bits_per_key: u32,
 }
 
+/// A table that was written.
+#[derive(Debug)]
+pub(crate) struct NewTable {
+    /// What the manifest shall hold of it.
+    pub(crate) facts: TableFacts,
+    /// Where its keys are.
+    pub(crate) directory: DirectoryBuilder,
+}
+
 /// A table that is being written.
 pub(crate) struct TableWriter {
     file: Arc<dyn File>,
@@ -37,7 +47,7 @@ pub(crate) struct TableWriter {
     written_bytes: u64,
     block: BlockBuilder,
     index: IndexBuilder,
-    hashes: Vec<u64>,
+    directory: DirectoryBuilder,
     entries: u64,
     tombstones: u64,
     value_bytes: u64,
@@ -71,7 +81,7 @@ impl TableWriter {
             written_bytes: 0,
             block: BlockBuilder::default(),
             index: IndexBuilder::default(),
-            hashes: Vec::new(),
+            directory: DirectoryBuilder::default(),
             entries: 0,
             tombstones: 0,
             value_bytes: 0,
@@ -108,7 +118,8 @@ impl TableWriter {
             self.close_block()?;
         }
         if is_new_key {
-            self.hashes.push(key_hash(entry.key));
+            let (block, index) = (self.index.blocks(), self.block.entries());
+            self.directory.add(key_hash(entry.key), block, index);
             self.last.clear();
             self.last.extend_from_slice(entry.key);
         }
@@ -158,14 +169,14 @@ impl TableWriter {
 
     /// Writes what is left, and returns once the table is on the medium. Its name is not: that takes
     /// a sync of the folder.
-    pub(crate) fn finish(mut self) -> Result<TableFacts> {
+    pub(crate) fn finish(mut self) -> Result<NewTable> {
         assert!(self.entries > 0, "a table has at least one entry");
         self.close_block()?;
         let padded = self.offset().next_multiple_of(FILTER_ALIGNMENT_BYTES);
         self.buffer.resize(self.buffer.len() + (padded - self.offset()) as usize, 0);
         let filter_offset = self.offset();
         let begin = self.buffer.len();
-        build_filter(&self.hashes, self.shape.filter_bits_per_key, &mut self.buffer);
+        build_filter(self.directory.hashes(), self.shape.filter_bits_per_key, &mut self.buffer);
         self.seal(begin);
         let index_offset = self.offset();
         let begin = self.buffer.len();
@@ -174,7 +185,7 @@ impl TableWriter {
         self.add_closing(filter_offset, index_offset);
         self.write_out()?;
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
-        Ok(TableFacts {
+        let facts = TableFacts {
             number: self.number,
             size_bytes: self.written_bytes,
             entries: self.entries,
@@ -182,7 +193,8 @@ impl TableWriter {
             highest_sequence: self.highest_sequence,
             smallest: self.smallest.into(),
             largest: self.last.into(),
-        })
+        };
+        Ok(NewTable { facts, directory: self.directory })
     }
 
     fn add_closing(&mut self, filter_offset: u64, index_offset: u64) {
@@ -196,7 +208,7 @@ impl TableWriter {
             self.highest_sequence,
             self.tombstones,
             self.value_bytes,
-            self.hashes.len() as u64,
+            self.directory.hashes().len() as u64,
         ];
         let mut closing = [0; CLOSING_SIZE_BYTES];
         for (place, field) in closing.chunks_exact_mut(8).zip(fields) {

@@ -33,6 +33,7 @@ pub(super) fn small_options() -> LedgerOptions {
         level_factor: 3,
         level_0_trigger: 3,
         sealed_memtables_max: 2,
+        directories_size_max_bytes: 32 << 10,
         filter_bits_per_key: 10,
         background: false,
     }

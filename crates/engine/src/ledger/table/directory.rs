@@ -1,0 +1,306 @@
+//! The directory of a table: where each of its keys is, in memory, so that a look-up waits for one
+//! line to learn that a key is not there or which entry of which block it is.
+//!
+//! It holds what the filter and the index do, at about 6 bytes a key. It is made while the table is
+//! written, or later by the thread in the background, within a budget; a table without one answers
+//! from its filter and its index. An answer comes from the entry itself, whose key is compared, so the
+//! directory can make a look-up quick but not wrong.
+//!
+//! A line has 16 slots of 4 bytes: zero, or from the top a tag (some bits of the key's hash, never
+//! zero), the block, and the entry within the block. Keys that find their line full go to the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pellucid_io::ZeroedMemory;
+
+use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch};
+
+const SLOTS_A_LINE: usize = 16;
+/// Keys for which a line is made: at 10 of 16, one line in thirty is full.
+const KEYS_A_LINE: usize = 10;
+/// With fewer bits of tag, too many look-ups would go to a block in vain.
+const TAG_BITS_MIN: u32 = 8;
+
+/// The memory that directories may take in all.
+#[derive(Debug)]
+pub(crate) struct DirectoryBudget {
+    limit_bytes: u64,
+    used_bytes: AtomicU64,
+}
+
+impl DirectoryBudget {
+    pub(crate) fn new(limit_bytes: u64) -> Arc<DirectoryBudget> {
+        Arc::new(DirectoryBudget { limit_bytes, used_bytes: AtomicU64::new(0) })
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a directory of so many keys would be within the budget now.
+    pub(crate) fn has_room_for(&self, keys: u64) -> bool {
+        self.used_bytes() + lines_for(keys as usize) as u64 * CACHE_LINE_BYTES as u64
+            <= self.limit_bytes
+    }
+
+    fn take(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
+        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.ok().map(|_| Taken { budget: Arc::clone(self), bytes })
+    }
+}
+
+/// A share of the budget, given back when it is dropped.
+#[derive(Debug)]
+struct Taken {
+    budget: Arc<DirectoryBudget>,
+    bytes: u64,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.budget.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn lines_for(keys: usize) -> usize {
+    keys.div_ceil(KEYS_A_LINE).max(1) + 1
+}
+
+/// Collects the hashes and places of a table's keys.
+#[derive(Debug, Default)]
+pub(crate) struct DirectoryBuilder {
+    hashes: Vec<u64>,
+    /// Block in the upper half, entry in the lower.
+    places: Vec<u64>,
+    entry_max: u64,
+}
+
+impl DirectoryBuilder {
+    /// Notes that the newest entry of the key with this hash is entry `entry` of block `block`.
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64, block: usize, entry: usize) {
+        self.hashes.push(hash);
+        self.places.push((block as u64) << 32 | entry as u64);
+        self.entry_max = self.entry_max.max(entry as u64);
+    }
+
+    /// The hashes of all keys.
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// The directory of a table of `blocks` blocks; `None` if the budget has no room for it, or if the
+    /// table is too large for 4 bytes a key.
+    pub(crate) fn finish(&self, blocks: usize, budget: &Arc<DirectoryBudget>) -> Option<Directory> {
+        let bits_for = |largest: u64| u64::BITS - largest.leading_zeros();
+        let entry_bits = bits_for(self.entry_max);
+        let place_bits = entry_bits + bits_for(blocks.saturating_sub(1) as u64);
+        if place_bits + TAG_BITS_MIN > u32::BITS {
+            return None;
+        }
+        let lines = lines_for(self.hashes.len());
+        let taken = budget.take((lines * CACHE_LINE_BYTES) as u64)?;
+        let memory = ZeroedMemory::new(lines * CACHE_LINE_BYTES);
+        let lines = u32::try_from(lines).ok()?;
+        let directory = Directory { memory, lines, place_bits, entry_bits, _taken: taken };
+        // SAFETY: the memory holds that many slots, zeroed and aligned, and nobody else has it.
+        let slots = unsafe {
+            let count = lines as usize * SLOTS_A_LINE;
+            std::slice::from_raw_parts_mut(directory.memory.pointer().cast::<u32>(), count)
+        };
+        for (hash, place) in self.hashes.iter().zip(&self.places) {
+            let place = (place >> 32) << entry_bits | (place & u64::from(u32::MAX));
+            let value = directory.tag_of(*hash) << place_bits | place as u32;
+            let line = directory.line_of(*hash);
+            // There are more slots than keys, so that one is free.
+            let mut free = (line..lines as usize)
+                .chain(0..line)
+                .flat_map(|line| (0..SLOTS_A_LINE).map(move |slot| line * SLOTS_A_LINE + slot));
+            let free = free.find(|slot| slots[*slot] == 0)?;
+            slots[free] = value;
+        }
+        Some(directory)
+    }
+}
+
+/// Where the keys of a table are.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    memory: ZeroedMemory,
+    lines: u32,
+    place_bits: u32,
+    entry_bits: u32,
+    _taken: Taken,
+}
+
+/// Where a key may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryPlace {
+    pub(crate) block: usize,
+    pub(crate) entry: usize,
+}
+
+impl Directory {
+    /// Bytes of memory.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.memory.length()
+    }
+
+    #[inline]
+    fn tag_of(&self, hash: u64) -> u32 {
+        // The line comes from the upper half. All ones are as good as all but the lowest.
+        (hash as u32 >> self.place_bits).max(1)
+    }
+
+    #[inline]
+    fn line_of(&self, hash: u64) -> usize {
+        (((hash >> 32) * u64::from(self.lines)) >> 32) as usize
+    }
+
+    #[inline]
+    fn line(&self, line: usize) -> &[u32; SLOTS_A_LINE] {
+        debug_assert!(line < self.lines as usize);
+        // SAFETY: the memory holds `lines` lines of 16 aligned slots, and is not written any more.
+        unsafe { &*self.memory.pointer().cast::<[u32; SLOTS_A_LINE]>().add(line) }
+    }
+
+    /// Asks for the line of a hash ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        prefetch(self.line(self.line_of(hash)).as_ptr().cast());
+    }
+
+    /// Calls `visit` with each place where the key with this hash may be, until it returns something.
+    #[inline]
+    pub(crate) fn find<T>(
+        &self,
+        hash: u64,
+        mut visit: impl FnMut(EntryPlace) -> Option<T>,
+    ) -> Option<T> {
+        let tag = self.tag_of(hash);
+        let mut at = self.line_of(hash);
+        for _ in 0..self.lines {
+            let line = self.line(at);
+            let mut matches = matches_in(line, self.place_bits, tag);
+            while matches != 0 {
+                let slot = matches.trailing_zeros() as usize;
+                matches &= matches - 1;
+                let place = line[slot % SLOTS_A_LINE] & ((1 << self.place_bits) - 1);
+                let place = EntryPlace {
+                    block: (place >> self.entry_bits) as usize,
+                    entry: (place & ((1 << self.entry_bits) - 1)) as usize,
+                };
+                if let Some(found) = visit(place) {
+                    return Some(found);
+                }
+            }
+            if line[SLOTS_A_LINE - 1] == 0 {
+                return None;
+            }
+            at = if at + 1 == self.lines as usize { 0 } else { at + 1 };
+        }
+        None
+    }
+}
+
+/// A bit for each slot whose upper bits, from `shift` on, are `tag`.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn matches_in(line: &[u32; SLOTS_A_LINE], shift: u32, tag: u32) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi32, _mm_cvtsi32_si128, _mm_loadu_si128, _mm_movemask_epi8,
+        _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_srl_epi32,
+    };
+    // SAFETY: SSE2 belongs to every x86-64 processor; the four loads cover the line's 64 bytes.
+    unsafe {
+        let (shift, tag) = (_mm_cvtsi32_si128(shift as i32), _mm_set1_epi32(tag as i32));
+        let equal = |quarter: usize| {
+            let slots = _mm_loadu_si128(line.as_ptr().cast::<__m128i>().add(quarter));
+            _mm_cmpeq_epi32(_mm_srl_epi32(slots, shift), tag)
+        };
+        let low = _mm_packs_epi32(equal(0), equal(1));
+        let high = _mm_packs_epi32(equal(2), equal(3));
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+    }
+}
+
+/// A bit for each slot whose upper bits, from `shift` on, are `tag`.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn matches_in(line: &[u32; SLOTS_A_LINE], shift: u32, tag: u32) -> u32 {
+    let slots = line.iter().enumerate();
+    slots.fold(0, |matches, (slot, value)| matches | u32::from(value >> shift == tag) << slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::key_hash;
+
+    fn hash_of(key: u32) -> u64 {
+        key_hash(&key.to_le_bytes())
+    }
+
+    #[test]
+    fn finds_all_keys_and_few_others() {
+        let budget = DirectoryBudget::new(1 << 20);
+        let mut builder = DirectoryBuilder::default();
+        for key in 0..20_000_u32 {
+            builder.add(hash_of(key), key as usize / 27, key as usize % 27);
+        }
+        let directory = builder.finish(741, &budget).expect("the budget is large enough");
+        assert_eq!(budget.used_bytes(), directory.size_bytes() as u64);
+        for key in 0..20_000_u32 {
+            let expected = EntryPlace { block: key as usize / 27, entry: key as usize % 27 };
+            let found = directory.find(hash_of(key), |place| (place == expected).then_some(place));
+            assert_eq!(found, Some(expected));
+        }
+        let others = 20_000..120_000_u32;
+        let passed = others.filter(|key| directory.find(hash_of(*key), Some).is_some()).count();
+        assert!(passed < 200, "{passed} of 100,000 false positives");
+        drop(directory);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn lines_that_are_full_go_on_in_the_next_even_from_the_last_to_the_first() {
+        let budget = DirectoryBudget::new(1 << 20);
+        let mut builder = DirectoryBuilder::default();
+        // All of them in the last line.
+        let hash = |key: u64| 0xffff_ffff_0000_0000 | key << 24;
+        for key in 1..100 {
+            builder.add(hash(key), 0, key as usize);
+        }
+        let directory = builder.finish(1, &budget).expect("the budget is large enough");
+        for key in 1..100 {
+            let find = |place: EntryPlace| (place.entry == key as usize).then_some(place.block);
+            assert_eq!(directory.find(hash(key), find), Some(0));
+        }
+        assert_eq!(directory.find(hash(200), Some), None);
+    }
+
+    #[test]
+    fn none_is_made_beyond_the_budget_or_the_bits() {
+        let mut builder = DirectoryBuilder::default();
+        (0..100).for_each(|key| builder.add(hash_of(key), 5, 9));
+        assert!(builder.finish(6, &DirectoryBudget::new(500)).is_none());
+        let budget = DirectoryBudget::new(1 << 20);
+        assert!(builder.finish(1 << 21, &budget).is_none(), "25 bits of place leave 7 of tag");
+        assert_eq!(budget.used_bytes(), 0);
+        assert!(builder.finish(1 << 20, &budget).is_some());
+    }
+
+    #[test]
+    fn slots_match_by_their_tag_alone() {
+        let mut line = [0; SLOTS_A_LINE];
+        line[3] = 0x8001_2345;
+        line[9] = 0x8001_0000;
+        line[15] = 0x8002_2345;
+        assert_eq!(matches_in(&line, 16, 0x8001), 1 << 3 | 1 << 9);
+        assert_eq!(matches_in(&line, 16, 0x8002), 1 << 15);
+        assert_eq!(matches_in(&line, 0, 0x8001_0000), 1 << 9);
+    }
+}
