@@ -140,9 +140,9 @@ impl<S: Service> EventLoop<S> {
             if woke.since(sweep_at) >= sweep_ticks {
                 sweep_at = woke;
                 self.sweep(woke);
-                if self.is_over(woke) {
-                    return Ok(());
-                }
+            }
+            if self.is_over(woke) {
+                return Ok(());
             }
         }
     }
