@@ -9,7 +9,9 @@ use pellucid_clock::Ticks;
 use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
 
 use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableId, decode_definition};
+use crate::collect::{self, Collector};
 use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
 use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
@@ -74,12 +76,15 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
     pub(crate) directory: PathBuf,
+    /// The time by which entries expire.
+    pub(crate) time: Arc<MarkedTime>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) ledger: Ledger,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) catalogue: RwLock<Catalogue>,
     /// The highest table number in use.
     pub(crate) highest_table: AtomicU16,
+    pub(crate) collector: Arc<Collector>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
 }
@@ -121,11 +126,13 @@ impl Engine {
         }
         let is_new = manifest.is_none();
         let manifest = manifest.unwrap_or_else(|| Manifest::empty(new_identity(&options)));
+        let time = Arc::new(MarkedTime::new(options.clock, manifest.time_mark_ms));
         let setting = JournalSetting {
             file_system: Arc::clone(&file_system),
             directory: directory.clone(),
             clock: options.clock,
             segment_size_bytes: options.segment_size_bytes,
+            time: Arc::clone(&time),
         };
         let (journal, appender) = Journal::open(setting, &manifest)?;
         let journal = Arc::new(journal);
@@ -141,11 +148,13 @@ impl Engine {
         let inner = Arc::new(Inner {
             options,
             directory,
+            time,
             journal,
             ledger,
             writer: Mutex::new(writer),
             catalogue: RwLock::default(),
             highest_table: AtomicU16::new(CATALOGUE_TABLE),
+            collector: Arc::default(),
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
         });
@@ -153,6 +162,7 @@ impl Engine {
         inner.start_threads()?;
         inner.replay()?;
         inner.load_catalogue()?;
+        inner.start_collection()?;
         Ok(Engine { inner })
     }
 
@@ -181,6 +191,7 @@ impl Engine {
     /// If the file system fails; the store is then released as it is.
     pub fn close(&self) -> Result<()> {
         let inner = &*self.inner;
+        inner.collector.close();
         let mut writer = lock(&inner.writer);
         if writer.is_closed {
             return Ok(());
@@ -200,7 +211,7 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> EngineStats {
         let inner = &*self.inner;
-        let segments = inner.journal.segment_facts();
+        let segments = inner.journal.facts();
         EngineStats {
             published_sequence: inner.ledger.published_sequence(),
             durable_sequence: inner.journal.durable_sequence(),
@@ -208,6 +219,9 @@ impl Engine {
             segments: segments.len() as u64,
             journal_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
             journal_dead_bytes: segments.iter().map(|segment| segment.dead_bytes).sum(),
+            journal_marker_bytes: segments.iter().map(|segment| segment.marker_bytes).sum(),
+            collected: inner.collected(),
+            collection_trouble: inner.collector.trouble(),
             syncs: inner.journal.syncs(),
             ledger: inner.ledger.stats().into(),
         }
@@ -230,6 +244,7 @@ impl Inner {
                 RecordKind::Put => Kind::Put,
                 RecordKind::Delete | RecordKind::SyncMark => Kind::Delete,
             };
+            self.time.raise(record.written_at_ms);
             self.ledger.insert(&Entry {
                 key: record.key,
                 sequence: record.sequence,
@@ -245,7 +260,10 @@ impl Inner {
                 self.keep_room()?;
             }
             Ok(())
-        })
+        })?;
+        // The last ones may have been collected.
+        self.ledger.publish(last);
+        Ok(())
     }
 
     /// Keeps replay within the memory budget. On a full disk it goes beyond, because a store that
@@ -284,7 +302,17 @@ impl Inner {
         self.ledger.start_background()
     }
 
+    /// Starts collecting once replay is done, so that it does not hold an opening up.
+    fn start_collection(self: &Arc<Self>) -> Result<()> {
+        if self.options.background {
+            let thread = collect::start_thread(self)?;
+            lock(&self.threads).push(thread);
+        }
+        Ok(())
+    }
+
     fn stop_threads(&self) {
+        self.collector.stop();
         self.ledger.close();
         self.journal.stop_sync_thread();
         self.journal.stop_roll_thread();

@@ -7,7 +7,9 @@ use pellucid_io::FileSystem;
 
 use crate::engine::take_lock;
 use crate::error::{Error, Result};
-use crate::journal::{JOURNAL_FOLDER, SegmentSummary, list_segments, segment_path, verify_segment};
+use crate::journal::{
+    JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, segment_path, verify_segment,
+};
 use crate::ledger::{Manifest, Table};
 
 /// Problems that a report keeps. [`Report::problems_left_off`] counts the rest.
@@ -39,7 +41,8 @@ pub struct SegmentReport {
     pub first_sequence: u64,
     /// The sequence number of its last intact record.
     pub last_sequence: u64,
-    /// Its records.
+    /// Its records. [`stat`] does not look into the file: then these are the records that it was
+    /// made with, of which a collection may have left fewer.
     pub records: u64,
     /// The size of its file.
     pub size_bytes: u64,
@@ -206,18 +209,23 @@ fn verify_journal(
             report.problem(&path, 0, "the manifest names the file; it is gone".to_owned());
         }
     }
-    let mut last_sequence = None;
+    let mut summaries = Vec::with_capacity(numbers.len());
     for number in numbers {
-        let summary = match verify_segment(files, directory, manifest, number) {
-            Ok(Some(summary)) => summary,
-            Ok(None) => continue,
-            Err(error) => {
-                report.note(error)?;
-                continue;
-            }
-        };
+        match verify_segment(files, directory, manifest, number) {
+            Ok(Some(summary)) => summaries.push(summary),
+            Ok(None) => {}
+            Err(error) => report.note(error)?,
+        }
+    }
+    // What a collection left behind when the process ended is no part of the store.
+    let spans: Vec<_> = summaries.iter().map(SegmentSummary::span).collect();
+    let mut is_current = current_segments(&spans, manifest).into_iter();
+    summaries.retain(|_| is_current.next().unwrap_or(true));
+    summaries.sort_by_key(|summary| summary.first_sequence);
+    let mut last_sequence = None;
+    for summary in summaries {
         let follows = last_sequence.is_none_or(|last| summary.first_sequence == last + 1);
-        if !follows && summary.records > 0 {
+        if !follows && (summary.records > 0 || summary.is_collected) {
             let what = format!("the segment begins with sequence {}", summary.first_sequence);
             report.problem(&summary.path, 32, format!("{what}, which does not follow"));
         }

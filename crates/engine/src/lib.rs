@@ -35,8 +35,10 @@
 mod batch;
 mod catalogue;
 mod codec;
+mod collect;
 mod engine;
 mod error;
+mod expiry;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inspect;
@@ -55,6 +57,7 @@ mod write;
 pub use batch::{Batch, Condition, Operation, Written};
 pub use catalogue::TableId;
 pub use codec::KEY_LENGTH_MAX;
+pub use collect::Collected;
 pub use engine::{DurableCallback, Engine, SyncTimes};
 pub use error::{Error, Result};
 pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};

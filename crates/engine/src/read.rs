@@ -1,14 +1,13 @@
 //! Look-ups: the ledger first, then one record of the journal.
 
 use pellucid_account::Timeline;
-use pellucid_clock::Clock;
 
 use crate::catalogue::TableId;
 use crate::codec::InternalKey;
 use crate::engine::{Engine, Inner};
 use crate::error::Result;
 use crate::journal::RECORD_HEADER_LENGTH;
-use crate::ledger::{FoundEntry, Kind, NEWEST};
+use crate::ledger::{FoundEntry, NEWEST};
 use crate::object::{Head, Object};
 use crate::parts;
 
@@ -16,13 +15,6 @@ use crate::parts;
 #[inline]
 pub(crate) fn record_length(found: &FoundEntry) -> usize {
     RECORD_HEADER_LENGTH + found.head.len() + found.value_length as usize
-}
-
-/// Whether an entry is a value that has not expired.
-#[inline]
-pub(crate) fn is_live(entry: &FoundEntry, clock: Clock) -> bool {
-    let has_expired = entry.expires_at_ms != 0 && entry.expires_at_ms <= clock.wall().unix_ms();
-    entry.kind == Kind::Put && !has_expired
 }
 
 impl Engine {
@@ -65,12 +57,24 @@ impl Inner {
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
         let key = InternalKey::new(table.0, key)?;
-        let found = self.look_up(&key, at_sequence, timeline)?;
-        let Some(found) = found else { return Ok(None) };
-        let value = self.journal.read(found.sequence, key.as_bytes(), record_length(&found))?;
-        timeline.counts.records = timeline.counts.records.saturating_add(1);
-        timeline.lap(parts::JOURNAL_READ);
-        Ok(Some(Object { head: Head::from_found(found), value }))
+        let mut missed = 0;
+        loop {
+            let found = self.look_up(&key, at_sequence, timeline)?;
+            let Some(found) = found else { return Ok(None) };
+            let length = record_length(&found);
+            let value = self.journal.read_if_held(found.sequence, key.as_bytes(), length)?;
+            timeline.counts.records = timeline.counts.records.saturating_add(1);
+            timeline.lap(parts::JOURNAL_READ);
+            if let Some(value) = value {
+                return Ok(Some(Object { head: Head::from_found(found), value }));
+            }
+            // A record is collected only after a newer one was published, so that the next look-up
+            // finds that. The same one a second time is really missing.
+            if found.sequence == missed {
+                return Err(self.journal.missing(missed));
+            }
+            missed = found.sequence;
+        }
     }
 
     pub(crate) fn head_at(
@@ -93,6 +97,6 @@ impl Inner {
     ) -> Result<Option<FoundEntry>> {
         let found = self.ledger.get(key.as_bytes(), at_sequence, &mut timeline.counts);
         timeline.lap(parts::LEDGER);
-        Ok(found?.filter(|entry| is_live(entry, self.options.clock)))
+        Ok(found?.filter(|entry| self.time.is_live(entry)))
     }
 }

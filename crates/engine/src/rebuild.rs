@@ -27,6 +27,8 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
     };
     let mut manifest = Manifest::empty(identity);
     manifest.edition = former.as_ref().map_or(0, |former| former.edition) + 1;
+    // What has expired stays so, whatever the clock says now.
+    manifest.time_mark_ms = former.as_ref().map_or(0, |former| former.time_mark_ms);
     manifest.next_file_number = highest_file_number(directory, &options)? + 1;
     check_journal(directory, &options, &manifest)?;
     manifest.write(files, directory).map_err(|failure| failure.error)?;

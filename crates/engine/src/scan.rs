@@ -9,7 +9,7 @@ use crate::engine::Inner;
 use crate::error::Result;
 use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
 use crate::object::{Head, Object};
-use crate::read::{is_live, record_length};
+use crate::read::record_length;
 
 /// Which way a scan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Scan {
     /// Moves on to the next live key.
     fn advance(&mut self) -> Result<Option<FoundEntry>> {
         while let Some((key, found)) = self.ledger_scan.next()? {
-            if is_live(&found, self.inner.options.clock) {
+            if self.inner.time.is_live(&found) {
                 self.key.clear();
                 self.key.extend_from_slice(key);
                 return Ok(Some(found));

@@ -1,5 +1,6 @@
 //! Figures of an engine.
 
+use crate::collect::Collected;
 use crate::ledger::{BackgroundJob, JobStats, LedgerStats, LevelStats};
 
 /// Figures of an engine, taken together without stopping it.
@@ -17,6 +18,13 @@ pub struct EngineStats {
     pub journal_bytes: u64,
     /// Bytes of the journal that no key needs any more, as far as merges have noticed.
     pub journal_dead_bytes: u64,
+    /// Bytes of the journal of tombstones and expired values that the ledger names no more; they go
+    /// once nothing that they hide is left.
+    pub journal_marker_bytes: u64,
+    /// What was collected since the store was opened.
+    pub collected: Collected,
+    /// Why the last collection in the background came to nothing, if it did.
+    pub collection_trouble: Option<String>,
     /// Syncs of the journal for those who waited for durability.
     pub syncs: u64,
     /// Figures of the ledger.

@@ -15,7 +15,6 @@ use crate::journal::{Record, RecordKind, padded_length};
 use crate::ledger::{Entry, Kind, NEWEST};
 use crate::options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX};
 use crate::parts;
-use crate::read::is_live;
 
 /// Delays below this are saved up: a shorter sleep would last longer than it should.
 const DELAY_MIN_NS: u64 = 200_000;
@@ -211,7 +210,7 @@ impl Inner {
             has_looked = true;
             let key = InternalKey::new(operation.table.0, operation.key)?;
             let found = self.ledger.get(key.as_bytes(), NEWEST, &mut timeline.counts)?;
-            let live = found.filter(|entry| is_live(entry, self.options.clock));
+            let live = found.filter(|entry| self.time.is_live(entry));
             let current = live.map(|entry| entry.sequence);
             let holds = match operation.condition {
                 Condition::None => true,

@@ -8,12 +8,35 @@ pub(crate) const FOOTER_FIXED_LENGTH: u64 = 32;
 const CLOSING_MAGIC: [u8; 4] = *b"PLSF";
 /// The place array has an entry for each sequence number from the first on.
 const KIND_DENSE: u32 = 0;
+/// The place array has pairs of sequence number and place, for the records that are left.
+const KIND_SPARSE: u32 = 1;
 /// Bytes of an entry of the dense array.
 pub(crate) const PLACE_LENGTH: u64 = 4;
+/// Bytes of an entry of the sparse array.
+pub(crate) const PAIR_LENGTH: u64 = 8;
+/// Pairs among which one is looked for one by one.
+const PAIRS_WALKED: usize = 8;
+
+/// How the places are laid down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// Every sequence number has its record.
+    Dense,
+    /// A collected segment: only those that were needed have.
+    Sparse {
+        /// No tombstone and no expired value up to it has anything older to hide here.
+        clean_sequence: u64,
+    },
+}
 
 /// Bytes that the footer of a segment with `count` records takes.
 pub(crate) fn footer_length(count: u64) -> u64 {
     (count * PLACE_LENGTH).next_multiple_of(8) + FOOTER_FIXED_LENGTH
+}
+
+/// Bytes that the footer of a collected segment with `count` records takes.
+pub(crate) fn sparse_footer_length(count: u64) -> u64 {
+    count * PAIR_LENGTH + 8 + FOOTER_FIXED_LENGTH
 }
 
 /// The footer, from its fixed part.
@@ -25,6 +48,8 @@ pub(crate) struct Footer {
     pub(crate) count: u32,
     /// The last sequence number of the segment.
     pub(crate) last_sequence: u64,
+    /// How the places are laid down.
+    pub(crate) places: Places,
 }
 
 /// Why the end of a file is no footer.
@@ -34,6 +59,75 @@ pub(crate) enum NoFooter {
     Unsealed,
     /// There is a closing magic, but the rest is not right.
     Damaged,
+}
+
+impl Footer {
+    /// Its length in bytes: it ends the file.
+    pub(crate) fn length(&self) -> u64 {
+        match self.places {
+            Places::Dense => footer_length(u64::from(self.count)),
+            Places::Sparse { .. } => sparse_footer_length(u64::from(self.count)),
+        }
+    }
+
+    /// Entry `index` of the place array of `file`: how far the sequence number is from the first one,
+    /// and the offset of the record.
+    #[inline]
+    pub(crate) fn entry(&self, file: &[u8], index: u64) -> (u64, u64) {
+        let at = self.offset as usize;
+        match self.places {
+            Places::Dense => {
+                let place = read_u32(file, at + (index * PLACE_LENGTH) as usize);
+                (index, u64::from(place) * 8)
+            }
+            Places::Sparse { .. } => {
+                let pair = at + (index * PAIR_LENGTH) as usize;
+                (u64::from(read_u32(file, pair)), u64::from(read_u32(file, pair + 4)) * 8)
+            }
+        }
+    }
+
+    /// The offset of the record that is `distance` sequence numbers from the first one of `file`.
+    #[inline]
+    pub(crate) fn place(&self, file: &[u8], distance: u64) -> Option<u64> {
+        match self.places {
+            Places::Dense if distance < u64::from(self.count) => Some(self.entry(file, distance).1),
+            Places::Dense => None,
+            Places::Sparse { .. } => self.find(file, distance),
+        }
+    }
+
+    /// Looks for a pair. Sequence numbers that are left are spread evenly as a rule, so that the
+    /// first guess is close; every second guess is the middle, so that a bad rule costs little.
+    fn find(&self, file: &[u8], distance: u64) -> Option<u64> {
+        let (mut low, mut high) = (0_usize, self.count as usize);
+        let mut is_guess = true;
+        while high - low > PAIRS_WALKED {
+            let (first, last) =
+                (self.entry(file, low as u64).0, self.entry(file, high as u64 - 1).0);
+            if distance < first || distance > last {
+                return None;
+            }
+            let middle = if is_guess {
+                let share = (distance - first) as u128 * (high - 1 - low) as u128;
+                low + (share / u128::from((last - first).max(1))) as usize
+            } else {
+                low + (high - low) / 2
+            };
+            // The guess leaves some pairs on either side, as it is off by a few.
+            let middle = middle.clamp(low + 1, high - 1);
+            if self.entry(file, middle as u64).0 <= distance {
+                low = middle;
+            } else {
+                high = middle;
+            }
+            is_guess = !is_guess;
+        }
+        (low as u64..high as u64)
+            .map(|index| self.entry(file, index))
+            .find(|(found, _)| *found == distance)
+            .map(|(_, offset)| offset)
+    }
 }
 
 /// The footer's bytes for `places`.
@@ -50,11 +144,42 @@ pub(crate) fn encode_footer(
         bytes.extend_from_slice(&place.to_le_bytes());
     }
     bytes.resize((count * PLACE_LENGTH).next_multiple_of(8) as usize, 0);
-    bytes.extend_from_slice(&KIND_DENSE.to_le_bytes());
+    let last_sequence = first_sequence + count - 1;
+    close(bytes, [store_identity, number], KIND_DENSE, count, last_sequence, offset)
+}
+
+/// The footer's bytes for a collected segment that stands for the sequence numbers up to
+/// `last_sequence`: `pairs` of distance from the first one and place, ascending.
+pub(crate) fn encode_sparse_footer(
+    store_identity: u64,
+    number: u64,
+    (last_sequence, clean_sequence): (u64, u64),
+    offset: u64,
+    pairs: &[(u32, u32)],
+) -> Vec<u8> {
+    let count = pairs.len() as u64;
+    let mut bytes = Vec::with_capacity(sparse_footer_length(count) as usize);
+    for (distance, place) in pairs {
+        bytes.extend_from_slice(&distance.to_le_bytes());
+        bytes.extend_from_slice(&place.to_le_bytes());
+    }
+    bytes.extend_from_slice(&clean_sequence.to_le_bytes());
+    close(bytes, [store_identity, number], KIND_SPARSE, count, last_sequence, offset)
+}
+
+fn close(
+    mut bytes: Vec<u8>,
+    seed: [u64; 2],
+    kind: u32,
+    count: u64,
+    last_sequence: u64,
+    offset: u64,
+) -> Vec<u8> {
+    bytes.extend_from_slice(&kind.to_le_bytes());
     bytes.extend_from_slice(&(count as u32).to_le_bytes());
-    bytes.extend_from_slice(&(first_sequence + count - 1).to_le_bytes());
+    bytes.extend_from_slice(&last_sequence.to_le_bytes());
     bytes.extend_from_slice(&offset.to_le_bytes());
-    let sum = checksum(checksum_seed(&[store_identity, number]), &bytes);
+    let sum = checksum(checksum_seed(&seed), &bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
     bytes.extend_from_slice(&CLOSING_MAGIC);
     bytes
@@ -75,13 +200,16 @@ pub(crate) fn decode_footer(
     }
     let (kind, count) = (read_u32(fixed, 0), read_u32(fixed, 4));
     let (last_sequence, offset) = (read_u64(fixed, 8), read_u64(fixed, 16));
-    let expected = offset.checked_add(footer_length(u64::from(count)));
-    let fits = expected == Some(file.len() as u64)
+    let places = match kind {
+        KIND_DENSE => Places::Dense,
+        KIND_SPARSE => Places::Sparse { clean_sequence: 0 },
+        _ => return Err(NoFooter::Damaged),
+    };
+    let mut footer = Footer { offset, count, last_sequence, places };
+    let fits = offset.checked_add(footer.length()) == Some(file.len() as u64)
         && offset >= crate::codec::FILE_HEADER_LENGTH as u64
         && offset.is_multiple_of(8)
-        && kind == KIND_DENSE
-        && count > 0
-        && first_sequence.checked_add(u64::from(count) - 1) == Some(last_sequence);
+        && last_sequence >= first_sequence;
     if !fits {
         return Err(NoFooter::Damaged);
     }
@@ -89,7 +217,26 @@ pub(crate) fn decode_footer(
     if checksum(checksum_seed(&[store_identity, number]), covered) != read_u32(fixed, 24) {
         return Err(NoFooter::Damaged);
     }
-    Ok(Footer { offset, count, last_sequence })
+    let range = last_sequence - first_sequence;
+    let is_sound = match &mut footer.places {
+        Places::Dense => count > 0 && u64::from(count) - 1 == range,
+        Places::Sparse { clean_sequence } => {
+            *clean_sequence = read_u64(file, fixed_offset - 8);
+            is_ascending(&footer, file, range)
+        }
+    };
+    if is_sound { Ok(footer) } else { Err(NoFooter::Damaged) }
+}
+
+/// Whether the distances ascend, up to `range`.
+fn is_ascending(footer: &Footer, file: &[u8], range: u64) -> bool {
+    let mut next = 0;
+    (0..u64::from(footer.count)).all(|index| {
+        let (distance, _) = footer.entry(file, index);
+        let ascends = distance >= next && distance <= range;
+        next = distance + 1;
+        ascends
+    })
 }
 
 #[cfg(test)]
@@ -102,16 +249,64 @@ mod tests {
         file
     }
 
+    fn collected(distances: impl Iterator<Item = u32>, last_sequence: u64) -> Vec<u8> {
+        let pairs: Vec<_> = distances.map(|distance| (distance, distance + 12)).collect();
+        let mut file = vec![0; 96];
+        file.extend(encode_sparse_footer(5, 6, (last_sequence, 77), 96, &pairs));
+        file
+    }
+
+    fn check_flips(file: &[u8]) {
+        for bit in 96 * 8..file.len() * 8 {
+            let mut flipped = file.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_footer(&flipped, 5, 6, 100).is_err(), "bit {bit}");
+        }
+    }
+
     #[test]
     fn a_footer_returns_and_every_flipped_bit_is_noticed() {
         let file = sealed();
         assert_eq!(file.len() as u64, 96 + footer_length(3));
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
-        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102 });
-        for bit in 96 * 8..file.len() * 8 {
-            let mut flipped = file.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode_footer(&flipped, 5, 6, 100).is_err(), "bit {bit}");
+        let places = Places::Dense;
+        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102, places });
+        assert_eq!(footer.place(&file, 2), Some(80));
+        assert_eq!(footer.place(&file, 3), None);
+        check_flips(&file);
+    }
+
+    #[test]
+    fn the_footer_of_a_collected_segment_returns_even_if_nothing_is_left() {
+        let file = collected([2, 3, 8].into_iter(), 110);
+        let footer = decode_footer(&file, 5, 6, 100).unwrap();
+        let places = Places::Sparse { clean_sequence: 77 };
+        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 110, places });
+        check_flips(&file);
+        let empty = collected(std::iter::empty(), 110);
+        let footer = decode_footer(&empty, 5, 6, 100).unwrap();
+        assert_eq!((footer.count, footer.place(&empty, 0)), (0, None));
+        let beyond = collected([2, 11].into_iter(), 110);
+        assert_eq!(decode_footer(&beyond, 5, 6, 100), Err(NoFooter::Damaged));
+        let disordered = collected([2, 2].into_iter(), 110);
+        assert_eq!(decode_footer(&disordered, 5, 6, 100), Err(NoFooter::Damaged));
+    }
+
+    /// Even spread, clusters and a lone one far away: each is found, and nothing else is.
+    #[test]
+    fn every_pair_is_found_and_no_other() {
+        let even: Vec<u32> = (0..500).map(|index| index * 3 + 1).collect();
+        let mut clusters: Vec<u32> = (0..300).chain(90_000..90_200).collect();
+        clusters.push(4_000_000);
+        for distances in [even, clusters, vec![7], Vec::new()] {
+            let file = collected(distances.iter().copied(), 5_000_000);
+            let footer = decode_footer(&file, 5, 6, 100).unwrap();
+            let around = distances.iter().flat_map(|at| [at.saturating_sub(1), *at, at + 1]);
+            for distance in around.chain([0, 5_000]) {
+                let expected = distances.contains(&distance);
+                let place = footer.place(&file, u64::from(distance));
+                assert_eq!(place, expected.then_some((u64::from(distance) + 12) * 8));
+            }
         }
     }
 

@@ -1,10 +1,47 @@
-//! What the ledger asks of the journal.
+//! What the ledger asks of the journal, and the books that both keep of its space.
+//!
+//! Dead bytes are exact: each entry that the ledger drops is counted once, at the segment that holds
+//! its record then, and a manifest that names the segment counts what the ledger of the same manifest
+//! no longer names.
 
-use std::sync::atomic::Ordering;
+use std::collections::HashSet;
+use std::path::PathBuf;
 
-use super::Journal;
+use super::{Journal, lock};
 use crate::error::Result;
 use crate::ledger::{Dropped, JournalLink, SegmentFacts};
+
+/// What changes together with the list of segments.
+#[derive(Default)]
+pub(super) struct Books {
+    /// Files of segments that collected ones stand for now.
+    retired: Vec<Retired>,
+    /// The sequence numbers that are being collected, and what was dropped of them meanwhile.
+    pub(super) watched: Option<Watched>,
+    /// Numbers of segments that cannot be collected because a record in them is damaged.
+    pub(super) damaged: HashSet<u64>,
+}
+
+/// A file that goes once a manifest without it was committed.
+struct Retired {
+    path: PathBuf,
+    /// The manifest that is about to be committed does not name it.
+    is_unnamed: bool,
+}
+
+/// What is dropped by the ledger while a run of segments is collected.
+pub(super) struct Watched {
+    pub(super) first_sequence: u64,
+    pub(super) last_sequence: u64,
+    pub(super) dropped: Vec<Dropped>,
+}
+
+impl Books {
+    /// Has `path` removed once it is safe.
+    pub(super) fn retire(&mut self, path: PathBuf) {
+        self.retired.push(Retired { path, is_unnamed: false });
+    }
+}
 
 impl JournalLink for Journal {
     fn make_durable(&self, sequence: u64) -> Result<()> {
@@ -12,19 +49,53 @@ impl JournalLink for Journal {
     }
 
     fn on_dropped(&self, dropped: &[Dropped]) {
+        let mut books = lock(&self.books);
         let segments = self.segments();
         for entry in dropped {
             if let Some(segment) = segments.find(entry.sequence) {
-                segment.shared.dead_bytes.fetch_add(entry.record_bytes, Ordering::Relaxed);
+                segment.count_dropped(entry);
+            }
+            if let Some(watched) = &mut books.watched
+                && (watched.first_sequence..=watched.last_sequence).contains(&entry.sequence)
+            {
+                watched.dropped.push(*entry);
             }
         }
     }
 
-    fn segment_facts(&self) -> Vec<SegmentFacts> {
-        self.segments().segments.iter().map(|segment| segment.facts()).collect()
+    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts> {
+        let mut books = lock(&self.books);
+        let segments = self.segments();
+        let mut facts: Vec<_> = segments.segments.iter().map(|segment| segment.facts()).collect();
+        for entry in dropped {
+            let Some(index) = segments.find_index(entry.sequence) else { continue };
+            if segments.segments[index].place(entry.sequence).is_some() {
+                let facts = &mut facts[index];
+                let sum =
+                    if entry.is_marker { &mut facts.marker_bytes } else { &mut facts.dead_bytes };
+                *sum += entry.record_bytes;
+            }
+        }
+        for retired in &mut books.retired {
+            retired.is_unnamed = true;
+        }
+        facts
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.time.now_ms()
     }
 
     fn after_manifest(&self, _flushed_sequence: u64) {
-        // Segments below the flushed sequence number stay: they hold the values.
+        // Segments below the flushed sequence number stay, as they hold the values; those that were
+        // collected go. Should a removal fail, the next opening does it.
+        let mut books = lock(&self.books);
+        let (gone, kept) = books.retired.drain(..).partition(|retired| retired.is_unnamed);
+        books.retired = kept;
+        drop(books);
+        let gone: Vec<Retired> = gone;
+        for retired in gone {
+            let _ = self.file_system.remove(&retired.path);
+        }
     }
 }

@@ -7,6 +7,8 @@
 //! path ([`roll`]), and made durable in groups ([`sync`]).
 
 mod append;
+mod collect;
+mod current;
 mod footer;
 mod link;
 mod record;
@@ -29,9 +31,12 @@ use pellucid_io::FileSystem;
 
 use crate::engine::SyncTimes;
 use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
 use crate::object::Value;
 
 pub(crate) use append::Appender;
+pub(crate) use collect::{CollectedWriter, Limits, Run};
+pub(crate) use current::current_segments;
 pub(crate) use footer::decode_footer;
 pub(crate) use record::{RECORD_HEADER_LENGTH, Record, RecordKind, padded_length};
 pub(crate) use recover::JournalSetting;
@@ -55,8 +60,13 @@ impl SegmentList {
     /// The segment that `sequence` belongs to, if there is one that begins early enough.
     #[inline]
     pub(crate) fn find(&self, sequence: u64) -> Option<&Arc<Segment>> {
-        let index = self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)?;
-        self.segments.get(index)
+        self.segments.get(self.find_index(sequence)?)
+    }
+
+    /// Where in the list that segment stands.
+    #[inline]
+    pub(crate) fn find_index(&self, sequence: u64) -> Option<usize> {
+        self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)
     }
 }
 
@@ -65,6 +75,8 @@ pub(crate) struct Journal {
     file_system: Arc<dyn FileSystem>,
     directory: PathBuf,
     clock: Clock,
+    /// The time by which entries expire.
+    pub(crate) time: Arc<MarkedTime>,
     pub(crate) store_identity: u64,
     store_seed: u32,
     boot_identity: [u8; 16],
@@ -72,6 +84,9 @@ pub(crate) struct Journal {
     segments: ArcSwap<SegmentList>,
     /// Held while the list of segments is replaced.
     segments_change: Mutex<()>,
+    /// Held while dead bytes are counted, and while collected segments take the place of others.
+    books: Mutex<link::Books>,
+    pub(crate) collection: collect::CollectionCounters,
     next_number: AtomicU64,
     /// The last sequence number of the last batch that was written in full.
     appended: AtomicU64,
@@ -99,14 +114,25 @@ impl Journal {
     /// `expected_length` bytes, so that they can be fetched together.
     #[inline]
     pub(crate) fn read(&self, sequence: u64, key: &[u8], expected_length: usize) -> Result<Value> {
-        let segments = self.segments.load();
-        match segments.find(sequence) {
-            Some(segment) => segment.read(sequence, key, expected_length),
-            None => Err(self.missing(sequence)),
-        }
+        let value = self.read_if_held(sequence, key, expected_length)?;
+        value.ok_or_else(|| self.missing(sequence))
     }
 
-    fn missing(&self, sequence: u64) -> Error {
+    /// As [`Journal::read`]; `None` if no segment has the record. For a reader that holds no snapshot
+    /// that may mean that the key was written anew meanwhile and the record collected.
+    #[inline]
+    pub(crate) fn read_if_held(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+    ) -> Result<Option<Value>> {
+        let segments = self.segments.load();
+        let Some(segment) = segments.find(sequence) else { return Ok(None) };
+        segment.read(sequence, key, expected_length)
+    }
+
+    pub(crate) fn missing(&self, sequence: u64) -> Error {
         let what = format!("no segment holds sequence {sequence}");
         Error::corruption(&self.directory.join(JOURNAL_FOLDER), 0, what)
     }
@@ -131,7 +157,8 @@ impl Journal {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Calls `visit` with each record of `first..=last`, in order.
+    /// Calls `visit` with each record there is of `first..=last`, in order. Records of collected
+    /// segments are batches of their own: what is left of a batch was written in full.
     pub(crate) fn replay(
         &self,
         first: u64,
@@ -139,15 +166,21 @@ impl Journal {
         mut visit: impl FnMut(&Record<'_>) -> Result<()>,
     ) -> Result<()> {
         let segments = self.segments();
-        for sequence in first..=last {
-            let segment = segments.find(sequence).ok_or_else(|| self.missing(sequence))?;
-            let offset = segment.place(sequence).ok_or_else(|| self.missing(sequence))?;
-            let record = segment.record_at(offset)?;
-            if record.sequence != sequence {
-                let what = format!("expected sequence {sequence}, found {}", record.sequence);
-                return Err(Error::corruption(&segment.shared.path, offset, what));
+        let begin = segments.find_index(first).unwrap_or(0);
+        for segment in &segments.segments[begin.min(segments.segments.len())..] {
+            let is_collected = segment.is_collected();
+            for (sequence, offset) in segment.entries() {
+                if sequence < first || sequence > last {
+                    continue;
+                }
+                let record = segment.record_at(offset)?;
+                if record.sequence != sequence {
+                    let what = format!("expected sequence {sequence}, found {}", record.sequence);
+                    return Err(Error::corruption(&segment.shared.path, offset, what));
+                }
+                let batch_goes_on = record.batch_goes_on && !is_collected;
+                visit(&Record { batch_goes_on, ..record })?;
             }
-            visit(&record)?;
         }
         Ok(())
     }

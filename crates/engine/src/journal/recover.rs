@@ -10,7 +10,8 @@ use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem, Map, MapMode};
 
 use super::append::Appender;
-use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
+use super::current::{Span, current_segments};
+use super::footer::{Footer, NoFooter, Places, decode_footer, encode_footer};
 use super::roll::RollerState;
 use super::scan::{Scanned, find_stray, scan_records};
 use super::segment::{JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path};
@@ -19,6 +20,7 @@ use super::{Journal, SegmentList};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::engine::SyncTimes;
 use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
 use crate::ledger::{Manifest, SegmentFacts};
 
 /// What a journal is opened with.
@@ -27,6 +29,8 @@ pub(crate) struct JournalSetting {
     pub(crate) directory: PathBuf,
     pub(crate) clock: Clock,
     pub(crate) segment_size_bytes: u64,
+    /// The time by which entries expire.
+    pub(crate) time: Arc<MarkedTime>,
 }
 
 /// A segment's file, opened and looked at, before anything is changed.
@@ -39,6 +43,7 @@ struct Found {
     /// The manifest says that it is sealed.
     is_named_sealed: bool,
     dead_bytes: u64,
+    marker_bytes: u64,
     state: State,
 }
 
@@ -79,6 +84,7 @@ impl Journal {
         let (names, mut remove) = recovery.list()?;
         let highest_number = names.last().copied().unwrap_or(0);
         let found = recovery.find(&names, &mut remove)?;
+        let found = recovery.without_replaced(found, &mut remove);
         let mut plan = recovery.judge(found)?;
         plan.remove.append(&mut remove);
         let segments = recovery.carry_out(plan)?;
@@ -93,9 +99,12 @@ impl Journal {
             file_system: setting.file_system,
             directory: setting.directory,
             clock: setting.clock,
+            time: setting.time,
             segment_size_bytes: setting.segment_size_bytes,
             segments: ArcSwap::from_pointee(SegmentList::of(segments)),
             segments_change: Mutex::new(()),
+            books: Mutex::default(),
+            collection: super::collect::CollectionCounters::default(),
             next_number: AtomicU64::new(highest_number + 1),
             appended: AtomicU64::new(last_sequence),
             durable: AtomicU64::new(last_sequence),
@@ -108,6 +117,19 @@ impl Journal {
             waiters_changed: Condvar::new(),
         };
         Ok((journal, Appender::after(last_sequence)))
+    }
+}
+
+impl Found {
+    fn span(&self) -> Span {
+        let first_sequence = self.header.first_sequence;
+        let (last_sequence, is_collected) = match &self.state {
+            State::Sealed(footer) => (footer.last_sequence, footer.places != Places::Dense),
+            State::Unsealed(scanned) => {
+                ((first_sequence + scanned.places.len() as u64).saturating_sub(1), false)
+            }
+        };
+        Span { number: self.number, first_sequence, last_sequence, is_collected }
     }
 }
 
@@ -190,8 +212,36 @@ impl Recovery<'_> {
             }
             Err(_) => return Err(Error::corruption(&path, length, "the footer is damaged")),
         };
-        let dead_bytes = facts.map_or(0, |facts| facts.dead_bytes);
-        Ok(Some(Found { number, path, file, map, header, is_named_sealed, dead_bytes, state }))
+        let (dead_bytes, marker_bytes) =
+            facts.map_or((0, 0), |facts| (facts.dead_bytes, facts.marker_bytes));
+        Ok(Some(Found {
+            number,
+            path,
+            file,
+            map,
+            header,
+            is_named_sealed,
+            dead_bytes,
+            marker_bytes,
+            state,
+        }))
+    }
+
+    /// Leaves out, and puts on the list to `remove`, what a collection left behind when the process
+    /// ended: segments that others stand for. The rest comes back in order of the sequence.
+    fn without_replaced(&self, found: Vec<Found>, remove: &mut Vec<PathBuf>) -> Vec<Found> {
+        let spans: Vec<Span> = found.iter().map(Found::span).collect();
+        let is_current = current_segments(&spans, self.manifest);
+        let mut kept = Vec::with_capacity(found.len());
+        for (segment, is_current) in found.into_iter().zip(is_current) {
+            if is_current {
+                kept.push(segment);
+            } else {
+                remove.push(segment.path);
+            }
+        }
+        kept.sort_by_key(|segment| segment.header.first_sequence);
+        kept
     }
 
     /// Walks along the sequence to its end, and decides what is kept.
@@ -253,8 +303,7 @@ impl Recovery<'_> {
             return Ok(());
         }
         let reader = self.reader(segment, *footer);
-        for sequence in first..=footer.last_sequence {
-            let offset = reader.place(sequence).unwrap_or(0);
+        for (sequence, offset) in reader.entries().filter(|(sequence, _)| *sequence >= first) {
             let record = reader.record_at(offset)?;
             if record.sequence != sequence {
                 let what = format!("expected sequence {sequence}, found {}", record.sequence);
@@ -303,6 +352,7 @@ impl Recovery<'_> {
             map: Arc::clone(&found.map),
             store_seed: self.store_seed,
             dead_bytes: AtomicU64::new(found.dead_bytes),
+            marker_bytes: AtomicU64::new(found.marker_bytes),
             is_synced: AtomicBool::new(true),
         };
         Segment::sealed(Arc::new(shared), found.header.first_sequence, footer)

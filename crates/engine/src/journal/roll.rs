@@ -133,6 +133,7 @@ impl Journal {
                 map,
                 store_seed: self.store_seed,
                 dead_bytes: AtomicU64::new(0),
+                marker_bytes: AtomicU64::new(0),
                 is_synced: AtomicBool::new(false),
             })),
             Err(error) => {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use pellucid_io::{File, Map};
 
-use super::footer::{Footer, PLACE_LENGTH};
+use super::footer::{self, Footer};
 use super::record::{Record, RecordKind};
-use crate::codec::{FILE_HEADER_LENGTH, read_u32};
+use crate::codec::FILE_HEADER_LENGTH;
 use crate::error::{Error, Result};
-use crate::ledger::SegmentFacts;
+use crate::ledger::{Dropped, SegmentFacts};
 use crate::object::Value;
 
 /// Where the journal's segments lie within the store's folder.
@@ -42,6 +42,8 @@ pub(crate) struct SegmentFile {
     pub(crate) store_seed: u32,
     /// Record bytes that no key needs any more.
     pub(crate) dead_bytes: AtomicU64,
+    /// Record bytes of markers that the ledger names no more ([`SegmentFacts::marker_bytes`]).
+    pub(crate) marker_bytes: AtomicU64,
     /// Whether no more records come and all of them are on the medium.
     pub(crate) is_synced: AtomicBool,
 }
@@ -119,19 +121,52 @@ impl Segment {
                 let place = places.get(index as usize)?.load(Ordering::Acquire);
                 (place != 0).then_some(u64::from(place) * 8)
             }
-            Places::Sealed(footer) => {
-                if index >= u64::from(footer.count) {
-                    return None;
-                }
-                let at = (footer.offset + index * PLACE_LENGTH) as usize;
-                Some(u64::from(read_u32(self.sealed_bytes(footer), at)) * 8)
-            }
+            Places::Sealed(footer) => footer.place(self.sealed_bytes(footer), index),
+        }
+    }
+
+    /// The sequence number and offset of each record of a sealed segment, ascending.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let footer = self.footer();
+        let count = footer.map_or(0, |footer| u64::from(footer.count));
+        (0..count).filter_map(move |index| {
+            let (distance, offset) = footer?.entry(self.sealed_bytes(footer?), index);
+            Some((self.first_sequence + distance, offset))
+        })
+    }
+
+    /// Bytes of the records of a sealed segment.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.footer().map_or(0, |footer| footer.offset - FILE_HEADER_LENGTH as u64)
+    }
+
+    /// No marker up to it has anything older to hide in this segment.
+    pub(crate) fn clean_sequence(&self) -> u64 {
+        match self.footer().map(|footer| footer.places) {
+            Some(footer::Places::Sparse { clean_sequence }) => clean_sequence,
+            Some(footer::Places::Dense) | None => 0,
+        }
+    }
+
+    /// Whether the segment was collected, so that batches in it may have lost their ends.
+    pub(crate) fn is_collected(&self) -> bool {
+        self.footer().is_some_and(|footer| footer.places != footer::Places::Dense)
+    }
+
+    /// Counts the record of a dropped entry, if the segment has it.
+    pub(crate) fn count_dropped(&self, dropped: &Dropped) {
+        if self.place(dropped.sequence).is_some() {
+            let counter = match dropped.is_marker {
+                true => &self.shared.marker_bytes,
+                false => &self.shared.dead_bytes,
+            };
+            counter.fetch_add(dropped.record_bytes, Ordering::Relaxed);
         }
     }
 
     /// The bytes of a sealed segment: nobody writes to them.
     fn sealed_bytes(&self, footer: &Footer) -> &[u8] {
-        let length = footer.offset + super::footer::footer_length(u64::from(footer.count));
+        let length = footer.offset + footer.length();
         // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment
         // is not written to.
         unsafe { std::slice::from_raw_parts(self.shared.map.pointer(), length as usize) }
@@ -146,13 +181,15 @@ impl Segment {
         }
     }
 
-    /// Reads the record with `sequence` and checks that it is that of `key`.
+    /// Reads the record with `sequence`, if the segment has it, and checks that it is that of `key`.
     #[inline]
-    pub(crate) fn read(&self, sequence: u64, key: &[u8], expected_length: usize) -> Result<Value> {
-        let Some(offset) = self.place(sequence) else {
-            let what = format!("the place of sequence {sequence} is missing");
-            return Err(Error::corruption(&self.shared.path, 0, what));
-        };
+    pub(crate) fn read(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+    ) -> Result<Option<Value>> {
+        let Some(offset) = self.place(sequence) else { return Ok(None) };
         self.prefetch(offset as usize, expected_length);
         let record = self.record_at(offset)?;
         if record.sequence != sequence || record.key != key || record.kind != RecordKind::Put {
@@ -164,7 +201,8 @@ impl Segment {
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        Ok(Value::new(Arc::clone(&self.shared.map), value_offset, record.value.len()))
+        let value = Value::new(Arc::clone(&self.shared.map), value_offset, record.value.len());
+        Ok(Some(value))
     }
 
     /// Asks the processor for all lines of a record at once: the checksum would wait for them one
@@ -215,10 +253,11 @@ impl Segment {
             number: self.shared.number,
             first_sequence: self.first_sequence,
             last_sequence: self.footer().map_or(0, |footer| footer.last_sequence),
-            size_bytes: self.footer().map_or(self.shared.map.length() as u64, |footer| {
-                footer.offset + super::footer::footer_length(u64::from(footer.count))
-            }),
+            size_bytes: self
+                .footer()
+                .map_or(self.shared.map.length() as u64, |footer| footer.offset + footer.length()),
             dead_bytes: self.shared.dead_bytes.load(Ordering::Relaxed),
+            marker_bytes: self.shared.marker_bytes.load(Ordering::Relaxed),
         }
     }
 }

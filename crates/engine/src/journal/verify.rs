@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use pellucid_io::{FileSystem, MapMode};
 
-use super::footer::{Footer, NoFooter, PLACE_LENGTH, decode_footer};
+use super::current::Span;
+use super::footer::{Footer, NoFooter, Places, decode_footer};
 use super::record::{Record, RecordKind};
 use super::scan::{find_stray, scan_records};
 use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
-use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed, read_u32};
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
 use crate::ledger::{Manifest, SegmentFacts};
 
@@ -16,11 +17,13 @@ use crate::ledger::{Manifest, SegmentFacts};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentSummary {
     pub(crate) path: PathBuf,
+    pub(crate) number: u64,
     pub(crate) first_sequence: u64,
     pub(crate) last_sequence: u64,
     pub(crate) records: u64,
     pub(crate) size_bytes: u64,
     pub(crate) is_sealed: bool,
+    pub(crate) is_collected: bool,
     /// Offset and kind of each damage, as far as they are kept.
     pub(crate) problems: Vec<(u64, String)>,
 }
@@ -29,6 +32,16 @@ pub(crate) struct SegmentSummary {
 const PROBLEMS_MAX: usize = 100;
 
 impl SegmentSummary {
+    /// Which sequence numbers the segment stands for.
+    pub(crate) fn span(&self) -> Span {
+        Span {
+            number: self.number,
+            first_sequence: self.first_sequence,
+            last_sequence: self.last_sequence,
+            is_collected: self.is_collected,
+        }
+    }
+
     fn problem(&mut self, offset: u64, what: impl Into<String>) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push((offset, what.into()));
@@ -60,7 +73,7 @@ pub(crate) fn verify_segment(
     let bytes = map.bytes();
     let facts = manifest.segments.iter().find(|facts| facts.number == number);
     let mut summary =
-        SegmentSummary { path: path.clone(), size_bytes: length, ..SegmentSummary::default() };
+        SegmentSummary { path: path.clone(), number, size_bytes: length, ..Default::default() };
     if facts.is_none() && bytes.iter().take(FILE_HEADER_LENGTH).all(|byte| *byte == 0) {
         return Ok(None);
     }
@@ -100,10 +113,10 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     summary.is_sealed = true;
     summary.last_sequence = footer.last_sequence;
     summary.records = u64::from(footer.count);
-    for index in 0..u64::from(footer.count) {
-        let place = read_u32(bytes, (footer.offset + index * PLACE_LENGTH) as usize);
-        let offset = u64::from(place) * 8;
-        let sequence = summary.first_sequence + index;
+    summary.is_collected = footer.places != Places::Dense;
+    for index in 0..summary.records {
+        let (distance, offset) = footer.entry(bytes, index);
+        let sequence = summary.first_sequence + distance;
         let end = footer.offset as usize;
         let record = bytes.get(offset as usize..end).unwrap_or_default();
         match Record::decode(record, seed) {

@@ -10,7 +10,7 @@ use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
 use super::table::{NewTable, Table, TableFacts, TableWriter, table_folder};
 use super::version::{LEVELS, Levels};
-use super::{Direction, Dropped, KeyRange, LedgerOptions};
+use super::{Direction, Dropped, KeyRange, LedgerOptions, Verdict};
 use crate::error::{Error, Result};
 
 /// Entries between two looks at whether a memtable waits for its flush.
@@ -72,8 +72,39 @@ impl Merging {
         Some(Merging { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
     }
 
+    /// The merge that lets expired entries go, if there are enough of them: of all of level 0, or of a
+    /// table below, with what it overlaps in the next level, or by itself where nothing lies below it.
+    /// Tables whose entries a snapshot may still need from below the expired ones are left alone.
+    pub(super) fn of_stale(
+        levels: &Levels,
+        now_ms: u64,
+        oldest_snapshot: Option<u64>,
+    ) -> Option<Merging> {
+        let is_stale = |table: &Arc<Table>| {
+            table.is_stale(now_ms)
+                && oldest_snapshot.is_none_or(|oldest| oldest >= table.facts().highest_sequence)
+        };
+        let (level, table) = levels.all().find(|(_, table)| is_stale(table))?;
+        let upper = match level {
+            0 => {
+                let tables = levels.level(0);
+                tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
+            }
+            _ => vec![Arc::clone(table)],
+        };
+        let (smallest, largest) = span(&upper)?;
+        let lies_above = (level + 1..LEVELS)
+            .any(|below| !levels.overlapping(below, smallest, largest).is_empty());
+        if level > 0 && !lies_above {
+            return Some(Merging { inputs: vec![(level, upper)], to: level });
+        }
+        let to = (level + 1).min(LEVELS - 1);
+        let lower = levels.overlapping(to, smallest, largest);
+        Some(Merging { inputs: vec![(level, upper), (to, lower)], to })
+    }
+
     /// The merge of everything into one level; `None` if nothing would come of it.
-    pub(super) fn of_all(levels: &Levels) -> Option<Merging> {
+    pub(super) fn of_all(levels: &Levels, now_ms: u64) -> Option<Merging> {
         let to = levels.deepest()?.max(1);
         let mut inputs = Vec::new();
         for level in 0..=to {
@@ -82,7 +113,8 @@ impl Merging {
             }
         }
         let is_done = matches!(&inputs[..], [(level, tables)]
-            if *level == to && tables.iter().all(|table| table.droppable() == 0));
+            if *level == to
+                && tables.iter().all(|table| table.droppable() == 0 && !table.is_stale(now_ms)));
         (!is_done).then_some(Merging { inputs, to })
     }
 
@@ -177,7 +209,9 @@ impl Outputs<'_> {
 impl State {
     /// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
     pub(super) fn compact_one(&self) -> Result<bool> {
-        let merging = Merging::pick(&self.options, &self.version.load().levels);
+        let version = self.version.load_full();
+        let merging = Merging::pick(&self.options, &version.levels)
+            .or_else(|| self.pick_stale(&version.levels));
         merging.map_or(Ok(false), |merging| self.compact(&merging).map(|()| true))
     }
 
@@ -185,6 +219,12 @@ impl State {
     pub(super) fn is_merge_due(&self) -> bool {
         let version = self.version.load();
         (0..LEVELS - 1).any(|level| is_due(&self.options, &version.levels, level))
+            || self.pick_stale(&version.levels).is_some()
+    }
+
+    fn pick_stale(&self, levels: &Levels) -> Option<Merging> {
+        let oldest_snapshot = self.snapshots.view().snapshots.first().copied();
+        Merging::of_stale(levels, self.link.now_ms(), oldest_snapshot)
     }
 
     /// Does a merge. Under the lock on jobs.
@@ -247,7 +287,7 @@ impl State {
         use std::ops::Bound::Unbounded;
         let everything = KeyRange { start: Unbounded, end: Unbounded };
         let mut merge = Merge::new(merging.sources(), &everything, Direction::Forward)?;
-        let mut retention: Retention = self.snapshots.retention();
+        let mut retention: Retention = self.snapshots.retention(self.link.now_ms());
         while let Some(entry) = merge.entry() {
             // A table's checksums vouch for what was written, not for who wrote it.
             if !retention.is_followed_by(&entry) {
@@ -255,10 +295,9 @@ impl State {
                 return Err(Error::corruption(&table_folder(&self.directory), 0, what));
             }
             let is_deepest = || !levels.may_hold_below(merging.to, entry.key);
-            if retention.drops(&entry, is_deepest) {
-                dropped.push(Dropped::of(&entry));
-            } else {
-                outputs.add(&entry)?;
+            match retention.judge(&entry, is_deepest) {
+                Verdict::Kept => outputs.add(&entry)?,
+                verdict => dropped.push(Dropped::of(&entry, verdict)),
             }
             merge.advance()?;
             stats.entries_in += 1;

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::Dropped;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
 use super::table::{NewTable, TableWriter};
 use super::version::SealedMemtable;
+use super::{Dropped, Verdict};
 use crate::error::Result;
 
 impl State {
@@ -53,15 +53,14 @@ impl State {
     ) -> Result<NewTable> {
         let (identity, shape) = (self.store_identity, self.table_shape());
         let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
-        let mut retention = self.snapshots.retention();
+        let mut retention = self.snapshots.retention(self.link.now_ms());
         let mut cursor = sealed.memtable.cursor();
         cursor.seek_first();
         while let Some(entry) = cursor.entry() {
             // Tombstones stay: what they hide is in other tables, or may come from an older memtable.
-            if retention.drops(&entry, || false) {
-                dropped.push(Dropped::of(&entry));
-            } else {
-                writer.add(&entry)?;
+            match retention.judge(&entry, || false) {
+                Verdict::Kept => writer.add(&entry)?,
+                verdict => dropped.push(Dropped::of(&entry, verdict)),
             }
             cursor.next();
         }

@@ -31,6 +31,8 @@ pub(crate) struct Manifest {
     pub(crate) flushed_sequence: u64,
     /// The number of the next table.
     pub(crate) next_file_number: u64,
+    /// The time by which entries had expired: it never goes back, even if the clock does.
+    pub(crate) time_mark_ms: u64,
     /// The tables and their levels.
     pub(crate) tables: Vec<(u8, TableFacts)>,
     /// The journal's segments.
@@ -58,6 +60,7 @@ impl Manifest {
             edition: 0,
             flushed_sequence: 0,
             next_file_number: 1,
+            time_mark_ms: 0,
             tables: Vec::new(),
             segments: Vec::new(),
         }
@@ -126,6 +129,7 @@ impl Manifest {
         let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
         put(&self.flushed_sequence.to_le_bytes());
         put(&self.next_file_number.to_le_bytes());
+        put(&self.time_mark_ms.to_le_bytes());
         put(&(self.tables.len() as u32).to_le_bytes());
         put(&(self.segments.len() as u32).to_le_bytes());
         for (level, table) in &self.tables {
@@ -150,6 +154,7 @@ impl Manifest {
                 segment.last_sequence,
                 segment.size_bytes,
                 segment.dead_bytes,
+                segment.marker_bytes,
             ];
             numbers.iter().for_each(|number| put(&number.to_le_bytes()));
         }
@@ -253,12 +258,14 @@ impl Reader<'_> {
             last_sequence: self.number()?,
             size_bytes: self.number()?,
             dead_bytes: self.number()?,
+            marker_bytes: self.number()?,
         })
     }
 
     fn manifest(&mut self, header: &FileHeader) -> Option<Manifest> {
         let flushed_sequence = self.number()?;
         let next_file_number = self.number()?;
+        let time_mark_ms = self.number()?;
         let (tables, segments) = (self.count()?, self.count()?);
         // Collected one by one: a count that lies ends the reading before it takes memory.
         let tables: Option<Vec<_>> = (0..tables).map(|_| self.table()).collect();
@@ -272,6 +279,7 @@ impl Reader<'_> {
             edition: header.number,
             flushed_sequence,
             next_file_number,
+            time_mark_ms,
             tables,
             segments,
         })
@@ -310,12 +318,13 @@ mod tests {
                 (level, facts)
             },
         );
-        let segment = any::<[u64; 5]>().prop_map(|numbers| SegmentFacts {
+        let segment = any::<[u64; 6]>().prop_map(|numbers| SegmentFacts {
             number: numbers[0],
             first_sequence: numbers[1],
             last_sequence: numbers[2],
             size_bytes: numbers[3],
             dead_bytes: numbers[4],
+            marker_bytes: numbers[5],
         });
         let tables = prop::collection::vec(table, 0..8);
         let segments = prop::collection::vec(segment, 0..8);
@@ -325,6 +334,7 @@ mod tests {
                 edition,
                 flushed_sequence: 1 << 16,
                 next_file_number: 1 << 32,
+                time_mark_ms: 1 << 40,
                 tables,
                 segments,
             }
@@ -367,6 +377,7 @@ mod tests {
                 edition,
                 flushed_sequence: 9,
                 next_file_number: 3,
+                time_mark_ms: 4,
                 tables: Vec::new(),
                 segments: vec![SegmentFacts { number: edition, ..SegmentFacts::default() }],
             };

@@ -28,6 +28,7 @@ mod manifest;
 mod memtable;
 mod merge;
 mod options;
+mod pinned;
 mod prefetch;
 mod scan;
 mod snapshots;
@@ -40,8 +41,9 @@ mod version;
 pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
 pub(crate) use manifest::Manifest;
 pub(crate) use options::{
-    Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts,
+    Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
 };
+pub(crate) use pinned::Pinned;
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]

@@ -52,6 +52,18 @@ impl Default for LedgerOptions {
     }
 }
 
+/// What may become of an entry in a flush or merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Somebody may still need it.
+    Kept,
+    /// It goes: a newer entry of its key hides it.
+    Shadowed,
+    /// It goes: it says that there is nothing, and nothing older is left for it to hide. A tombstone,
+    /// or a value that has expired.
+    Gone,
+}
+
 /// An entry that no reader can ask for any more: its record's bytes in the journal are dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
@@ -59,12 +71,19 @@ pub(crate) struct Dropped {
     pub(crate) sequence: u64,
     /// Bytes of the record, padding included.
     pub(crate) record_bytes: u64,
+    /// Whether it went as a marker ([`Verdict::Gone`]): older records of its key may still be in the
+    /// journal, and then its own must stay as long as they do.
+    pub(crate) is_marker: bool,
 }
 
 impl Dropped {
-    /// What is dropped with `entry`.
-    pub(crate) fn of(entry: &Entry<'_>) -> Dropped {
-        Dropped { sequence: entry.sequence, record_bytes: entry.record_size_bytes() }
+    /// What is dropped with `entry`, which the rule of retention let go.
+    pub(crate) fn of(entry: &Entry<'_>, verdict: Verdict) -> Dropped {
+        Dropped {
+            sequence: entry.sequence,
+            record_bytes: entry.record_size_bytes(),
+            is_marker: verdict == Verdict::Gone,
+        }
     }
 }
 
@@ -79,8 +98,10 @@ pub(crate) struct SegmentFacts {
     pub(crate) last_sequence: u64,
     /// Size of its file.
     pub(crate) size_bytes: u64,
-    /// Record bytes that the ledger is known to name no more.
+    /// Record bytes that the ledger is known to name no more and nothing else needs.
     pub(crate) dead_bytes: u64,
+    /// Record bytes of markers (tombstones, expired values) that the ledger names no more.
+    pub(crate) marker_bytes: u64,
 }
 
 /// What the ledger asks of the journal, by way of the façade.
@@ -93,9 +114,13 @@ pub(crate) trait JournalLink: Send + Sync {
     /// manifest that is without them was committed; that manifest counts them already.
     fn on_dropped(&self, dropped: &[Dropped]);
 
-    /// The facts of all segments, in order of their first sequence numbers, with the dead bytes of
-    /// everything that was handed to `on_dropped`.
-    fn segment_facts(&self) -> Vec<SegmentFacts>;
+    /// The facts of all segments for a manifest that is about to be committed, in order of their
+    /// first sequence numbers, with the bytes of everything that was handed to `on_dropped`, and of
+    /// `dropped`, which will be.
+    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts>;
+
+    /// The time, in milliseconds since the Unix epoch, by which entries expire. It never goes back.
+    fn now_ms(&self) -> u64;
 
     /// A manifest was committed: every record up to `flushed_sequence` is in the tables.
     fn after_manifest(&self, flushed_sequence: u64);

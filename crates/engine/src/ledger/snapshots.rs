@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Entry, Kind};
+use super::{Entry, Kind, Verdict};
 
 /// The published sequence number and the registered snapshots.
 #[derive(Debug, Default)]
@@ -44,16 +44,32 @@ impl Snapshots {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    /// The rule of what may be dropped, as of now.
-    pub(crate) fn retention(&self) -> Retention {
+    /// What can still be asked for.
+    pub(crate) fn view(&self) -> View {
+        let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        View { published: self.published(), snapshots: registered.keys().copied().collect() }
+    }
+
+    /// The rule of what may be dropped, as of now; `now_ms` tells what has expired.
+    pub(crate) fn retention(&self, now_ms: u64) -> Retention {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         Retention {
             published: self.published(),
             snapshots: registered.keys().copied().collect(),
+            now_ms,
             key: Vec::new(),
             newer: None,
         }
     }
+}
+
+/// What can still be asked for: the newest, and what snapshots see.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// Readers that come see everything up to it.
+    pub(crate) published: u64,
+    /// The sequence numbers that snapshots read at, ascending.
+    pub(crate) snapshots: Vec<u64>,
 }
 
 /// Keeps the versions that a snapshot sees for as long as it lives.
@@ -86,12 +102,15 @@ impl Drop for SnapshotGuard {
 ///
 /// An entry goes if the next newer version of its key is published, and no snapshot sees the one but
 /// not the other. A tombstone goes if nothing older can be left of its key: no deeper level holds
-/// the key, and no snapshot sees what was before the tombstone.
+/// the key, and no snapshot sees what was before the tombstone. A value that has expired goes as a
+/// tombstone does: no read shows it any more, not even a snapshot's, but it hides what is older.
 #[derive(Debug)]
 pub(crate) struct Retention {
     published: u64,
     /// Ascending.
     snapshots: Vec<u64>,
+    /// What expires up to then has expired, in milliseconds since the Unix epoch.
+    now_ms: u64,
     /// The key of the entry before.
     key: Vec<u8>,
     /// The sequence number of the entry before, if it has the same key.
@@ -100,8 +119,12 @@ pub(crate) struct Retention {
 
 impl Retention {
     /// Whether `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key; it
-    /// is asked for tombstones only.
-    pub(crate) fn drops(&mut self, entry: &Entry<'_>, is_deepest: impl FnOnce() -> bool) -> bool {
+    /// is asked for tombstones and expired values only.
+    pub(crate) fn judge(
+        &mut self,
+        entry: &Entry<'_>,
+        is_deepest: impl FnOnce() -> bool,
+    ) -> Verdict {
         if self.newer.is_none() || self.key != entry.key {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
@@ -112,12 +135,19 @@ impl Retention {
             assert!(newer > entry.sequence, "versions of a key come newest first");
             newer <= self.published && !self.snapshot_within(entry.sequence, newer)
         });
+        let has_expired = entry.expires_at_ms != 0 && entry.expires_at_ms <= self.now_ms;
         let gone = || {
-            entry.kind == Kind::Delete
+            (entry.kind == Kind::Delete || has_expired)
                 && entry.sequence <= self.published
                 && self.snapshots.first().is_none_or(|oldest| *oldest >= entry.sequence)
         };
-        shadowed || (gone() && is_deepest())
+        if shadowed {
+            Verdict::Shadowed
+        } else if gone() && is_deepest() {
+            Verdict::Gone
+        } else {
+            Verdict::Kept
+        }
     }
 
     /// Whether `entry` comes after the one before in the order: key ascending, sequence number
@@ -141,6 +171,12 @@ impl Retention {
 mod tests {
     use super::*;
 
+    impl Retention {
+        fn drops(&mut self, entry: &Entry<'_>, is_deepest: impl FnOnce() -> bool) -> bool {
+            self.judge(entry, is_deepest) != Verdict::Kept
+        }
+    }
+
     fn entry(key: &[u8], sequence: u64, kind: Kind) -> Entry<'_> {
         let (value_length, written_at_ms, expires_at_ms) = (0, 0, 0);
         Entry { key, sequence, kind, value_length, written_at_ms, expires_at_ms, head: &[] }
@@ -152,8 +188,11 @@ mod tests {
         snapshots.publish(4);
         let guard = snapshots.register();
         snapshots.publish(8);
-        let mut retention = snapshots.retention();
-        let mut drops = |sequence| retention.drops(&entry(b"a", sequence, Kind::Put), || true);
+        let mut retention = snapshots.retention(0);
+        let mut drops = |sequence| {
+            let put = entry(b"a", sequence, Kind::Put);
+            retention.judge(&put, || true) != Verdict::Kept
+        };
         assert!(!drops(10), "the newest");
         assert!(!drops(9), "10 is not published, so a reader at 9 may come");
         assert!(!drops(7), "9 is not published, so a reader at 8 may come");
@@ -162,7 +201,7 @@ mod tests {
         assert!(drops(2), "nobody sees it");
         drop(guard);
         assert_eq!(snapshots.registered(), 0);
-        let mut retention = snapshots.retention();
+        let mut retention = snapshots.retention(0);
         assert!(!retention.drops(&entry(b"a", 5, Kind::Put), || true));
         assert!(retention.drops(&entry(b"a", 3, Kind::Put), || true));
         assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
@@ -172,7 +211,7 @@ mod tests {
     /// right, ended the process.
     #[test]
     fn what_is_out_of_order_is_noticed() {
-        let mut retention = Arc::new(Snapshots::default()).retention();
+        let mut retention = Arc::new(Snapshots::default()).retention(0);
         assert!(retention.is_followed_by(&entry(b"a", 1, Kind::Put)), "nothing came before");
         retention.drops(&entry(b"b", 5, Kind::Put), || false);
         assert!(retention.is_followed_by(&entry(b"b", 4, Kind::Put)));
@@ -189,11 +228,27 @@ mod tests {
         let guard = snapshots.register();
         snapshots.publish(9);
         let tombstone = entry(b"a", 6, Kind::Delete);
-        assert!(!snapshots.retention().drops(&tombstone, || true), "the snapshot keeps the older");
+        assert!(!snapshots.retention(0).drops(&tombstone, || true), "the snapshot keeps the older");
         drop(guard);
-        assert!(snapshots.retention().drops(&tombstone, || true));
-        assert!(!snapshots.retention().drops(&tombstone, || false), "a deeper level may hold it");
+        assert!(snapshots.retention(0).drops(&tombstone, || true));
+        assert!(!snapshots.retention(0).drops(&tombstone, || false), "a deeper level may hold it");
         let coming = entry(b"a", 10, Kind::Delete);
-        assert!(!snapshots.retention().drops(&coming, || true), "not published yet");
+        assert!(!snapshots.retention(0).drops(&coming, || true), "not published yet");
+    }
+
+    /// An expired value hides what is older for as long as there is something older.
+    #[test]
+    fn an_expired_value_goes_as_a_tombstone_does() {
+        let snapshots = Arc::new(Snapshots::default());
+        snapshots.publish(4);
+        let guard = snapshots.register();
+        snapshots.publish(9);
+        let expired = Entry { expires_at_ms: 1_000, ..entry(b"a", 6, Kind::Put) };
+        let judge = |now_ms, is_deepest| snapshots.retention(now_ms).judge(&expired, || is_deepest);
+        assert_eq!(judge(1_000, true), Verdict::Kept, "the snapshot keeps the older");
+        drop(guard);
+        assert_eq!(judge(999, true), Verdict::Kept, "not yet expired");
+        assert_eq!(judge(1_000, true), Verdict::Gone);
+        assert_eq!(judge(1_000, false), Verdict::Kept, "a deeper level may hold something older");
     }
 }

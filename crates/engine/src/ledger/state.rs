@@ -17,7 +17,7 @@ use super::snapshots::Snapshots;
 use super::stats::Counters;
 use super::table::{DirectoryBudget, NewTable, Table, TableShape, table_folder, table_path};
 use super::version::{Levels, SealedMemtable, Version};
-use super::{Dropped, JournalLink, LedgerOptions, SegmentFacts};
+use super::{Dropped, JournalLink, LedgerOptions};
 use crate::error::{Error, Result};
 
 /// Delay of a write for each table of level 0 above the trigger, and for each sealed memtable but
@@ -133,6 +133,11 @@ impl State {
         lock(&self.jobs)
     }
 
+    /// Returns once no commit is under way: whatever the version lacks was handed to the link.
+    pub(super) fn settle(&self) {
+        drop(lock(&self.committed));
+    }
+
     pub(super) fn lock_edit(&self) -> MutexGuard<'_, EditState> {
         lock(&self.edit)
     }
@@ -243,7 +248,8 @@ impl State {
             flushed_sequence: edit.flushed_sequence.unwrap_or(committed.flushed_sequence),
             next_file_number: self.next_file_number.load(Ordering::Relaxed),
             tables: levels.facts(),
-            segments: with_dropped(self.link.segment_facts(), &edit.dropped),
+            time_mark_ms: self.link.now_ms(),
+            segments: self.link.segment_facts(&edit.dropped),
         };
         assert!(
             manifest.flushed_sequence >= committed.flushed_sequence,
@@ -312,39 +318,5 @@ impl State {
             Ok(Arc::new(table))
         };
         tables.into_iter().map(open).collect()
-    }
-}
-
-/// The facts with the bytes of `dropped` counted as dead.
-fn with_dropped(mut segments: Vec<SegmentFacts>, dropped: &[Dropped]) -> Vec<SegmentFacts> {
-    assert!(
-        segments.is_sorted_by_key(|segment| segment.first_sequence),
-        "segments come in order of their sequence numbers"
-    );
-    for entry in dropped {
-        let after = segments.partition_point(|segment| segment.first_sequence <= entry.sequence);
-        if let Some(segment) = after.checked_sub(1).and_then(|index| segments.get_mut(index)) {
-            segment.dead_bytes += entry.record_bytes;
-        }
-    }
-    segments
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dropped_bytes_go_to_their_segments() {
-        let segment = |number, first_sequence, dead_bytes| SegmentFacts {
-            number,
-            first_sequence,
-            dead_bytes,
-            ..SegmentFacts::default()
-        };
-        let dropped = [(5, 48), (9, 56), (10, 64), (99, 8)]
-            .map(|(sequence, record_bytes)| Dropped { sequence, record_bytes });
-        let facts = with_dropped(vec![segment(1, 1, 100), segment(2, 10, 0)], &dropped);
-        assert_eq!(facts, [segment(1, 1, 204), segment(2, 10, 72)]);
     }
 }

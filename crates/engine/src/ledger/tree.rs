@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 
 /// The ledger of a store.
 pub(crate) struct Ledger {
-    state: Arc<State>,
+    pub(super) state: Arc<State>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -173,7 +173,7 @@ impl Ledger {
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.state.in_job(|state| {
             while state.flush_oldest()? {}
-            let merging = Merging::of_all(&state.version.load().levels);
+            let merging = Merging::of_all(&state.version.load().levels, state.link.now_ms());
             merging.map_or(Ok(()), |merging| state.compact(&merging))
         })
     }
@@ -188,6 +188,11 @@ impl Ledger {
     #[inline]
     pub(crate) fn write_delay_ns(&self) -> u64 {
         self.state.write_delay_ns()
+    }
+
+    /// Whether flushes or merges are behind, so that other background work should wait.
+    pub(crate) fn has_debt(&self) -> bool {
+        self.state.sealed() > 0 || self.state.is_merge_due()
     }
 
     /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock. Says

@@ -41,6 +41,7 @@ pub(crate) struct Table {
     facts: TableFacts,
     tombstones: u64,
     keys: u64,
+    stale_at_ms: u64,
     path: PathBuf,
     store_identity: u64,
     map: Arc<dyn Map>,
@@ -111,6 +112,7 @@ impl Table {
             facts,
             tombstones: closing.tombstones,
             keys: closing.keys,
+            stale_at_ms: closing.stale_at_ms,
             path,
             store_identity,
             filter: closing.filter,
@@ -133,6 +135,11 @@ impl Table {
     /// Number of tombstones.
     pub(crate) fn tombstones(&self) -> u64 {
         self.tombstones
+    }
+
+    /// Whether, at `now_ms`, so many entries have expired that it is worth to write the table anew.
+    pub(crate) fn is_stale(&self, now_ms: u64) -> bool {
+        self.stale_at_ms != 0 && self.stale_at_ms <= now_ms
     }
 
     /// Number of entries that may go once no snapshot needs them: tombstones and older versions.
@@ -415,6 +422,7 @@ struct Closing {
     highest_sequence: u64,
     tombstones: u64,
     keys: u64,
+    stale_at_ms: u64,
 }
 
 fn check_facts(
@@ -469,6 +477,7 @@ fn read_closing(
         highest_sequence: field(6),
         tombstones: field(7),
         keys: field(9),
+        stale_at_ms: field(10),
     })
 }
 

@@ -26,6 +26,9 @@ pub(crate) struct TableShape {
     pub(crate) filter_bits_per_key: u32,
 }
 
+/// A table is stale once one in so many of its entries has expired.
+const STALE_ONE_IN: u64 = 4;
+
 /// A table that was written.
 #[derive(Debug)]
 pub(crate) struct NewTable {
@@ -51,6 +54,8 @@ pub(crate) struct TableWriter {
     entries: u64,
     tombstones: u64,
     value_bytes: u64,
+    /// When the entries that expire do so.
+    expiries_ms: Vec<u64>,
     lowest_sequence: u64,
     highest_sequence: u64,
     smallest: Vec<u8>,
@@ -85,6 +90,7 @@ impl TableWriter {
             entries: 0,
             tombstones: 0,
             value_bytes: 0,
+            expiries_ms: Vec::new(),
             lowest_sequence: u64::MAX,
             highest_sequence: 0,
             smallest: Vec::new(),
@@ -130,6 +136,9 @@ impl TableWriter {
         self.entries += 1;
         self.tombstones += u64::from(entry.kind == Kind::Delete);
         self.value_bytes += u64::from(entry.value_length);
+        if entry.expires_at_ms != 0 {
+            self.expiries_ms.push(entry.expires_at_ms);
+        }
         self.lowest_sequence = self.lowest_sequence.min(entry.sequence);
         self.highest_sequence = self.highest_sequence.max(entry.sequence);
         Ok(())
@@ -197,7 +206,17 @@ impl TableWriter {
         Ok(NewTable { facts, directory: self.directory })
     }
 
+    /// When so many entries will have expired that it is worth to write the table anew; 0 for never.
+    fn stale_at_ms(&mut self) -> u64 {
+        let share = (self.entries / STALE_ONE_IN).max(1) as usize;
+        if self.expiries_ms.len() < share {
+            return 0;
+        }
+        *self.expiries_ms.select_nth_unstable(share - 1).1
+    }
+
     fn add_closing(&mut self, filter_offset: u64, index_offset: u64) {
+        let stale_at_ms = self.stale_at_ms();
         let fields = [
             filter_offset,
             index_offset - filter_offset,
@@ -209,6 +228,7 @@ impl TableWriter {
             self.tombstones,
             self.value_bytes,
             self.directory.hashes().len() as u64,
+            stale_at_ms,
         ];
         let mut closing = [0; CLOSING_SIZE_BYTES];
         for (place, field) in closing.chunks_exact_mut(8).zip(fields) {

@@ -73,8 +73,19 @@ impl JournalLink for Books {
         }
     }
 
-    fn segment_facts(&self) -> Vec<SegmentFacts> {
-        let dead_bytes = self.dead_bytes.lock().unwrap();
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
+    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts> {
+        let mut dead_bytes = self.dead_bytes.lock().unwrap().clone();
+        for entry in dropped {
+            let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
+            if dead_bytes.len() <= segment {
+                dead_bytes.resize(segment + 1, 0);
+            }
+            dead_bytes[segment] += entry.record_bytes;
+        }
         (0..200)
             .map(|number| SegmentFacts {
                 number,

@@ -1,0 +1,79 @@
+//! The time by which entries expire: it never goes back, so that what has expired stays gone.
+//!
+//! The wall clock may be set back, and may have been wrong when it was ahead. What counts here is
+//! the highest wall time seen so far, carried on by the monotonic clock; the manifest remembers it
+//! across restarts. While the wall clock stands behind it, lifetimes (`expires after`) keep their
+//! length, because [`crate::Engine::now_ms`] is what they are added to.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::ledger::{FoundEntry, Kind};
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// A wall clock that never goes back.
+#[derive(Debug)]
+pub(crate) struct MarkedTime {
+    clock: Clock,
+    opened: Ticks,
+    /// The highest difference seen between the wall time and the time since opening.
+    offset_ms: AtomicU64,
+}
+
+impl MarkedTime {
+    /// Goes on from `mark_ms`, the highest time of an earlier run.
+    pub(crate) fn new(clock: Clock, mark_ms: u64) -> MarkedTime {
+        MarkedTime { clock, opened: clock.now(), offset_ms: AtomicU64::new(mark_ms) }
+    }
+
+    /// The time in milliseconds since the Unix epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let elapsed_ms = self.clock.nanoseconds(self.clock.now().since(self.opened)) / NS_PER_MS;
+        let offset_ms = self.clock.wall().unix_ms().saturating_sub(elapsed_ms);
+        // Looked at first, because a shared line that is written to costs every reader.
+        let highest = self.offset_ms.load(Ordering::Relaxed);
+        if offset_ms > highest {
+            self.offset_ms.fetch_max(offset_ms, Ordering::Relaxed);
+        }
+        highest.max(offset_ms).saturating_add(elapsed_ms)
+    }
+
+    /// Notes that the wall clock showed `seen_ms` at some time before.
+    pub(crate) fn raise(&self, seen_ms: u64) {
+        let elapsed_ms = self.clock.nanoseconds(self.clock.now().since(self.opened)) / NS_PER_MS;
+        self.offset_ms.fetch_max(seen_ms.saturating_sub(elapsed_ms), Ordering::Relaxed);
+    }
+
+    /// Whether an entry is a value that has not expired. Entries without expiry cost no look at the
+    /// clock.
+    #[inline]
+    pub(crate) fn is_live(&self, entry: &FoundEntry) -> bool {
+        let has_expired = || entry.expires_at_ms <= self.now_ms();
+        entry.kind == Kind::Put && (entry.expires_at_ms == 0 || !has_expired())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_clock::SimulatedClock;
+
+    use super::*;
+
+    #[test]
+    fn the_time_goes_on_and_never_back() {
+        let simulated = SimulatedClock::leaked(5_000);
+        let time = MarkedTime::new(Clock::simulated(simulated), 0);
+        assert_eq!(time.now_ms(), 5_000);
+        simulated.set_wall_ms(9_000);
+        assert_eq!(time.now_ms(), 9_000);
+        simulated.set_wall_ms(1_000);
+        assert_eq!(time.now_ms(), 9_000);
+        let before = time.now_ms();
+        simulated.advance_ns(250 * NS_PER_MS);
+        assert_eq!(time.now_ms(), before + 250, "it does not stand still meanwhile");
+        let later = MarkedTime::new(Clock::simulated(simulated), time.now_ms());
+        assert_eq!(later.now_ms(), before + 250, "nor does it go back with a restart");
+    }
+}

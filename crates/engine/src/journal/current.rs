@@ -1,0 +1,108 @@
+//! Which segments are the journal, if a collection was interrupted and there are too many.
+
+use std::collections::HashMap;
+
+use crate::ledger::Manifest;
+
+/// Which sequence numbers a segment stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) number: u64,
+    pub(crate) first_sequence: u64,
+    /// Below the first one if there is no record.
+    pub(crate) last_sequence: u64,
+    pub(crate) is_collected: bool,
+}
+
+/// For each of `spans`, whether it is part of the journal that goes with `manifest`.
+///
+/// What the manifest names is. Of the rest, a collected segment was not yet part of it, and one that
+/// lies within what sealed segments of the manifest stand for is no longer part of it. A manifest
+/// that names no segment is one that is being rebuilt: then, of several that stand for a sequence
+/// number, the one with the highest number is current, because each was complete before its name was.
+pub(crate) fn current_segments(spans: &[Span], manifest: &Manifest) -> Vec<bool> {
+    if manifest.segments.is_empty() {
+        return newest_of_each(spans);
+    }
+    let named: HashMap<u64, u64> =
+        manifest.segments.iter().map(|facts| (facts.number, facts.last_sequence)).collect();
+    let sealed_up_to = named.values().copied().max().unwrap_or(0);
+    let is_current = |span: &Span| {
+        let is_later = !span.is_collected && span.first_sequence > sealed_up_to;
+        named.contains_key(&span.number) || is_later
+    };
+    spans.iter().map(is_current).collect()
+}
+
+fn newest_of_each(spans: &[Span]) -> Vec<bool> {
+    let mut by_age: Vec<usize> = (0..spans.len()).collect();
+    by_age.sort_by_key(|index| std::cmp::Reverse(spans[*index].number));
+    let mut is_current = vec![true; spans.len()];
+    // First sequence number to last one of those that are current.
+    let mut taken = std::collections::BTreeMap::new();
+    for index in by_age {
+        let span = &spans[index];
+        if span.last_sequence < span.first_sequence {
+            continue;
+        }
+        let before = taken.range(..=span.last_sequence).next_back();
+        if before.is_some_and(|(_, last)| *last >= span.first_sequence) {
+            is_current[index] = false;
+        } else {
+            taken.insert(span.first_sequence, span.last_sequence);
+        }
+    }
+    is_current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::SegmentFacts;
+
+    fn span(number: u64, first_sequence: u64, last_sequence: u64, is_collected: bool) -> Span {
+        Span { number, first_sequence, last_sequence, is_collected }
+    }
+
+    /// 1 and 2 were collected into 4, and 4 with 3 into 6; 7 was under way; 5 is being written.
+    fn left_behind() -> Vec<Span> {
+        vec![
+            span(1, 1, 10, false),
+            span(2, 11, 20, false),
+            span(3, 21, 30, false),
+            span(4, 1, 20, true),
+            span(5, 31, 35, false),
+            span(6, 1, 30, true),
+        ]
+    }
+
+    fn manifest(named: &[(u64, u64, u64)]) -> Manifest {
+        let facts = |(number, first_sequence, last_sequence): &(u64, u64, u64)| SegmentFacts {
+            number: *number,
+            first_sequence: *first_sequence,
+            last_sequence: *last_sequence,
+            ..SegmentFacts::default()
+        };
+        Manifest { segments: named.iter().map(facts).collect(), ..Manifest::empty(1) }
+    }
+
+    #[test]
+    fn the_manifest_decides() {
+        let is_current =
+            |named: &[(u64, u64, u64)]| current_segments(&left_behind(), &manifest(named));
+        let before = is_current(&[(1, 1, 10), (2, 11, 20), (3, 21, 30)]);
+        assert_eq!(before, [true, true, true, false, true, false]);
+        let between = is_current(&[(4, 1, 20), (3, 21, 30), (5, 31, 0)]);
+        assert_eq!(between, [false, false, true, true, true, false]);
+        let after = is_current(&[(6, 1, 30)]);
+        assert_eq!(after, [false, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn without_a_manifest_the_newest_decides() {
+        let is_current = current_segments(&left_behind(), &manifest(&[]));
+        assert_eq!(is_current, [false, false, false, false, true, true]);
+        let empty = [span(8, 36, 35, false), span(9, 36, 40, false)];
+        assert_eq!(current_segments(&empty, &manifest(&[])), [true, true]);
+    }
+}

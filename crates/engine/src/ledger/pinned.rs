@@ -1,0 +1,37 @@
+//! A look at the tree that stays the same, for whoever asks about many keys and must know that the
+//! books are up to date with it: the collection of the journal.
+
+use std::sync::Arc;
+
+use pellucid_account::EngineCounts;
+
+use super::snapshots::View;
+use super::version::Version;
+use super::{FoundEntry, Ledger};
+use crate::error::Result;
+
+/// The tree at a moment.
+pub(crate) struct Pinned {
+    /// What could be asked for at that moment.
+    pub(crate) view: View,
+    version: Arc<Version>,
+}
+
+impl Pinned {
+    /// The newest entry of `key` that is not above `at_sequence`.
+    pub(crate) fn get(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
+        self.version.get(key, at_sequence, &mut EngineCounts::default())
+    }
+}
+
+impl Ledger {
+    /// The tree as it is now. On return, everything that it no longer holds was handed to
+    /// [`super::JournalLink::on_dropped`].
+    pub(crate) fn pin(&self) -> Pinned {
+        // The view first: what the version no longer holds, nobody in the view needs.
+        let view = self.state.snapshots.view();
+        let version = self.state.version.load_full();
+        self.state.settle();
+        Pinned { view, version }
+    }
+}

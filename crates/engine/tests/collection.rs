@@ -1,0 +1,426 @@
+//! Collection of the journal: what it frees, what it keeps, and that nothing comes back.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
+mod common;
+
+use std::ops::Bound;
+use std::path::Path;
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_clock::{Clock, SimulatedClock};
+use pellucid_engine::{
+    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, TableId, rebuild_ledger,
+    verify,
+};
+use pellucid_io::FileSystem;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+fn delete(engine: &Engine, table: TableId, key: &[u8]) {
+    engine.delete(table, key, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+}
+
+/// Small segments, so that a hundred records are many of them.
+fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { segment_size_bytes: 4 << 10, ..small(files) }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:04}").into_bytes()
+}
+
+fn settle(engine: &Engine) {
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+}
+
+fn keys(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
+    let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    collect(scan).unwrap().into_iter().map(|(key, _)| key).collect()
+}
+
+/// The bytes that the records of all live keys take.
+fn live_bytes(engine: &Engine, table: TableId) -> u64 {
+    let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    let rows = collect(scan).unwrap();
+    let record = |key: usize, held: &Held| (42 + key + held.head.len() + held.value.len()) as u64;
+    rows.iter().map(|(key, held)| record(key.len(), held).next_multiple_of(8)).sum()
+}
+
+#[test]
+fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..10_u8 {
+        for number in 0..50 {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        }
+    }
+    put(&engine, table, b"rarely", b"1").unwrap();
+    settle(&engine);
+    let before = engine.stats();
+    let heads: Vec<u64> = (0..50)
+        .map(|number| {
+            let head = engine.head(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+            head.sequence
+        })
+        .collect();
+    let collected = engine.collect().unwrap();
+    let after = engine.stats();
+    assert_eq!(before.journal_bytes - after.journal_bytes, collected.freed_bytes);
+    assert!(after.journal_bytes < before.journal_bytes / 4, "{before:?} {after:?}");
+    assert!(collected.segments > 5 && after.segments < before.segments);
+    assert_eq!(after.collected, collected);
+    for number in 0..50 {
+        let object = engine.get(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+        assert_eq!(object.head.sequence, heads[number as usize]);
+        assert_eq!(*object.value, [9; 100]);
+    }
+    assert_eq!(engine.collect().unwrap().segments, 0, "there is nothing left to do");
+    assert_eq!(list(&files, "journal").len() as u64, after.segments, "the old files are gone");
+    engine.close().unwrap();
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    assert_eq!(keys(&engine, table).len(), 51);
+    assert_eq!(engine.stats().published_sequence, after.published_sequence);
+}
+
+/// Dead bytes are those of all records in the files but the live ones, to the byte.
+#[test]
+fn the_books_are_exact() {
+    let files = SimulatedFileSystem::new();
+    let mut choose = Chooser::new(5);
+    for round in 0..6 {
+        let engine = Engine::open(STORE, tiny(&files)).unwrap();
+        let table = engine.table("t").unwrap();
+        for _ in 0..150 {
+            let key = key(choose.below(80) as u32);
+            if choose.below(4) == 0 {
+                delete(&engine, table, &key);
+            } else {
+                let length = choose.below(200) as usize;
+                put(&engine, table, &key, &vec![round; length]).unwrap();
+            }
+        }
+        settle(&engine);
+        // What is in the active segment has no footer yet; closing seals it.
+        engine.close().unwrap();
+        assert_eq!(verify(STORE, &files).unwrap().problems, []);
+        let engine = Engine::open(STORE, tiny(&files)).unwrap();
+        for _ in 0..2 {
+            let stats = engine.stats();
+            // The catalogue's record: 40 bytes of fields, 2 of the table's number, the name, 8.
+            let catalogue = (40 + 2 + 1 + 8_u64).next_multiple_of(8);
+            let live = live_bytes(&engine, table) + catalogue;
+            let lost = stats.journal_dead_bytes + stats.journal_marker_bytes;
+            assert_eq!(record_bytes(&files) - live, lost, "round {round}");
+            engine.collect().unwrap();
+        }
+        engine.close().unwrap();
+    }
+}
+
+/// Bytes of the records of all segments, by their footers; sync marks are not counted.
+fn record_bytes(files: &SimulatedFileSystem) -> u64 {
+    let mut sum = 0;
+    for name in list(files, "journal") {
+        let bytes = files.read(&Path::new(STORE).join("journal").join(name)).unwrap();
+        let fixed = bytes.len() - 32;
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let end = number(fixed + 16) as usize;
+        let mut at = 64;
+        while at < end {
+            let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+            if bytes[at + 34] != 3 {
+                sum += length.next_multiple_of(8) as u64;
+            }
+            at += length.next_multiple_of(8);
+        }
+    }
+    sum
+}
+
+/// badger#2286: a deleted key must not return by way of collection, nor by way of a ledger that is
+/// rebuilt afterwards from what is left (leveled#389).
+#[test]
+fn deleted_keys_stay_gone_even_from_a_rebuilt_ledger() {
+    for keep_every in [1, 3, 50] {
+        let files = SimulatedFileSystem::new();
+        let engine = Engine::open(STORE, tiny(&files)).unwrap();
+        let table = engine.table("t").unwrap();
+        for number in 0..200 {
+            put(&engine, table, &key(number), &[1; 100]).unwrap();
+        }
+        let mut kept = Vec::new();
+        for number in 0..200 {
+            if number % keep_every == keep_every - 1 {
+                kept.push(key(number));
+            } else {
+                delete(&engine, table, &key(number));
+            }
+        }
+        for pass in 0..4 {
+            settle(&engine);
+            engine.collect().unwrap();
+            assert_eq!(keys(&engine, table), kept, "pass {pass}");
+            // A few more, so that the tombstones' segment is sealed.
+            put(&engine, table, b"large", &[2; 5_000]).unwrap();
+            delete(&engine, table, b"large");
+            let copy = files.kill();
+            rebuild_ledger(STORE, tiny(&copy)).unwrap();
+            let rebuilt = Engine::open(STORE, tiny(&copy)).unwrap();
+            assert_eq!(keys(&rebuilt, table), kept, "rebuilt after pass {pass}");
+        }
+        engine.close().unwrap();
+        let copy = files.kill();
+        copy.remove(&Path::new(STORE).join("manifest")).unwrap();
+        rebuild_ledger(STORE, tiny(&copy)).unwrap();
+        let rebuilt = Engine::open(STORE, tiny(&copy)).unwrap();
+        assert_eq!(keys(&rebuilt, table), kept);
+    }
+}
+
+/// The tombstones themselves go, too: a queue does not grow for ever.
+#[test]
+fn tombstones_go_once_there_is_nothing_left_for_them_to_hide() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"stays", &[1; 3_000]).unwrap();
+    for round in 0..20 {
+        for number in 0..100 {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        }
+        for number in 0..100 {
+            delete(&engine, table, &key(number));
+        }
+        settle(&engine);
+        engine.collect().unwrap();
+    }
+    let stats = engine.stats();
+    assert!(stats.segments < 12, "{stats:?}");
+    assert!(stats.journal_bytes < 40_000, "{stats:?}");
+    assert_eq!(keys(&engine, table), [b"stays".to_vec()]);
+}
+
+/// titan#167: a snapshot holds what it sees through a collection.
+#[test]
+fn a_snapshot_keeps_its_records() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..100 {
+        put(&engine, table, &key(number), &[1; 100]).unwrap();
+    }
+    let snapshot = engine.snapshot();
+    let mut held_scan =
+        engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    let held_value = engine.get(table, &key(7), &mut Timeline::off()).unwrap().unwrap().value;
+    for number in 0..100 {
+        if number % 2 == 0 {
+            delete(&engine, table, &key(number));
+        } else {
+            put(&engine, table, &key(number), &[2; 100]).unwrap();
+        }
+    }
+    put(&engine, table, b"large", &[2; 5_000]).unwrap();
+    settle(&engine);
+    engine.collect().unwrap();
+    for number in 0..100 {
+        let object = snapshot.get(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+        assert_eq!(*object.value, [1; 100]);
+        let (found, object) = held_scan.next().unwrap().unwrap();
+        assert_eq!((found, &*object.value), (&key(number)[..], &[1; 100][..]));
+    }
+    drop((snapshot, held_scan));
+    settle(&engine);
+    assert!(engine.collect().unwrap().freed_bytes > 8_000);
+    assert_eq!(*held_value, [1; 100], "a value that was read stays readable");
+}
+
+/// titan#81: what hides a record must be as safe as the collection that takes the record away.
+#[test]
+fn a_loss_of_power_after_a_collection_exposes_no_hole() {
+    for seed in 0..40 {
+        let files = SimulatedFileSystem::new();
+        let engine = Engine::open(STORE, tiny(&files)).unwrap();
+        let table = engine.table("t").unwrap();
+        for _ in 0..3 {
+            for number in 0..60 {
+                put(&engine, table, &key(number), &[1; 100]).unwrap();
+            }
+        }
+        settle(&engine);
+        // These are in memory and in the page cache only.
+        for number in 0..60 {
+            put(&engine, table, &key(number), &[2; 10]).unwrap();
+        }
+        engine.collect().unwrap();
+        let crashed = files.crash(seed);
+        let engine = Engine::open(STORE, tiny(&crashed)).unwrap();
+        for number in 0..60 {
+            let value = get(&engine, table, &key(number)).unwrap().unwrap();
+            assert!(value == [1; 100] || value == [2; 10]);
+        }
+    }
+}
+
+/// Power may go, or the process die, at any call of a collection.
+#[test]
+fn a_collection_may_be_cut_short_anywhere() {
+    for number in 1..400 {
+        let files = SimulatedFileSystem::new();
+        let engine = Engine::open(STORE, tiny(&files)).unwrap();
+        let table = engine.table("t").unwrap();
+        for round in 0..4_u8 {
+            for number in 0..40 {
+                put(&engine, table, &key(number), &[round; 100]).unwrap();
+            }
+            delete(&engine, table, &key(u32::from(round)));
+        }
+        settle(&engine);
+        let calls = files.calls();
+        let fail_call = Some(calls + number);
+        files.set_faults(Faults { fail_call, keep_failing: true, ..Faults::default() });
+        let outcome = engine.collect();
+        let is_untouched = files.calls() < calls + number;
+        files.set_faults(Faults::default());
+        assert!(!matches!(outcome, Err(Error::Corruption { .. })), "{outcome:?}");
+        for found in [files.kill(), files.crash(number), files.crash(number + 1_000)] {
+            let engine = Engine::open(STORE, tiny(&found)).unwrap();
+            assert_eq!(keys(&engine, table).len(), 39, "call {number}");
+            settle(&engine);
+            engine.collect().unwrap();
+            assert_eq!(keys(&engine, table).len(), 39, "call {number}");
+            engine.close().unwrap();
+            assert_eq!(verify(STORE, &found).unwrap().problems, [], "call {number}");
+            let named = verify(STORE, &found).unwrap().segments.len();
+            assert_eq!(list(&found, "journal").len(), named, "orphans are removed");
+        }
+        if is_untouched {
+            return;
+        }
+    }
+    panic!("a collection makes more calls than that");
+}
+
+#[test]
+fn a_full_disk_leaves_everything_as_it_was() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..4_u8 {
+        for number in 0..40 {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        }
+    }
+    settle(&engine);
+    let before = engine.stats();
+    files.set_faults(Faults { space_bytes: Some(files.used_bytes() + 200), ..Faults::default() });
+    assert!(engine.collect().is_err_and(|error| is_full(&error)));
+    assert_eq!(engine.stats().journal_bytes, before.journal_bytes);
+    assert_eq!(keys(&engine, table).len(), 40);
+    files.set_faults(Faults::default());
+    assert!(engine.collect().unwrap().freed_bytes > 0);
+    put(&engine, table, b"more", b"1").unwrap();
+}
+
+#[test]
+fn a_damaged_record_is_not_copied_and_stops_nothing_else() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..4_u8 {
+        for number in 0..40 {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        }
+    }
+    settle(&engine);
+    let first = list(&files, "journal").remove(0);
+    let path = Path::new(STORE).join("journal").join(first);
+    files.flip_bits(&path, 200, 4).unwrap();
+    let error = engine.collect().unwrap_err();
+    assert!(matches!(&error, Error::Corruption { path: found, .. } if *found == path), "{error}");
+    assert!(engine.collect().unwrap().segments > 0, "the others are collected");
+    assert_eq!(keys(&engine, table).len(), 40);
+    assert!(files.exists(&path));
+}
+
+/// The thread collects by itself what is half dead, while writers and readers go on.
+#[test]
+fn the_thread_collects_while_others_write_and_read() {
+    let files = SimulatedFileSystem::new();
+    let options = EngineOptions { background: true, ..tiny(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    let mut round = 0_u64;
+    while engine.stats().collected.segments == 0 {
+        round += 1;
+        for number in 0..40 {
+            put(&engine, table, &key(number), &round.to_le_bytes()).unwrap();
+            let value = get(&engine, table, &key(39 - number)).unwrap();
+            assert!(value.is_some() || round == 1);
+        }
+        if round.is_multiple_of(50) {
+            engine.compact().unwrap();
+        }
+    }
+    for number in 0..40 {
+        assert_eq!(get(&engine, table, &key(number)).unwrap(), Some(round.to_le_bytes().to_vec()));
+    }
+    assert_eq!(engine.stats().collection_trouble, None);
+    engine.close().unwrap();
+    assert!(matches!(engine.collect(), Err(Error::Closed)));
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+}
+
+fn put_expiring(engine: &Engine, table: TableId, key: &[u8], expires_at_ms: u64) {
+    let operation = Operation::put(table, key, &[5; 200]).with_expiry(expires_at_ms);
+    engine.write_operations(&[operation], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+}
+
+/// An expired value hides what was there before it, even after its ledger entry has gone.
+#[test]
+fn expired_values_make_room_and_bring_nothing_back() {
+    let clock = SimulatedClock::leaked(1_000_000);
+    let files = SimulatedFileSystem::new();
+    let options = |files: &SimulatedFileSystem| EngineOptions {
+        clock: Clock::simulated(clock),
+        ..tiny(files)
+    };
+    let engine = Engine::open(STORE, options(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..100 {
+        put(&engine, table, &key(number), &[1; 100]).unwrap();
+    }
+    for number in 0..100 {
+        put_expiring(&engine, table, &key(number), 1_010_000);
+    }
+    put(&engine, table, b"large", &[2; 5_000]).unwrap();
+    settle(&engine);
+    assert_eq!(keys(&engine, table).len(), 101);
+    clock.set_wall_ms(1_010_000);
+    assert_eq!(keys(&engine, table), [b"large".to_vec()]);
+    let before = engine.stats().journal_bytes;
+    for _ in 0..3 {
+        settle(&engine);
+        engine.collect().unwrap();
+        let copy = files.kill();
+        rebuild_ledger(STORE, options(&copy)).unwrap();
+        let rebuilt = Engine::open(STORE, options(&copy)).unwrap();
+        assert_eq!(keys(&rebuilt, table), [b"large".to_vec()]);
+    }
+    assert!(engine.stats().journal_bytes < before / 3, "{:?}", engine.stats());
+    // valkey#2651: the clock steps back, and what has expired stays so, for a restart as well.
+    clock.set_wall_ms(900_000);
+    assert_eq!(keys(&engine, table), [b"large".to_vec()]);
+    engine.close().unwrap();
+    let engine = Engine::open(STORE, options(&files)).unwrap();
+    assert_eq!(keys(&engine, table), [b"large".to_vec()]);
+}
