@@ -207,6 +207,13 @@ impl Engine {
         outcome
     }
 
+    /// The time by which entries expire, in milliseconds since the Unix epoch: the wall clock, but it
+    /// never goes back. A lifetime is added to this.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.inner.time.now_ms()
+    }
+
     /// Figures of the store.
     #[must_use]
     pub fn stats(&self) -> EngineStats {

@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use pellucid_store::{Condition, Operation};
 use serde::Deserialize;
 
+use crate::lifetime::parse_seconds;
+
 /// One line as it is sent. Keys and values are bytes, so they are base64. Strings are borrowed from
 /// the line unless they hold escapes: a slash of base64 may come as `\/`.
 #[derive(Deserialize)]
@@ -25,6 +27,8 @@ struct Line<'a> {
     /// `*`: the entry must not be there.
     #[serde(borrow)]
     if_none_match: Option<Cow<'a, str>>,
+    /// Seconds after which a put is gone again, with decimals.
+    ttl: Option<serde_json::Number>,
 }
 
 /// An entry of a batch, with its bytes.
@@ -33,12 +37,14 @@ pub(crate) struct Entry {
     key: Vec<u8>,
     value: Option<Vec<u8>>,
     condition: Condition,
+    lifetime_ms: Option<u64>,
 }
 
 impl Entry {
     pub(crate) fn operation(&self) -> Operation<'_> {
-        let Entry { key, value, condition } = self;
-        Operation { key, value: value.as_deref(), condition: *condition }
+        let Entry { key, value, condition, lifetime_ms } = self;
+        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
+        Operation { key, value: value.as_deref(), condition, lifetime_ms }
     }
 }
 
@@ -77,7 +83,12 @@ fn parse_line(line: &[u8]) -> Result<Entry, String> {
         ),
         (_, Some(_)) => return Err("`if_none_match` is `*`, without `if_match`".to_owned()),
     };
-    Ok(Entry { key: decode("key", &line.key)?, value, condition })
+    let lifetime_ms = match line.ttl {
+        None => None,
+        Some(_) if value.is_none() => return Err("a delete has no `ttl`".to_owned()),
+        Some(seconds) => Some(parse_seconds("ttl", &seconds.to_string())?),
+    };
+    Ok(Entry { key: decode("key", &line.key)?, value, condition, lifetime_ms })
 }
 
 #[cfg(test)]
@@ -94,6 +105,12 @@ mod tests {
         assert_eq!((operations[0].key, operations[0].value), (&b"a"[..], Some(&b"x"[..])));
         assert_eq!((operations[1].key, operations[1].value), (&b"b"[..], None));
         assert_eq!(operations[1].condition, Condition::Sequence(7));
+    }
+
+    #[test]
+    fn puts_may_have_a_lifetime() {
+        let text = br#"{"op":"put","key":"YQ==","value":"eA==","ttl":0.25}"#;
+        assert_eq!(parse(text).unwrap()[0].operation().lifetime_ms, Some(250));
     }
 
     /// Encoders may escape any character; a line that held an escape was refused.
@@ -116,6 +133,9 @@ mod tests {
             (r#"{"op":"burn","key":"YQ=="}"#, "`op`"),
             (r#"{"op":"delete","key":"YQ==","value":""}"#, "no `value`"),
             (r#"{"op":"delete","key":"YQ==","more":1}"#, "more"),
+            (r#"{"op":"delete","key":"YQ==","ttl":1}"#, "no `ttl`"),
+            (r#"{"op":"put","key":"YQ==","value":"","ttl":-1}"#, "`ttl`"),
+            (r#"{"op":"put","key":"YQ==","value":"","ttl":"1"}"#, "number"),
             (r#"{"op":"delete","key":"YQ==","if_none_match":"7"}"#, "`if_none_match`"),
         ] {
             let error = parse(line.as_bytes()).unwrap_err();

@@ -14,6 +14,7 @@ use pellucid_store::{
 
 use crate::batch;
 use crate::conditions::{ReadConditions, Verdict, condition_of_write};
+use crate::lifetime::lifetime_ms;
 use crate::names::{Operation, Outcome};
 use crate::query::{number_parameter, parameter, text_parameter};
 use crate::ranges::{self, NoRange};
@@ -167,18 +168,17 @@ impl Api {
         exchange: &mut Loop<'_>,
     ) -> Handled {
         route(exchange, operation);
-        if let Some(what) = asks_for_expiry(request) {
-            return respond_text(response, exchange, 501, what);
-        }
         let is_put = operation == Operation::EntityPut;
-        let asked = condition_of_write(request)
-            .and_then(|condition| Ok((condition, self.acknowledgement(request)?)));
-        let (condition, acknowledgement) = match asked {
+        let asked = condition_of_write(request).and_then(|condition| {
+            let lifetime_ms = if is_put { lifetime_ms(request)? } else { None };
+            Ok((condition, lifetime_ms, self.acknowledgement(request)?))
+        });
+        let (condition, lifetime_ms, acknowledgement) = match asked {
             Ok(asked) => asked,
             Err(what) => return respond_text(response, exchange, 400, &what),
         };
         let value = is_put.then_some(request.body);
-        let operations = [StoreOperation { key, value, condition }];
+        let operations = [StoreOperation { key, value, condition, lifetime_ms }];
         let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
         self.write(&operations, acknowledgement, reply, response, exchange)
     }
@@ -376,17 +376,6 @@ fn add_etag(response: &mut Response<'_>, sequence: u64) {
         write_decimal(out, sequence);
         out.push(b'"');
     });
-}
-
-/// Why a request that wants its entry to expire is not fulfilled.
-fn asks_for_expiry(request: &Request<'_>) -> Option<&'static str> {
-    let named = |pair: &str| pair == "ttl" || pair.starts_with("ttl=");
-    let by_parameter = request.query.is_some_and(|query| query.split('&').any(named));
-    let by_header = request.header("cache-control").is_some_and(|value| {
-        value.split(|byte| *byte == b',').any(|item| item.trim_ascii().starts_with(b"max-age"))
-    });
-    (by_parameter || by_header)
-        .then_some("entries cannot expire yet: leave `ttl` and `max-age` out")
 }
 
 /// A large value, sent from where it lies.

@@ -11,6 +11,7 @@ mod entity;
 #[doc(hidden)]
 pub mod fuzzing;
 mod helper;
+mod lifetime;
 mod log;
 mod metrics;
 mod names;

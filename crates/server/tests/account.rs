@@ -85,7 +85,7 @@ fn every_answer_has_its_account_if_the_request_asks_for_it_and_else_none() {
         check(method, "/v0/status", none, 200);
     }
     check("PUT", &key, ("If-None-Match", "*"), 412);
-    check("PUT", &format!("{key}&ttl=5"), none, 501);
+    check("PUT", &format!("{key}&ttl=never"), none, 400);
     check("PUT", &key, none, 201);
     check("DELETE", &entity("none"), none, 202);
     check("PATCH", &key, none, 405);

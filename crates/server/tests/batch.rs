@@ -76,7 +76,7 @@ fn one_bad_line_and_nothing_is_written() {
         json!({ "op": "put", "value": "YQ==" }),
         json!({ "op": "put", "key": "%", "value": "YQ==" }),
         json!({ "op": "put", "key": "YQ==", "value": "YQ" }),
-        json!({ "op": "put", "key": "YQ==", "value": "YQ==", "ttl": 5 }),
+        json!({ "op": "put", "key": "YQ==", "value": "YQ==", "ttl": -5 }),
         json!({ "op": "delete", "key": "YQ==", "value": "YQ==" }),
         with(put("a", "b"), "if_none_match", "7"),
         with(put("a", "b"), "if_match", "seven"),

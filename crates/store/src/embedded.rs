@@ -79,12 +79,13 @@ impl Store for EmbeddedStore {
     ) -> Answer<Written> {
         let written = match operations {
             [operation] => {
-                let one = [engine_operation(table, operation)];
+                let one = [self.engine_operation(table, operation)];
                 self.engine.write_operations(&one, acknowledgement, timeline)
             }
             operations => {
-                let all = operations.iter().map(|operation| engine_operation(table, operation));
-                let all: Vec<_> = all.collect();
+                let each = operations.iter();
+                let all: Vec<_> =
+                    each.map(|operation| self.engine_operation(table, operation)).collect();
                 self.engine.write_operations(&all, acknowledgement, timeline)
             }
         };
@@ -130,6 +131,25 @@ impl Store for EmbeddedStore {
 }
 
 impl EmbeddedStore {
+    fn engine_operation<'a>(
+        &self,
+        table: Table,
+        operation: &Operation<'a>,
+    ) -> pellucid_engine::Operation<'a> {
+        let engine_operation = match operation.value {
+            Some(value) => pellucid_engine::Operation::put(table.0, operation.key, value),
+            None => pellucid_engine::Operation::delete(table.0, operation.key),
+        };
+        let engine_operation = engine_operation.with_condition(operation.condition);
+        match operation.lifetime_ms {
+            None => engine_operation,
+            Some(lifetime_ms) => {
+                let expires_at_ms = self.engine.now_ms().saturating_add(lifetime_ms);
+                engine_operation.with_expiry(expires_at_ms)
+            }
+        }
+    }
+
     /// The answer to a write that is visible but not on the medium yet.
     fn when_durable(&self, sequence: u64) -> Answer<Written> {
         let (engine, since) = (self.engine.clone(), self.clock.now());
@@ -164,14 +184,6 @@ impl Scan for EmbeddedScan {
         let entry = self.scan.next()?;
         Ok(entry.map(|(key, object)| (key, object_of(object))))
     }
-}
-
-fn engine_operation<'a>(table: Table, operation: &Operation<'a>) -> pellucid_engine::Operation<'a> {
-    let engine_operation = match operation.value {
-        Some(value) => pellucid_engine::Operation::put(table.0, operation.key, value),
-        None => pellucid_engine::Operation::delete(table.0, operation.key),
-    };
-    engine_operation.with_condition(operation.condition)
 }
 
 fn object_of(object: pellucid_engine::Object) -> Object {

@@ -57,6 +57,9 @@ pub struct Operation<'a> {
     pub value: Option<&'a [u8]>,
     /// What must hold for the write to happen.
     pub condition: Condition,
+    /// How long the entry is there, in milliseconds; nothing means until it is removed. It counts
+    /// from the write, by the store's own time, which never goes back.
+    pub lifetime_ms: Option<u64>,
 }
 
 /// The outcome of a write.

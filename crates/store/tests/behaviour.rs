@@ -67,11 +67,11 @@ impl<'a> Using<'a> {
 
 fn put<'a>(key: &'a str, value: &'a str) -> Operation<'a> {
     let (key, value) = (key.as_bytes(), Some(value.as_bytes()));
-    Operation { key, value, condition: Condition::None }
+    Operation { key, value, condition: Condition::None, lifetime_ms: None }
 }
 
 fn delete(key: &str) -> Operation<'_> {
-    Operation { key: key.as_bytes(), value: None, condition: Condition::None }
+    Operation { key: key.as_bytes(), value: None, condition: Condition::None, lifetime_ms: None }
 }
 
 fn when(operation: Operation<'_>, condition: Condition) -> Operation<'_> {
@@ -114,7 +114,8 @@ fn reads_and_writes(using: &Using<'_>) {
     using.put("a", "back");
     assert_eq!(using.value("a").unwrap(), b"back");
     let key: &[u8] = &[0, 255, b'\n', 0];
-    let operation = Operation { key, value: Some(key), condition: Condition::None };
+    let operation =
+        Operation { key, value: Some(key), condition: Condition::None, lifetime_ms: None };
     using.write(&[operation]).unwrap();
     assert_eq!(using.value(key).unwrap(), key);
     assert!(using.value([0, 255, b'\n']).is_none(), "a prefix is another key");
