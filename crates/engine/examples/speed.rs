@@ -1,6 +1,9 @@
 //! How fast the engine is by itself: the work of the studies, 5,000,000 puts of 10-byte keys and
 //! 280-byte values over uniform random keys, then look-ups and scans, on one thread.
 //!
+//! Beside the time on the wall stands processor time: that of the thread, and in brackets that of the
+//! whole process, background work included (where `/proc` tells it).
+//!
 //! `cargo run --release -p pellucid-engine --example speed [COUNT] [FOLDER]`
 
 #![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
@@ -17,21 +20,33 @@ const COUNT: u64 = 5_000_000;
 const READS: u64 = 1_000_000;
 const VALUE_LENGTH: usize = 280;
 
+/// Processor time of this thread and of all threads of the process, in nanoseconds.
+fn processor_time_ns() -> (u64, u64) {
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    (read("/proc/thread-self".into()), threads.map(|thread| read(thread.path())).sum())
+}
+
 /// The latencies of one kind of work, in nanoseconds.
 struct Latencies {
     name: &'static str,
     begun: Instant,
+    processor_begun_ns: (u64, u64),
     each_ns: Vec<u32>,
 }
 
 impl Latencies {
     fn new(name: &'static str, count: u64) -> Latencies {
         let each_ns = Vec::with_capacity(count as usize);
-        Latencies { name, begun: Instant::now(), each_ns }
+        Latencies { name, begun: Instant::now(), processor_begun_ns: processor_time_ns(), each_ns }
     }
 
     fn report(mut self) {
         let took = self.begun.elapsed();
+        let (thread_ns, all_ns) = processor_time_ns();
         self.each_ns.sort_unstable();
         let count = self.each_ns.len().max(1);
         let quantile = |share: f64| {
@@ -40,10 +55,12 @@ impl Latencies {
             format!("{:.2}", f64::from(ns) / 1_000.0)
         };
         println!(
-            "{:<14} {:>9.0}/s  mean {:.2} µs  p50 {}  p99 {}  p99.9 {}  max {}",
+            "{:<14} {:>9.0}/s  mean {:.2} µs, of processor {:.2} ({:.2})  p50 {}  p99 {}  p99.9 {}  max {}",
             self.name,
             count as f64 / took.as_secs_f64(),
             took.as_secs_f64() * 1e6 / count as f64,
+            (thread_ns - self.processor_begun_ns.0) as f64 / 1e3 / count as f64,
+            (all_ns - self.processor_begun_ns.1) as f64 / 1e3 / count as f64,
             quantile(0.5),
             quantile(0.99),
             quantile(0.999),

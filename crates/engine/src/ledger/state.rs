@@ -20,8 +20,11 @@ use super::version::{Levels, SealedMemtable, Version};
 use super::{Dropped, JournalLink, LedgerOptions};
 use crate::error::{Error, Result};
 
-/// Delay of a write for each table of level 0 above the trigger, and for each sealed memtable but
-/// the first.
+/// Level 0 may hold this many times the tables that make its merge due before writes are delayed: while
+/// they are merged, others come.
+const LEVEL_0_PATIENCE: usize = 3;
+/// Delay of a write for each table of level 0 above that, and for each sealed memtable but the first
+/// two.
 const WRITE_DELAY_STEP_NS: u64 = 500;
 /// The longest delay: at 50,000 writes a second every merge catches up.
 const WRITE_DELAY_MAX_NS: u64 = 20_000;
@@ -231,8 +234,9 @@ impl State {
     }
 
     fn note_debt(&self, version: &Version) {
-        let tables = version.levels.level(0).len().saturating_sub(self.options.level_0_trigger);
-        let debt = tables + version.sealed.len().saturating_sub(1);
+        let patience = LEVEL_0_PATIENCE * self.options.level_0_trigger;
+        let tables = version.levels.level(0).len().saturating_sub(patience);
+        let debt = tables + version.sealed.len().saturating_sub(2);
         let delay = (debt as u64 * WRITE_DELAY_STEP_NS).min(WRITE_DELAY_MAX_NS);
         self.write_delay_ns.store(delay, Ordering::Relaxed);
     }

@@ -62,9 +62,15 @@ impl BlockBuilder {
     }
 
     /// Bytes that all keys share once `key` is added.
+    #[inline]
     fn shared_with(&self, key: &[u8]) -> usize {
         if self.is_empty() {
             return key.len();
+        }
+        // Nearly always the key begins as all before it do.
+        let first = &self.keys[..self.shared];
+        if key.starts_with(first) {
+            return self.shared;
         }
         shared_length(&key[..self.shared.min(key.len())], self.first_key())
     }
@@ -212,6 +218,12 @@ impl<'a> Block<'a> {
             Some(_) => fault(8, "the block has no entry"),
             None => fault(8, "the block is too short for its entries"),
         }
+    }
+
+    /// The block without its prefix, whose header was read before.
+    #[inline]
+    pub(super) fn of_checked(bytes: &'a [u8], entries: usize) -> Block<'a> {
+        Block { bytes, entries, prefix: &[] }
     }
 
     /// Number of entries, at least 1.

@@ -13,6 +13,7 @@ pub(crate) struct TableCursor {
     block: usize,
     index: usize,
     entries: usize,
+    prefix_length: usize,
     /// The key of the entry; its first bytes are the prefix of the block.
     key: Vec<u8>,
     sequence: u64,
@@ -32,6 +33,7 @@ impl TableCursor {
             table,
             index: 0,
             entries: 0,
+            prefix_length: 0,
             key: Vec::new(),
             sequence: 0,
             kind: Kind::Put,
@@ -141,15 +143,16 @@ impl TableCursor {
         self.index = choose(self.entries);
         self.key.clear();
         self.key.extend_from_slice(opened.prefix());
+        self.prefix_length = opened.prefix().len();
         self.read()
     }
 
     #[inline]
     fn read(&mut self) -> Result<()> {
         let table = &*self.table;
-        let block = table.block(self.block)?;
+        let block = table.entered_block(self.block, self.entries);
         let entry = block.entry(self.index).map_err(|fault| table.corrupted(self.block, fault))?;
-        self.key.truncate(block.prefix().len());
+        self.key.truncate(self.prefix_length);
         self.key.extend_from_slice(entry.key_rest);
         self.sequence = entry.sequence;
         self.kind = entry.kind;

@@ -270,6 +270,13 @@ impl Table {
         Block::new(block_bytes).map_err(|fault| self.corrupted(block, fault))
     }
 
+    /// Block `block`, of which [`Table::block`] said before that it is sound and has so many entries,
+    /// for its entries alone.
+    #[inline]
+    pub(super) fn entered_block(&self, block: usize, entries: usize) -> Block<'_> {
+        Block::of_checked(&self.bytes()[self.index_shape.place(block)], entries)
+    }
+
     #[cold]
     fn check_sum(&self, block: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         let seed = part_seed(self.store_identity, self.facts.number, offset);
