@@ -145,6 +145,27 @@ fn reads(engine: &Engine, table: TableId, count: u64) -> Result<()> {
     Ok(())
 }
 
+/// What the store has written for each byte of its user, and takes for each one that is live.
+fn space(engine: &Engine, when: &str, puts: u64, live: u64) {
+    let stats = engine.stats();
+    let each = (key(0).len() + VALUE_LENGTH) as u64;
+    let levels = stats.ledger.levels.iter();
+    let merged: u64 = levels.clone().map(|level| level.compaction.bytes_out).sum();
+    let tables: u64 = levels.map(|level| level.size_bytes).sum();
+    // What was collected is no longer in the files, but was written.
+    let journal = stats.journal_bytes + stats.collected.freed_bytes;
+    let written = journal + stats.collected.copied_bytes + stats.ledger.flush.bytes_out + merged;
+    println!(
+        "{when}: {:.2} bytes written for each put, {:.2} bytes taken for each live one \
+         (dead {:.0} %, collected {} segments, copied {} MB)",
+        written as f64 / (puts * each) as f64,
+        (stats.journal_bytes + tables) as f64 / (live * each) as f64,
+        stats.journal_dead_bytes as f64 / stats.journal_bytes as f64 * 100.0,
+        stats.collected.segments,
+        stats.collected.copied_bytes / 1_000_000,
+    );
+}
+
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let count = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(COUNT);
@@ -162,9 +183,17 @@ fn main() -> Result<()> {
         engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline).map(|_| ())
     })?;
     reads(&engine, table, count)?;
+    let live = scan(&engine, table, false)?;
+    space(&engine, "after the fill", count, live);
     let begun = Instant::now();
+    engine.flush()?;
     engine.compact()?;
     println!("compact: {:.2} s", begun.elapsed().as_secs_f64());
+    space(&engine, "after compaction", count, live);
+    let begun = Instant::now();
+    let collected = engine.collect()?;
+    println!("collect: {:.2} s, {collected:?}", begun.elapsed().as_secs_f64());
+    space(&engine, "after collection", count, live);
     reads(&engine, table, count)?;
     println!("{:#?}", engine.stats());
     let elapsed = |begun: Instant| Duration::as_secs_f64(&begun.elapsed());

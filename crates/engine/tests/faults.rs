@@ -74,6 +74,7 @@ fn round(outcome: &mut Outcome, engine: &Engine, table: TableId, choose: &mut Ch
     let step = match index % 12 {
         3 => outcome.note(engine.wait_durable(last).map(|_| ())),
         7 => outcome.note(engine.flush()),
+        9 => outcome.note(engine.collect()).and(None),
         11 => outcome.note(engine.compact()).and(None),
         _ => None,
     };

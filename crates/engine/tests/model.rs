@@ -13,6 +13,7 @@ use std::ops::Bound;
 
 use common::*;
 use pellucid_account::Timeline;
+use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Snapshot, TableId,
 };
@@ -22,6 +23,9 @@ use pellucid_io::simulated::SimulatedFileSystem;
 const SEEDS: u64 = 300;
 /// Steps for each seed.
 const STEPS: u64 = 450;
+/// What the wall clock shows at first, and how far it steps at most, in milliseconds.
+const WALL_FIRST_MS: u64 = 1_000_000_000;
+const STEP_MAX_MS: u64 = 10_000;
 /// Seeds that failed once.
 const SEEDS_OF_OLD_FAILURES: [u64; 0] = [];
 
@@ -34,6 +38,9 @@ struct Model {
     oracle: Oracle,
     snapshots: Vec<(Snapshot, Map)>,
     choose: Chooser,
+    clock: &'static SimulatedClock,
+    /// The highest wall time that there was.
+    wall_max_ms: u64,
 }
 
 impl Model {
@@ -41,6 +48,8 @@ impl Model {
         let mut choose = Chooser::new(seed);
         let files = SimulatedFileSystem::new();
         let mut options = small(&files);
+        let clock = SimulatedClock::leaked(WALL_FIRST_MS);
+        options.clock = Clock::simulated(clock);
         options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
         options.memory_bytes = [64 << 10, 256 << 10][choose.below(2) as usize];
         let engine = Engine::open(STORE, options.clone()).unwrap();
@@ -49,7 +58,8 @@ impl Model {
         let mut oracle = Oracle::after(1);
         oracle.durable_sequence = 1;
         let (engine, snapshots) = (Some(engine), Vec::new());
-        Model { seed, files, options, engine, table, oracle, snapshots, choose }
+        let wall_max_ms = WALL_FIRST_MS;
+        Model { seed, files, options, engine, table, oracle, snapshots, choose, clock, wall_max_ms }
     }
 
     fn engine(&self) -> Engine {
@@ -57,7 +67,7 @@ impl Model {
     }
 
     fn step(&mut self) {
-        match self.choose.below(100) {
+        match self.choose.below(106) {
             0..45 => self.write(1),
             45..55 => {
                 let count = 2 + self.choose.below(6);
@@ -73,14 +83,52 @@ impl Model {
             93..95 => self.reopen(),
             95..97 => self.kill(),
             97..99 => self.crash(),
+            99..102 => self.collect(),
+            102..104 => self.step_clock(),
             _ => check_all(&self.engine(), self.table, &self.oracle.map),
         }
     }
 
     fn write(&mut self, count: u64) {
-        let changes: Vec<Change> = (0..count).map(|_| self.choose.change()).collect();
+        let mut changes: Vec<Change> = (0..count).map(|_| self.choose.change()).collect();
+        for change in changes.iter_mut().filter(|change| change.put.is_some()) {
+            if self.choose.below(4) == 0 {
+                change.expires_at_ms = self.engine().now_ms() + self.choose.below(2 * STEP_MAX_MS);
+            }
+        }
         let sequence = write_changes(&self.engine(), self.table, &changes).unwrap();
         self.oracle.write(sequence, changes);
+        self.purge();
+    }
+
+    fn purge(&mut self) {
+        let now_ms = self.engine().now_ms();
+        purge(&mut self.oracle.map, now_ms);
+        for (_, map) in &mut self.snapshots {
+            purge(map, now_ms);
+        }
+    }
+
+    fn collect(&mut self) {
+        if self.choose.below(2) == 0 {
+            self.flush();
+            self.engine().compact().unwrap();
+        }
+        self.engine().collect().unwrap();
+        check_all(&self.engine(), self.table, &self.oracle.map);
+    }
+
+    /// The wall clock steps forward or back; what has expired stays so.
+    fn step_clock(&mut self) {
+        let forward = self.choose.below(STEP_MAX_MS);
+        let wall_ms = match self.choose.below(3) {
+            0 => WALL_FIRST_MS / 2 + self.choose.below(STEP_MAX_MS),
+            _ => self.wall_max_ms + forward,
+        };
+        self.clock.set_wall_ms(wall_ms);
+        self.wall_max_ms = self.wall_max_ms.max(wall_ms);
+        self.purge();
+        check_all(&self.engine(), self.table, &self.oracle.map);
     }
 
     fn write_on_condition(&mut self) {
@@ -116,6 +164,7 @@ impl Model {
             let object = self.engine().get(self.table, &key, &mut timeline).unwrap();
             let found = object.map(|object| Held {
                 sequence: object.head.sequence,
+                expires_at_ms: object.head.expires_at_ms,
                 head: object.head.metadata.to_vec(),
                 value: object.value.to_vec(),
             });
@@ -201,6 +250,9 @@ impl Model {
     }
 
     fn kill(&mut self) {
+        // How far the time was is not on the medium at every moment: a death and a step back at once
+        // may show again what had expired.
+        self.clock.set_wall_ms(self.wall_max_ms);
         let files = self.files.kill();
         self.drop_engine();
         self.open(files);
@@ -210,12 +262,14 @@ impl Model {
     }
 
     fn crash(&mut self) {
+        self.clock.set_wall_ms(self.wall_max_ms);
         let seed = self.choose.below(1 << 40);
         let files = self.files.crash(seed);
         self.drop_engine();
         self.open(files);
         let sequence = self.engine().stats().published_sequence;
         self.oracle.fall_back(sequence);
+        self.purge();
         check_all(&self.engine(), self.table, &self.oracle.map);
     }
 

@@ -65,6 +65,7 @@ pub fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub sequence: u64,
+    pub expires_at_ms: u64,
     pub head: Vec<u8>,
     pub value: Vec<u8>,
 }
@@ -74,6 +75,7 @@ pub struct Held {
 pub struct Change {
     pub key: Vec<u8>,
     pub put: Option<(Vec<u8>, Vec<u8>)>,
+    pub expires_at_ms: u64,
 }
 
 pub type Map = BTreeMap<Vec<u8>, Held>;
@@ -97,13 +99,19 @@ fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
             Some((head, value)) => {
                 let (head, value) = (head.clone(), value.clone());
                 let sequence = first + index as u64;
-                map.insert(change.key.clone(), Held { sequence, head, value });
+                let expires_at_ms = change.expires_at_ms;
+                map.insert(change.key.clone(), Held { sequence, expires_at_ms, head, value });
             }
             None => {
                 map.remove(&change.key);
             }
         }
     }
+}
+
+/// Takes out of `map` what has expired.
+pub fn purge(map: &mut Map, now_ms: u64) {
+    map.retain(|_, held| held.expires_at_ms == 0 || held.expires_at_ms > now_ms);
 }
 
 impl Oracle {
@@ -155,7 +163,8 @@ pub fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
         let key = key.to_vec();
         let (head, value) = (object.head.metadata.to_vec(), object.value.to_vec());
         assert_eq!(object.head.value_length as usize, value.len());
-        rows.push((key, Held { sequence: object.head.sequence, head, value }));
+        let (sequence, expires_at_ms) = (object.head.sequence, object.head.expires_at_ms);
+        rows.push((key, Held { sequence, expires_at_ms, head, value }));
     }
     Ok(rows)
 }
@@ -231,13 +240,13 @@ impl Chooser {
     pub fn change(&mut self) -> Change {
         let key = self.key();
         if self.below(5) == 0 {
-            return Change { key, put: None };
+            return Change { key, put: None, expires_at_ms: 0 };
         }
         let head_length = [0, 4, 50, 200][self.below(4) as usize];
         let length =
             if self.below(100) == 0 { 20_000 } else { self.below(self.value_length_max + 1) };
         let (head, value) = (self.bytes(head_length), self.bytes(length as usize));
-        Change { key, put: Some((head, value)) }
+        Change { key, put: Some((head, value)), expires_at_ms: 0 }
     }
 
     pub fn bound<'a>(&mut self, key: &'a [u8]) -> Bound<&'a [u8]> {
@@ -261,7 +270,9 @@ pub fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Res
 
 pub fn operation(table: TableId, change: &Change) -> Operation<'_> {
     match &change.put {
-        Some((head, value)) => Operation::put(table, &change.key, value).with_head(head),
+        Some((head, value)) => Operation::put(table, &change.key, value)
+            .with_head(head)
+            .with_expiry(change.expires_at_ms),
         None => Operation::delete(table, &change.key),
     }
 }
