@@ -19,7 +19,7 @@ use crate::scan::internal_range;
 use crate::stats::EngineStats;
 
 /// The file that is locked for as long as the store is open.
-const LOCK_FILE: &str = "LOCK";
+pub(crate) const LOCK_FILE: &str = "LOCK";
 /// Where the ledger's tables lie within the store's folder.
 pub(crate) const LEDGER_FOLDER: &str = "ledger";
 
@@ -236,7 +236,7 @@ impl Engine {
 }
 
 impl Inner {
-    fn flush(&self, writer: &MutexGuard<'_, Writer>) -> Result<()> {
+    pub(crate) fn flush(&self, writer: &MutexGuard<'_, Writer>) -> Result<()> {
         self.journal.check_poison()?;
         self.ledger.flush_now(writer.appender.next_sequence() - 1)
     }
@@ -347,7 +347,7 @@ impl Drop for Inner {
     }
 }
 
-fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
+pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
     for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
         if !file_system.exists(folder) {
             let made = file_system.create_directory(folder);

@@ -47,6 +47,11 @@ pub enum Error {
         /// The folder.
         directory: PathBuf,
     },
+    /// A folder that should become a store holds files already.
+    Occupied {
+        /// The folder.
+        directory: PathBuf,
+    },
     /// Another process, or another engine in this one, has the store open.
     Locked {
         /// The lock file.
@@ -158,6 +163,9 @@ impl std::fmt::Display for Error {
             Error::ManifestMissing { directory } => {
                 let directory = directory.display();
                 write!(f, "{directory} holds data but no manifest: rebuild it from its journal")
+            }
+            Error::Occupied { directory } => {
+                write!(f, "{} is not empty: name a new folder", directory.display())
             }
             Error::Locked { path } => {
                 write!(

@@ -274,6 +274,7 @@ fn a_loss_of_power_after_a_collection_exposes_no_hole() {
 /// Power may go, or the process die, at any call of a collection.
 #[test]
 fn a_collection_may_be_cut_short_anywhere() {
+    let mut errors = 0;
     for number in 1..400 {
         let files = SimulatedFileSystem::new();
         let engine = Engine::open(STORE, tiny(&files)).unwrap();
@@ -286,10 +287,12 @@ fn a_collection_may_be_cut_short_anywhere() {
         }
         settle(&engine);
         let calls = files.calls();
-        let fail_call = Some(calls + number);
+        let fail_call = Some(number);
         files.set_faults(Faults { fail_call, keep_failing: true, ..Faults::default() });
         let outcome = engine.collect();
-        let is_untouched = files.calls() < calls + number;
+        let is_untouched = files.calls() - calls < number;
+        // An old file that cannot be removed is no error: the next opening does it.
+        errors += u32::from(outcome.is_err());
         files.set_faults(Faults::default());
         assert!(!matches!(outcome, Err(Error::Corruption { .. })), "{outcome:?}");
         for found in [files.kill(), files.crash(number), files.crash(number + 1_000)] {
@@ -304,6 +307,7 @@ fn a_collection_may_be_cut_short_anywhere() {
             assert_eq!(list(&found, "journal").len(), named, "orphans are removed");
         }
         if is_untouched {
+            assert!(errors > 10, "the calls did fail");
             return;
         }
     }

@@ -365,8 +365,11 @@ fn memory_and_journal_agree_after_a_refused_batch() {
     let (files, engine, table) = store();
     put(&engine, table, b"k", b"old").unwrap();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes()), ..Faults::default() });
-    let change =
-        |value: &[u8]| Change { key: b"k".to_vec(), put: Some((Vec::new(), value.to_vec())), expires_at_ms: 0 };
+    let change = |value: &[u8]| Change {
+        key: b"k".to_vec(),
+        put: Some((Vec::new(), value.to_vec())),
+        expires_at_ms: 0,
+    };
     assert!(write_changes(&engine, table, &[change(&[1; 9_000]), change(&[2; 9_000])]).is_err());
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"old".to_vec()));
     let engine = open(&files.kill()).unwrap();

@@ -15,7 +15,7 @@ use common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Snapshot, TableId,
+    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Snapshot, TableId, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -41,6 +41,7 @@ struct Model {
     clock: &'static SimulatedClock,
     /// The highest wall time that there was.
     wall_max_ms: u64,
+    backups: u64,
 }
 
 impl Model {
@@ -58,8 +59,20 @@ impl Model {
         let mut oracle = Oracle::after(1);
         oracle.durable_sequence = 1;
         let (engine, snapshots) = (Some(engine), Vec::new());
-        let wall_max_ms = WALL_FIRST_MS;
-        Model { seed, files, options, engine, table, oracle, snapshots, choose, clock, wall_max_ms }
+        let (wall_max_ms, backups) = (WALL_FIRST_MS, 0);
+        Model {
+            seed,
+            files,
+            options,
+            engine,
+            table,
+            oracle,
+            snapshots,
+            choose,
+            clock,
+            wall_max_ms,
+            backups,
+        }
     }
 
     fn engine(&self) -> Engine {
@@ -84,6 +97,7 @@ impl Model {
             95..97 => self.kill(),
             97..99 => self.crash(),
             99..102 => self.collect(),
+            104 => self.backup(),
             102..104 => self.step_clock(),
             _ => check_all(&self.engine(), self.table, &self.oracle.map),
         }
@@ -116,6 +130,32 @@ impl Model {
         }
         self.engine().collect().unwrap();
         check_all(&self.engine(), self.table, &self.oracle.map);
+    }
+
+    /// A backup holds what the store holds, whatever happens to the store afterwards.
+    fn backup(&mut self) {
+        use pellucid_io::FileSystem;
+        self.backups += 1;
+        let (backup, restored) =
+            (format!("/backup {}", self.backups), format!("/restored {}", self.backups));
+        let made = self.engine().backup(&backup).unwrap();
+        assert_eq!(made.sequence, self.oracle.last_sequence);
+        self.oracle.durable(self.oracle.last_sequence);
+        let files = self.files.crash(self.choose.below(1 << 40));
+        restore(&backup, &restored, &files).unwrap();
+        let mut options = self.options.clone();
+        options.file_system = std::sync::Arc::new(files.clone());
+        let engine = Engine::open(&restored, options).unwrap();
+        check_all(&engine, self.table, &self.oracle.map);
+        assert_eq!(engine.stats().published_sequence, made.sequence);
+        drop(engine);
+        // Its names would slow every later crash down.
+        for folder in ["", "journal", "ledger"] {
+            let folder = std::path::Path::new(&backup).join(folder);
+            for name in self.files.list(&folder).unwrap() {
+                self.files.remove(&folder.join(name)).unwrap();
+            }
+        }
     }
 
     /// The wall clock steps forward or back; what has expired stays so.

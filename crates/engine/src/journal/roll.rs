@@ -265,13 +265,16 @@ impl Journal {
         }
     }
 
+    /// Seals everything that was written so far. Under the writer lock.
+    pub(crate) fn seal_active(&self, appender: &mut Appender) -> Result<()> {
+        self.wait_for_seals()?;
+        appender.take_active().map_or(Ok(()), |active| self.seal(&active))
+    }
+
     /// Seals the active segment and removes the spare, so that the next opening has nothing to
     /// replay. Under the writer lock, for the last time.
     pub(crate) fn close(&self, appender: &mut Appender) -> Result<()> {
-        self.wait_for_seals()?;
-        if let Some(active) = appender.take_active() {
-            self.seal(&active)?;
-        }
+        self.seal_active(appender)?;
         if let Some(spare) = self.take_spare()? {
             self.discard(&spare);
         }

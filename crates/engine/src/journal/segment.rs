@@ -164,6 +164,11 @@ impl Segment {
         }
     }
 
+    /// All bytes of the file of a sealed segment, none of one that grows.
+    pub(crate) fn sealed_file(&self) -> &[u8] {
+        self.footer().map_or(&[], |footer| self.sealed_bytes(footer))
+    }
+
     /// The bytes of a sealed segment: nobody writes to them.
     fn sealed_bytes(&self, footer: &Footer) -> &[u8] {
         let length = footer.offset + footer.length();

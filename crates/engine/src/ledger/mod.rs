@@ -43,12 +43,12 @@ pub(crate) use manifest::Manifest;
 pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
 };
-pub(crate) use pinned::Pinned;
+pub(crate) use pinned::{Pinned, PinnedVersion};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
-pub(crate) use table::Table;
+pub(crate) use table::{Table, table_path};
 pub(crate) use tree::Ledger;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,

@@ -7,7 +7,7 @@ use pellucid_account::EngineCounts;
 
 use super::snapshots::View;
 use super::version::Version;
-use super::{FoundEntry, Ledger};
+use super::{FoundEntry, Ledger, Manifest, SegmentFacts, Table};
 use crate::error::Result;
 
 /// The tree at a moment.
@@ -24,7 +24,28 @@ impl Pinned {
     }
 }
 
+/// The tables at a moment: their bytes stay readable when their files are removed.
+pub(crate) struct PinnedVersion(Arc<Version>);
+
+impl PinnedVersion {
+    /// The table with file number `number`.
+    pub(crate) fn table(&self, number: u64) -> Option<&Table> {
+        let mut tables = self.0.levels.all().map(|(_, table)| table);
+        tables.find(|table| table.facts().number == number).map(|table| &**table)
+    }
+}
+
 impl Ledger {
+    /// What the store consists of now, with the segments that `segments` says. Nothing is committed
+    /// while it is asked.
+    pub(crate) fn capture<T>(
+        &self,
+        segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
+    ) -> (Manifest, PinnedVersion, T) {
+        let (manifest, version, rest) = self.state.capture(segments);
+        (manifest, PinnedVersion(version), rest)
+    }
+
     /// The tree as it is now. On return, everything that it no longer holds was handed to
     /// [`super::JournalLink::on_dropped`].
     pub(crate) fn pin(&self) -> Pinned {

@@ -17,7 +17,7 @@ use super::snapshots::Snapshots;
 use super::stats::Counters;
 use super::table::{DirectoryBudget, NewTable, Table, TableShape, table_folder, table_path};
 use super::version::{Levels, SealedMemtable, Version};
-use super::{Dropped, JournalLink, LedgerOptions};
+use super::{Dropped, JournalLink, LedgerOptions, SegmentFacts};
 use crate::error::{Error, Result};
 
 /// Level 0 may hold this many times the tables that make its merge due before writes are delayed: while
@@ -134,6 +134,27 @@ impl State {
 
     pub(super) fn lock_jobs(&self) -> MutexGuard<'_, ()> {
         lock(&self.jobs)
+    }
+
+    /// The manifest that a commit would write now, with the segments that `segments` says, and the
+    /// version that it describes.
+    pub(super) fn capture<T>(
+        &self,
+        segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
+    ) -> (Manifest, Arc<Version>, T) {
+        let committed = lock(&self.committed);
+        let version = self.version.load_full();
+        let (segments, rest) = segments();
+        let manifest = Manifest {
+            store_identity: self.store_identity,
+            edition: committed.edition,
+            flushed_sequence: committed.flushed_sequence,
+            next_file_number: self.next_file_number.load(Ordering::Relaxed),
+            time_mark_ms: self.link.now_ms(),
+            tables: version.levels.facts(),
+            segments,
+        };
+        (manifest, version, rest)
     }
 
     /// Returns once no commit is under way: whatever the version lacks was handed to the link.

@@ -240,6 +240,11 @@ impl Table {
         &self.facts.smallest[..] <= largest && smallest <= &self.facts.largest[..]
     }
 
+    /// All bytes of the file.
+    pub(crate) fn file_bytes(&self) -> &[u8] {
+        self.bytes()
+    }
+
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.map.bytes()

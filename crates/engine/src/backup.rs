@@ -1,0 +1,243 @@
+//! Backup of a store that is open, and restoring one.
+//!
+//! Sealed segments and tables never change, so a second name for each is a copy that costs nothing;
+//! a manifest that names just these makes a store of them. On another file system they are copied.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_io::{FileSystem, MapMode};
+
+use crate::engine::{Engine, LEDGER_FOLDER, lock, make_folders, take_lock};
+use crate::error::{Error, Result};
+use crate::journal::{JOURNAL_FOLDER, Segment, segment_path};
+use crate::ledger::{Manifest, PinnedVersion, table_path};
+
+/// Bytes that are copied in one go where files cannot be linked.
+const COPY_LENGTH: usize = 1 << 20;
+
+/// What a backup consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backup {
+    /// The last write that it holds; it holds all before it, too.
+    pub sequence: u64,
+    /// Files that are second names of the store's own and take no room.
+    pub linked_files: u64,
+    /// Files that were copied, because the target is on another file system.
+    pub copied_files: u64,
+    /// Bytes of all files together.
+    pub size_bytes: u64,
+}
+
+impl Engine {
+    /// Makes a backup of the store, as it is now, in `directory`, which must be empty or not exist.
+    /// Reads and writes go on; writes wait for what is in memory to be written to tables. The backup
+    /// is a store of its own that [`Engine::open`] and [`restore`] take.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options.clone())?;
+    /// # let table = engine.table("t")?;
+    /// engine.put(table, b"key", b"", b"value", Acknowledgement::Os, &mut Timeline::off())?;
+    /// let backup = engine.backup("/backup")?;
+    /// assert_eq!(verify("/backup", &*files)?.problems, []);
+    ///
+    /// restore("/backup", "/restored", &*files)?;
+    /// let restored = Engine::open("/restored", options)?;
+    /// assert_eq!(restored.stats().published_sequence, backup.sequence);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] if the target is not empty, and failures of the file system; the target is
+    /// then no store, and may be removed.
+    pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
+        let inner = &*self.inner;
+        let files = &*inner.options.file_system;
+        let target = directory.as_ref();
+        claim(files, target)?;
+        let _guard = take_lock(files, target)?;
+        let captured = inner.capture()?;
+        let mut backup = Backup { sequence: captured.sequence, ..Backup::default() };
+        // A merge or a collection may remove a file before it has its second name. Its bytes are
+        // still mapped then, and are copied.
+        for segment in &captured.segments {
+            let bytes = segment.sealed_file();
+            link_or_copy(
+                files,
+                &segment.shared.path,
+                &target.join(JOURNAL_FOLDER),
+                bytes,
+                &mut backup,
+            )?;
+        }
+        for (_, facts) in &captured.manifest.tables {
+            let table = captured.version.table(facts.number);
+            let bytes = table.map_or(&[][..], |table| table.file_bytes());
+            let path = table_path(&inner.directory, facts.number);
+            link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)?;
+        }
+        finish(files, target, &captured.manifest)?;
+        Ok(backup)
+    }
+}
+
+/// The store at the moment of a backup.
+struct Captured {
+    sequence: u64,
+    manifest: Manifest,
+    version: PinnedVersion,
+    /// All of them sealed.
+    segments: Vec<Arc<Segment>>,
+}
+
+/// Makes a store in `to`, which must be empty or not exist, of the backup in `from`, which must not
+/// be open and stays as it is. Links files where it can.
+///
+/// # Errors
+/// [`Error::Occupied`] if the target is not empty; if the backup is damaged ([`crate::verify`] tells
+/// more) or open; or if the file system fails.
+pub fn restore(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    files: &dyn FileSystem,
+) -> Result<Backup> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let _from_lock = take_lock(files, from)?;
+    let manifest = Manifest::read(files, from)?
+        .ok_or_else(|| Error::ManifestMissing { directory: from.to_path_buf() })?;
+    claim(files, to)?;
+    let _to_lock = take_lock(files, to)?;
+    let mut backup = Backup::default();
+    let mut named = HashSet::new();
+    for facts in manifest.segments.iter().filter(|facts| facts.last_sequence != 0) {
+        named.insert(facts.number);
+        let path = segment_path(from, facts.number);
+        place(files, &path, &to.join(JOURNAL_FOLDER), true, &mut backup)?;
+    }
+    // A store that was opened since its backup was made may have segments that are still growing: they
+    // would grow under both names.
+    for number in crate::journal::list_segments(files, from)? {
+        if !named.contains(&number) {
+            let path = segment_path(from, number);
+            place(files, &path, &to.join(JOURNAL_FOLDER), false, &mut backup)?;
+        }
+    }
+    for (_, facts) in &manifest.tables {
+        let path = table_path(from, facts.number);
+        place(files, &path, &to.join(LEDGER_FOLDER), true, &mut backup)?;
+    }
+    finish(files, to, &manifest)?;
+    backup.sequence = manifest.segments.iter().map(|facts| facts.last_sequence).max().unwrap_or(0);
+    Ok(backup)
+}
+
+/// Makes the folders of a store in `directory`, which must hold nothing yet.
+pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
+    for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
+        if !files.exists(folder) {
+            continue;
+        }
+        let names = files.list(folder).map_err(|error| Error::io("list", folder, error))?;
+        if names.iter().any(|name| name != crate::engine::LOCK_FILE) {
+            return Err(Error::Occupied { directory: directory.to_path_buf() });
+        }
+    }
+    make_folders(files, directory)
+}
+
+/// Gives the file at `path` a place in `folder`: a second name if it may have one.
+fn place(
+    files: &dyn FileSystem,
+    path: &Path,
+    folder: &Path,
+    may_link: bool,
+    backup: &mut Backup,
+) -> Result<()> {
+    let open = || {
+        let file = files.open(path, false)?;
+        let length = file.length()?;
+        file.map(length, MapMode::Read)
+    };
+    let map = open().map_err(|error| Error::io("open", path, error))?;
+    if may_link {
+        return link_or_copy(files, path, folder, map.bytes(), backup);
+    }
+    copy(files, path, folder, map.bytes(), backup)
+}
+
+/// Gives the file at `path`, which holds `bytes`, a second name in `folder`, or copies it there.
+fn link_or_copy(
+    files: &dyn FileSystem,
+    path: &Path,
+    folder: &Path,
+    bytes: &[u8],
+    backup: &mut Backup,
+) -> Result<()> {
+    let target = folder.join(path.file_name().unwrap_or_default());
+    if files.hard_link(path, &target).is_err() {
+        return copy(files, path, folder, bytes, backup);
+    }
+    backup.linked_files += 1;
+    backup.size_bytes += bytes.len() as u64;
+    Ok(())
+}
+
+fn copy(
+    files: &dyn FileSystem,
+    path: &Path,
+    folder: &Path,
+    bytes: &[u8],
+    backup: &mut Backup,
+) -> Result<()> {
+    let target = folder.join(path.file_name().unwrap_or_default());
+    let write = || {
+        let copy = files.create(&target)?;
+        for (index, piece) in bytes.chunks(COPY_LENGTH).enumerate() {
+            copy.write_all_at(piece, (index * COPY_LENGTH) as u64)?;
+        }
+        copy.sync()
+    };
+    write().map_err(|error| Error::io("write", &target, error))?;
+    backup.copied_files += 1;
+    backup.size_bytes += bytes.len() as u64;
+    Ok(())
+}
+
+/// Makes the names durable, and then the manifest that makes a store of the files.
+fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+    for folder in [directory.join(JOURNAL_FOLDER), directory.join(LEDGER_FOLDER)] {
+        let synced = files.sync_directory(&folder);
+        synced.map_err(|error| Error::io("sync", &folder, error))?;
+    }
+    manifest.write(files, directory).map_err(|failure| failure.error)
+}
+
+impl crate::engine::Inner {
+    /// Writes everything to tables, seals the active segment, and notes what the store consists of
+    /// then. Writes wait meanwhile.
+    fn capture(&self) -> Result<Captured> {
+        // Most of what has to get to the medium does so before anybody waits for it.
+        self.journal.sync_to(self.journal.appended_sequence())?;
+        let mut writer = lock(&self.writer);
+        if writer.is_closed {
+            return Err(Error::Closed);
+        }
+        self.flush(&writer)?;
+        self.journal.seal_active(&mut writer.appender)?;
+        let (manifest, version, list) = self.ledger.capture(|| {
+            let list = self.journal.segments();
+            let facts = list.segments.iter().map(|segment| segment.facts()).collect();
+            (facts, list)
+        });
+        let sequence = writer.appender.next_sequence() - 1;
+        assert_eq!(manifest.flushed_sequence, sequence, "everything was flushed");
+        Ok(Captured { sequence, manifest, version, segments: list.segments.clone() })
+    }
+}

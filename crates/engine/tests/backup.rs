@@ -1,0 +1,172 @@
+//! Backups of a store that is open, and what becomes of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::*;
+use pellucid_engine::{Engine, EngineOptions, Error, restore, verify};
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+use pellucid_io::{FileSystem, SystemFileSystem};
+
+const BACKUP: &str = "/backup";
+
+fn fill(engine: &Engine, rounds: u8) -> pellucid_engine::TableId {
+    let table = engine.table("t").unwrap();
+    for round in 0..rounds {
+        for number in 0..100_u8 {
+            put(engine, table, &[b'k', number], &[round; 200]).unwrap();
+        }
+    }
+    table
+}
+
+#[test]
+fn a_backup_is_links_and_stays_what_it_was() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = fill(&engine, 3);
+    let backup = engine.backup(BACKUP).unwrap();
+    assert_eq!(backup.sequence, 301);
+    assert_eq!(backup.copied_files, 0);
+    assert!(backup.linked_files > 5 && backup.size_bytes > 60_000, "{backup:?}");
+    // The store goes on: everything that the backup names is merged and collected away.
+    fill(&engine, 5);
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    engine.collect().unwrap();
+    engine.close().unwrap();
+    assert_eq!(verify(BACKUP, &files).unwrap().problems, []);
+    let restored = restore(BACKUP, "/restored", &files).unwrap();
+    assert_eq!(restored, backup);
+    let engine = Engine::open("/restored", small(&files)).unwrap();
+    assert_eq!(engine.stats().published_sequence, 301);
+    for number in 0..100_u8 {
+        assert_eq!(get(&engine, table, &[b'k', number]).unwrap(), Some(vec![2; 200]));
+    }
+    // The restored store and its backup do not share what is written from now on.
+    put(&engine, table, b"new", b"1").unwrap();
+    drop(engine);
+    let engine = Engine::open(BACKUP, small(&files)).unwrap();
+    assert_eq!(get(&engine, table, b"new").unwrap(), None);
+}
+
+/// A backup that was opened and killed has a segment that grows; what is restored from it has it, too.
+#[test]
+fn a_backup_that_was_written_to_is_restored_with_that() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = fill(&engine, 1);
+    engine.backup(BACKUP).unwrap();
+    let opened = Engine::open(BACKUP, small(&files)).unwrap();
+    put(&opened, table, b"new", b"1").unwrap();
+    assert!(matches!(restore(BACKUP, "/x", &files), Err(Error::Locked { .. })));
+    drop(opened);
+    restore(BACKUP, "/restored", &files).unwrap();
+    let restored = Engine::open("/restored", small(&files)).unwrap();
+    put(&restored, table, b"newer", b"2").unwrap();
+    let opened = Engine::open(BACKUP, small(&files)).unwrap();
+    assert_eq!(get(&opened, table, b"new").unwrap(), Some(b"1".to_vec()));
+    assert_eq!(get(&opened, table, b"newer").unwrap(), None);
+    assert_eq!(get(&restored, table, b"new").unwrap(), Some(b"1".to_vec()));
+}
+
+#[test]
+fn a_folder_with_something_in_it_is_refused() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = fill(&engine, 1);
+    assert!(matches!(engine.backup(STORE), Err(Error::Occupied { .. })));
+    engine.backup(BACKUP).unwrap();
+    assert!(matches!(engine.backup(BACKUP), Err(Error::Occupied { .. })));
+    assert!(matches!(restore(BACKUP, STORE, &files), Err(Error::Occupied { .. })));
+    assert!(restore("/nowhere else", "/r", &files).is_err());
+    assert_eq!(get(&engine, table, b"k\0").unwrap(), Some(vec![0; 200]));
+}
+
+/// Any call may fail: then there is no backup that only looks like one, and the store goes on.
+#[test]
+fn a_backup_is_whole_or_none() {
+    let mut copies = 0;
+    for number in 1..500 {
+        let files = SimulatedFileSystem::new();
+        let engine = open(&files).unwrap();
+        let table = fill(&engine, 1);
+        engine.flush().unwrap();
+        let calls = files.calls();
+        files.set_faults(Faults { fail_call: Some(number), ..Faults::default() });
+        let outcome = engine.backup(BACKUP);
+        let is_untouched = files.calls() - calls < number;
+        files.set_faults(Faults::default());
+        assert_eq!(get(&engine, table, b"k\0").unwrap(), Some(vec![0; 200]));
+        let crashed = files.crash(number);
+        if let Ok(backup) = outcome {
+            copies += u32::from(backup.copied_files > 0);
+            let copy = Engine::open(BACKUP, small(&crashed)).unwrap();
+            assert_eq!(get(&copy, table, b"k\0").unwrap(), Some(vec![0; 200]));
+            assert_eq!(copy.stats().published_sequence, backup.sequence);
+        } else if crashed.exists(&Path::new(BACKUP).join("manifest")) {
+            // The last call of all failed: the manifest may be there, and then so is all else.
+            assert_eq!(verify(BACKUP, &crashed).unwrap().problems, []);
+        }
+        if is_untouched {
+            assert!(copies > 3, "where there is no link, there is a copy");
+            return;
+        }
+    }
+    panic!("a backup makes more calls than that");
+}
+
+#[test]
+fn a_backup_is_made_while_others_write_and_files_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        segment_size_bytes: 64 << 10,
+        memory_bytes: 64 << 10,
+        file_system: Arc::new(SystemFileSystem),
+        ..EngineOptions::default()
+    };
+    let engine = Engine::open(folder.path().join("store"), options.clone()).unwrap();
+    let table = engine.table("t").unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round = 0_u64;
+            while !is_done.load(Ordering::Relaxed) {
+                for key in 0..200_u64 {
+                    put(&engine, table, &key.to_le_bytes(), &round.to_le_bytes()).unwrap();
+                }
+                round += 1;
+                if round.is_multiple_of(20) {
+                    engine.collect().unwrap();
+                }
+            }
+        });
+        for number in 0..5 {
+            let target = folder.path().join(format!("backup {number}"));
+            let backup = engine.backup(&target).unwrap();
+            assert_eq!(verify(&target, &SystemFileSystem).unwrap().problems, []);
+            let copy = Engine::open(&target, options.clone()).unwrap();
+            assert_eq!(copy.stats().published_sequence, backup.sequence);
+            // Writes came key by key: no key is a round ahead of one before it.
+            let mut last = u64::MAX;
+            for key in 0..200_u64 {
+                let Some(value) = get(&copy, table, &key.to_le_bytes()).unwrap() else { break };
+                let round = u64::from_le_bytes(value.try_into().unwrap());
+                assert!(round <= last);
+                last = round;
+            }
+            copy.close().unwrap();
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    engine.close().unwrap();
+}
