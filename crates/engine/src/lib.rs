@@ -32,6 +32,7 @@
 //! ends the process with a signal, as a bad memory bank would; the next opening then names what is
 //! missing. A full disk does not, because space is allocated before it is mapped.
 
+mod backup;
 mod batch;
 mod catalogue;
 mod codec;
@@ -49,11 +50,13 @@ mod options;
 pub mod parts;
 mod read;
 mod rebuild;
+mod salvage;
 mod scan;
 mod snapshot;
 mod stats;
 mod write;
 
+pub use backup::{Backup, restore};
 pub use batch::{Batch, Condition, Operation, Written};
 pub use catalogue::TableId;
 pub use codec::KEY_LENGTH_MAX;
@@ -64,6 +67,7 @@ pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 pub use rebuild::rebuild_ledger;
+pub use salvage::{Lost, Salvaged, salvage};
 pub use scan::{Direction, Scan};
 pub use snapshot::Snapshot;
 pub use stats::{EngineStats, Job, JobFigures, LedgerFigures, LevelFigures};

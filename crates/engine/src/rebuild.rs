@@ -40,7 +40,7 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
 }
 
 /// The identity that the first segment names.
-fn journal_identity(directory: &Path, options: &EngineOptions) -> Result<u64> {
+pub(crate) fn journal_identity(directory: &Path, options: &EngineOptions) -> Result<u64> {
     let files = &*options.file_system;
     let mut last_error =
         Error::corruption(&directory.join(JOURNAL_FOLDER), 0, "there is no segment");

@@ -1,0 +1,122 @@
+//! Reading a segment of which parts are damaged, and writing one of what was found.
+
+use std::path::Path;
+
+use pellucid_io::FileSystem;
+
+use super::footer::{decode_footer, encode_sparse_footer};
+use super::record::{RECORD_ALIGNMENT, RECORD_HEADER_LENGTH, Record};
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, read_u32, read_u64};
+use crate::error::{Error, Result};
+
+/// Sequence numbers of a segment are not further apart than this: a sparse footer has 4 bytes for it.
+const SEQUENCES_MAX: u64 = 1 << 32;
+
+/// What a walk through a segment comes across.
+pub(crate) enum Found {
+    /// An intact record; its length includes the padding.
+    Record { sequence: u64, offset: u64, length: u64 },
+    /// Bytes that are none, with the sequence numbers of the records around them.
+    Damage { offset: u64, length: u64, after: Option<u64>, before: Option<u64> },
+}
+
+/// Calls `visit` for all that `file`, a segment with identity, number and seed, holds. Its first
+/// sequence number is 0 if that is not known.
+pub(crate) fn walk_records(
+    file: &[u8],
+    (identity, number, seed): (u64, u64, u32),
+    first_sequence: u64,
+    mut visit: impl FnMut(Found),
+) {
+    let footer = decode_footer(file, identity, number, first_sequence).ok();
+    let end = footer.map_or(file.len(), |footer| footer.offset as usize);
+    let bytes = &file[..end];
+    // A sync mark at the beginning has the sequence number of the record before.
+    let before_first = first_sequence.saturating_sub(1);
+    let (mut offset, mut damaged_from, mut after) = (FILE_HEADER_LENGTH, None, None);
+    while offset < bytes.len() {
+        match intact_record(&bytes[offset..], seed, after.unwrap_or(before_first)) {
+            Some((record, length)) => {
+                let is_mark = record.marked_sequence().is_some();
+                if let Some(from) = damaged_from.take() {
+                    let before = if is_mark { record.sequence + 1 } else { record.sequence };
+                    report(bytes, from, offset, (after, Some(before)), &mut visit);
+                }
+                if !is_mark {
+                    let (sequence, offset) = (record.sequence, offset as u64);
+                    visit(Found::Record { sequence, offset, length: length as u64 });
+                }
+                after = Some(record.sequence);
+                offset += length;
+            }
+            None => {
+                damaged_from.get_or_insert(offset);
+                offset += RECORD_ALIGNMENT as usize;
+            }
+        }
+    }
+    if let Some(from) = damaged_from {
+        report(bytes, from, bytes.len(), (after, None), &mut visit);
+    }
+}
+
+/// Reports the bytes from `from` to `to` as damage, unless they are the zeros behind the last record.
+fn report(
+    bytes: &[u8],
+    from: usize,
+    to: usize,
+    (after, before): (Option<u64>, Option<u64>),
+    visit: &mut impl FnMut(Found),
+) {
+    let is_empty = before.is_none() && bytes[from..to].iter().all(|byte| *byte == 0);
+    if !is_empty {
+        visit(Found::Damage { offset: from as u64, length: (to - from) as u64, after, before });
+    }
+}
+
+/// The record at the front of `bytes`, with its padded length. Two fields are looked at before the
+/// checksum, or a search through garbage would add up the rest of the file at every step.
+fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, usize)> {
+    if bytes.len() < RECORD_HEADER_LENGTH {
+        return None;
+    }
+    let length = read_u32(bytes, 4) as usize;
+    let sequence = read_u64(bytes, 8);
+    let highest = if lowest == 0 { u64::MAX } else { lowest.saturating_add(SEQUENCES_MAX) };
+    let is_possible = (RECORD_HEADER_LENGTH..=bytes.len()).contains(&length)
+        && (lowest..highest).contains(&sequence);
+    let record = is_possible.then(|| Record::decode(bytes, seed).ok()).flatten()?;
+    let padded = record.padded_length() as usize;
+    Some((record, padded)).filter(|(_, padded)| *padded <= bytes.len())
+}
+
+/// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and holds
+/// `records`, ascending: sequence number and bytes with the padding.
+pub(crate) fn write_segment<'a>(
+    files: &dyn FileSystem,
+    path: &Path,
+    identity: u64,
+    number: u64,
+    (first, last): (u64, u64),
+    records: impl Iterator<Item = (u64, &'a [u8])>,
+) -> Result<()> {
+    let header = FileHeader {
+        first_sequence: first,
+        ..FileHeader::new(FileKind::Journal, identity, number)
+    };
+    let write = || {
+        let file = files.create(path)?;
+        file.write_all_at(&header.encode(), 0)?;
+        let (mut end, mut pairs) = (FILE_HEADER_LENGTH as u64, Vec::new());
+        for (sequence, bytes) in records {
+            pairs.push(((sequence - first) as u32, (end / RECORD_ALIGNMENT) as u32));
+            file.write_all_at(bytes, end)?;
+            end += bytes.len() as u64;
+        }
+        // Nobody knows what hid what in the part that was lost: no marker goes because of it.
+        let footer = encode_sparse_footer(identity, number, (last, 0), end, &pairs);
+        file.write_all_at(&footer, end)?;
+        file.sync()
+    };
+    write().map_err(|error| Error::io("write", path, error))
+}

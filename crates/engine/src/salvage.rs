@@ -1,0 +1,288 @@
+//! Salvage: all that is intact of a damaged store becomes a store again.
+//!
+//! Every segment is read record by record. Behind damage, the next record is looked for at every
+//! multiple of 8 bytes; its checksum tells that it is one, and of this store. What is found goes into
+//! new segments under its own sequence numbers, and a ledger is made of them. The damaged store is
+//! not changed.
+//!
+//! Where the newest record of a key is lost, an older one may show again, or a key that was deleted:
+//! [`Lost`] says which sequence numbers that may concern.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pellucid_io::{FileSystem, Map, MapMode};
+
+use crate::backup::claim;
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
+use crate::engine::{Engine, take_lock};
+use crate::error::{Error, Result};
+use crate::journal::{
+    Found, JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, segment_path,
+    verify_segment, walk_records, write_segment,
+};
+use crate::ledger::Manifest;
+use crate::options::EngineOptions;
+use crate::rebuild::journal_identity;
+
+/// Losses that a report keeps. [`Salvaged::lost_left_off`] counts the rest.
+const LOST_MAX: usize = 10_000;
+
+/// A part of the journal that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the part begins in it, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub length: u64,
+    /// The lowest sequence number that may have been in it; 0 if that cannot be told.
+    pub first_sequence: u64,
+    /// The highest one; 0 if that cannot be told.
+    pub last_sequence: u64,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// What was salvaged, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Records that were intact, older ones of the same key included.
+    pub records: u64,
+    /// Their bytes.
+    pub size_bytes: u64,
+    /// The sequence number after which the new store goes on.
+    pub last_sequence: u64,
+    /// What was lost, in the order of the files.
+    pub lost: Vec<Lost>,
+    /// Losses beyond those kept.
+    pub lost_left_off: u64,
+}
+
+impl Salvaged {
+    fn lose(&mut self, lost: Lost) {
+        if self.lost.len() < LOST_MAX {
+            self.lost.push(lost);
+        } else {
+            self.lost_left_off += 1;
+        }
+    }
+}
+
+/// A record that is intact.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    sequence: u64,
+    map: usize,
+    offset: u64,
+    length: u64,
+}
+
+/// Makes a store in `to`, which must be empty or not exist, of all that is intact of the store in
+/// `from`, which must not be open.
+///
+/// ```
+/// # use pellucid_account::Timeline;
+/// # use pellucid_engine::*;
+/// # fn main() -> Result<()> {
+/// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+/// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
+/// # let engine = Engine::open("/store", options.clone())?;
+/// # let table = engine.table("t")?;
+/// # engine.put(table, b"key", b"", b"value", Acknowledgement::Os, &mut Timeline::off())?;
+/// # engine.close()?;
+/// let salvaged = salvage("/store", "/salvaged", options.clone())?;
+/// assert_eq!((salvaged.records, salvaged.lost), (2, vec![]));
+/// let engine = Engine::open("/salvaged", options)?;
+/// assert!(engine.get(table, b"key", &mut Timeline::off())?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::Occupied`] if the target is not empty, [`Error::Locked`] if the store is open, and
+/// failures of the file system. Damage is no error, unless not even the identity of the store can be
+/// told.
+pub fn salvage(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    options: EngineOptions,
+) -> Result<Salvaged> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let files = &*options.file_system;
+    let _lock = take_lock(files, from)?;
+    let former = Manifest::read(files, from).ok().flatten();
+    let identity = match &former {
+        Some(manifest) => manifest.store_identity,
+        None => journal_identity(from, &options)?,
+    };
+    let former = former.unwrap_or_else(|| Manifest::empty(identity));
+    let mut salvaged = Salvaged::default();
+    let mut reader =
+        Reader { files, from, manifest: &former, maps: Vec::new(), places: Vec::new() };
+    reader.read_all(&mut salvaged)?;
+    let Reader { maps, mut places, .. } = reader;
+    places.sort_unstable();
+    places.dedup_by_key(|place| place.sequence);
+    salvaged.records = places.len() as u64;
+    salvaged.size_bytes = places.iter().map(|place| place.length).sum();
+    let highest = places.last().map_or(0, |place| place.sequence);
+    let lost = salvaged.lost.iter().map(|lost| lost.last_sequence).max().unwrap_or(0);
+    // Numbers that were given away are not given away again.
+    salvaged.last_sequence = highest.max(lost).max(former.flushed_sequence);
+    claim(files, to)?;
+    write_journal(files, to, &options, identity, (&maps, &places), salvaged.last_sequence)?;
+    let manifest = Manifest { time_mark_ms: former.time_mark_ms, ..Manifest::empty(identity) };
+    manifest.write(files, to).map_err(|failure| failure.error)?;
+    let engine = Engine::open(to, options)?;
+    engine.close()?;
+    Ok(salvaged)
+}
+
+/// Writes the records at `places` as segments that stand for all sequence numbers up to
+/// `last_sequence`.
+fn write_journal(
+    files: &dyn FileSystem,
+    to: &Path,
+    options: &EngineOptions,
+    identity: u64,
+    (maps, places): (&[Arc<dyn Map>], &[Place]),
+    last_sequence: u64,
+) -> Result<()> {
+    let (mut rest, mut first, mut number) = (places, 1, 1);
+    while first <= last_sequence {
+        let mut size_bytes = 0;
+        let fits = |place: &&Place| {
+            size_bytes += place.length;
+            size_bytes <= options.segment_size_bytes
+                && u32::try_from(place.sequence - first).is_ok()
+        };
+        let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
+        let (taken, left) = rest.split_at(count);
+        let last = match left.first() {
+            Some(next) => next.sequence - 1,
+            None => last_sequence,
+        };
+        // A segment begins where its records do, if they are too far away for it otherwise.
+        let begin = match taken.first() {
+            Some(place) if u32::try_from(last - first).is_err() => place.sequence,
+            _ => first,
+        };
+        let records = taken.iter().map(|place| {
+            let at = place.offset as usize;
+            (place.sequence, &maps[place.map].bytes()[at..at + place.length as usize])
+        });
+        write_segment(files, &segment_path(to, number), identity, number, (begin, last), records)?;
+        (rest, first, number) = (left, last + 1, number + 1);
+    }
+    let folder = to.join(JOURNAL_FOLDER);
+    files.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))
+}
+
+struct Reader<'a> {
+    files: &'a dyn FileSystem,
+    from: &'a Path,
+    manifest: &'a Manifest,
+    maps: Vec<Arc<dyn Map>>,
+    places: Vec<Place>,
+}
+
+impl Reader<'_> {
+    fn read_all(&mut self, salvaged: &mut Salvaged) -> Result<()> {
+        let numbers = list_segments(self.files, self.from)?;
+        for facts in &self.manifest.segments {
+            if !numbers.contains(&facts.number) {
+                salvaged.lose(Lost {
+                    path: segment_path(self.from, facts.number),
+                    offset: 0,
+                    length: facts.size_bytes,
+                    first_sequence: facts.first_sequence,
+                    last_sequence: facts.last_sequence,
+                    what: "the file is gone".to_owned(),
+                });
+            }
+        }
+        for number in self.current(&numbers) {
+            let path = segment_path(self.from, number);
+            if let Err(error) = self.read_segment(number, &path, salvaged) {
+                let facts = self.manifest.segments.iter().find(|facts| facts.number == number);
+                salvaged.lose(Lost {
+                    path,
+                    offset: 0,
+                    length: facts.map_or(0, |facts| facts.size_bytes),
+                    first_sequence: facts.map_or(0, |facts| facts.first_sequence),
+                    last_sequence: facts.map_or(0, |facts| facts.last_sequence),
+                    what: error.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out segments that others stand for: what a collection left behind would bring deleted
+    /// keys back.
+    fn current(&self, numbers: &[u64]) -> Vec<u64> {
+        let verify =
+            |number: &u64| verify_segment(self.files, self.from, self.manifest, *number).ok();
+        let summaries: Vec<(u64, Option<SegmentSummary>)> =
+            numbers.iter().map(|number| (*number, verify(number).flatten())).collect();
+        let readable = summaries.iter().filter_map(|(_, summary)| summary.as_ref());
+        let spans: Vec<_> = readable.map(SegmentSummary::span).collect();
+        let is_current = current_segments(&spans, self.manifest);
+        let replaced: Vec<u64> = std::iter::zip(&spans, is_current)
+            .filter(|(_, is_current)| !is_current)
+            .map(|(span, _)| span.number)
+            .collect();
+        numbers.iter().copied().filter(|number| !replaced.contains(number)).collect()
+    }
+
+    fn read_segment(&mut self, number: u64, path: &Path, salvaged: &mut Salvaged) -> Result<()> {
+        let open = || {
+            let file = self.files.open(path, false)?;
+            let length = file.length()?;
+            file.map(length, MapMode::Read)
+        };
+        let map = open().map_err(|error| Error::io("read", path, error))?;
+        let identity = self.manifest.store_identity;
+        let header =
+            FileHeader::decode_expected(map.bytes(), FileKind::Journal, identity, number, path);
+        let facts = self.manifest.segments.iter().find(|facts| facts.number == number);
+        let first_sequence = match (&header, facts) {
+            (Ok(header), _) if header.first_sequence == 0 && facts.is_none() => return Ok(()),
+            (Ok(header), _) => header.first_sequence,
+            (Err(Error::Foreign { .. } | Error::Version { .. }), _) => return header.map(|_| ()),
+            (Err(_), facts) => facts.map_or(0, |facts| facts.first_sequence),
+        };
+        if let Err(error) = &header {
+            let length = FILE_HEADER_LENGTH as u64;
+            let (path, what) = (path.to_path_buf(), error.to_string());
+            salvaged.lose(Lost {
+                path,
+                offset: 0,
+                length,
+                first_sequence: 0,
+                last_sequence: 0,
+                what,
+            });
+        }
+        let index = self.maps.len();
+        let seed = checksum_seed(&[identity]);
+        let last_sequence = facts.map_or(0, |facts| facts.last_sequence);
+        walk_records(map.bytes(), (identity, number, seed), first_sequence, |found| match found {
+            Found::Record { sequence, offset, length } => {
+                self.places.push(Place { sequence, map: index, offset, length });
+            }
+            Found::Damage { offset, length, after, before } => salvaged.lose(Lost {
+                path: path.to_path_buf(),
+                offset,
+                length,
+                first_sequence: after.map_or(first_sequence, |after| after + 1),
+                last_sequence: before.map_or(last_sequence, |before| before - 1),
+                what: "there is no intact record".to_owned(),
+            }),
+        });
+        self.maps.push(map);
+        Ok(())
+    }
+}

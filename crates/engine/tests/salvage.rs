@@ -1,0 +1,176 @@
+//! Salvage: whatever is damaged, all the rest comes back, and what does not is named.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why"
+)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{Acknowledgement, Engine, Error, Salvaged, TableId, salvage, verify};
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::{FileSystem, Random, SeededRandom};
+
+const SALVAGED: &str = "/salvaged";
+const KEYS: u64 = 200;
+
+fn value(key: u64) -> Vec<u8> {
+    vec![key as u8; 20 + (key as usize * 37) % 300]
+}
+
+/// A store with one record for each key, in several segments, closed; with the sequence numbers.
+fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    let sequences = (0..KEYS)
+        .map(|key| put(&engine, table, &key.to_le_bytes(), &value(key)).unwrap())
+        .collect();
+    engine.close().unwrap();
+    (files, table, sequences)
+}
+
+fn segments(files: &SimulatedFileSystem) -> Vec<PathBuf> {
+    let folder = Path::new(STORE).join("journal");
+    list(files, "journal").into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// Salvages, and checks that every key is there as it was, unless its record was lost by report.
+/// Returns how many were lost.
+fn check(files: &SimulatedFileSystem, table: TableId, sequences: &[u64]) -> (Salvaged, usize) {
+    let salvaged = salvage(STORE, SALVAGED, small(files)).unwrap();
+    let engine = Engine::open(SALVAGED, small(files)).unwrap();
+    let mut lost = 0;
+    for (key, sequence) in (0..KEYS).zip(sequences) {
+        let object = engine.get(table, &key.to_le_bytes(), &mut Timeline::off()).unwrap();
+        match object {
+            Some(object) => {
+                assert_eq!((&*object.value, object.head.sequence), (&value(key)[..], *sequence));
+                assert_eq!(*object.head.metadata, *b"head");
+            }
+            None => {
+                lost += 1;
+                let is_named = salvaged
+                    .lost
+                    .iter()
+                    .any(|lost| (lost.first_sequence..=lost.last_sequence).contains(sequence));
+                assert!(is_named, "{sequence} is not in {:?}", salvaged.lost);
+            }
+        }
+    }
+    assert!(engine.stats().published_sequence >= *sequences.last().unwrap());
+    let written = put(&engine, table, b"new", b"1").unwrap();
+    assert!(written > *sequences.last().unwrap(), "numbers are not given away twice");
+    engine.close().unwrap();
+    assert_eq!(verify(SALVAGED, files).unwrap().problems, []);
+    (salvaged, lost)
+}
+
+#[test]
+fn an_intact_store_comes_back_whole() {
+    let (files, table, sequences) = store();
+    let (salvaged, lost) = check(&files, table, &sequences);
+    assert_eq!((salvaged.lost, lost), (vec![], 0));
+    assert_eq!(salvaged.records, KEYS + 1);
+}
+
+/// Anything may be flipped, tables and manifest included: at most the records hit are lost.
+#[test]
+fn flipped_bits_cost_the_records_that_they_hit_and_no_more() {
+    for seed in 0..60 {
+        let (files, table, sequences) = store();
+        let mut random = SeededRandom::new(seed);
+        let mut hits = 0;
+        for path in segments(&files) {
+            let length = files.read(&path).unwrap().len() as u64;
+            for _ in 0..random.below(4) {
+                files.flip_bits(&path, random.below(length), 1 << random.below(8)).unwrap();
+                hits += 1;
+            }
+        }
+        let before: Vec<_> =
+            segments(&files).iter().map(|path| files.read(path).unwrap()).collect();
+        let (_, lost) = check(&files, table, &sequences);
+        assert!(lost <= hits, "seed {seed}: {lost} lost with {hits} flips");
+        let after: Vec<_> = segments(&files).iter().map(|path| files.read(path).unwrap()).collect();
+        assert_eq!(before, after, "the damaged store stays as it is");
+    }
+}
+
+#[test]
+fn a_long_stretch_of_garbage_is_one_loss() {
+    let (files, table, sequences) = store();
+    let path = &segments(&files)[1];
+    let mut garbage = vec![0; 2_000];
+    let mut random = SeededRandom::new(1);
+    for chunk in garbage.chunks_mut(8) {
+        chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
+    }
+    files.open(path, true).unwrap().write_all_at(&garbage, 1_003).unwrap();
+    let (salvaged, lost) = check(&files, table, &sequences);
+    assert_eq!(salvaged.lost.len(), 1, "{:?}", salvaged.lost);
+    let loss = &salvaged.lost[0];
+    assert_eq!(&loss.path, path);
+    assert!(loss.offset <= 1_003 && loss.offset + loss.length >= 3_003);
+    assert!((4..20).contains(&lost));
+    assert_eq!(loss.last_sequence + 1 - loss.first_sequence, lost as u64);
+}
+
+#[test]
+fn files_may_be_gone_and_the_manifest_too() {
+    let (files, table, sequences) = store();
+    files.remove(&segments(&files)[2]).unwrap();
+    let (salvaged, lost) = check(&files, table, &sequences);
+    assert_eq!(salvaged.lost.len(), 1);
+    assert!(lost > 10);
+
+    let (files, table, sequences) = store();
+    files.remove(&Path::new(STORE).join("manifest")).unwrap();
+    let (salvaged, lost) = check(&files, table, &sequences);
+    assert_eq!((salvaged.lost, lost), (vec![], 0));
+}
+
+#[test]
+fn an_open_store_and_a_folder_in_use_are_refused() {
+    let (files, _, _) = store();
+    let engine = open(&files).unwrap();
+    assert!(matches!(salvage(STORE, SALVAGED, small(&files)), Err(Error::Locked { .. })));
+    drop(engine);
+    salvage(STORE, SALVAGED, small(&files)).unwrap();
+    assert!(matches!(salvage(STORE, SALVAGED, small(&files)), Err(Error::Occupied { .. })));
+}
+
+/// Deleted and overwritten keys stay so, after a collection and a death of the process as well.
+#[test]
+fn the_newest_record_of_a_key_wins() {
+    let (files, table, _) = store();
+    let engine = open(&files).unwrap();
+    for key in 0..KEYS {
+        let key = key.to_le_bytes();
+        if key[0].is_multiple_of(3) {
+            engine.delete(table, &key, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        } else {
+            put(&engine, table, &key, b"newer").unwrap();
+        }
+    }
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    engine.collect().unwrap();
+    put(&engine, table, b"last", b"1").unwrap();
+    drop(engine);
+    let files = files.kill();
+    let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
+    assert_eq!(salvaged.lost, []);
+    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+    for key in 0..KEYS {
+        let key = key.to_le_bytes();
+        let expected = (!key[0].is_multiple_of(3)).then(|| b"newer".to_vec());
+        assert_eq!(get(&engine, table, &key).unwrap(), expected);
+    }
+    assert_eq!(get(&engine, table, b"last").unwrap(), Some(b"1".to_vec()));
+}
