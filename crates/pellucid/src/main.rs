@@ -7,6 +7,7 @@
 
 mod client;
 mod demo;
+mod inspect;
 mod load;
 mod serve;
 mod server_process;
@@ -29,6 +30,7 @@ enum Command {
     Demo(demo::DemoArguments),
     Serve(settings::ServeArguments),
     Load(load::LoadArguments),
+    Inspect(inspect::InspectArguments),
 }
 
 /// Why a command ends without having done its work, in words for whoever called it.
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Load(arguments) => load::run(arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -70,6 +70,7 @@ impl From<pellucid_engine::Error> for StoreError {
             | Error::Version { .. }
             | Error::Foreign { .. }
             | Error::ManifestMissing { .. }
+            | Error::Occupied { .. }
             | Error::Locked { .. } => StoreError::Failed(text),
         }
     }

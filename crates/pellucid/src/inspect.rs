@@ -1,0 +1,318 @@
+//! `pellucid inspect`: looking at a store that no server has open, and mending it.
+
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use pellucid_account::Timeline;
+use pellucid_engine::{
+    Backup, Direction, Engine, EngineOptions, Error, Report, Salvaged, rebuild_ledger, restore,
+    salvage, stat, verify,
+};
+use pellucid_io::SystemFileSystem;
+use serde_json::{Value, json};
+
+use crate::Failure;
+
+/// Problems that are printed as text; `--json` has all that are kept.
+const PROBLEMS_PRINTED_MAX: usize = 100;
+
+/// Look at a store, check it, back it up, mend it.
+///
+/// The store must not be open: stop its server first.
+///
+/// Example: pellucid inspect ./data verify
+#[derive(Args)]
+pub(crate) struct InspectArguments {
+    /// The folder of the store.
+    directory: PathBuf,
+    /// Print the result as JSON instead.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// What the store consists of, by its manifest.
+    Stat,
+    /// Check every record, block and footer; exit code 1 if something is damaged.
+    Verify,
+    /// Print what the store holds, one entry a line: table, key, sequence number, length, times.
+    Dump {
+        /// Only this table.
+        #[arg(long)]
+        table: Option<String>,
+        /// The values, too.
+        #[arg(long)]
+        values: bool,
+    },
+    /// Make the ledger anew from the journal: the cure for damaged tables or a lost manifest.
+    RebuildLedger,
+    /// Make a backup in a new folder; within one file system it takes no room at first.
+    Backup {
+        /// The folder of the backup.
+        to: PathBuf,
+    },
+    /// Make the store of a backup: the folder of the store must be empty or not exist.
+    Restore {
+        /// The folder of the backup.
+        from: PathBuf,
+    },
+    /// Take all that is intact of a damaged store into a new one; exit code 1 if something is lost.
+    Salvage {
+        /// The folder of the new store.
+        to: PathBuf,
+    },
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::work(error)
+    }
+}
+
+/// Does what is asked.
+pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
+    let (directory, json) = (&*arguments.directory, arguments.json);
+    match &arguments.action {
+        Action::Restore { from } => {
+            print_backup("restored", &restore(from, directory, &SystemFileSystem)?, json);
+            return Ok(());
+        }
+        // Where there is no store, opening one would make it.
+        _ if !directory.is_dir() => {
+            return Err(Failure::usage(format!("{} is no folder", directory.display())));
+        }
+        Action::Stat => print_report(&stat(directory, &SystemFileSystem)?, json),
+        Action::Verify => return print_verified(&verify(directory, &SystemFileSystem)?, json),
+        Action::Dump { table, values } => return dump(directory, table.as_deref(), *values, json),
+        Action::RebuildLedger => {
+            let last_sequence = rebuild_ledger(directory, options())?;
+            match json {
+                true => println!("{}", json!({ "last_sequence": last_sequence })),
+                false => println!("rebuilt up to sequence {last_sequence}"),
+            }
+        }
+        Action::Backup { to } => {
+            let engine = open(directory)?;
+            let outcome = engine.backup(to);
+            engine.close()?;
+            print_backup("backed up", &outcome?, json);
+        }
+        Action::Salvage { to } => {
+            return print_salvaged(&salvage(directory, to, options())?, json);
+        }
+    }
+    Ok(())
+}
+
+fn options() -> EngineOptions {
+    EngineOptions { file_system: Arc::new(SystemFileSystem), ..EngineOptions::default() }
+}
+
+/// Opens a store that is there.
+fn open(directory: &Path) -> Result<Engine, Failure> {
+    stat(directory, &SystemFileSystem)?;
+    Ok(Engine::open(directory, options())?)
+}
+
+fn report_json(report: &Report) -> Value {
+    let segments = report.segments.iter().map(|segment| {
+        json!({
+            "path": segment.path.display().to_string(),
+            "first_sequence": segment.first_sequence,
+            "last_sequence": segment.last_sequence,
+            "records": segment.records,
+            "size_bytes": segment.size_bytes,
+            "is_sealed": segment.is_sealed,
+        })
+    });
+    let tables = report.tables.iter().map(|table| {
+        json!({
+            "number": table.number,
+            "level": table.level,
+            "entries": table.entries,
+            "size_bytes": table.size_bytes,
+            "lowest_sequence": table.lowest_sequence,
+            "highest_sequence": table.highest_sequence,
+        })
+    });
+    let problems = report.problems.iter().map(|problem| {
+        json!({
+            "path": problem.path.display().to_string(),
+            "offset": problem.offset,
+            "what": problem.what,
+        })
+    });
+    json!({
+        "store_identity": format!("{:016x}", report.store_identity),
+        "flushed_sequence": report.flushed_sequence,
+        "segments": segments.collect::<Vec<_>>(),
+        "tables": tables.collect::<Vec<_>>(),
+        "problems": problems.collect::<Vec<_>>(),
+        "problems_left_off": report.problems_left_off,
+    })
+}
+
+fn print_report(report: &Report, json: bool) {
+    if json {
+        println!("{}", report_json(report));
+        return;
+    }
+    println!("store {:016x}, in tables up to {}", report.store_identity, report.flushed_sequence);
+    let bytes: u64 = report.segments.iter().map(|segment| segment.size_bytes).sum();
+    println!("{} segments, {bytes} bytes", report.segments.len());
+    for segment in &report.segments {
+        println!(
+            "  {}  sequences {} to {}  {} bytes{}",
+            segment.path.display(),
+            segment.first_sequence,
+            segment.last_sequence,
+            segment.size_bytes,
+            if segment.is_sealed { "" } else { "  not sealed" },
+        );
+    }
+    let bytes: u64 = report.tables.iter().map(|table| table.size_bytes).sum();
+    println!("{} tables, {bytes} bytes", report.tables.len());
+    for table in &report.tables {
+        println!(
+            "  {:016x}  level {}  {} entries  sequences {} to {}  {} bytes",
+            table.number,
+            table.level,
+            table.entries,
+            table.lowest_sequence,
+            table.highest_sequence,
+            table.size_bytes,
+        );
+    }
+}
+
+fn print_verified(report: &Report, json: bool) -> Result<(), Failure> {
+    let count = report.problems.len() as u64 + report.problems_left_off;
+    if json {
+        println!("{}", report_json(report));
+    } else {
+        for problem in report.problems.iter().take(PROBLEMS_PRINTED_MAX) {
+            println!("{problem}");
+        }
+        let records: u64 = report.segments.iter().map(|segment| segment.records).sum();
+        let (segments, tables) = (report.segments.len(), report.tables.len());
+        println!("{records} records in {segments} segments, {tables} tables: {count} problems");
+    }
+    match count {
+        0 => Ok(()),
+        _ => Err(Failure::work(format!(
+            "{count} problems: `rebuild-ledger` mends tables, `salvage` saves what is intact"
+        ))),
+    }
+}
+
+fn print_backup(what: &str, backup: &Backup, json: bool) {
+    let Backup { sequence, linked_files, copied_files, size_bytes } = backup;
+    if json {
+        let figures = json!({
+            "sequence": sequence,
+            "linked_files": linked_files,
+            "copied_files": copied_files,
+            "size_bytes": size_bytes,
+        });
+        println!("{figures}");
+    } else {
+        println!(
+            "{what} up to sequence {sequence}: {size_bytes} bytes, {linked_files} files linked, \
+             {copied_files} copied"
+        );
+    }
+}
+
+fn print_salvaged(salvaged: &Salvaged, json: bool) -> Result<(), Failure> {
+    let count = salvaged.lost.len() as u64 + salvaged.lost_left_off;
+    let lost = salvaged.lost.iter();
+    if json {
+        let lost = lost.map(|lost| {
+            json!({
+                "path": lost.path.display().to_string(),
+                "offset": lost.offset,
+                "length": lost.length,
+                "first_sequence": lost.first_sequence,
+                "last_sequence": lost.last_sequence,
+                "what": lost.what,
+            })
+        });
+        let figures = json!({
+            "records": salvaged.records,
+            "size_bytes": salvaged.size_bytes,
+            "last_sequence": salvaged.last_sequence,
+            "lost": lost.collect::<Vec<_>>(),
+            "lost_left_off": salvaged.lost_left_off,
+        });
+        println!("{figures}");
+    } else {
+        for lost in lost.take(PROBLEMS_PRINTED_MAX) {
+            println!(
+                "lost: {} at offset {}, {} bytes, sequences {} to {}: {}",
+                lost.path.display(),
+                lost.offset,
+                lost.length,
+                lost.first_sequence,
+                lost.last_sequence,
+                lost.what,
+            );
+        }
+        println!("{} records saved, {} bytes", salvaged.records, salvaged.size_bytes);
+    }
+    match count {
+        0 => Ok(()),
+        _ => Err(Failure::work(format!(
+            "{count} parts are lost; an older value of a key may show where its newest was there"
+        ))),
+    }
+}
+
+fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Result<(), Failure> {
+    let engine = open(directory)?;
+    let tables: Vec<_> =
+        engine.tables().into_iter().filter(|(name, _)| only.is_none_or(|o| o == name)).collect();
+    if let (Some(name), true) = (only, tables.is_empty()) {
+        return Err(Failure::work(format!("there is no table `{name}`")));
+    }
+    for (name, table) in tables {
+        let unbounded = (Bound::Unbounded, Bound::Unbounded);
+        let mut scan = engine.scan(table, unbounded.0, unbounded.1, Direction::Forward)?;
+        while let Some((key, head)) = scan.next_head()? {
+            let object = match values {
+                true => engine.get(table, key, &mut Timeline::off())?,
+                false => None,
+            };
+            let value = object.map(|object| object.value.escape_ascii().to_string());
+            let key = key.escape_ascii().to_string();
+            if json {
+                let entry = json!({
+                    "table": name,
+                    "key": key,
+                    "sequence": head.sequence,
+                    "value_length": head.value_length,
+                    "written_at_ms": head.written_at_ms,
+                    "expires_at_ms": head.expires_at_ms,
+                    "head": head.metadata.escape_ascii().to_string(),
+                    "value": value,
+                });
+                println!("{entry}");
+            } else {
+                println!(
+                    "{name}\t{key}\t{}\t{}\t{}\t{}{}",
+                    head.sequence,
+                    head.value_length,
+                    head.written_at_ms,
+                    head.expires_at_ms,
+                    value.map_or(String::new(), |value| format!("\t{value}")),
+                );
+            }
+        }
+    }
+    engine.close()?;
+    Ok(())
+}
