@@ -38,11 +38,16 @@ pub struct Task {
 
 /// Fills a store and measures all that needs no restart.
 pub fn fill(task: &Task) -> Outcome<Figures> {
-    let mut figures = Figures::default();
-    let draws = Draws::new(task.keys);
     let anonymous_before = process::anonymous_bytes();
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
-    let store = &*store;
+    let figures = measure_filled(&*store, task, anonymous_before)?;
+    // So that the next opening comes after a clean stop.
+    store.close()?;
+    Ok(figures)
+}
+
+fn measure_filled(store: &dyn Peer, task: &Task, anonymous_before: u64) -> Outcome<Figures> {
+    let (mut figures, draws) = (Figures::default(), Draws::new(task.keys));
     figures.note("version", &store.version());
     let (outcome, peak) =
         process::watching_memory(|| fill_and_settle(store, &draws, task.keys, &mut figures));

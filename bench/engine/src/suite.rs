@@ -52,11 +52,22 @@ pub fn run(plan: &Plan) -> Outcome<Results> {
             eprintln!("round {} of {}: {peer}", round + 1, plan.runs);
             let run = Run { peer, keys: plan.keys, folder: folder.path().join(peer) };
             let figures = run.all().map_err(|error| format!("{peer}: {error}"))?;
+            say_rates(&figures);
             results.entry(peer.clone()).or_default().push(figures);
             std::fs::remove_dir_all(&run.folder).map_err(text)?;
         }
     }
     Ok(results)
+}
+
+/// Says how it went while the rest is still to come.
+fn say_rates(figures: &Figures) {
+    let rates = ["put", "get", "get_missing", "head", "get_beside_writer", "get_confined"];
+    let rates = rates.iter().filter_map(|name| {
+        let (rate, cpu) = (format!("{name}_per_s"), format!("{name}_cpu_us"));
+        Some(format!("{name} {:.0}/s, {:.2} µs of CPU", figures.get(&rate)?, figures.get(&cpu)?))
+    });
+    eprintln!("  {}", rates.collect::<Vec<_>>().join("; "));
 }
 
 struct Run<'a> {
