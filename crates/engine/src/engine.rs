@@ -16,7 +16,7 @@ use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKi
 use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
 use crate::scan::internal_range;
-use crate::stats::EngineStats;
+use crate::stats::{EngineStats, LedgerFigures, LevelReads, ReadFigures, WriteFigures};
 
 /// The file that is locked for as long as the store is open.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -219,6 +219,11 @@ impl Engine {
     pub fn stats(&self) -> EngineStats {
         let inner = &*self.inner;
         let segments = inner.journal.facts();
+        let tally = inner.ledger.tally();
+        let mut ledger = LedgerFigures::from(inner.ledger.stats());
+        for (number, level) in ledger.levels.iter_mut().enumerate() {
+            level.reads = LevelReads::of(tally, number);
+        }
         EngineStats {
             published_sequence: inner.ledger.published_sequence(),
             durable_sequence: inner.journal.durable_sequence(),
@@ -230,7 +235,9 @@ impl Engine {
             collected: inner.collected(),
             collection_trouble: inner.collector.trouble(),
             syncs: inner.journal.syncs(),
-            ledger: inner.ledger.stats().into(),
+            reads: ReadFigures::of(tally),
+            writes: WriteFigures::of(tally),
+            ledger,
         }
     }
 }

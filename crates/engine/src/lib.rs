@@ -54,6 +54,7 @@ mod salvage;
 mod scan;
 mod snapshot;
 mod stats;
+mod tally;
 mod write;
 
 pub use backup::{Backup, restore};
@@ -70,4 +71,7 @@ pub use rebuild::rebuild_ledger;
 pub use salvage::{Lost, Salvaged, salvage};
 pub use scan::{Direction, Scan};
 pub use snapshot::Snapshot;
-pub use stats::{EngineStats, Job, JobFigures, LedgerFigures, LevelFigures};
+pub use stats::{
+    EngineStats, FoundFigures, Job, JobFigures, LedgerFigures, LevelFigures, LevelReads,
+    ReadFigures, SAMPLED_EVERY, SampledTime, WriteFigures,
+};

@@ -130,6 +130,7 @@ impl EngineOptions {
             sealed_memtables_max: sealed as usize,
             directories_size_max_bytes: self.memory_bytes - memtables_bytes,
             background: self.background,
+            clock: self.clock,
             ..LedgerOptions::default()
         }
     }

@@ -10,6 +10,7 @@ use crate::journal::RECORD_HEADER_LENGTH;
 use crate::ledger::{FoundEntry, NEWEST};
 use crate::object::{Head, Object};
 use crate::parts;
+use crate::tally::Count;
 
 /// About how long the record of an entry is: its key and fields come on top of the value and head.
 #[inline]
@@ -62,7 +63,15 @@ impl Inner {
             let found = self.look_up(&key, at_sequence, timeline)?;
             let Some(found) = found else { return Ok(None) };
             let length = record_length(&found);
+            let counting = self.ledger.tally().mine();
+            let begun = counting.begin_sample(Count::RecordTurns);
             let value = self.journal.read_if_held(found.sequence, key.as_bytes(), length)?;
+            counting.add(Count::Records, 1);
+            counting.add(Count::RecordBytes, u64::from(found.value_length));
+            if let Some(begun) = begun {
+                counting.add_since(Count::RecordTicks, begun);
+                counting.add(Count::RecordSamples, 1);
+            }
             timeline.counts.records = timeline.counts.records.saturating_add(1);
             timeline.lap(parts::JOURNAL_READ);
             if let Some(value) = value {

@@ -2,6 +2,13 @@
 
 use crate::collect::Collected;
 use crate::ledger::{BackgroundJob, JobStats, LedgerStats, LevelStats};
+use crate::tally::{Count, FOUND_PLACES, Tally};
+
+pub use crate::tally::SAMPLED_EVERY;
+
+/// What a record has beside the user's bytes: its header, the table's number, and on average half of the
+/// padding (docs/format.md, Record); and its place.
+const RECORD_OVERHEAD_BYTES: u64 = 40 + 2 + 4 + 4;
 
 /// Figures of an engine, taken together without stopping it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +34,10 @@ pub struct EngineStats {
     pub collection_trouble: Option<String>,
     /// Syncs of the journal for those who waited for durability.
     pub syncs: u64,
+    /// What was read since the store was opened.
+    pub reads: ReadFigures,
+    /// What was written since the store was opened.
+    pub writes: WriteFigures,
     /// Figures of the ledger.
     pub ledger: LedgerFigures,
 }
@@ -71,8 +82,163 @@ pub struct LevelFigures {
     pub entries: u64,
     /// Of them, those that say that a key is gone.
     pub tombstones: u64,
+    /// Blocks of its tables.
+    pub blocks: u64,
+    /// Of them, those whose checksum was checked since their table was opened.
+    pub blocks_checked: u64,
+    /// Memory of the directories of its tables.
+    pub directory_bytes: u64,
+    /// What its tables were asked.
+    pub reads: LevelReads,
     /// Merges out of this level into the next one.
     pub compaction: JobFigures,
+}
+
+/// What the tables of a level were asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelReads {
+    /// Tables that were asked for a key.
+    pub asked: u64,
+    /// Of them, those that filter or directory ruled out.
+    pub excluded: u64,
+    /// Of them, those that filter or directory let pass although the key is not there.
+    pub false_positives: u64,
+    /// Of them, those that answered by filter and index, because they had no directory.
+    pub by_index: u64,
+    /// Blocks searched.
+    pub blocks_searched: u64,
+    /// Time of those that were sampled.
+    pub time: SampledTime,
+}
+
+/// The time of a sample: one in [`SAMPLED_EVERY`] of each thread's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampledTime {
+    /// How many were timed.
+    pub samples: u64,
+    /// Their time, in nanoseconds.
+    pub sum_ns: u64,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadFigures {
+    /// Look-ups that found no entry.
+    pub missing: FoundFigures,
+    /// Look-ups that ended in a memtable.
+    pub memtable: FoundFigures,
+    /// Look-ups that ended in each level. A tombstone is found, too.
+    pub levels: Vec<FoundFigures>,
+    /// Records read from the journal.
+    pub records: u64,
+    /// Bytes of their values.
+    pub record_bytes: u64,
+    /// Time of those that were sampled.
+    pub record_time: SampledTime,
+}
+
+/// Look-ups that ended in one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoundFigures {
+    /// How many.
+    pub count: u64,
+    /// Time of those that were sampled.
+    pub time: SampledTime,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteFigures {
+    /// Batches; a single write is one.
+    pub batches: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Bytes of their keys, heads and values.
+    pub user_bytes: u64,
+    /// Time in the journal of the batches that were sampled.
+    pub append_time: SampledTime,
+    /// Time in the memtable of the same batches, its sealing included where it was full.
+    pub memtable_time: SampledTime,
+    /// Waits for another writer.
+    pub writer_waits: u64,
+    /// How long they were, in nanoseconds.
+    pub writer_waited_ns: u64,
+    /// Delays because level 0 or sealed memtables had piled up.
+    pub delays: u64,
+    /// How long they were, in nanoseconds.
+    pub delayed_ns: u64,
+}
+
+impl ReadFigures {
+    pub(crate) fn of(tally: &Tally) -> ReadFigures {
+        let found = |place: usize| FoundFigures {
+            count: tally.sum(Count::Found(place)),
+            time: sampled(tally, Count::FoundSamples(place), Count::FoundTicks(place)),
+        };
+        ReadFigures {
+            missing: found(0),
+            memtable: found(1),
+            levels: (2..FOUND_PLACES).map(found).collect(),
+            records: tally.sum(Count::Records),
+            record_bytes: tally.sum(Count::RecordBytes),
+            record_time: sampled(tally, Count::RecordSamples, Count::RecordTicks),
+        }
+    }
+}
+
+impl LevelReads {
+    pub(crate) fn of(tally: &Tally, level: usize) -> LevelReads {
+        LevelReads {
+            asked: tally.sum(Count::Asked(level)),
+            excluded: tally.sum(Count::Excluded(level)),
+            false_positives: tally.sum(Count::False(level)),
+            by_index: tally.sum(Count::Plain(level)),
+            blocks_searched: tally.sum(Count::Blocks(level)),
+            time: sampled(tally, Count::AskedSamples(level), Count::AskedTicks(level)),
+        }
+    }
+}
+
+impl WriteFigures {
+    pub(crate) fn of(tally: &Tally) -> WriteFigures {
+        WriteFigures {
+            batches: tally.sum(Count::Batches),
+            entries: tally.sum(Count::Entries),
+            user_bytes: tally.sum(Count::UserBytes),
+            append_time: sampled(tally, Count::BatchSamples, Count::AppendTicks),
+            memtable_time: sampled(tally, Count::BatchSamples, Count::MemtableTicks),
+            writer_waits: tally.sum(Count::WriterWaits),
+            writer_waited_ns: tally.sum_ns(Count::WriterWaitTicks),
+            delays: tally.sum(Count::Delays),
+            delayed_ns: tally.sum(Count::DelayNanoseconds),
+        }
+    }
+}
+
+fn sampled(tally: &Tally, samples: Count, ticks: Count) -> SampledTime {
+    SampledTime { samples: tally.sum(samples), sum_ns: tally.sum_ns(ticks) }
+}
+
+impl EngineStats {
+    /// Bytes written to files for each byte that the user gave, since the store was opened: the
+    /// journal's records (nearly the user's bytes), tables, and what collection copied. `None` before
+    /// the first write.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        let merged: u64 = self.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
+        let tables = self.ledger.flush.bytes_out + merged;
+        let records = self.writes.user_bytes + self.writes.entries * RECORD_OVERHEAD_BYTES;
+        let written = records + tables + self.collected.copied_bytes;
+        (self.writes.user_bytes > 0).then(|| written as f64 / self.writes.user_bytes as f64)
+    }
+
+    /// Bytes of all files for each byte that is not known to be dead. `None` in an empty store.
+    #[must_use]
+    pub fn space_amplification(&self) -> Option<f64> {
+        let tables: u64 = self.ledger.levels.iter().map(|level| level.size_bytes).sum();
+        let live = self.journal_bytes.saturating_sub(self.journal_dead_bytes);
+        (live > 0).then(|| (self.journal_bytes + tables) as f64 / live as f64)
+    }
 }
 
 /// Sums over the jobs of one kind.
@@ -94,6 +260,22 @@ pub struct JobFigures {
     pub tables_out: u64,
     /// Time taken, in nanoseconds.
     pub duration_ns: u64,
+    /// Bringing a memtable's entries into order: the fetch from memory, in nanoseconds.
+    pub order_ns: u64,
+    /// Reading entries in order from what goes in, by samples, in nanoseconds.
+    pub merge_ns: u64,
+    /// Putting entries into blocks, by samples, in nanoseconds.
+    pub build_ns: u64,
+    /// Building filters and indexes, in nanoseconds.
+    pub filter_ns: u64,
+    /// Writing to the file, in nanoseconds.
+    pub write_ns: u64,
+    /// Syncing the tables, in nanoseconds.
+    pub sync_ns: u64,
+    /// Waiting until the records that a table names are on the medium, in nanoseconds.
+    pub journal_sync_ns: u64,
+    /// Writing the manifest and what goes with it, in nanoseconds.
+    pub commit_ns: u64,
 }
 
 /// A job that runs beside requests.
@@ -121,6 +303,14 @@ impl From<JobStats> for JobFigures {
             bytes_out: stats.bytes_out,
             tables_out: stats.tables_out,
             duration_ns: stats.duration_ns,
+            order_ns: stats.order_ns,
+            merge_ns: stats.merge_ns,
+            build_ns: stats.build_ns,
+            filter_ns: stats.filter_ns,
+            write_ns: stats.write_ns,
+            sync_ns: stats.sync_ns,
+            journal_sync_ns: stats.journal_sync_ns,
+            commit_ns: stats.commit_ns,
         }
     }
 }
@@ -132,6 +322,10 @@ impl From<LevelStats> for LevelFigures {
             size_bytes: stats.size_bytes,
             entries: stats.entries,
             tombstones: stats.tombstones,
+            blocks: stats.blocks,
+            blocks_checked: stats.blocks_checked,
+            directory_bytes: stats.directory_bytes,
+            reads: LevelReads::default(),
             compaction: stats.compaction.into(),
         }
     }

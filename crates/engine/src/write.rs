@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pellucid_account::Timeline;
 
@@ -15,6 +15,7 @@ use crate::journal::{Record, RecordKind, padded_length};
 use crate::ledger::{Entry, Kind, NEWEST};
 use crate::options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX};
 use crate::parts;
+use crate::tally::Count;
 
 /// Delays below this are saved up: a shorter sleep would last longer than it should.
 const DELAY_MIN_NS: u64 = 200_000;
@@ -156,12 +157,22 @@ impl Inner {
         let count = operations.len() as u64;
         self.journal.reserve(&mut writer.appender, size_bytes, count)?;
         let written_at_ms = self.options.clock.wall().unix_ms();
+        let counting = self.ledger.tally().mine();
+        let begun = counting.begin_sample(Count::WriteTurns);
         let first = self.append(&mut writer, operations, written_at_ms)?;
+        let appended = begun.map(|begun| counting.add_since(Count::AppendTicks, begun));
         timeline.lap(parts::JOURNAL_APPEND);
         self.insert(operations, first, written_at_ms)?;
         let last = first + count - 1;
         self.ledger.publish(last);
         self.ledger.rotate_if_full(last);
+        if let Some(appended) = appended {
+            counting.add_since(Count::MemtableTicks, appended);
+            counting.add(Count::BatchSamples, 1);
+        }
+        counting.add(Count::Batches, 1);
+        counting.add(Count::Entries, count);
+        counting.add(Count::UserBytes, user_bytes(operations));
         timeline.lap(parts::MEMTABLE);
         Ok(last)
     }
@@ -172,7 +183,11 @@ impl Inner {
             Ok(writer) => writer,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
+                let counting = self.ledger.tally().mine();
+                let begun = counting.now();
                 let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+                counting.add_since(Count::WriterWaitTicks, begun);
+                counting.add(Count::WriterWaits, 1);
                 timeline.lap(parts::WRITER_WAIT);
                 writer
             }
@@ -187,7 +202,13 @@ impl Inner {
             writer.owed_ns += delay_ns;
             if writer.owed_ns >= DELAY_MIN_NS {
                 let delay = Duration::from_nanos(std::mem::take(&mut writer.owed_ns));
+                let begun = Instant::now();
                 std::thread::sleep(delay);
+                // A sleep lasts longer than it should, and it is what the writer waited.
+                let slept_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let counting = self.ledger.tally().mine();
+                counting.add(Count::Delays, 1);
+                counting.add(Count::DelayNanoseconds, slept_ns);
                 waited += delay;
             }
         }
@@ -275,6 +296,14 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// The bytes that the user gave: keys, heads and values.
+fn user_bytes(operations: &[Operation<'_>]) -> u64 {
+    let bytes = |operation: &Operation<'_>| {
+        (operation.key.len() + operation.head.len() + operation.value.len()) as u64
+    };
+    operations.iter().map(bytes).sum()
 }
 
 /// Refuses operations beyond the limits; returns the bytes that they take in the journal.

@@ -1,9 +1,10 @@
-//! What the server shows of itself: `/_admin/account` and `/metrics`. Adding it up takes longer
+//! What the server shows of itself: `/_admin/account`, `/_admin/engine` and `/metrics`. Adding it up takes longer
 //! than a request may hold up its neighbours, so the helper thread does it.
 
 use pellucid_account::WINDOW_SECONDS_MAX;
 use pellucid_http::{Handled, Request, Response};
 
+use crate::engine_page::document;
 use crate::metrics::{Figures, page};
 use crate::names::Operation;
 use crate::process::ProcessFigures;
@@ -46,6 +47,26 @@ impl Api {
         })
     }
 
+    /// The engine's account of itself (docs/engine-account.md).
+    pub(crate) fn engine_page(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::Admin);
+        if request.method != "GET" {
+            return method_not_allowed(response, exchange, b"GET");
+        }
+        let shared = std::sync::Arc::clone(&self.shared);
+        self.later(response, exchange, move || {
+            let stats = shared.store.engine_stats();
+            // A store elsewhere has an account of its own, or none.
+            let document = stats.as_ref().map_or(serde_json::Value::Null, document);
+            Page { content_type: "application/json", body: document.to_string() }
+        })
+    }
+
     pub(crate) fn metrics_page(
         &self,
         request: &Request<'_>,
@@ -62,6 +83,7 @@ impl Api {
                 snapshot: shared.account.snapshot(None),
                 transport: gauge.stats(),
                 store: shared.store.figures(),
+                engine: shared.store.engine_stats(),
                 process: ProcessFigures::now(),
                 version: shared.version,
             };

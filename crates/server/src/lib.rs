@@ -7,6 +7,7 @@
 mod admin;
 mod batch;
 mod conditions;
+mod engine_page;
 mod entity;
 #[doc(hidden)]
 pub mod fuzzing;

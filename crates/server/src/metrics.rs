@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use pellucid_account::{Distribution, OperationAccount, Snapshot};
 use pellucid_http::ServerStats;
+use pellucid_store::EngineStats;
 
+use crate::engine_page::{families, singles};
 use crate::process::ProcessFigures;
 
 /// Buckets of durations end at these powers of two nanoseconds: 0.5 µs to 17 s. The server's own
@@ -18,6 +20,7 @@ pub(crate) struct Figures {
     pub(crate) snapshot: Snapshot,
     pub(crate) transport: ServerStats,
     pub(crate) store: Vec<(&'static str, u64)>,
+    pub(crate) engine: Option<EngineStats>,
     pub(crate) process: ProcessFigures,
     pub(crate) version: &'static str,
 }
@@ -28,6 +31,10 @@ pub(crate) fn page(figures: &Figures) -> String {
     write_requests(&mut page, &figures.snapshot.operations);
     write_transport(&mut page, figures);
     write_store(&mut page, &figures.store);
+    if let Some(engine) = &figures.engine {
+        write_store(&mut page, &singles(engine));
+        write_engine(&mut page, engine);
+    }
     write_process(&mut page, figures);
     page
 }
@@ -93,6 +100,15 @@ fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let help = "A figure of the store; docs/architecture.md explains the terms.";
         single(page, &format!("pellucid_{name}"), kind, help, *value);
+    }
+}
+
+fn write_engine(page: &mut String, engine: &EngineStats) {
+    for (name, kind, help, samples) in families(engine) {
+        family(page, name, kind, help);
+        for (labels, value) in samples {
+            let _ = writeln!(page, "{name}{{{labels}}} {value}");
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use pellucid_clock::Clock;
 use pellucid_http::{Limits, Server, listen};
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store};
 
+use crate::engine_page::EngineLog;
 use crate::helper::Helper;
 use crate::log::Log;
 use crate::names::NAMES;
@@ -89,6 +90,7 @@ pub struct RunningServer {
     server: Server<Later>,
     shared: Arc<Shared>,
     drain: Option<JoinHandle<()>>,
+    engine_log: EngineLog,
     data: PathBuf,
 }
 
@@ -125,7 +127,9 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(drain)
     });
     let drain = drain.transpose().map_err(ServerError::Run)?;
-    Ok(RunningServer { server, shared, drain, data: options.data })
+    let store = Arc::clone(&shared.store);
+    let engine_log = EngineLog::start(store, shared.log.clone()).map_err(ServerError::Run)?;
+    Ok(RunningServer { server, shared, drain, engine_log, data: options.data })
 }
 
 impl RunningServer {
@@ -148,6 +152,7 @@ impl RunningServer {
     pub fn stop(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
         self.shared.account.stop();
+        drop(self.engine_log);
         if let Some(drain) = self.drain {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();

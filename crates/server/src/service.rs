@@ -91,6 +91,7 @@ impl Service for Api {
             "/v0/batch" => self.batch(request, response, exchange),
             "/v0/status" => self.status(request, response, exchange),
             "/_admin/account" => self.account_page(request, response, exchange),
+            "/_admin/engine" => self.engine_page(request, response, exchange),
             "/metrics" => self.metrics_page(request, response, exchange),
             _ => unknown_path(request, response, exchange),
         }
@@ -236,7 +237,7 @@ fn unknown_path(
     route(exchange, Operation::Unknown);
     if !request.path.starts_with("/_") {
         let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
-                     /_admin/account and /metrics";
+                     /_admin/account, /_admin/engine and /metrics";
         return respond_text(response, exchange, 400, known);
     }
     finish_execution(exchange.timeline);

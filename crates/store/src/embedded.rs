@@ -125,6 +125,10 @@ impl Store for EmbeddedStore {
         ]
     }
 
+    fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
+        Some(self.engine.stats())
+    }
+
     fn close(&self) -> Result<()> {
         Ok(self.engine.close()?)
     }

@@ -16,5 +16,8 @@ pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
-pub use pellucid_engine::{KEY_LENGTH_MAX, parts};
+pub use pellucid_engine::{
+    EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures, SAMPLED_EVERY,
+    SampledTime, parts,
+};
 pub use store::{Range, Scan, Store};

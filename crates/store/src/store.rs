@@ -57,6 +57,11 @@ pub trait Store: Send + Sync + 'static {
     /// in `_total`.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
+    /// The account of the engine behind the store, if it is one of this process.
+    fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
+        None
+    }
+
     /// Ends the store: what was acknowledged is on disk afterwards.
     ///
     /// # Errors

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use super::merge::{Merge, RunCursor, Source, runs};
 use super::snapshots::Retention;
+use super::stages::Stages;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{NewTable, Table, TableFacts, TableWriter, table_folder};
+use super::table::{NewTable, Table, TableFacts, TableWriter, WriterTimes, table_folder};
 use super::version::{LEVELS, Levels};
 use super::{Direction, Dropped, KeyRange, LedgerOptions, Verdict};
 use crate::error::{Error, Result};
@@ -172,6 +173,8 @@ struct Outputs<'a> {
     writer: Option<TableWriter>,
     finished: Vec<NewTable>,
     numbers: Vec<u64>,
+    /// What the writers of finished tables took.
+    times: WriterTimes,
 }
 
 impl Outputs<'_> {
@@ -200,9 +203,19 @@ impl Outputs<'_> {
 
     fn finish(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
-            self.finished.push(writer.finish()?);
+            let new = writer.finish()?;
+            self.times.filter_ns += new.times.filter_ns;
+            self.times.write_ns += new.times.write_ns;
+            self.times.sync_ns += new.times.sync_ns;
+            self.finished.push(new);
         }
         Ok(())
+    }
+
+    /// What all writers took so far, in nanoseconds.
+    fn writers_ns(&self) -> u64 {
+        let current = self.writer.as_ref().map_or(0, |writer| writer.times().sum_ns());
+        self.times.sum_ns() + current
     }
 }
 
@@ -256,24 +269,33 @@ impl State {
     }
 
     fn merge_tables(&self, merging: &Merging, levels: &Levels, stats: &mut JobStats) -> Result<()> {
-        let mut outputs =
-            Outputs { state: self, writer: None, finished: Vec::new(), numbers: Vec::new() };
+        let mut outputs = Outputs {
+            state: self,
+            writer: None,
+            finished: Vec::new(),
+            numbers: Vec::new(),
+            times: WriterTimes::default(),
+        };
         let mut dropped = Vec::new();
         let written = self
             .write_merged(merging, levels, &mut outputs, &mut dropped, stats)
             .and_then(|()| self.open_new(std::mem::take(&mut outputs.finished)));
         let tables =
             written.inspect_err(|_| self.remove_tables(outputs.numbers.iter().copied()))?;
+        stats.add_writer(outputs.times);
         stats.entries_dropped = dropped.len() as u64;
         stats.bytes_in = merging.tables().map(|table| table.facts().size_bytes).sum();
         stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
         stats.tables_out = tables.len() as u64;
+        let begun = Instant::now();
         self.commit_files(&Edit {
             removed: merging.tables().map(|table| table.facts().number).collect(),
             added: tables.into_iter().map(|table| (merging.to, table)).collect(),
             flushed_sequence: None,
             dropped,
-        })
+        })?;
+        stats.commit_ns = begun.elapsed().as_nanos() as u64;
+        Ok(())
     }
 
     fn write_merged(
@@ -288,7 +310,9 @@ impl State {
         let everything = KeyRange { start: Unbounded, end: Unbounded };
         let mut merge = Merge::new(merging.sources(), &everything, Direction::Forward)?;
         let mut retention: Retention = self.snapshots.retention(self.link.now_ms());
+        let mut stages = Stages::new(self.options.clock);
         while let Some(entry) = merge.entry() {
+            let sample = stages.begin(|| outputs.writers_ns());
             // A table's checksums vouch for what was written, not for who wrote it.
             if !retention.is_followed_by(&entry) {
                 let what = "a table that is merged has its entries out of order (`verify`)";
@@ -299,7 +323,11 @@ impl State {
                 Verdict::Kept => outputs.add(&entry)?,
                 verdict => dropped.push(Dropped::of(&entry, verdict)),
             }
+            let sample = sample.map(|sample| stages.built(sample, outputs.writers_ns(), stats));
             merge.advance()?;
+            if let Some(sample) = sample {
+                stages.merged(sample, stats);
+            }
             stats.entries_in += 1;
             if stats.entries_in.is_multiple_of(ENTRIES_A_SLICE) {
                 self.give_way()?;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::stages::Stages;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
 use super::table::{NewTable, TableWriter};
@@ -26,17 +27,23 @@ impl State {
         let mut stats = JobStats { runs: 1, ..JobStats::default() };
         if sealed.memtable.entries() > 0 {
             let number = self.take_file_number();
-            let written = self.write_flushed(sealed, number, &mut edit.dropped).and_then(|facts| {
+            let new = self.write_flushed(sealed, number, &mut edit.dropped, &mut stats);
+            let written = new.and_then(|new| {
+                stats.add_writer(new.times);
+                let begun = Instant::now();
                 // A table must not be found after a crash that the journal's records did not survive.
                 self.link.make_durable(sealed.last_sequence)?;
-                self.open_new(vec![facts])
+                stats.journal_sync_ns = begun.elapsed().as_nanos() as u64;
+                self.open_new(vec![new])
             });
             let tables = written.inspect_err(|_| self.remove_tables(std::iter::once(number)))?;
             stats.tables_out = 1;
             stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
             edit.added = tables.into_iter().map(|table| (0, table)).collect();
         }
+        let begun = Instant::now();
         self.commit_files(&edit)?;
+        stats.commit_ns = begun.elapsed().as_nanos() as u64;
         stats.entries_in = sealed.memtable.entries();
         stats.entries_dropped = edit.dropped.len() as u64;
         stats.bytes_in = sealed.memtable.size_bytes();
@@ -50,19 +57,28 @@ impl State {
         sealed: &SealedMemtable,
         number: u64,
         dropped: &mut Vec<Dropped>,
+        stats: &mut JobStats,
     ) -> Result<NewTable> {
         let (identity, shape) = (self.store_identity, self.table_shape());
         let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
         let mut retention = self.snapshots.retention(self.link.now_ms());
+        let begun = Instant::now();
         let mut cursor = sealed.memtable.cursor();
+        stats.order_ns = begun.elapsed().as_nanos() as u64;
+        let mut stages = Stages::new(self.options.clock);
         cursor.seek_first();
         while let Some(entry) = cursor.entry() {
+            let sample = stages.begin(|| writer.times().sum_ns());
             // Tombstones stay: what they hide is in other tables, or may come from an older memtable.
             match retention.judge(&entry, || false) {
                 Verdict::Kept => writer.add(&entry)?,
                 verdict => dropped.push(Dropped::of(&entry, verdict)),
             }
+            let sample = sample.map(|sample| stages.built(sample, writer.times().sum_ns(), stats));
             cursor.next();
+            if let Some(sample) = sample {
+                stages.merged(sample, stats);
+            }
         }
         writer.finish()
     }

@@ -32,6 +32,7 @@ mod pinned;
 mod prefetch;
 mod scan;
 mod snapshots;
+mod stages;
 mod state;
 mod stats;
 mod table;
@@ -50,6 +51,7 @@ pub(crate) use snapshots::SnapshotGuard;
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
 pub(crate) use table::{Table, table_path};
 pub(crate) use tree::Ledger;
+pub(crate) use version::LEVELS;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
 /// without a panic and without memory in proportion to a length that lies.

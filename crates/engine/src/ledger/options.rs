@@ -2,6 +2,8 @@
 
 use std::ops::Bound;
 
+use pellucid_clock::Clock;
+
 use super::Entry;
 use crate::error::Error;
 
@@ -33,6 +35,8 @@ pub(crate) struct LedgerOptions {
     /// Whether flush and compaction run on a thread of their own; if not, on the caller of
     /// `wait_for_room`, `flush_now` and `compact_step`.
     pub(crate) background: bool,
+    /// What samples are timed with.
+    pub(crate) clock: Clock,
 }
 
 impl Default for LedgerOptions {
@@ -48,6 +52,7 @@ impl Default for LedgerOptions {
             directories_size_max_bytes: 64 << 20,
             filter_bits_per_key: 10,
             background: true,
+            clock: Clock::monotonic(),
         }
     }
 }

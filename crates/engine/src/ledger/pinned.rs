@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use pellucid_account::EngineCounts;
-
 use super::snapshots::View;
 use super::version::Version;
 use super::{FoundEntry, Ledger, Manifest, SegmentFacts, Table};
@@ -20,7 +18,7 @@ pub(crate) struct Pinned {
 impl Pinned {
     /// The newest entry of `key` that is not above `at_sequence`.
     pub(crate) fn get(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
-        self.version.get(key, at_sequence, &mut EngineCounts::default())
+        self.version.peek(key, at_sequence)
     }
 }
 

@@ -19,6 +19,7 @@ use super::table::{DirectoryBudget, NewTable, Table, TableShape, table_folder, t
 use super::version::{Levels, SealedMemtable, Version};
 use super::{Dropped, JournalLink, LedgerOptions, SegmentFacts};
 use crate::error::{Error, Result};
+use crate::tally::Tally;
 
 /// Level 0 may hold this many times the tables that make its merge due before writes are delayed: while
 /// they are merged, others come.
@@ -69,6 +70,7 @@ pub(super) struct State {
     pub(super) version: ArcSwap<Version>,
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) counters: Counters,
+    pub(super) tally: Tally,
     pub(super) directories: Arc<DirectoryBudget>,
     pub(super) jobs: Mutex<()>,
     committed: Mutex<Committed>,
@@ -103,6 +105,7 @@ impl State {
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
         let directories = DirectoryBudget::new(options.directories_size_max_bytes);
+        let tally = Tally::new(options.clock);
         let state = State {
             fs,
             directory,
@@ -112,6 +115,7 @@ impl State {
             version: ArcSwap::from_pointee(Version { active, sealed: Vec::new(), levels }),
             snapshots: Arc::new(snapshots),
             counters: Counters::default(),
+            tally,
             directories,
             jobs: Mutex::new(()),
             committed: Mutex::new(Committed {

@@ -59,6 +59,22 @@ pub(crate) struct JobStats {
     pub(crate) tables_out: u64,
     /// Time taken.
     pub(crate) duration_ns: u64,
+    /// Bringing a memtable's entries into order: the fetch from memory.
+    pub(crate) order_ns: u64,
+    /// Reading entries in order from what goes in, by samples.
+    pub(crate) merge_ns: u64,
+    /// Putting entries into blocks, by samples.
+    pub(crate) build_ns: u64,
+    /// Building filters and indexes.
+    pub(crate) filter_ns: u64,
+    /// Writing to the file.
+    pub(crate) write_ns: u64,
+    /// Syncing the tables.
+    pub(crate) sync_ns: u64,
+    /// Waiting until the records that a table names are on the medium.
+    pub(crate) journal_sync_ns: u64,
+    /// Writing the manifest and what goes with it.
+    pub(crate) commit_ns: u64,
 }
 
 /// Figures of one level.
@@ -68,6 +84,11 @@ pub(crate) struct LevelStats {
     pub(crate) size_bytes: u64,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
+    /// Blocks of its tables, and those that were checked since they were opened.
+    pub(crate) blocks: u64,
+    pub(crate) blocks_checked: u64,
+    /// Memory of its tables' directories.
+    pub(crate) directory_bytes: u64,
     /// Merges out of this level.
     pub(crate) compaction: JobStats,
 }
@@ -108,6 +129,14 @@ struct JobCounters {
     bytes_out: AtomicU64,
     tables_out: AtomicU64,
     duration_ns: AtomicU64,
+    order_ns: AtomicU64,
+    merge_ns: AtomicU64,
+    build_ns: AtomicU64,
+    filter_ns: AtomicU64,
+    write_ns: AtomicU64,
+    sync_ns: AtomicU64,
+    journal_sync_ns: AtomicU64,
+    commit_ns: AtomicU64,
 }
 
 impl JobCounters {
@@ -121,6 +150,14 @@ impl JobCounters {
             (&self.bytes_out, stats.bytes_out),
             (&self.tables_out, stats.tables_out),
             (&self.duration_ns, stats.duration_ns),
+            (&self.order_ns, stats.order_ns),
+            (&self.merge_ns, stats.merge_ns),
+            (&self.build_ns, stats.build_ns),
+            (&self.filter_ns, stats.filter_ns),
+            (&self.write_ns, stats.write_ns),
+            (&self.sync_ns, stats.sync_ns),
+            (&self.journal_sync_ns, stats.journal_sync_ns),
+            (&self.commit_ns, stats.commit_ns),
         ];
         for (counter, figure) in pairs {
             counter.fetch_add(figure, Ordering::Relaxed);
@@ -138,6 +175,14 @@ impl JobCounters {
             bytes_out: read(&self.bytes_out),
             tables_out: read(&self.tables_out),
             duration_ns: read(&self.duration_ns),
+            order_ns: read(&self.order_ns),
+            merge_ns: read(&self.merge_ns),
+            build_ns: read(&self.build_ns),
+            filter_ns: read(&self.filter_ns),
+            write_ns: read(&self.write_ns),
+            sync_ns: read(&self.sync_ns),
+            journal_sync_ns: read(&self.journal_sync_ns),
+            commit_ns: read(&self.commit_ns),
         }
     }
 }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
+use crate::tally::Tally;
 
 /// The ledger of a store.
 pub(crate) struct Ledger {
@@ -92,6 +93,12 @@ impl Ledger {
         self.state.snapshots.publish(sequence);
     }
 
+    /// What is counted of reads and writes.
+    #[inline]
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.state.tally
+    }
+
     /// The highest sequence number that readers see.
     #[inline]
     pub(crate) fn published_sequence(&self) -> u64 {
@@ -123,7 +130,7 @@ impl Ledger {
         // The version first: what a later one has dropped was shadowed by something published before.
         let version = self.state.version.load();
         let at_sequence = self.resolve(at_sequence);
-        version.get(key, at_sequence, counts)
+        version.get(key, at_sequence, counts, self.state.tally.mine())
     }
 
     #[inline]
@@ -272,6 +279,9 @@ fn level_stats(levels: &Levels, level: usize) -> LevelStats {
         size_bytes: levels.size_bytes(level),
         entries: tables.iter().map(|table| table.facts().entries).sum(),
         tombstones: tables.iter().map(|table| table.tombstones()).sum(),
+        blocks: tables.iter().map(|table| table.blocks_checked().0).sum(),
+        blocks_checked: tables.iter().map(|table| table.blocks_checked().1).sum(),
+        directory_bytes: tables.iter().map(|table| table.directory_bytes()).sum(),
         ..LevelStats::default()
     }
 }

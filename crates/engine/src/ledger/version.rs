@@ -10,10 +10,13 @@ use super::memtable::Memtable;
 use super::table::{Table, TableFacts};
 use crate::codec::key_hash;
 use crate::error::Result;
+use crate::tally::{Count, Counting};
 
 /// Number of levels: with a factor of 10 the last one holds a million times the first.
 pub(crate) const LEVELS: usize = 7;
 
+/// Value of `EngineCounts::found_in` for a key that is nowhere.
+const FOUND_NOWHERE: u8 = 0;
 /// Value of `EngineCounts::found_in` for a memtable.
 const FOUND_IN_MEMTABLE: u8 = 1;
 /// Value of `EngineCounts::found_in` for level 0.
@@ -142,6 +145,7 @@ impl Levels {
         hash: u64,
         at_sequence: u64,
         counts: &mut EngineCounts,
+        asking: &Asking<'_>,
     ) -> Result<Option<FoundEntry>> {
         let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
         // All are asked ahead, so that one wait serves for all.
@@ -155,19 +159,64 @@ impl Levels {
             table.prefetch_hash(hash);
         }
         for table in self.tables[0].iter().filter(|table| table.spans(key)) {
-            if let Some(found) = table.get(key, hash, at_sequence, counts)? {
+            let answer =
+                asking.ask(0, table, counts, |counts| table.get(key, hash, at_sequence, counts));
+            if let Some(found) = answer? {
                 counts.found_in = FOUND_IN_LEVEL_0;
                 return Ok(Some(found));
             }
         }
         for (level, table) in deeper.into_iter().enumerate() {
             let Some(table) = table else { continue };
-            if let Some(found) = table.get(key, hash, at_sequence, counts)? {
+            let answer = asking
+                .ask(level, table, counts, |counts| table.get(key, hash, at_sequence, counts));
+            if let Some(found) = answer? {
                 counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
                 return Ok(Some(found));
             }
         }
         Ok(None)
+    }
+}
+
+/// Counts what the tables are asked, and takes the time where it is this look-up's turn.
+struct Asking<'a> {
+    /// None for look-ups that nobody outside asked for.
+    counting: Option<Counting<'a>>,
+    is_timed: bool,
+}
+
+impl Asking<'_> {
+    #[inline]
+    fn ask<T>(
+        &self,
+        level: usize,
+        table: &Table,
+        counts: &mut EngineCounts,
+        get: impl FnOnce(&mut EngineCounts) -> T,
+    ) -> T {
+        let Some(counting) = &self.counting else { return get(counts) };
+        // Those of a request end at 255.
+        let mut asked = EngineCounts::default();
+        let begun = self.is_timed.then(|| counting.now());
+        let answer = get(&mut asked);
+        if let Some(begun) = begun {
+            counting.add_since(Count::AskedTicks(level), begun);
+            counting.add(Count::AskedSamples(level), 1);
+        }
+        counting.add(Count::Asked(level), 1);
+        counting.add(Count::Plain(level), u64::from(!table.has_directory()));
+        let each = [
+            (Count::Excluded(level), asked.filters_excluded, &mut counts.filters_excluded),
+            (Count::False(level), asked.filters_false, &mut counts.filters_false),
+            (Count::Blocks(level), asked.blocks, &mut counts.blocks),
+        ];
+        for (count, amount, of_request) in each {
+            counting.add(count, u64::from(amount));
+            *of_request = of_request.saturating_add(amount);
+        }
+        counts.tables = counts.tables.saturating_add(1);
+        answer
     }
 }
 
@@ -188,6 +237,34 @@ impl Version {
         key: &[u8],
         at_sequence: u64,
         counts: &mut EngineCounts,
+        counting: Counting<'_>,
+    ) -> Result<Option<FoundEntry>> {
+        let begun = counting.begin_sample(Count::ReadTurns);
+        counts.found_in = FOUND_NOWHERE;
+        let asking = Asking { counting: Some(counting), is_timed: begun.is_some() };
+        let found = self.find(key, at_sequence, counts, &asking);
+        let place = usize::from(counts.found_in);
+        counting.add(Count::Found(place), 1);
+        if let Some(begun) = begun {
+            counting.add_since(Count::FoundTicks(place), begun);
+            counting.add(Count::FoundSamples(place), 1);
+        }
+        found
+    }
+
+    /// As [`Version::get`], for the engine itself: it is not counted.
+    pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
+        let asking = Asking { counting: None, is_timed: false };
+        self.find(key, at_sequence, &mut EngineCounts::default(), &asking)
+    }
+
+    #[inline]
+    fn find(
+        &self,
+        key: &[u8],
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+        asking: &Asking<'_>,
     ) -> Result<Option<FoundEntry>> {
         let hash = key_hash(key);
         let sealed = self.sealed.iter().map(|sealed| &sealed.memtable);
@@ -197,6 +274,6 @@ impl Version {
                 return Ok(Some(found.to_found()));
             }
         }
-        self.levels.get(key, hash, at_sequence, counts)
+        self.levels.get(key, hash, at_sequence, counts, asking)
     }
 }

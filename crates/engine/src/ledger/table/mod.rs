@@ -19,7 +19,7 @@ pub(crate) use directory::DirectoryBudget;
 pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
 pub(crate) use reader::{Table, check_closing};
-pub(crate) use writer::{NewTable, TableShape, TableWriter};
+pub(crate) use writer::{NewTable, TableShape, TableWriter, WriterTimes};
 
 const CLOSING_SIZE_BYTES: usize = 96;
 const CLOSING_MAGIC: [u8; 4] = *b"PLTF";

@@ -216,6 +216,23 @@ impl Table {
         Ok(())
     }
 
+    /// Whether look-ups are answered by a directory.
+    #[inline]
+    pub(crate) fn has_directory(&self) -> bool {
+        self.directory.get().is_some()
+    }
+
+    /// Memory of the directory.
+    pub(crate) fn directory_bytes(&self) -> u64 {
+        self.directory.get().map_or(0, |directory| directory.size_bytes() as u64)
+    }
+
+    /// Blocks, and how many of them were checked since the table was opened.
+    pub(crate) fn blocks_checked(&self) -> (u64, u64) {
+        let bits = |word: &AtomicU64| u64::from(word.load(Ordering::Relaxed).count_ones());
+        (self.blocks() as u64, self.checked.iter().map(bits).sum())
+    }
+
     /// Asks for what a look-up of this hash needs first.
     #[inline]
     pub(crate) fn prefetch_hash(&self, hash: u64) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pellucid_io::{File, FileSystem};
 
@@ -36,6 +37,30 @@ pub(crate) struct NewTable {
     pub(crate) facts: TableFacts,
     /// Where its keys are.
     pub(crate) directory: DirectoryBuilder,
+    /// What took how long.
+    pub(crate) times: WriterTimes,
+}
+
+/// Where a writer's time went, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WriterTimes {
+    /// Building filter and index.
+    pub(crate) filter_ns: u64,
+    /// Writing to the file.
+    pub(crate) write_ns: u64,
+    /// Syncing it.
+    pub(crate) sync_ns: u64,
+}
+
+impl WriterTimes {
+    /// All of it.
+    pub(crate) fn sum_ns(self) -> u64 {
+        self.filter_ns + self.write_ns + self.sync_ns
+    }
+}
+
+fn since_ns(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A table that is being written.
@@ -51,6 +76,7 @@ pub(crate) struct TableWriter {
     block: BlockBuilder,
     index: IndexBuilder,
     directory: DirectoryBuilder,
+    times: WriterTimes,
     entries: u64,
     tombstones: u64,
     value_bytes: u64,
@@ -87,6 +113,7 @@ impl TableWriter {
             block: BlockBuilder::default(),
             index: IndexBuilder::default(),
             directory: DirectoryBuilder::default(),
+            times: WriterTimes::default(),
             entries: 0,
             tombstones: 0,
             value_bytes: 0,
@@ -101,6 +128,11 @@ impl TableWriter {
     /// The key that was added last; empty if there is none.
     pub(crate) fn last_key(&self) -> &[u8] {
         &self.last
+    }
+
+    /// What took how long, so far.
+    pub(crate) fn times(&self) -> WriterTimes {
+        self.times
     }
 
     /// Bytes of the closed blocks so far, filter not included.
@@ -168,9 +200,11 @@ impl TableWriter {
     }
 
     fn write_out(&mut self) -> Result<()> {
+        let begun = Instant::now();
         self.file
             .write_all_at(&self.buffer, self.written_bytes)
             .map_err(|error| Error::io("write", &self.path, error))?;
+        self.times.write_ns += since_ns(begun);
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -183,6 +217,7 @@ impl TableWriter {
         self.close_block()?;
         let padded = self.offset().next_multiple_of(FILTER_ALIGNMENT_BYTES);
         self.buffer.resize(self.buffer.len() + (padded - self.offset()) as usize, 0);
+        let begun = Instant::now();
         let filter_offset = self.offset();
         let begin = self.buffer.len();
         build_filter(self.directory.hashes(), self.shape.filter_bits_per_key, &mut self.buffer);
@@ -192,8 +227,11 @@ impl TableWriter {
         self.index.finish(&mut self.buffer);
         self.seal(begin);
         self.add_closing(filter_offset, index_offset);
+        self.times.filter_ns += since_ns(begun);
         self.write_out()?;
+        let begun = Instant::now();
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
+        self.times.sync_ns += since_ns(begun);
         let facts = TableFacts {
             number: self.number,
             size_bytes: self.written_bytes,
@@ -203,7 +241,7 @@ impl TableWriter {
             smallest: self.smallest.into(),
             largest: self.last.into(),
         };
-        Ok(NewTable { facts, directory: self.directory })
+        Ok(NewTable { facts, directory: self.directory, times: self.times })
     }
 
     /// When so many entries will have expired that it is worth to write the table anew; 0 for never.

@@ -36,6 +36,7 @@ pub(super) fn small_options() -> LedgerOptions {
         directories_size_max_bytes: 32 << 10,
         filter_bits_per_key: 10,
         background: false,
+        clock: pellucid_clock::Clock::monotonic(),
     }
 }
 

@@ -1,0 +1,121 @@
+//! The figures that the engine keeps of itself: exact where they are counts, and adding up.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_engine::{Acknowledgement, Engine, EngineOptions, SAMPLED_EVERY, TableId};
+use pellucid_io::simulated::SimulatedFileSystem;
+
+const KEYS: u64 = 1_000;
+
+fn open(files: &Arc<SimulatedFileSystem>) -> (Engine, TableId) {
+    let options = EngineOptions {
+        file_system: Arc::clone(files) as Arc<_>,
+        background: false,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::open("/store", options).unwrap();
+    let table = engine.table("t").unwrap();
+    (engine, table)
+}
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+fn put(engine: &Engine, table: TableId, keys: std::ops::Range<u64>) {
+    for number in keys {
+        let timeline = &mut Timeline::off();
+        engine.put(table, &key(number), b"hd", b"value", Acknowledgement::Os, timeline).unwrap();
+    }
+}
+
+fn get(engine: &Engine, table: TableId, number: u64) -> bool {
+    engine.get(table, &key(number), &mut Timeline::off()).unwrap().is_some()
+}
+
+#[test]
+fn look_ups_are_counted_where_they_end() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    put(&engine, table, 0..KEYS);
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    put(&engine, table, KEYS..2 * KEYS);
+    engine.flush().unwrap();
+    put(&engine, table, 2 * KEYS..3 * KEYS);
+    let before = engine.stats();
+    assert!((0..4 * KEYS).all(|number| get(&engine, table, number) == (number < 3 * KEYS)));
+    let head = engine.head(table, &key(0), &mut Timeline::off()).unwrap();
+    assert!(head.is_some());
+    let after = engine.stats();
+    let found = |place: fn(&pellucid_engine::ReadFigures) -> u64| {
+        place(&after.reads) - place(&before.reads)
+    };
+    assert_eq!(found(|reads| reads.missing.count), KEYS);
+    assert_eq!(found(|reads| reads.memtable.count), KEYS);
+    assert_eq!(found(|reads| reads.levels[0].count), KEYS);
+    assert_eq!(found(|reads| reads.levels[1].count), KEYS + 1);
+    assert_eq!(found(|reads| reads.levels[2].count), 0);
+    assert_eq!(found(|reads| reads.records), 3 * KEYS);
+    assert_eq!(found(|reads| reads.record_bytes), 3 * KEYS * 5);
+    for level in &after.ledger.levels[..2] {
+        let reads = level.reads;
+        let found = reads.asked - reads.excluded - reads.false_positives;
+        assert!(found >= KEYS && reads.blocks_searched >= found, "{reads:?}");
+        assert!(level.blocks_checked > 0 && level.blocks_checked <= level.blocks);
+        assert_eq!(reads.by_index, 0, "tables that this process wrote have directories");
+        assert!(level.directory_bytes > 0);
+    }
+    assert_eq!(after.ledger.levels[2].reads, pellucid_engine::LevelReads::default());
+}
+
+#[test]
+fn one_in_so_many_is_timed_and_a_table_that_was_opened_answers_by_its_index() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    put(&engine, table, 0..KEYS);
+    engine.close().unwrap();
+    drop(engine);
+    let (engine, table) = open(&files);
+    assert!((0..KEYS).all(|number| get(&engine, table, number)));
+    let stats = engine.stats();
+    let level = &stats.ledger.levels[0];
+    assert_eq!((level.reads.asked, level.reads.by_index), (KEYS, KEYS));
+    assert_eq!(stats.reads.levels[0].time.samples, KEYS.div_ceil(SAMPLED_EVERY));
+    assert_eq!(stats.reads.record_time.samples, KEYS.div_ceil(SAMPLED_EVERY));
+    assert_eq!(level.reads.time.samples, stats.reads.levels[0].time.samples);
+    assert!(level.reads.time.sum_ns <= stats.reads.levels[0].time.sum_ns);
+}
+
+#[test]
+fn writes_and_jobs_are_counted() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    let before = engine.stats();
+    assert!(before.ledger.levels.iter().all(|level| level.tables == 0));
+    put(&engine, table, 0..KEYS);
+    engine.flush().unwrap();
+    put(&engine, table, 0..KEYS);
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    let stats = engine.stats();
+    assert_eq!(stats.writes.batches - before.writes.batches, 2 * KEYS);
+    assert_eq!(stats.writes.entries - before.writes.entries, 2 * KEYS);
+    assert_eq!(stats.writes.user_bytes - before.writes.user_bytes, 2 * KEYS * (8 + 2 + 5));
+    let samples = (2 * KEYS + 1).div_ceil(SAMPLED_EVERY);
+    assert_eq!(stats.writes.append_time.samples, samples);
+    assert_eq!(stats.writes.memtable_time.samples, samples);
+    let (flush, merge) = (stats.ledger.flush, stats.ledger.levels[0].compaction);
+    assert_eq!((flush.runs, merge.runs), (2, 1));
+    assert_eq!(merge.entries_dropped, KEYS);
+    for job in [flush, merge] {
+        // What is timed exactly lies within the job; samples only stand for what they are drawn from.
+        let exact_ns = job.order_ns + job.filter_ns + job.write_ns + job.sync_ns;
+        assert!(exact_ns + job.journal_sync_ns + job.commit_ns <= job.duration_ns, "{job:?}");
+        assert!(job.build_ns > 0 && job.merge_ns > 0 && job.write_ns > 0);
+    }
+    assert!(stats.write_amplification().is_some_and(|ratio| ratio > 1.0));
+    assert!(stats.space_amplification().is_some_and(|ratio| ratio > 1.0));
+}
