@@ -320,7 +320,7 @@ pub(crate) fn singles(stats: &EngineStats) -> Vec<(&'static str, u64)> {
         ("engine_journal_read_bytes_total", stats.reads.record_bytes),
         ("engine_batches_total", stats.writes.batches),
         ("engine_entries_written_total", stats.writes.entries),
-        ("engine_user_bytes_written_total", stats.writes.user_bytes),
+        ("engine_payload_written_bytes_total", stats.writes.user_bytes),
         ("engine_segments_collected_total", stats.collected.segments),
         ("engine_collection_copied_bytes_total", stats.collected.copied_bytes),
         ("engine_collection_freed_bytes_total", stats.collected.freed_bytes),
