@@ -1,10 +1,10 @@
-//! What is counted of every read and write, always: adding one to a number costs a nanosecond where no
-//! other thread adds to the same.
+//! What is counted of every read and write, always: adding one to a number costs a nanosecond where
+//! no other thread adds to the same.
 //!
-//! Each thread has a stripe of its own, to which it alone adds, with a load and a store; threads beyond
-//! the number of stripes share the last one. The sums are exact. Time is taken of one in
-//! [`SAMPLED_EVERY`] of a thread's reads, and of as many of its writes: a clock costs more than what is
-//! to be measured.
+//! Each thread has a stripe of its own, to which it alone adds, with a load and a store; threads
+//! beyond the number of stripes share the last one. The sums are exact. Time is taken of one in
+//! [`SAMPLED_EVERY`] of a thread's reads, and of as many of its writes: a clock costs more than
+//! what is to be measured.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -111,7 +111,8 @@ fn writes_and_jobs_are_counted() {
     assert_eq!((flush.runs, merge.runs), (2, 1));
     assert_eq!(merge.entries_dropped, KEYS);
     for job in [flush, merge] {
-        // What is timed exactly lies within the job; samples only stand for what they are drawn from.
+        // What is timed exactly lies within the job; samples only stand for what they are drawn
+        // from.
         let exact_ns = job.order_ns + job.filter_ns + job.write_ns + job.sync_ns;
         assert!(exact_ns + job.journal_sync_ns + job.commit_ns <= job.duration_ns, "{job:?}");
         assert!(job.build_ns > 0 && job.merge_ns > 0 && job.write_ns > 0);

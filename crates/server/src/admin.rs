@@ -1,5 +1,5 @@
-//! What the server shows of itself: `/_admin/account`, `/_admin/engine` and `/metrics`. Adding it up takes longer
-//! than a request may hold up its neighbours, so the helper thread does it.
+//! What the server shows of itself: `/_admin/account`, `/_admin/engine` and `/metrics`. Adding it
+//! up takes longer than a request may hold up its neighbours, so the helper thread does it.
 
 use pellucid_account::WINDOW_SECONDS_MAX;
 use pellucid_http::{Handled, Request, Response};

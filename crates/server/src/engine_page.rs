@@ -1,9 +1,9 @@
-//! The engine's account of itself: `GET /_admin/engine`, the engine's part of `/metrics`, and a line a
-//! kind in the log every [`LOG_INTERVAL`].
+//! The engine's account of itself: `GET /_admin/engine`, the engine's part of `/metrics`, and a
+//! line a kind in the log every [`LOG_INTERVAL`].
 //!
-//! All three show the same document (schema `pellucid.engine.v1`, docs/engine-account.md). Its parts
-//! `reads`, `writes` and `background` hold counters only, numbers that grow from the opening of the
-//! store on; `state` holds what is now.
+//! All three show the same document (schema `pellucid.engine.v1`, docs/engine-account.md). Its
+//! parts `reads`, `writes` and `background` hold counters only, numbers that grow from the opening
+//! of the store on; `state` holds what is now.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

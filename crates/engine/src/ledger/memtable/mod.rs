@@ -1,11 +1,11 @@
 //! The memtable: the newest entries, in memory.
 //!
-//! Nodes lie in an arena as they come, and a hash table answers point look-ups. An order is made only
-//! when somebody asks for it, a scan or the flush ([`order`]): a write then costs one look-up in the
-//! hash table, where a skip list took a walk of a dozen cache misses.
+//! Nodes lie in an arena as they come, and a hash table answers point look-ups. An order is made
+//! only when somebody asks for it, a scan or the flush ([`order`]): a write then costs one look-up
+//! in the hash table, where a skip list took a walk of a dozen cache misses.
 //!
-//! One writer (the façade's writer lock sees to it, and a flag asserts it) links each node after it is
-//! wholly written, so readers follow links without a lock and see an entry wholly or not at all.
+//! One writer (the façade's writer lock sees to it, and a flag asserts it) links each node after it
+//! is wholly written, so readers follow links without a lock and see an entry wholly or not at all.
 
 mod arena;
 mod node;
@@ -97,7 +97,8 @@ impl Memtable {
             let older = known.unwrap_or(HEAD_PLACE);
             let in_order = known.is_none_or(|known| self.node(known).sequence() < entry.sequence);
             assert!(in_order, "sequence {} came after a higher one of its key", entry.sequence);
-            // SAFETY: the flag makes this the only writer, and the node is written before it is linked.
+            // SAFETY: the flag makes this the only writer, and the node is written before it is
+            // linked.
             unsafe {
                 let place = self.arena.allocate(node_size_bytes(entry));
                 write_node(self.arena.pointer(place), entry, older);
@@ -135,8 +136,8 @@ impl Memtable {
         unsafe { Node::new(self.arena.pointer(place)) }
     }
 
-    /// Cursors over all entries that were there at the call, some of which may come after it: each has
-    /// its own entries in order, so they are to be merged. There are few of them.
+    /// Cursors over all entries that were there at the call, some of which may come after it: each
+    /// has its own entries in order, so they are to be merged. There are few of them.
     pub(crate) fn cursors(self: &Arc<Self>) -> Vec<MemtableCursor> {
         self.order.runs(self).into_iter().map(|run| MemtableCursor::new(self, run)).collect()
     }

@@ -49,8 +49,8 @@ impl<'a> Node<'a> {
     /// Reads a field that never changes.
     #[inline]
     fn field<T: Copy>(self, offset: usize) -> T {
-        // SAFETY: a node has all its fields at their offsets, aligned as the arena aligns nodes to 8
-        // bytes, and none but `next` changes after it was written.
+        // SAFETY: a node has all its fields at their offsets, aligned as the arena aligns nodes to
+        // 8 bytes, and none but `next` changes after it was written.
         unsafe { self.pointer.add(offset).cast::<T>().read() }
     }
 

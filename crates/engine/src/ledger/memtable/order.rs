@@ -1,9 +1,9 @@
 //! The order of a memtable's entries, made when it is asked for.
 //!
-//! What was added since the last time is sorted into a run of its own, and runs are merged so that each
-//! is more than twice as long as the next: a scan after a few writes sorts these few, and there are
-//! never more runs than a logarithm of the entries. Only those who want an order pay for it. The first
-//! scan of a full memtable of the usual size waits a few milliseconds.
+//! What was added since the last time is sorted into a run of its own, and runs are merged so that
+//! each is more than twice as long as the next: a scan after a few writes sorts these few, and
+//! there are never more runs than a logarithm of the entries. Only those who want an order pay for
+//! it. The first scan of a full memtable of the usual size waits a few milliseconds.
 
 use std::cmp::Ordering as Comparison;
 use std::sync::atomic::Ordering;

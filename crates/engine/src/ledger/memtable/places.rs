@@ -1,8 +1,8 @@
-//! Where the newest node of a key is: a hash table, so that a GET from a memtable is one or two cache
-//! misses, and a key that is not there is one.
+//! Where the newest node of a key is: a hash table, so that a GET from a memtable is one or two
+//! cache misses, and a key that is not there is one.
 //!
-//! It has one writer and any number of readers. When it grows, readers that came before look on in the
-//! old slots, in which all that was published to them still stands.
+//! It has one writer and any number of readers. When it grows, readers that came before look on in
+//! the old slots, in which all that was published to them still stands.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,8 @@ impl Slots {
     #[inline]
     fn slot(&self, index: usize) -> &AtomicU64 {
         let index = index & self.mask;
-        // SAFETY: the memory holds `mask + 1` slots, aligned, zeroed at first, and used as atomics only.
+        // SAFETY: the memory holds `mask + 1` slots, aligned, zeroed at first, and used as atomics
+        // only.
         unsafe { &*self.memory.pointer().cast::<AtomicU64>().add(index) }
     }
 

@@ -3,8 +3,8 @@
 //!
 //! It holds what the filter and the index do, at about 6 bytes a key. It is made while the table is
 //! written, or later by the thread in the background, within a budget; a table without one answers
-//! from its filter and its index. An answer comes from the entry itself, whose key is compared, so the
-//! directory can make a look-up quick but not wrong.
+//! from its filter and its index. An answer comes from the entry itself, whose key is compared, so
+//! the directory can make a look-up quick but not wrong.
 //!
 //! A line has 16 slots of 4 bytes: zero, or from the top a tag (some bits of the key's hash, never
 //! zero), the block, and the entry within the block. Keys that find their line full go to the next.
@@ -92,8 +92,8 @@ impl DirectoryBuilder {
         &self.hashes
     }
 
-    /// The directory of a table of `blocks` blocks; `None` if the budget has no room for it, or if the
-    /// table is too large for 4 bytes a key.
+    /// The directory of a table of `blocks` blocks; `None` if the budget has no room for it, or if
+    /// the table is too large for 4 bytes a key.
     pub(crate) fn finish(&self, blocks: usize, budget: &Arc<DirectoryBudget>) -> Option<Directory> {
         let bits_for = |largest: u64| u64::BITS - largest.leading_zeros();
         let entry_bits = bits_for(self.entry_max);
@@ -173,7 +173,8 @@ impl Directory {
         prefetch(self.line(self.line_of(hash)).as_ptr().cast());
     }
 
-    /// Calls `visit` with each place where the key with this hash may be, until it returns something.
+    /// Calls `visit` with each place where the key with this hash may be, until it returns
+    /// something.
     #[inline]
     pub(crate) fn find<T>(
         &self,
