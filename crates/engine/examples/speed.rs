@@ -1,8 +1,8 @@
 //! How fast the engine is by itself: the work of the studies, 5,000,000 puts of 10-byte keys and
 //! 280-byte values over uniform random keys, then look-ups and scans, on one thread.
 //!
-//! Beside the time on the wall stands processor time: that of the thread, and in brackets that of the
-//! whole process, background work included (where `/proc` tells it).
+//! Beside the time on the wall stands processor time: that of the thread, and in brackets that of
+//! the whole process, background work included (where `/proc` tells it).
 //!
 //! `cargo run --release -p pellucid-engine --example speed [COUNT] [FOLDER]`
 

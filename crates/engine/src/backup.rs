@@ -32,8 +32,8 @@ pub struct Backup {
 
 impl Engine {
     /// Makes a backup of the store, as it is now, in `directory`, which must be empty or not exist.
-    /// Reads and writes go on; writes wait for what is in memory to be written to tables. The backup
-    /// is a store of its own that [`Engine::open`] and [`restore`] take.
+    /// Reads and writes go on; writes wait for what is in memory to be written to tables. The
+    /// backup is a store of its own that [`Engine::open`] and [`restore`] take.
     ///
     /// ```
     /// # use pellucid_account::Timeline;
@@ -55,8 +55,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Occupied`] if the target is not empty, and failures of the file system; the target is
-    /// then no store, and may be removed.
+    /// [`Error::Occupied`] if the target is not empty, and failures of the file system; the target
+    /// is then no store, and may be removed.
     pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
         let inner = &*self.inner;
         let files = &*inner.options.file_system;
@@ -101,8 +101,8 @@ struct Captured {
 /// be open and stays as it is. Links files where it can.
 ///
 /// # Errors
-/// [`Error::Occupied`] if the target is not empty; if the backup is damaged ([`crate::verify`] tells
-/// more) or open; or if the file system fails.
+/// [`Error::Occupied`] if the target is not empty; if the backup is damaged ([`crate::verify`]
+/// tells more) or open; or if the file system fails.
 pub fn restore(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -121,8 +121,8 @@ pub fn restore(
         let path = segment_path(from, facts.number);
         place(files, &path, &to.join(JOURNAL_FOLDER), true, &mut backup)?;
     }
-    // A store that was opened since its backup was made may have segments that are still growing: they
-    // would grow under both names.
+    // A store that was opened since its backup was made may have segments that are still growing:
+    // they would grow under both names.
     for number in crate::journal::list_segments(files, from)? {
         if !named.contains(&number) {
             let path = segment_path(from, number);

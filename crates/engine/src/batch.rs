@@ -51,9 +51,9 @@ impl<'a> Operation<'a> {
         Operation { head, ..self }
     }
 
-    /// Lets the key expire at a time in milliseconds since the Unix epoch, 0 for never: from then on
-    /// ([`crate::Engine::now_ms`]) no read shows it, those of snapshots included, whenever they were
-    /// taken, and merges drop it.
+    /// Lets the key expire at a time in milliseconds since the Unix epoch, 0 for never: from then
+    /// on ([`crate::Engine::now_ms`]) no read shows it, those of snapshots included, whenever they
+    /// were taken, and merges drop it.
     #[must_use]
     pub fn with_expiry(self, expires_at_ms: u64) -> Operation<'a> {
         Operation { expires_at_ms, ..self }

@@ -2,17 +2,17 @@
 //!
 //! A run of neighbouring segments is read from its beginning to its end. Each record that is still
 //! needed is copied, under its sequence number, into one new segment, which then takes the run's
-//! place in the manifest. The ledger is read and never written: the sequence number by which it names
-//! a record stays the same.
+//! place in the manifest. The ledger is read and never written: the sequence number by which it
+//! names a record stays the same.
 //!
 //! # What may go
 //!
 //! A record is needed if the newest entry of its key, as of what is durable, is its own, or if a
-//! snapshot sees it. Of the others, one that a newer entry hides goes. If the ledger has no entry of
-//! the key at all, a plain value goes, too: what hid it is a **marker**, a tombstone or a value that
-//! has expired, and its record is still there. A marker goes only if no segment below can hold a plain
-//! value of its key, or a rebuilt ledger would bring that back. A segment cannot if none of its
-//! bytes are dead, or if it was collected when the marker was already there (its clean sequence
+//! snapshot sees it. Of the others, one that a newer entry hides goes. If the ledger has no entry
+//! of the key at all, a plain value goes, too: what hid it is a **marker**, a tombstone or a value
+//! that has expired, and its record is still there. A marker goes only if no segment below can hold
+//! a plain value of its key, or a rebuilt ledger would bring that back. A segment cannot if none of
+//! its bytes are dead, or if it was collected when the marker was already there (its clean sequence
 //! number). So the newest record of each key that the journal holds always tells the truth.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +28,8 @@ use crate::ledger::Pinned;
 const COLLECT_THREAD: &str = "pellucid-collect";
 /// Record bytes that are looked at in one go; between two, everything else goes first.
 const SLICE_BYTES: u64 = 256 << 10;
-/// The share of dead bytes from which on a segment is collected in the background. Each byte that is
-/// freed costs at most one that is copied.
+/// The share of dead bytes from which on a segment is collected in the background. Each byte that
+/// is freed costs at most one that is copied.
 const DEAD_SHARE_BACKGROUND: f64 = 0.5;
 /// The share from which on [`Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
@@ -146,8 +146,8 @@ impl Judge {
 }
 
 impl Engine {
-    /// Collects every segment of the journal of which a tenth or more is dead, and returns when that
-    /// is done. What was flushed counts, and is dead once a merge has dropped it: after
+    /// Collects every segment of the journal of which a tenth or more is dead, and returns when
+    /// that is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
     /// itself, in the background, once half of a segment is dead.
     ///
@@ -156,8 +156,10 @@ impl Engine {
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
-    /// # let options = EngineOptions { file_system: files, background: false, ..EngineOptions::default() };
-    /// # let engine = Engine::open("/store", EngineOptions { segment_size_bytes: 4096, ..options })?;
+    /// # let mut options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # options.background = false;
+    /// # options.segment_size_bytes = 4096;
+    /// # let engine = Engine::open("/store", options)?;
     /// # let table = engine.table("t")?;
     /// # let mut timeline = Timeline::off();
     /// for _ in 0..100 {

@@ -109,8 +109,8 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Opens the store in `directory`, which is made if it does not exist. Whatever was acknowledged
-    /// before is there again.
+    /// Opens the store in `directory`, which is made if it does not exist. Whatever was
+    /// acknowledged before is there again.
     ///
     /// # Errors
     /// If the store is open already, if its files are damaged, or if the file system fails.
@@ -207,8 +207,8 @@ impl Engine {
         outcome
     }
 
-    /// The time by which entries expire, in milliseconds since the Unix epoch: the wall clock, but it
-    /// never goes back. A lifetime is added to this.
+    /// The time by which entries expire, in milliseconds since the Unix epoch: the wall clock, but
+    /// it never goes back. A lifetime is added to this.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.inner.time.now_ms()

@@ -2,9 +2,10 @@
 //!
 //! Every write goes, once, into the **journal**: append-only segments of records that are found by
 //! their sequence number. The **ledger** is a merge tree from key to sequence number, head and
-//! lengths. A GET asks the ledger and then reads one record; a HEAD, a test for existence and a scan
-//! of keys never touch the journal. The durable pointer is the sequence number, so the journal can
-//! be collected without ever writing the ledger, and the ledger can be rebuilt from the journal.
+//! lengths. A GET asks the ledger and then reads one record; a HEAD, a test for existence and a
+//! scan of keys never touch the journal. The durable pointer is the sequence number, so the journal
+//! can be collected without ever writing the ledger, and the ledger can be rebuilt from the
+//! journal.
 //!
 //! Each call carries a [`pellucid_account::Timeline`] to which the engine gives its [`parts`].
 //!

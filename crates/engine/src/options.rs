@@ -18,8 +18,8 @@ pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 /// The smallest memory budget, in bytes.
 const MEMORY_MIN_BYTES: u64 = 64 << 10;
-/// The largest memtable, in bytes: its hash table still fits into a processor's cache, and a flush is
-/// done in some ten milliseconds.
+/// The largest memtable, in bytes: its hash table still fits into a processor's cache, and a flush
+/// is done in some ten milliseconds.
 const MEMTABLE_SIZE_MAX_BYTES: u64 = 8 << 20;
 /// One memtable fills, and at least so many less one, and at most so many, wait for their flush.
 const MEMTABLES_MIN: u64 = 4;

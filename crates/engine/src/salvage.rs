@@ -1,12 +1,12 @@
 //! Salvage: all that is intact of a damaged store becomes a store again.
 //!
 //! Every segment is read record by record. Behind damage, the next record is looked for at every
-//! multiple of 8 bytes; its checksum tells that it is one, and of this store. What is found goes into
-//! new segments under its own sequence numbers, and a ledger is made of them. The damaged store is
-//! not changed.
+//! multiple of 8 bytes; its checksum tells that it is one, and of this store. What is found goes
+//! into new segments under its own sequence numbers, and a ledger is made of them. The damaged
+//! store is not changed.
 //!
-//! Where the newest record of a key is lost, an older one may show again, or a key that was deleted:
-//! [`Lost`] says which sequence numbers that may concern.
+//! Where the newest record of a key is lost, an older one may show again, or a key that was
+//! deleted: [`Lost`] says which sequence numbers that may concern.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,8 +102,8 @@ struct Place {
 ///
 /// # Errors
 /// [`Error::Occupied`] if the target is not empty, [`Error::Locked`] if the store is open, and
-/// failures of the file system. Damage is no error, unless not even the identity of the store can be
-/// told.
+/// failures of the file system. Damage is no error, unless not even the identity of the store can
+/// be told.
 pub fn salvage(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,

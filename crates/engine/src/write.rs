@@ -92,8 +92,8 @@ impl Engine {
         self.write_operations(&[Operation::delete(table, key)], acknowledgement, timeline)
     }
 
-    /// Returns once everything up to `sequence` is on the medium. Callers that wait at the same time
-    /// share one sync.
+    /// Returns once everything up to `sequence` is on the medium. Callers that wait at the same
+    /// time share one sync.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if a sync failed: the write may or may not survive.
@@ -102,8 +102,8 @@ impl Engine {
     }
 
     /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more.
-    /// The callback runs on the sync thread, which serves everybody, so it must be short; or at once
-    /// on this thread, if there is nothing to wait for or no sync thread.
+    /// The callback runs on the sync thread, which serves everybody, so it must be short; or at
+    /// once on this thread, if there is nothing to wait for or no sync thread.
     pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
         self.inner.journal.when_durable(sequence, callback);
     }

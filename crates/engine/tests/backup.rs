@@ -59,7 +59,8 @@ fn a_backup_is_links_and_stays_what_it_was() {
     assert_eq!(get(&engine, table, b"new").unwrap(), None);
 }
 
-/// A backup that was opened and killed has a segment that grows; what is restored from it has it, too.
+/// A backup that was opened and killed has a segment that grows; what is restored from it has it,
+/// too.
 #[test]
 fn a_backup_that_was_written_to_is_restored_with_that() {
     let files = SimulatedFileSystem::new();

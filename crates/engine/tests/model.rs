@@ -290,8 +290,8 @@ impl Model {
     }
 
     fn kill(&mut self) {
-        // How far the time was is not on the medium at every moment: a death and a step back at once
-        // may show again what had expired.
+        // How far the time was is not on the medium at every moment: a death and a step back at
+        // once may show again what had expired.
         self.clock.set_wall_ms(self.wall_max_ms);
         let files = self.files.kill();
         self.drop_engine();

@@ -7,7 +7,8 @@ use crate::query::text_parameter;
 /// The longest lifetime, in seconds: some three thousand years.
 const LIFETIME_SECONDS_MAX: f64 = 1e11;
 
-/// The lifetime in milliseconds that a PUT asks for, if it does. The parameter goes before the header.
+/// The lifetime in milliseconds that a PUT asks for, if it does. The parameter goes before the
+/// header.
 ///
 /// # Errors
 /// What is wrong with it.

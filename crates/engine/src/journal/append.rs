@@ -90,8 +90,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends a record, for which there must be room. It gets the next sequence number, whatever it
-    /// says.
+    /// Appends a record, for which there must be room. It gets the next sequence number, whatever
+    /// it says.
     #[inline]
     pub(crate) fn append(&self, appender: &mut Appender, record: Record<'_>) -> u64 {
         let durable = self.durable.load(Ordering::Relaxed);
@@ -141,8 +141,8 @@ fn lay_down_at(active: &mut Active, record: &Record<'_>) {
     let shared = &active.segment.shared;
     let padded_length = record.padded_length();
     assert!(active.end + padded_length <= shared.map.length() as u64, "reserve made room");
-    // SAFETY: the end is a multiple of 8 within a page-aligned map, the length was just checked, the
-    // space was allocated as zeros and is written once, and only the holder of the writer lock
+    // SAFETY: the end is a multiple of 8 within a page-aligned map, the length was just checked,
+    // the space was allocated as zeros and is written once, and only the holder of the writer lock
     // writes.
     unsafe {
         record.lay_down(shared.map.pointer().add(active.end as usize), shared.store_seed);

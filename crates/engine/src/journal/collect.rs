@@ -1,8 +1,8 @@
 //! Collection, the journal's side: which segments are worth it, the file that what is left of them
 //! goes to, and the moment at which it takes their place.
 //!
-//! Records keep their sequence numbers and their bytes, so nothing that names them changes. What may
-//! go is for the engine to say (`crate::collect`).
+//! Records keep their sequence numbers and their bytes, so nothing that names them changes. What
+//! may go is for the engine to say (`crate::collect`).
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -129,8 +129,8 @@ impl Journal {
         candidates
     }
 
-    /// Takes in neighbours of the candidate at `seed`: those that are worth it themselves, and small
-    /// ones, as long as what is left of all fits into one segment.
+    /// Takes in neighbours of the candidate at `seed`: those that are worth it themselves, and
+    /// small ones, as long as what is left of all fits into one segment.
     fn extend(
         &self,
         candidates: &[Candidate],
@@ -166,8 +166,8 @@ impl Journal {
         }
     }
 
-    /// Markers up to it have nothing older to hide below `first_sequence`: each segment there holds no
-    /// dead record, or was collected after them.
+    /// Markers up to it have nothing older to hide below `first_sequence`: each segment there holds
+    /// no dead record, or was collected after them.
     pub(crate) fn markers_clean_below(&self, first_sequence: u64) -> u64 {
         let segments = self.segments();
         let below = segments.segments.iter().take_while(|s| s.first_sequence < first_sequence);

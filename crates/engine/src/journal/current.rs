@@ -16,10 +16,11 @@ pub(crate) struct Span {
 
 /// For each of `spans`, whether it is part of the journal that goes with `manifest`.
 ///
-/// What the manifest names is. Of the rest, a collected segment was not yet part of it, and one that
-/// lies within what sealed segments of the manifest stand for is no longer part of it. A manifest
-/// that names no segment is one that is being rebuilt: then, of several that stand for a sequence
-/// number, the one with the highest number is current, because each was complete before its name was.
+/// What the manifest names is. Of the rest, a collected segment was not yet part of it, and one
+/// that lies within what sealed segments of the manifest stand for is no longer part of it. A
+/// manifest that names no segment is one that is being rebuilt: then, of several that stand for a
+/// sequence number, the one with the highest number is current, because each was complete before
+/// its name was.
 pub(crate) fn current_segments(spans: &[Span], manifest: &Manifest) -> Vec<bool> {
     if manifest.segments.is_empty() {
         return newest_of_each(spans);

@@ -70,8 +70,8 @@ impl Footer {
         }
     }
 
-    /// Entry `index` of the place array of `file`: how far the sequence number is from the first one,
-    /// and the offset of the record.
+    /// Entry `index` of the place array of `file`: how far the sequence number is from the first
+    /// one, and the offset of the record.
     #[inline]
     pub(crate) fn entry(&self, file: &[u8], index: u64) -> (u64, u64) {
         let at = self.offset as usize;

@@ -1,8 +1,8 @@
 //! What the ledger asks of the journal, and the books that both keep of its space.
 //!
-//! Dead bytes are exact: each entry that the ledger drops is counted once, at the segment that holds
-//! its record then, and a manifest that names the segment counts what the ledger of the same manifest
-//! no longer names.
+//! Dead bytes are exact: each entry that the ledger drops is counted once, at the segment that
+//! holds its record then, and a manifest that names the segment counts what the ledger of the same
+//! manifest no longer names.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

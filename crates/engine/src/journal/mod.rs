@@ -120,8 +120,8 @@ impl Journal {
         value.ok_or_else(|| self.missing(sequence))
     }
 
-    /// As [`Journal::read`]; `None` if no segment has the record. For a reader that holds no snapshot
-    /// that may mean that the key was written anew meanwhile and the record collected.
+    /// As [`Journal::read`]; `None` if no segment has the record. For a reader that holds no
+    /// snapshot that may mean that the key was written anew meanwhile and the record collected.
     #[inline]
     pub(crate) fn read_if_held(
         &self,

@@ -9,7 +9,8 @@ use super::record::{RECORD_ALIGNMENT, RECORD_HEADER_LENGTH, Record};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, read_u32, read_u64};
 use crate::error::{Error, Result};
 
-/// Sequence numbers of a segment are not further apart than this: a sparse footer has 4 bytes for it.
+/// Sequence numbers of a segment are not further apart than this: a sparse footer has 4 bytes for
+/// it.
 const SEQUENCES_MAX: u64 = 1 << 32;
 
 /// What a walk through a segment comes across.
@@ -60,7 +61,8 @@ pub(crate) fn walk_records(
     }
 }
 
-/// Reports the bytes from `from` to `to` as damage, unless they are the zeros behind the last record.
+/// Reports the bytes from `from` to `to` as damage, unless they are the zeros behind the last
+/// record.
 fn report(
     bytes: &[u8],
     from: usize,
@@ -90,7 +92,8 @@ fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, us
     Some((record, padded)).filter(|(_, padded)| *padded <= bytes.len())
 }
 
-/// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and holds
+/// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and
+/// holds
 /// `records`, ascending: sequence number and bytes with the padding.
 pub(crate) fn write_segment<'a>(
     files: &dyn FileSystem,

@@ -186,7 +186,8 @@ impl Segment {
         }
     }
 
-    /// Reads the record with `sequence`, if the segment has it, and checks that it is that of `key`.
+    /// Reads the record with `sequence`, if the segment has it, and checks that it is that of
+    /// `key`.
     #[inline]
     pub(crate) fn read(
         &self,

@@ -100,10 +100,11 @@ impl Drop for SnapshotGuard {
 
 /// Decides, entry by entry in order, what a flush or merge may drop.
 ///
-/// An entry goes if the next newer version of its key is published, and no snapshot sees the one but
-/// not the other. A tombstone goes if nothing older can be left of its key: no deeper level holds
-/// the key, and no snapshot sees what was before the tombstone. A value that has expired goes as a
-/// tombstone does: no read shows it any more, not even a snapshot's, but it hides what is older.
+/// An entry goes if the next newer version of its key is published, and no snapshot sees the one
+/// but not the other. A tombstone goes if nothing older can be left of its key: no deeper level
+/// holds the key, and no snapshot sees what was before the tombstone. A value that has expired goes
+/// as a tombstone does: no read shows it any more, not even a snapshot's, but it hides what is
+/// older.
 #[derive(Debug)]
 pub(crate) struct Retention {
     published: u64,
@@ -118,8 +119,8 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Whether `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key; it
-    /// is asked for tombstones and expired values only.
+    /// Whether `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key;
+    /// it is asked for tombstones and expired values only.
     pub(crate) fn judge(
         &mut self,
         entry: &Entry<'_>,
@@ -207,8 +208,8 @@ mod tests {
         assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
     }
 
-    /// Found by the fuzz target `store`: a merge of a table that was out of order, with its checksums
-    /// right, ended the process.
+    /// Found by the fuzz target `store`: a merge of a table that was out of order, with its
+    /// checksums right, ended the process.
     #[test]
     fn what_is_out_of_order_is_noticed() {
         let mut retention = Arc::new(Snapshots::default()).retention(0);

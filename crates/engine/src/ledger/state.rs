@@ -1,8 +1,8 @@
 //! What flush, compaction and the façade share, and how the tree changes from version to version.
 //!
 //! Locks, in the order in which they are taken: `jobs` (one flush or merge at a time), `manifest`
-//! (one commit at a time; held while the manifest is written), `edit` (held for moments, to swap the
-//! version; writers and readers of the version's parts never wait for a disk behind it).
+//! (one commit at a time; held while the manifest is written), `edit` (held for moments, to swap
+//! the version; writers and readers of the version's parts never wait for a disk behind it).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,11 +21,11 @@ use super::{Dropped, JournalLink, LedgerOptions, SegmentFacts};
 use crate::error::{Error, Result};
 use crate::tally::Tally;
 
-/// Level 0 may hold this many times the tables that make its merge due before writes are delayed: while
-/// they are merged, others come.
+/// Level 0 may hold this many times the tables that make its merge due before writes are delayed:
+/// while they are merged, others come.
 const LEVEL_0_PATIENCE: usize = 3;
-/// Delay of a write for each table of level 0 above that, and for each sealed memtable but the first
-/// two.
+/// Delay of a write for each table of level 0 above that, and for each sealed memtable but the
+/// first two.
 const WRITE_DELAY_STEP_NS: u64 = 500;
 /// The longest delay: at 50,000 writes a second every merge catches up.
 const WRITE_DELAY_MAX_NS: u64 = 20_000;
@@ -225,8 +225,8 @@ impl State {
         }
     }
 
-    /// Takes no further write from now on, because of `error`. A full disk passes, and closing is no
-    /// failure; neither comes here.
+    /// Takes no further write from now on, because of `error`. A full disk passes, and closing is
+    /// no failure; neither comes here.
     pub(super) fn fail(&self, error: &Error) {
         let mut edit = self.lock_edit();
         if edit.failure.is_none() {
@@ -266,8 +266,8 @@ impl State {
         self.write_delay_ns.store(delay, Ordering::Relaxed);
     }
 
-    /// Writes a manifest with the edit in it, and then makes it the current version. If the manifest
-    /// could not be written, nothing has changed here.
+    /// Writes a manifest with the edit in it, and then makes it the current version. If the
+    /// manifest could not be written, nothing has changed here.
     pub(super) fn commit(&self, edit: &Edit) -> std::result::Result<(), WriteFailure> {
         let mut committed = lock(&self.committed);
         let levels = self.version.load().levels.edited(&edit.removed, &edit.added);
@@ -305,7 +305,8 @@ impl State {
         Ok(())
     }
 
-    /// Commits, and takes care of the files: of the old ones if it was done, of the new ones if not.
+    /// Commits, and takes care of the files: of the old ones if it was done, of the new ones if
+    /// not.
     pub(super) fn commit_files(&self, edit: &Edit) -> Result<()> {
         match self.commit(edit) {
             Ok(()) => {
