@@ -4,11 +4,13 @@
 use std::path::Path;
 
 use crate::codec::{FileHeader, FileKind};
-use crate::journal::{Record, decode_footer, find_stray, scan_records};
+use crate::journal::{Record, decode_footer, find_stray, scan_records, walk_records};
 use crate::ledger::decoders;
 
 /// The seed and identity that fuzzed files are read with.
 const IDENTITY: u64 = 7;
+/// Sequence numbers of a segment that are looked for.
+const SEQUENCES_MAX: u64 = 1_000;
 
 /// A journal record.
 pub fn record(bytes: &[u8]) {
@@ -21,7 +23,14 @@ pub fn segment(bytes: &[u8]) {
     let _ = FileHeader::decode(bytes, FileKind::Journal, Path::new("fuzzed"));
     let scanned = scan_records(bytes, seed, 1);
     let _ = find_stray(bytes, seed, scanned.tear, scanned.missing_sequence, true);
-    let _ = decode_footer(bytes, IDENTITY, 1, 1);
+    if let Ok(footer) = decode_footer(bytes, IDENTITY, 1, 1) {
+        // Every sequence number of the range is looked for, those that were collected away, too.
+        let range = footer.last_sequence.saturating_sub(1).min(SEQUENCES_MAX);
+        (0..=range).for_each(|distance| {
+            let _ = footer.place(bytes, distance);
+        });
+    }
+    walk_records(bytes, (IDENTITY, 1, seed), 1, |_| {});
 }
 
 /// A data block of a table.
