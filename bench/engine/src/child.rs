@@ -1,5 +1,5 @@
-//! The side that works: each peer in a process of its own, so that time, memory and disk are its own.
-//! It prints its figures as one object of JSON.
+//! The side that works: each peer in a process of its own, so that time, memory and disk are its
+//! own. It prints its figures as one object of JSON.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! What every store under comparison can do: one driver for all of them, so that no difference comes
-//! from how they are called.
+//! What every store under comparison can do: one driver for all of them, so that no difference
+//! comes from how they are called.
 
 use std::path::Path;
 
@@ -42,7 +42,8 @@ pub trait Peer: Send + Sync {
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
     /// Copies the value into `into`, whose former content goes; false if there is none.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Outcome<bool>;
-    /// Whether the key is there, by the cheapest way that reads no value; by a GET if there is none.
+    /// Whether the key is there, by the cheapest way that reads no value; by a GET if there is
+    /// none.
     fn head(&self, key: &[u8]) -> Outcome<bool>;
     /// Reads all keys and values in order.
     fn scan(&self) -> Outcome<Scanned>;

@@ -56,7 +56,7 @@ pub fn show(plan: &Plan, results: &Results) {
     println!(
         "{} puts of uniform random keys out of as many, 10 bytes; values of 280 bytes that cannot \
          be compressed; one thread unless said; no fsync; {} run(s); medians.\n\
-         Where CPU µs of one thread is well below 1,000,000 ÷ rate, other work held the machine up.\n\
+         Where CPU µs of a thread is well below 1,000,000 ÷ rate, other work held it up.\n\
          {READERS} readers run beside one writer of {WRITER_PER_SECOND} puts/s.",
         plan.keys, plan.runs
     );

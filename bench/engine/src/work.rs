@@ -1,8 +1,8 @@
 //! The work of the studies: keys of 10 bytes, values of 280, uniform random, on one thread.
 //!
 //! Even numbers are put and odd ones are missing, so that a missing key lies between keys that are
-//! there, and no table can refuse it by its ends alone. Reads draw from what was put, in an order of
-//! their own: the order of the puts would make the journal's pages come one after another.
+//! there, and no table can refuse it by its ends alone. Reads draw from what was put, in an order
+//! of their own: the order of the puts would make the journal's pages come one after another.
 
 use std::time::Instant;
 

@@ -16,8 +16,10 @@
 mod calibration;
 mod simulated;
 mod source;
+mod stopwatch;
 mod wall;
 
 pub use simulated::SimulatedClock;
 pub use source::{Clock, ClockSource, Ticks};
+pub use stopwatch::Stopwatch;
 pub use wall::{HttpDate, WallTime};

@@ -55,7 +55,8 @@ impl Latencies {
             format!("{:.2}", f64::from(ns) / 1_000.0)
         };
         println!(
-            "{:<14} {:>9.0}/s  mean {:.2} µs, of processor {:.2} ({:.2})  p50 {}  p99 {}  p99.9 {}  max {}",
+            "{:<14} {:>9.0}/s  mean {:.2} µs, of processor {:.2} ({:.2})  \
+             p50 {}  p99 {}  p99.9 {}  max {}",
             self.name,
             count as f64 / took.as_secs_f64(),
             took.as_secs_f64() * 1e6 / count as f64,

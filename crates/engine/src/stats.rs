@@ -6,8 +6,8 @@ use crate::tally::{Count, FOUND_PLACES, Tally};
 
 pub use crate::tally::SAMPLED_EVERY;
 
-/// What a record has beside the user's bytes: its header, the table's number, and on average half of the
-/// padding (docs/format.md, Record); and its place.
+/// What a record has beside the user's bytes: its header, the table's number, and on average half
+/// of the padding (docs/format.md, Record); and its place.
 const RECORD_OVERHEAD_BYTES: u64 = 40 + 2 + 4 + 4;
 
 /// Figures of an engine, taken together without stopping it.
@@ -221,8 +221,8 @@ fn sampled(tally: &Tally, samples: Count, ticks: Count) -> SampledTime {
 
 impl EngineStats {
     /// Bytes written to files for each byte that the user gave, since the store was opened: the
-    /// journal's records (nearly the user's bytes), tables, and what collection copied. `None` before
-    /// the first write.
+    /// journal's records (nearly the user's bytes), tables, and what collection copied. `None`
+    /// before the first write.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let merged: u64 = self.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pellucid_account::Timeline;
 
@@ -202,10 +202,10 @@ impl Inner {
             writer.owed_ns += delay_ns;
             if writer.owed_ns >= DELAY_MIN_NS {
                 let delay = Duration::from_nanos(std::mem::take(&mut writer.owed_ns));
-                let begun = Instant::now();
+                let begun = self.options.clock.stopwatch();
                 std::thread::sleep(delay);
                 // A sleep lasts longer than it should, and it is what the writer waited.
-                let slept_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let slept_ns = begun.elapsed_ns();
                 let counting = self.ledger.tally().mine();
                 counting.add(Count::Delays, 1);
                 counting.add(Count::DelayNanoseconds, slept_ns);

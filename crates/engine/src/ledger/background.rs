@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::state::State;
 use crate::error::{Error, Result};
@@ -78,17 +78,8 @@ fn wait_for_work(state: &State) -> bool {
 
 /// Waits for `wait`, or until the ledger is being closed.
 fn put_off(state: &State, wait: Duration) {
-    let began = Instant::now();
-    let mut edit = state.lock_edit();
-    while let Some(left) = wait.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
-        if state.is_closing() {
-            return;
-        }
-        edit = match state.work.wait_timeout(edit, left) {
-            Ok((edit, _)) => edit,
-            Err(poisoned) => poisoned.into_inner().0,
-        };
-    }
+    // Whether it was the time or the closing that ended the wait, the caller looks for itself.
+    drop(state.work.wait_timeout_while(state.lock_edit(), wait, |_| !state.is_closing()));
 }
 
 impl State {
@@ -134,17 +125,17 @@ impl State {
         outcome
     }
 
-    /// Returns once at most `sealed_max` sealed memtables are left, and says how long that took. Does
-    /// the work itself where there is no thread for it.
+    /// Returns once at most `sealed_max` sealed memtables are left, and says how long that took.
+    /// Does the work itself where there is no thread for it.
     pub(super) fn wait_for_flush(&self, sealed_max: usize) -> Result<Duration> {
-        let began = Instant::now();
+        let began = self.options.clock.stopwatch();
         loop {
             let mut edit = self.lock_edit();
             if let Some(failure) = &edit.failure {
                 return Err(failure.clone());
             }
             if self.sealed() <= sealed_max {
-                return Ok(began.elapsed());
+                return Ok(Duration::from_nanos(began.elapsed_ns()));
             }
             if self.is_closing() {
                 return Err(Error::Closed);

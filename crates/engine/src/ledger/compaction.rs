@@ -2,7 +2,6 @@
 //! tables and what nobody can read any more goes.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::merge::{Merge, RunCursor, Source, runs};
 use super::snapshots::Retention;
@@ -73,9 +72,10 @@ impl Merging {
         Some(Merging { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
     }
 
-    /// The merge that lets expired entries go, if there are enough of them: of all of level 0, or of a
-    /// table below, with what it overlaps in the next level, or by itself where nothing lies below it.
-    /// Tables whose entries a snapshot may still need from below the expired ones are left alone.
+    /// The merge that lets expired entries go, if there are enough of them: of all of level 0, or
+    /// of a table below, with what it overlaps in the next level, or by itself where nothing lies
+    /// below it. Tables whose entries a snapshot may still need from below the expired ones are
+    /// left alone.
     pub(super) fn of_stale(
         levels: &Levels,
         now_ms: u64,
@@ -242,7 +242,7 @@ impl State {
 
     /// Does a merge. Under the lock on jobs.
     pub(super) fn compact(&self, merging: &Merging) -> Result<()> {
-        let began = Instant::now();
+        let began = self.options.clock.stopwatch();
         let job = merging.job();
         self.counters.begin(Some(job));
         let mut stats = JobStats { runs: 1, ..JobStats::default() };
@@ -255,7 +255,7 @@ impl State {
         };
         self.counters.begin(None);
         outcome?;
-        stats.duration_ns = began.elapsed().as_nanos() as u64;
+        stats.duration_ns = began.elapsed_ns();
         self.counters.add_job(job, &stats);
         Ok(())
     }
@@ -287,14 +287,14 @@ impl State {
         stats.bytes_in = merging.tables().map(|table| table.facts().size_bytes).sum();
         stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
         stats.tables_out = tables.len() as u64;
-        let begun = Instant::now();
+        let begun = self.options.clock.stopwatch();
         self.commit_files(&Edit {
             removed: merging.tables().map(|table| table.facts().number).collect(),
             added: tables.into_iter().map(|table| (merging.to, table)).collect(),
             flushed_sequence: None,
             dropped,
         })?;
-        stats.commit_ns = begun.elapsed().as_nanos() as u64;
+        stats.commit_ns = begun.elapsed_ns();
         Ok(())
     }
 

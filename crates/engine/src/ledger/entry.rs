@@ -1,4 +1,5 @@
-//! What the ledger knows of a record: the fields that travel from the writer to the tables and back.
+//! What the ledger knows of a record: the fields that travel from the writer to the tables and
+//! back.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,7 +1,5 @@
 //! Flush: a sealed memtable becomes a table of level 0.
 
-use std::time::Instant;
-
 use super::stages::Stages;
 use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
@@ -22,7 +20,7 @@ impl State {
     }
 
     fn flush(&self, sealed: &SealedMemtable) -> Result<()> {
-        let began = Instant::now();
+        let began = self.options.clock.stopwatch();
         let mut edit = Edit { flushed_sequence: Some(sealed.last_sequence), ..Edit::default() };
         let mut stats = JobStats { runs: 1, ..JobStats::default() };
         if sealed.memtable.entries() > 0 {
@@ -30,10 +28,11 @@ impl State {
             let new = self.write_flushed(sealed, number, &mut edit.dropped, &mut stats);
             let written = new.and_then(|new| {
                 stats.add_writer(new.times);
-                let begun = Instant::now();
-                // A table must not be found after a crash that the journal's records did not survive.
+                let begun = self.options.clock.stopwatch();
+                // A table must not be found after a crash that the journal's records did not
+                // survive.
                 self.link.make_durable(sealed.last_sequence)?;
-                stats.journal_sync_ns = begun.elapsed().as_nanos() as u64;
+                stats.journal_sync_ns = begun.elapsed_ns();
                 self.open_new(vec![new])
             });
             let tables = written.inspect_err(|_| self.remove_tables(std::iter::once(number)))?;
@@ -41,13 +40,13 @@ impl State {
             stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
             edit.added = tables.into_iter().map(|table| (0, table)).collect();
         }
-        let begun = Instant::now();
+        let begun = self.options.clock.stopwatch();
         self.commit_files(&edit)?;
-        stats.commit_ns = begun.elapsed().as_nanos() as u64;
+        stats.commit_ns = begun.elapsed_ns();
         stats.entries_in = sealed.memtable.entries();
         stats.entries_dropped = edit.dropped.len() as u64;
         stats.bytes_in = sealed.memtable.size_bytes();
-        stats.duration_ns = began.elapsed().as_nanos() as u64;
+        stats.duration_ns = began.elapsed_ns();
         self.counters.add_job(BackgroundJob::Flush, &stats);
         Ok(())
     }
@@ -62,14 +61,15 @@ impl State {
         let (identity, shape) = (self.store_identity, self.table_shape());
         let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
         let mut retention = self.snapshots.retention(self.link.now_ms());
-        let begun = Instant::now();
+        let begun = self.options.clock.stopwatch();
         let mut cursor = sealed.memtable.cursor();
-        stats.order_ns = begun.elapsed().as_nanos() as u64;
+        stats.order_ns = begun.elapsed_ns();
         let mut stages = Stages::new(self.options.clock);
         cursor.seek_first();
         while let Some(entry) = cursor.entry() {
             let sample = stages.begin(|| writer.times().sum_ns());
-            // Tombstones stay: what they hide is in other tables, or may come from an older memtable.
+            // Tombstones stay: what they hide is in other tables, or may come from an older
+            // memtable.
             match retention.judge(&entry, || false) {
                 Verdict::Kept => writer.add(&entry)?,
                 verdict => dropped.push(Dropped::of(&entry, verdict)),

@@ -350,7 +350,11 @@ mod tests {
         }
 
         #[test]
-        fn every_changed_byte_is_noticed(manifest in manifests(), at in any::<usize>(), change in 1_u8..) {
+        fn every_changed_byte_is_noticed(
+            manifest in manifests(),
+            at in any::<usize>(),
+            change in 1_u8..,
+        ) {
             let mut bytes = manifest.encode();
             let at = at % bytes.len();
             bytes[at] ^= change;

@@ -290,7 +290,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fronts_order_as_keys_do(one in prop::collection::vec(0_u8..3, 0..20), other in prop::collection::vec(0_u8..3, 0..20)) {
+        fn fronts_order_as_keys_do(
+            one in prop::collection::vec(0_u8..3, 0..20),
+            other in prop::collection::vec(0_u8..3, 0..20),
+        ) {
             let order = front_of(&one).cmp(&front_of(&other));
             prop_assert!(order == Order::Equal || order == one.cmp(&other));
         }

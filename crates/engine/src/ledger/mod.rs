@@ -1,7 +1,7 @@
 //! The ledger: an ordered merge tree from internal key to what is known of its newest record.
 //!
-//! The journal holds every record once; the ledger holds, for each key, the sequence number by which
-//! the record is found, and enough beside it (lengths, times, head) that a HEAD, a test for
+//! The journal holds every record once; the ledger holds, for each key, the sequence number by
+//! which the record is found, and enough beside it (lengths, times, head) that a HEAD, a test for
 //! existence or a scan of keys never touches the journal. Everything in it can be rebuilt from the
 //! journal, and no collection of the journal ever writes it: the durable pointer is the sequence
 //! number.
@@ -9,9 +9,9 @@
 //! # How it is used
 //!
 //! The façade holds the writer lock and, for each batch: [`Ledger::wait_for_room`], append to the
-//! journal, [`Ledger::insert`] for each record, [`Ledger::publish`] the batch's last sequence number,
-//! [`Ledger::rotate_if_full`]. Readers take no lock: [`Ledger::get`] and [`Ledger::scan`] load the
-//! version and then the published sequence number.
+//! journal, [`Ledger::insert`] for each record, [`Ledger::publish`] the batch's last sequence
+//! number, [`Ledger::rotate_if_full`]. Readers take no lock: [`Ledger::get`] and [`Ledger::scan`]
+//! load the version and then the published sequence number.
 //!
 //! # Which versions of a key are kept
 //!

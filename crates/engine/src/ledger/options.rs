@@ -13,10 +13,11 @@ pub(crate) const NEWEST: u64 = u64::MAX;
 /// Settings of a ledger. None of them changes an answer, only how soon it comes.
 #[derive(Clone, Debug)]
 pub(crate) struct LedgerOptions {
-    /// Size at which the active memtable is sealed. The hash table beside it takes about a quarter more.
+    /// Size at which the active memtable is sealed. The hash table beside it takes about a quarter
+    /// more.
     pub(crate) memtable_size_bytes: u64,
-    /// Size at which a data block is closed. At 1 KiB a look-up asks for all lines of the block at once
-    /// instead of waiting for one after another: a GET took 0.6 µs instead of 1.0.
+    /// Size at which a data block is closed. At 1 KiB a look-up asks for all lines of the block at
+    /// once instead of waiting for one after another: a GET took 0.6 µs instead of 1.0.
     pub(crate) block_size_bytes: usize,
     /// Size at which a table of level 1 and below is closed.
     pub(crate) table_size_bytes: u64,
@@ -64,8 +65,8 @@ pub(crate) enum Verdict {
     Kept,
     /// It goes: a newer entry of its key hides it.
     Shadowed,
-    /// It goes: it says that there is nothing, and nothing older is left for it to hide. A tombstone,
-    /// or a value that has expired.
+    /// It goes: it says that there is nothing, and nothing older is left for it to hide. A
+    /// tombstone, or a value that has expired.
     Gone,
 }
 
@@ -76,8 +77,8 @@ pub(crate) struct Dropped {
     pub(crate) sequence: u64,
     /// Bytes of the record, padding included.
     pub(crate) record_bytes: u64,
-    /// Whether it went as a marker ([`Verdict::Gone`]): older records of its key may still be in the
-    /// journal, and then its own must stay as long as they do.
+    /// Whether it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
+    /// the journal, and then its own must stay as long as they do.
     pub(crate) is_marker: bool,
 }
 
@@ -111,12 +112,12 @@ pub(crate) struct SegmentFacts {
 
 /// What the ledger asks of the journal, by way of the façade.
 pub(crate) trait JournalLink: Send + Sync {
-    /// Returns once every record up to `sequence` is on the medium. Called before a table that names
-    /// them comes into the manifest.
+    /// Returns once every record up to `sequence` is on the medium. Called before a table that
+    /// names them comes into the manifest.
     fn make_durable(&self, sequence: u64) -> Result<(), Error>;
 
-    /// Takes note of entries that the tree holds no more. Each is handed over exactly once, after the
-    /// manifest that is without them was committed; that manifest counts them already.
+    /// Takes note of entries that the tree holds no more. Each is handed over exactly once, after
+    /// the manifest that is without them was committed; that manifest counts them already.
     fn on_dropped(&self, dropped: &[Dropped]);
 
     /// The facts of all segments for a manifest that is about to be committed, in order of their

@@ -174,6 +174,7 @@ impl State {
         TableShape {
             block_size_bytes: self.options.block_size_bytes,
             filter_bits_per_key: self.options.filter_bits_per_key,
+            clock: self.options.clock,
         }
     }
 

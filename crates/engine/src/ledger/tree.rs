@@ -48,8 +48,8 @@ impl Ledger {
     }
 
     /// Opens the ledger that `manifest` names. The records after its flushed sequence number are
-    /// then inserted by the façade from the journal, and published. Files that the manifest does not
-    /// name are removed.
+    /// then inserted by the façade from the journal, and published. Files that the manifest does
+    /// not name are removed.
     pub(crate) fn open(
         fs: Arc<dyn FileSystem>,
         directory: &Path,
@@ -87,7 +87,8 @@ impl Ledger {
         self.state.version.load().active.insert(entry, key_hash(entry.key));
     }
 
-    /// Lets readers see everything up to `sequence`. Under the writer lock, after a batch's inserts.
+    /// Lets readers see everything up to `sequence`. Under the writer lock, after a batch's
+    /// inserts.
     #[inline]
     pub(crate) fn publish(&self, sequence: u64) {
         self.state.snapshots.publish(sequence);
@@ -127,7 +128,8 @@ impl Ledger {
         at_sequence: u64,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
-        // The version first: what a later one has dropped was shadowed by something published before.
+        // The version first: what a later one has dropped was shadowed by something published
+        // before.
         let version = self.state.version.load();
         let at_sequence = self.resolve(at_sequence);
         version.get(key, at_sequence, counts, self.state.tally.mine())
@@ -191,7 +193,8 @@ impl Ledger {
         self.state.commit_files(&Edit::default())
     }
 
-    /// The delay that each write should take now, in proportion to the debt of flushing and merging.
+    /// The delay that each write should take now, in proportion to the debt of flushing and
+    /// merging.
     #[inline]
     pub(crate) fn write_delay_ns(&self) -> u64 {
         self.state.write_delay_ns()
@@ -202,8 +205,8 @@ impl Ledger {
         self.state.sealed() > 0 || self.state.is_merge_due()
     }
 
-    /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock. Says
-    /// how long it waited. An error says that no write can be taken: for good, or
+    /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock.
+    /// Says how long it waited. An error says that no write can be taken: for good, or
     /// ([`Error::DiskFull`]) until there is room.
     #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<Duration> {

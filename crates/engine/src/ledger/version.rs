@@ -1,5 +1,5 @@
-//! A version of the tree: the memtables and tables that make it up at a moment. It never changes, so
-//! a reader that has loaded it needs no lock.
+//! A version of the tree: the memtables and tables that make it up at a moment. It never changes,
+//! so a reader that has loaded it needs no lock.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub(crate) struct SealedMemtable {
 
 /// The tables of each level.
 ///
-/// Those of level 0 overlap and stand newest first: every sequence number of one is above all of the
-/// next. Those of a deeper level stand by their keys, and no key lies in two of them.
+/// Those of level 0 overlap and stand newest first: every sequence number of one is above all of
+/// the next. Those of a deeper level stand by their keys, and no key lies in two of them.
 #[derive(Clone)]
 pub(crate) struct Levels {
     tables: [Arc<[Arc<Table>]>; LEVELS],

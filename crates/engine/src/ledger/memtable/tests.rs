@@ -44,14 +44,18 @@ fn keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 proptest! {
     #[test]
-    fn answers_as_an_ordered_map(keys in keys(), size_bytes in prop_oneof![Just(1_u64), Just(1 << 20)]) {
+    fn answers_as_an_ordered_map(
+        keys in keys(),
+        size_bytes in prop_oneof![Just(1_u64), Just(1 << 20)],
+    ) {
         let (memtable, model) = fill(&keys, size_bytes);
         prop_assert_eq!(memtable.entries(), model.len() as u64);
         for (key, at) in keys.iter().zip((0..).step_by(3)) {
             let expected = model.range((key.clone(), Reverse(at))..).next()
                 .filter(|((found, _), _)| found == key);
             let found = memtable.get(key, key_hash(key), at);
-            prop_assert_eq!(found.map(|found| found.sequence), expected.map(|((_, sequence), _)| sequence.0));
+            let expected = expected.map(|((_, sequence), _)| sequence.0);
+            prop_assert_eq!(found.map(|found| found.sequence), expected);
             if let Some(found) = found {
                 prop_assert_eq!(found, entry(key, found.sequence));
             }
@@ -61,7 +65,10 @@ proptest! {
     }
 
     #[test]
-    fn moves_both_ways_as_an_ordered_map(keys in keys(), pivot in prop::collection::vec(0_u8..3, 0..6)) {
+    fn moves_both_ways_as_an_ordered_map(
+        keys in keys(),
+        pivot in prop::collection::vec(0_u8..3, 0..6),
+    ) {
         let (memtable, model) = fill(&keys, 1 << 16);
         let place = |entry: Entry<'_>| (entry.key.to_vec(), Reverse(entry.sequence));
         let mut cursor = memtable.cursor();
@@ -72,7 +79,8 @@ proptest! {
             cursor.next();
         }
         let from = (pivot.clone(), Reverse(u64::MAX));
-        let expected: Vec<_> = model.range(from.clone()..).map(|(place, _)| place.clone()).collect();
+        let expected = model.range(from.clone()..).map(|(place, _)| place.clone());
+        let expected: Vec<_> = expected.collect();
         prop_assert_eq!(upwards, expected);
         cursor.seek_before(&pivot);
         let mut downwards = Vec::new();

@@ -1,8 +1,8 @@
 //! Data blocks: some neighbouring entries, so that reading one key brings few bytes with it
 //! (docs/format.md, Data block and Entry).
 //!
-//! Decoding trusts nothing: a block whose checksum is right may still come from a broken writer, and
-//! then it is an error with a place, never a panic or a wrong answer.
+//! Decoding trusts nothing: a block whose checksum is right may still come from a broken writer,
+//! and then it is an error with a place, never a panic or a wrong answer.
 
 use std::cmp::Ordering as Order;
 
@@ -418,7 +418,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(model in models(), sought in prop::collection::vec(0_u8..8, 0..7), at in any::<u8>()) {
+        fn what_goes_in_comes_out(
+            model in models(),
+            sought in prop::collection::vec(0_u8..8, 0..7),
+            at in any::<u8>(),
+        ) {
             let bytes = build(&model);
             prop_assert_eq!(check_block(&bytes), Ok(()));
             let block = Block::new(&bytes).unwrap();
@@ -434,7 +438,11 @@ mod tests {
         }
 
         #[test]
-        fn changed_bytes_never_panic(model in models(), changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6), cut in any::<usize>()) {
+        fn changed_bytes_never_panic(
+            model in models(),
+            changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6),
+            cut in any::<usize>(),
+        ) {
             let mut bytes = build(&model);
             for (at, value) in changes {
                 let at = at % bytes.len();

@@ -115,7 +115,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..300), lines in 0_u8..4) {
+        fn random_bytes_never_panic(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+            lines in 0_u8..4,
+        ) {
             if bytes.len() >= 12 {
                 bytes[4..12].copy_from_slice(&[lines, 0, 0, 0, 7, 0, 0, 0]);
             }

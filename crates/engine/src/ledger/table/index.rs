@@ -1,7 +1,8 @@
 //! The index of a table: where its blocks are, and the last key of each (docs/format.md, Index).
 //!
-//! Beside it, 8 bytes a block are held in memory: those that follow what all keys of the table share.
-//! A search runs over this dense array, and looks at whole keys only where these bytes are equal.
+//! Beside it, 8 bytes a block are held in memory: those that follow what all keys of the table
+//! share. A search runs over this dense array, and looks at whole keys only where these bytes are
+//! equal.
 
 use crate::codec::{read_u32, read_u64};
 
@@ -77,8 +78,9 @@ fn front_of(rest: &[u8]) -> u64 {
 }
 
 impl IndexShape {
-    /// Reads and checks an index that fills `bytes`, of a table whose smallest key is `smallest` and
-    /// whose blocks lie between `blocks_begin` and `blocks_end`, where the filter begins. An error says where what is wrong.
+    /// Reads and checks an index that fills `bytes`, of a table whose smallest key is `smallest`
+    /// and whose blocks lie between `blocks_begin` and `blocks_end`, where the filter begins. An
+    /// error says where what is wrong.
     pub(super) fn read(
         bytes: &[u8],
         smallest: &[u8],
@@ -217,10 +219,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_the_block(keys in prop::collection::btree_set(prop::collection::vec(0_u8..3, 1..14), 1..60),
-                           front in prop::collection::vec(Just(5_u8), 0..4),
-                           sought in prop::collection::vec(0_u8..7, 0..16)) {
-            let keys: Vec<Vec<u8>> = keys.into_iter().map(|key| [front.clone(), key].concat()).collect();
+        fn finds_the_block(
+            keys in prop::collection::btree_set(prop::collection::vec(0_u8..3, 1..14), 1..60),
+            front in prop::collection::vec(Just(5_u8), 0..4),
+            sought in prop::collection::vec(0_u8..7, 0..16),
+        ) {
+            let keys = keys.into_iter().map(|key| [front.clone(), key].concat());
+            let keys: Vec<Vec<u8>> = keys.collect();
             let mut builder = IndexBuilder::default();
             for (index, key) in keys.iter().enumerate() {
                 builder.add(64 + 100 * index as u64, 100, key);
@@ -239,7 +244,9 @@ mod tests {
         }
 
         #[test]
-        fn changed_bytes_never_panic(changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..5)) {
+        fn changed_bytes_never_panic(
+            changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..5),
+        ) {
             let mut builder = IndexBuilder::default();
             for index in 0..9_u8 {
                 builder.add(64 + 100 * u64::from(index), 100, &[index, 1]);

@@ -172,8 +172,8 @@ impl Table {
             && budget.has_room_for(self.keys)
     }
 
-    /// Makes the directory from the blocks, unless `is_wanted` says no meanwhile. Damage is not this
-    /// one's to report: the table then does without, and reads of the block will tell.
+    /// Makes the directory from the blocks, unless `is_wanted` says no meanwhile. Damage is not
+    /// this one's to report: the table then does without, and reads of the block will tell.
     pub(crate) fn make_directory(
         &self,
         budget: &Arc<DirectoryBudget>,
@@ -241,7 +241,8 @@ impl Table {
         }
     }
 
-    /// Asks for the pages of the file, which was just written, to be mapped before a GET needs them.
+    /// Asks for the pages of the file, which was just written, to be mapped before a GET needs
+    /// them.
     pub(crate) fn prefault(&self) {
         self.map.prefault(0, self.map.length());
     }
@@ -292,8 +293,8 @@ impl Table {
         Block::new(block_bytes).map_err(|fault| self.corrupted(block, fault))
     }
 
-    /// Block `block`, of which [`Table::block`] said before that it is sound and has so many entries,
-    /// for its entries alone.
+    /// Block `block`, of which [`Table::block`] said before that it is sound and has so many
+    /// entries, for its entries alone.
     #[inline]
     pub(super) fn entered_block(&self, block: usize, entries: usize) -> Block<'_> {
         Block::of_checked(&self.bytes()[self.index_shape.place(block)], entries)
@@ -387,8 +388,8 @@ impl Table {
         }
     }
 
-    /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset, the
-    /// shared prefix, and about where the entry is.
+    /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset,
+    /// the shared prefix, and about where the entry is.
     #[inline]
     fn prefetch_entry(&self, place: EntryPlace) {
         let range = self.index_shape.place(place.block);

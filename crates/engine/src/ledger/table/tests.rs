@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
+use pellucid_clock::Clock;
 use pellucid_io::{FileSystem, SystemFileSystem};
 use proptest::prelude::*;
 
@@ -13,7 +14,10 @@ use crate::error::Error;
 use crate::ledger::{Entry, Kind};
 
 const STORE: u64 = 0x5151;
-const SHAPE: TableShape = TableShape { block_size_bytes: 256, filter_bits_per_key: 10 };
+fn shape() -> TableShape {
+    let clock = Clock::monotonic();
+    TableShape { block_size_bytes: 256, filter_bits_per_key: 10, clock }
+}
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -37,7 +41,7 @@ fn entry((key, sequence): &Row) -> Entry<'_> {
 
 fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
     let mut writer =
-        TableWriter::create(&SystemFileSystem, directory, STORE, number, SHAPE).unwrap();
+        TableWriter::create(&SystemFileSystem, directory, STORE, number, shape()).unwrap();
     for row in rows {
         writer.add(&entry(row)).unwrap();
     }
@@ -56,7 +60,11 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_goes_in_comes_out(rows in rows(), sought in prop::collection::vec(0_u8..5, 0..6), at in 0_u64..220) {
+    fn what_goes_in_comes_out(
+        rows in rows(),
+        sought in prop::collection::vec(0_u8..5, 0..6),
+        at in 0_u64..220,
+    ) {
         let folder = folder();
     let directory = folder.path();
         let facts = write(directory, 3, &rows);
@@ -142,7 +150,7 @@ fn the_writer_knows_where_its_keys_are() {
         (0..2_000_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
     let folder = folder();
     let mut writer =
-        TableWriter::create(&SystemFileSystem, folder.path(), STORE, 1, SHAPE).unwrap();
+        TableWriter::create(&SystemFileSystem, folder.path(), STORE, 1, shape()).unwrap();
     rows.iter().for_each(|row| writer.add(&entry(row)).unwrap());
     let new = writer.finish().unwrap();
     let table = Table::open(&SystemFileSystem, folder.path(), STORE, new.facts).unwrap();
@@ -161,7 +169,8 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// A block that is damaged is found when its table's directory is made, and left for reads to report.
+/// A block that is damaged is found when its table's directory is made, and left for reads to
+/// report.
 #[test]
 fn a_damaged_table_gets_no_directory() {
     let rows: Vec<Row> = (0..500_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
+use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem};
 
 use super::block::BlockBuilder;
@@ -25,6 +25,8 @@ pub(crate) struct TableShape {
     pub(crate) block_size_bytes: usize,
     /// Bits of filter for each key.
     pub(crate) filter_bits_per_key: u32,
+    /// What the writing is timed with.
+    pub(crate) clock: Clock,
 }
 
 /// A table is stale once one in so many of its entries has expired.
@@ -57,10 +59,6 @@ impl WriterTimes {
     pub(crate) fn sum_ns(self) -> u64 {
         self.filter_ns + self.write_ns + self.sync_ns
     }
-}
-
-fn since_ns(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A table that is being written.
@@ -191,7 +189,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Puts the checksum in front of the part that begins at `begin` of the buffer and ends with it.
+    /// Puts the checksum in front of the part that begins at `begin` of the buffer and ends with
+    /// it.
     fn seal(&mut self, begin: usize) {
         let offset = self.written_bytes + begin as u64;
         let seed = part_seed(self.store_identity, self.number, offset);
@@ -200,24 +199,24 @@ impl TableWriter {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        let begun = Instant::now();
+        let begun = self.shape.clock.stopwatch();
         self.file
             .write_all_at(&self.buffer, self.written_bytes)
             .map_err(|error| Error::io("write", &self.path, error))?;
-        self.times.write_ns += since_ns(begun);
+        self.times.write_ns += begun.elapsed_ns();
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
 
-    /// Writes what is left, and returns once the table is on the medium. Its name is not: that takes
-    /// a sync of the folder.
+    /// Writes what is left, and returns once the table is on the medium. Its name is not: that
+    /// takes a sync of the folder.
     pub(crate) fn finish(mut self) -> Result<NewTable> {
         assert!(self.entries > 0, "a table has at least one entry");
         self.close_block()?;
         let padded = self.offset().next_multiple_of(FILTER_ALIGNMENT_BYTES);
         self.buffer.resize(self.buffer.len() + (padded - self.offset()) as usize, 0);
-        let begun = Instant::now();
+        let begun = self.shape.clock.stopwatch();
         let filter_offset = self.offset();
         let begin = self.buffer.len();
         build_filter(self.directory.hashes(), self.shape.filter_bits_per_key, &mut self.buffer);
@@ -227,11 +226,11 @@ impl TableWriter {
         self.index.finish(&mut self.buffer);
         self.seal(begin);
         self.add_closing(filter_offset, index_offset);
-        self.times.filter_ns += since_ns(begun);
+        self.times.filter_ns += begun.elapsed_ns();
         self.write_out()?;
-        let begun = Instant::now();
+        let begun = self.shape.clock.stopwatch();
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
-        self.times.sync_ns += since_ns(begun);
+        self.times.sync_ns += begun.elapsed_ns();
         let facts = TableFacts {
             number: self.number,
             size_bytes: self.written_bytes,
@@ -244,7 +243,8 @@ impl TableWriter {
         Ok(NewTable { facts, directory: self.directory, times: self.times })
     }
 
-    /// When so many entries will have expired that it is worth to write the table anew; 0 for never.
+    /// When so many entries will have expired that it is worth to write the table anew; 0 for
+    /// never.
     fn stale_at_ms(&mut self) -> u64 {
         let share = (self.entries / STALE_ONE_IN).max(1) as usize;
         if self.expiries_ms.len() < share {

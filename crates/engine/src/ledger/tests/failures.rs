@@ -29,8 +29,8 @@ fn scenario(store: &mut Store) -> Result<(), Error> {
     store.ledger.compact_all()
 }
 
-/// Failures 9 to 13 and 15 of others: whatever call fails, and whatever of it reached the medium, the
-/// next open finds a whole tree, and nothing that was acknowledged by a manifest is lost.
+/// Failures 9 to 13 and 15 of others: whatever call fails, and whatever of it reached the medium,
+/// the next open finds a whole tree, and nothing that was acknowledged by a manifest is lost.
 #[test]
 fn every_failing_call_leaves_a_tree_that_opens() {
     let mut calls = 0;
@@ -168,7 +168,8 @@ fn missing_and_damaged_files_are_named_on_open() {
     }
 }
 
-/// weaviate#1697, tikv#16256: what an interrupted job left behind is removed, and its number used anew.
+/// weaviate#1697, tikv#16256: what an interrupted job left behind is removed, and its number used
+/// anew.
 #[test]
 fn leftovers_are_removed_on_open() {
     let mut store = Store::create(small_options());

@@ -1,0 +1,31 @@
+//! How long something takes, in one line before it and one behind it.
+
+use crate::source::{Clock, Ticks};
+
+/// A duration that is under way.
+///
+/// ```
+/// let stopwatch = pellucid_clock::Clock::system().stopwatch();
+/// assert!(stopwatch.elapsed_ns() < 60_000_000_000);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    clock: Clock,
+    begun: Ticks,
+}
+
+impl Clock {
+    /// A stopwatch that runs from now on.
+    #[must_use]
+    pub fn stopwatch(self) -> Stopwatch {
+        Stopwatch { clock: self, begun: self.now() }
+    }
+}
+
+impl Stopwatch {
+    /// Nanoseconds since it was started.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        self.clock.nanoseconds(self.clock.now().since(self.begun))
+    }
+}
