@@ -12,6 +12,9 @@ struct Run {
     cpu_us_per_request: f64,
 }
 
+const RATE: fn(&Run) -> f64 = |run| run.requests_per_second;
+const CPU: fn(&Run) -> f64 = |run| run.cpu_us_per_request;
+
 fn measure(server: &Server, connections: usize, seconds: u64) -> Result<Run, String> {
     let before = server.cpu_seconds();
     let requests_per_second = full_throttle(&server.url, connections, seconds)?;
@@ -51,39 +54,45 @@ fn show(what: &str, runs: &[(Run, Run)]) {
     let of = |side: fn(&(Run, Run)) -> &Run, figure: fn(&Run) -> f64| {
         median(&runs.iter().map(|run| figure(side(run))).collect::<Vec<_>>())
     };
-    let rate = |run: &Run| run.requests_per_second;
-    let cpu = |run: &Run| run.cpu_us_per_request;
     println!(
         "{what}: {:.0} against {:.0} requests/s, {:.2} against {:.2} µs of CPU per request",
-        of(|run| &run.0, rate),
-        of(|run| &run.1, rate),
-        of(|run| &run.0, cpu),
-        of(|run| &run.1, cpu),
+        of(|run| &run.0, RATE),
+        of(|run| &run.1, RATE),
+        of(|run| &run.0, CPU),
+        of(|run| &run.1, CPU),
     );
 }
 
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
-    let full = start_pellucid("full")?;
-    let nginx = start_nginx()?;
-    let many = alternate(&full, &nginx, 64, effort)?;
+    let beside_nginx = run_beside_nginx(effort)?;
+    Ok(run_accounting(effort)? && beside_nginx)
+}
+
+fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
+    let (ours, nginx) = (start_pellucid("full")?, start_nginx()?);
+    let many = alternate(&ours, &nginx, 64, effort)?;
     show("Pellucid against nginx, 64 connections", &many);
-    let one = alternate(&full, &nginx, 1, effort)?;
+    let one = alternate(&ours, &nginx, 1, effort)?;
     show("Pellucid against nginx, 1 connection", &one);
-    drop(nginx);
-    let off = start_pellucid("off")?;
-    let accounting = alternate(&full, &off, 64, effort)?;
-    show("Accounting full against off, 64 connections", &accounting);
-    let accounting_one = alternate(&full, &off, 1, effort)?;
-    show("Accounting full against off, 1 connection", &accounting_one);
-    let rate = |run: &Run| run.requests_per_second;
-    let cpu = |run: &Run| run.cpu_us_per_request;
     let held = [
-        judge("http_cpu_per_get_vs_nginx", &ratios(&many, cpu), Bar::AtMost(1.0)),
-        judge("http_throughput_64_vs_nginx", &ratios(&many, rate), Bar::AtLeast(0.95)),
-        judge("http_throughput_1_vs_nginx", &ratios(&one, rate), Bar::AtLeast(0.95)),
-        judge("accounting_full_vs_off", &ratios(&accounting, rate), Bar::AtLeast(0.97)),
-        judge("accounting_full_vs_off_1", &ratios(&accounting_one, rate), Bar::AtLeast(0.97)),
+        judge("http_cpu_per_get_vs_nginx", &ratios(&many, CPU), Bar::AtMost(1.0)),
+        judge("http_throughput_64_vs_nginx", &ratios(&many, RATE), Bar::AtLeast(0.95)),
+        judge("http_throughput_1_vs_nginx", &ratios(&one, RATE), Bar::AtLeast(0.95)),
+    ];
+    Ok(held.into_iter().all(|holds| holds))
+}
+
+/// The part about the cost of accounting alone.
+pub fn run_accounting(effort: Effort) -> Result<bool, String> {
+    let (full, off) = (start_pellucid("full")?, start_pellucid("off")?);
+    let many = alternate(&full, &off, 64, effort)?;
+    show("Accounting full against off, 64 connections", &many);
+    let one = alternate(&full, &off, 1, effort)?;
+    show("Accounting full against off, 1 connection", &one);
+    let held = [
+        judge("accounting_full_vs_off", &ratios(&many, RATE), Bar::AtLeast(0.97)),
+        judge("accounting_full_vs_off_1", &ratios(&one, RATE), Bar::AtLeast(0.97)),
     ];
     Ok(held.into_iter().all(|holds| holds))
 }

@@ -26,8 +26,9 @@ fn main() -> ExitCode {
         if quick { Effort { seconds: 2, runs: 3 } } else { Effort { seconds: 5, runs: 10 } };
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("http") => http::run(effort),
+        Some("accounting") => http::run_accounting(effort),
         Some("load") => load::run(effort),
-        _ => Err("name the benchmark: http or load".to_owned()),
+        _ => Err("name the benchmark: http, accounting or load".to_owned()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -75,6 +75,9 @@ struct Settings {
     /// How long a client may take to send a request or to take in a response [default: 30s].
     #[arg(long, env = "PELLUCID_EXCHANGE_TIMEOUT")]
     exchange_timeout: Option<Span>,
+    /// How often the engine's figures go to standard error, as lines of JSON [default: 0s, never].
+    #[arg(long, env = "PELLUCID_ENGINE_LOG")]
+    engine_log: Option<Span>,
     /// How long a stop waits for requests in flight [default: 10s].
     #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
     stop_timeout: Option<Span>,
@@ -201,6 +204,7 @@ impl Settings {
             bodies_max: self.bodies_max.or(other.bodies_max),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             exchange_timeout: self.exchange_timeout.or(other.exchange_timeout),
+            engine_log: self.engine_log.or(other.engine_log),
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
         }
     }
@@ -229,6 +233,7 @@ impl Settings {
             Some(AccountingKind::Ring) => Accounting::Ring,
             Some(AccountingKind::Full) | None => Accounting::Full,
         };
+        options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
         let embedded = &mut options.embedded;
         embedded.memory_bytes = self.memory.map_or(embedded.memory_bytes, |size| size.0);
         embedded.value_bytes_max = self.value_max.map_or(embedded.value_bytes_max, bytes);

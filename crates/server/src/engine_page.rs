@@ -19,8 +19,6 @@ use crate::log::Log;
 
 /// The name of the document's form.
 pub(crate) const SCHEMA: &str = "pellucid.engine.v1";
-/// How often the engine's figures are written to the log.
-const LOG_INTERVAL: Duration = Duration::from_secs(30);
 const LOG_THREAD: &str = "pellucid-figures";
 
 /// The document.
@@ -391,14 +389,19 @@ pub(crate) struct EngineLog {
 }
 
 impl EngineLog {
-    pub(crate) fn start(store: Arc<dyn Store>, log: Log) -> std::io::Result<EngineLog> {
+    /// Writes every `interval`, from the first on.
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        log: Log,
+        interval: Duration,
+    ) -> std::io::Result<EngineLog> {
         let (stop, stopped) = channel();
         let run = move || {
             let figures = || store.engine_stats().as_ref().map(document);
             let Some(mut before) = figures() else { return };
-            while stopped.recv_timeout(LOG_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let Some(now) = figures() else { return };
-                for line in lines(&before, &now, LOG_INTERVAL.as_secs_f64()) {
+                for line in lines(&before, &now, interval.as_secs_f64()) {
                     log.write(&line);
                 }
                 before = now;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
 use pellucid_clock::Clock;
@@ -37,6 +38,8 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// Bytes that a batch may have.
     pub batch_bytes_max: usize,
+    /// How often the engine's figures go to the log, a line of each kind; zero for never.
+    pub engine_log: Duration,
     /// Settings of the embedded store.
     pub embedded: EmbeddedOptions,
 }
@@ -53,6 +56,7 @@ impl ServerOptions {
             accounting: Accounting::Full,
             limits: Limits::default(),
             batch_bytes_max: 64 << 20,
+            engine_log: Duration::ZERO,
             embedded: EmbeddedOptions::default(),
         }
     }
@@ -90,7 +94,7 @@ pub struct RunningServer {
     server: Server<Later>,
     shared: Arc<Shared>,
     drain: Option<JoinHandle<()>>,
-    engine_log: EngineLog,
+    engine_log: Option<EngineLog>,
     data: PathBuf,
 }
 
@@ -128,7 +132,9 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     });
     let drain = drain.transpose().map_err(ServerError::Run)?;
     let store = Arc::clone(&shared.store);
-    let engine_log = EngineLog::start(store, shared.log.clone()).map_err(ServerError::Run)?;
+    let engine_log = (!options.engine_log.is_zero())
+        .then(|| EngineLog::start(store, shared.log.clone(), options.engine_log));
+    let engine_log = engine_log.transpose().map_err(ServerError::Run)?;
     Ok(RunningServer { server, shared, drain, engine_log, data: options.data })
 }
 
