@@ -34,7 +34,9 @@ pub(crate) fn bucket_ceiling_ns(bucket: usize) -> u64 {
     if bucket + 1 >= BUCKETS { u64::MAX } else { bucket_floor_ns(bucket + 1) - 1 }
 }
 
-/// Counts per bucket with the exact count, sum, least and greatest value.
+/// Counts per bucket with the exact least and greatest value. Count and sum are those of what was
+/// merged: while values are added, the one follows from the buckets, and the other is kept aside for
+/// all histograms of a request at once, because adding is the dearest part of an account.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
@@ -52,8 +54,6 @@ impl Histogram {
     #[inline]
     pub(crate) fn add(&mut self, value_ns: u64) {
         self.buckets[bucket_of(value_ns)] += 1;
-        self.count += 1;
-        self.sum_ns += value_ns;
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
     }
@@ -68,30 +68,24 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// What was added, in little space; the histogram is empty afterwards.
-    pub(crate) fn take(&mut self) -> Sparse {
-        let mut buckets = Vec::new();
-        if self.count > 0 {
-            for (bucket, count) in self.buckets.iter_mut().enumerate().filter(|(_, c)| **c > 0) {
-                let kept = u32::try_from(*count).unwrap_or(u32::MAX);
+    /// What was added, in little space, with its sum; the histogram is empty afterwards.
+    pub(crate) fn take(&mut self, sum_ns: u64) -> Sparse {
+        let (mut buckets, mut count) = (Vec::new(), 0);
+        if self.min_ns != u64::MAX {
+            for (bucket, added) in self.buckets.iter_mut().enumerate().filter(|(_, c)| **c > 0) {
+                let kept = u32::try_from(*added).unwrap_or(u32::MAX);
                 buckets.push((bucket as u16, kept));
-                *count = 0;
+                count += std::mem::take(added);
             }
         }
-        let sparse = Sparse {
-            buckets,
-            count: self.count,
-            sum_ns: self.sum_ns,
-            min_ns: self.min_ns,
-            max_ns: self.max_ns,
-        };
-        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);
-        sparse
+        let (min_ns, max_ns) = (self.min_ns, self.max_ns);
+        (self.min_ns, self.max_ns) = (u64::MAX, 0);
+        Sparse { buckets, count, sum_ns, min_ns, max_ns }
     }
 
-    /// What was added, in little space.
-    pub(crate) fn peek(&self) -> Sparse {
-        self.clone().take()
+    /// What was added, in little space, with its sum.
+    pub(crate) fn peek(&self, sum_ns: u64) -> Sparse {
+        self.clone().take(sum_ns)
     }
 
     /// The value that `quantile` of the requests do not exceed: the middle of its bucket, within
@@ -151,10 +145,11 @@ mod tests {
             mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..500),
             quantile in 0.0_f64..1.0,
         ) {
-            let mut histogram = Histogram::new();
+            let (mut added, mut histogram) = (Histogram::new(), Histogram::new());
             for value in &values {
-                histogram.add(*value);
+                added.add(*value);
             }
+            histogram.merge(&added.take(values.iter().sum()));
             values.sort_unstable();
             let rank = ((quantile * values.len() as f64).ceil() as usize).max(1);
             let (exact, shown) = (values[rank - 1], histogram.quantile_ns(quantile));
@@ -168,13 +163,15 @@ mod tests {
             values in proptest::collection::vec(any::<u64>().prop_map(|v| v >> 22), 0..200),
         ) {
             let (mut current, mut merged) = (Histogram::new(), Histogram::new());
+            let mut sum_ns = 0;
             for (index, value) in values.iter().enumerate() {
                 current.add(*value);
+                sum_ns += value;
                 if index % 7 == 0 {
-                    merged.merge(&current.take());
+                    merged.merge(&current.take(std::mem::take(&mut sum_ns)));
                 }
             }
-            merged.merge(&current.peek());
+            merged.merge(&current.peek(sum_ns));
             prop_assert_eq!(merged.count, values.len() as u64);
             prop_assert_eq!(merged.sum_ns, values.iter().sum::<u64>());
             for power in [1, 9, 20, 41] {

@@ -43,11 +43,17 @@ pub(crate) struct Tally {
     pub(crate) measures: Vec<Histogram>,
     /// By bucket of the total; grown on demand, as most buckets are never met.
     shapes: Vec<Option<Box<Shape>>>,
+    /// Sums of what was added since the last second was taken.
+    added_sums_ns: [u64; MEASURES],
 }
 
 impl Tally {
     pub(crate) fn new() -> Tally {
-        Tally { measures: (0..MEASURES).map(|_| Histogram::new()).collect(), shapes: Vec::new() }
+        Tally {
+            measures: (0..MEASURES).map(|_| Histogram::new()).collect(),
+            shapes: Vec::new(),
+            added_sums_ns: [0; MEASURES],
+        }
     }
 
     fn add(&mut self, values_ns: &[u64; MEASURES], parts_used: usize) {
@@ -61,6 +67,9 @@ impl Tally {
         let shape = self.shape_mut(bucket_of(values_ns[TOTAL]));
         shape.count += 1;
         for (sum, value_ns) in shape.sums_ns.iter_mut().zip(values_ns) {
+            *sum += value_ns;
+        }
+        for (sum, value_ns) in self.added_sums_ns.iter_mut().zip(values_ns) {
             *sum += value_ns;
         }
     }
@@ -81,9 +90,15 @@ impl Tally {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.shapes.iter().all(Option::is_none)
+    }
+
     /// The contents as a second's worth; the tally is empty afterwards.
     fn take(&mut self) -> Second {
-        let measures = self.measures.iter_mut().map(Histogram::take).collect();
+        let sums_ns = std::mem::replace(&mut self.added_sums_ns, [0; MEASURES]);
+        let measures = self.measures.iter_mut().zip(sums_ns);
+        let measures = measures.map(|(histogram, sum_ns)| histogram.take(sum_ns)).collect();
         let shapes = self.shapes.iter_mut().enumerate();
         let shapes = shapes.filter_map(|(bucket, shape)| Some((bucket, shape.take()?))).collect();
         Second { measures, shapes }
@@ -91,8 +106,9 @@ impl Tally {
 
     fn peek(&self) -> Second {
         let shapes = self.shapes.iter().enumerate();
+        let measures = self.measures.iter().zip(self.added_sums_ns);
         Second {
-            measures: self.measures.iter().map(Histogram::peek).collect(),
+            measures: measures.map(|(histogram, sum_ns)| histogram.peek(sum_ns)).collect(),
             shapes: shapes.filter_map(|(bucket, s)| Some((bucket, s.clone()?))).collect(),
         }
     }
@@ -163,7 +179,7 @@ impl Series {
 
     /// Closes the second with this number.
     pub(crate) fn close_second(&mut self, second: u64) {
-        if self.current.measures[TOTAL].count > 0 {
+        if !self.current.is_empty() {
             let taken = self.current.take();
             self.before.merge(&taken);
             self.seconds.push_back((second, taken));
