@@ -35,8 +35,8 @@ pub(crate) fn bucket_ceiling_ns(bucket: usize) -> u64 {
 }
 
 /// Counts per bucket with the exact least and greatest value. Count and sum are those of what was
-/// merged: while values are added, the one follows from the buckets, and the other is kept aside for
-/// all histograms of a request at once, because adding is the dearest part of an account.
+/// merged: while values are added, the one follows from the buckets, and the other is kept aside
+/// for all histograms of a request at once, because adding is the dearest part of an account.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,

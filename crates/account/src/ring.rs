@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::record::{RECORD_WORDS, Record};
 
-/// Records that a ring holds. It is small enough to stay in a core's own cache, where a record costs
-/// a few nanoseconds; at 200,000 requests a second on one thread it reaches back 80 ms, eight times
-/// as far as the drain's pause.
+/// Records that a ring holds. It is small enough to stay in a core's own cache, where a record
+/// costs a few nanoseconds; at 200,000 requests a second on one thread it reaches back 80 ms, eight
+/// times as far as the drain's pause.
 pub const RING_RECORDS: usize = 1 << 14;
 
 /// The slots are atomics only so that a reader that is overtaken reads rubbish and not undefined

@@ -1,5 +1,5 @@
 //! The engine's account of itself: `GET /_admin/engine`, the engine's part of `/metrics`, and a
-//! line a kind in the log every [`LOG_INTERVAL`].
+//! line a kind in the log at an interval of the operator's choice.
 //!
 //! All three show the same document (schema `pellucid.engine.v1`, docs/engine-account.md). Its
 //! parts `reads`, `writes` and `background` hold counters only, numbers that grow from the opening
