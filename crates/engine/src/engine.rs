@@ -235,6 +235,7 @@ impl Engine {
             collected: inner.collected(),
             collection_trouble: inner.collector.trouble(),
             syncs: inner.journal.syncs(),
+            durability: inner.journal.durability(),
             reads: ReadFigures::of(tally),
             writes: WriteFigures::of(tally),
             ledger,

@@ -73,6 +73,6 @@ pub use salvage::{Lost, Salvaged, salvage};
 pub use scan::{Direction, Scan};
 pub use snapshot::Snapshot;
 pub use stats::{
-    EngineStats, FoundFigures, Job, JobFigures, LedgerFigures, LevelFigures, LevelReads,
-    ReadFigures, SAMPLED_EVERY, SampledTime, WriteFigures,
+    DurabilityFigures, EngineStats, FoundFigures, Job, JobFigures, LedgerFigures, LevelFigures,
+    LevelReads, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures, WriteFigures,
 };

@@ -10,7 +10,7 @@ use crate::journal::RECORD_HEADER_LENGTH;
 use crate::ledger::{FoundEntry, NEWEST};
 use crate::object::{Head, Object};
 use crate::parts;
-use crate::tally::Count;
+use crate::tally::{Count, Turn};
 
 /// About how long the record of an entry is: its key and fields come on top of the value and head.
 #[inline]
@@ -64,11 +64,15 @@ impl Inner {
             let Some(found) = found else { return Ok(None) };
             let length = record_length(&found);
             let counting = self.ledger.tally().mine();
-            let begun = counting.begin_sample(Count::RecordTurns);
-            let value = self.journal.read_if_held(found.sequence, key.as_bytes(), length)?;
+            let turn = counting.turn(Count::RecordTurns);
+            let (sequence, bytes) = (found.sequence, key.as_bytes());
+            let value = match turn {
+                Turn::Stepped => self.journal.read_by_steps(sequence, bytes, length, counting)?,
+                _ => self.journal.read_if_held(sequence, bytes, length)?,
+            };
             counting.add(Count::Records, 1);
             counting.add(Count::RecordBytes, u64::from(found.value_length));
-            if let Some(begun) = begun {
+            if let Turn::Timed(begun) = turn {
                 counting.add_since(Count::RecordTicks, begun);
                 counting.add(Count::RecordSamples, 1);
             }

@@ -1,7 +1,7 @@
 //! Figures of an engine.
 
 use crate::collect::Collected;
-use crate::ledger::{BackgroundJob, JobStats, LedgerStats, LevelStats};
+use crate::ledger::{BackgroundJob, JobStats, LedgerStats, LevelStats, Step};
 use crate::tally::{Count, FOUND_PLACES, Tally};
 
 pub use crate::tally::SAMPLED_EVERY;
@@ -34,6 +34,8 @@ pub struct EngineStats {
     pub collection_trouble: Option<String>,
     /// Syncs of the journal for those who waited for durability.
     pub syncs: u64,
+    /// How long those took, and how long writers waited for them.
+    pub durability: DurabilityFigures,
     /// What was read since the store was opened.
     pub reads: ReadFigures,
     /// What was written since the store was opened.
@@ -109,6 +111,39 @@ pub struct LevelReads {
     pub blocks_searched: u64,
     /// Time of those that were sampled.
     pub time: SampledTime,
+    /// Times of the steps within the tables, of as many others.
+    pub steps: StepFigures,
+}
+
+/// Times of the steps of look-ups within tables, by samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepFigures {
+    /// Asking the directory: for a table that has one, it stands for filter and index.
+    pub directory: SampledTime,
+    /// Asking the filter.
+    pub filter: SampledTime,
+    /// Finding the block by the index.
+    pub index: SampledTime,
+    /// Waiting for a block that is in the page cache, and checking its checksum if that is its
+    /// first use.
+    pub fetch_cached: SampledTime,
+    /// Waiting for a block that is not in the page cache, and checking it.
+    pub fetch_disk: SampledTime,
+    /// Finding the entry within the block.
+    pub search: SampledTime,
+}
+
+/// What durability cost since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DurabilityFigures {
+    /// Time of the syncs, in nanoseconds.
+    pub sync_ns: u64,
+    /// Writers that waited for a sync.
+    pub waits: u64,
+    /// How long they waited for their group's sync to begin, in nanoseconds.
+    pub group_waited_ns: u64,
+    /// How long they waited from then on, in nanoseconds.
+    pub sync_waited_ns: u64,
 }
 
 /// The time of a sample: one in [`SAMPLED_EVERY`] of each thread's.
@@ -135,6 +170,12 @@ pub struct ReadFigures {
     pub record_bytes: u64,
     /// Time of those that were sampled.
     pub record_time: SampledTime,
+    /// Finding the place of a record, of as many others that were sampled.
+    pub place_time: SampledTime,
+    /// Reading and checking a record, of those of them that were in the page cache.
+    pub cached_time: SampledTime,
+    /// The same, of those that were not.
+    pub disk_time: SampledTime,
 }
 
 /// Look-ups that ended in one place.
@@ -182,6 +223,9 @@ impl ReadFigures {
             records: tally.sum(Count::Records),
             record_bytes: tally.sum(Count::RecordBytes),
             record_time: sampled(tally, Count::RecordSamples, Count::RecordTicks),
+            place_time: sampled(tally, Count::PlaceSamples, Count::PlaceTicks),
+            cached_time: sampled(tally, Count::CachedSamples, Count::CachedTicks),
+            disk_time: sampled(tally, Count::DiskSamples, Count::DiskTicks),
         }
     }
 }
@@ -195,6 +239,23 @@ impl LevelReads {
             by_index: tally.sum(Count::Plain(level)),
             blocks_searched: tally.sum(Count::Blocks(level)),
             time: sampled(tally, Count::AskedSamples(level), Count::AskedTicks(level)),
+            steps: StepFigures::of(tally, level),
+        }
+    }
+}
+
+impl StepFigures {
+    fn of(tally: &Tally, level: usize) -> StepFigures {
+        let of = |step: Step| {
+            sampled(tally, Count::StepSamples(step, level), Count::StepTicks(step, level))
+        };
+        StepFigures {
+            directory: of(Step::Directory),
+            filter: of(Step::Filter),
+            index: of(Step::Index),
+            fetch_cached: of(Step::FetchCached),
+            fetch_disk: of(Step::FetchDisk),
+            search: of(Step::Search),
         }
     }
 }

@@ -4,17 +4,20 @@
 //! Each thread has a stripe of its own, to which it alone adds, with a load and a store; threads
 //! beyond the number of stripes share the last one. The sums are exact. Time is taken of one in
 //! [`SAMPLED_EVERY`] of a thread's reads, and of as many of its writes: a clock costs more than
-//! what is to be measured.
+//! what is to be measured. Of as many reads again the steps are timed one by one: not of the same
+//! ones, because the readings between the steps would count as time of the whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::ledger::LEVELS;
+use crate::ledger::{LEVELS, STEPS, Step};
 
 /// Of so many reads or writes of a thread, the first is timed.
 pub const SAMPLED_EVERY: u64 = 64;
+/// Of so many reads of a thread, the steps of this one are timed.
+const STEPPED_TURN: u64 = SAMPLED_EVERY / 2;
 /// Threads with a stripe of their own.
 const STRIPES_OWN: usize = 31;
 /// Where a key can be found: nowhere, in a memtable, in a level.
@@ -41,11 +44,22 @@ pub(crate) enum Count {
     /// Tables of a level whose asking was timed, and their ticks.
     AskedSamples(usize),
     AskedTicks(usize),
+    /// Steps within tables of a level that were timed, and their ticks.
+    StepSamples(Step, usize),
+    StepTicks(Step, usize),
     /// Records read from the journal, their values' bytes, and those timed.
     Records,
     RecordBytes,
     RecordSamples,
     RecordTicks,
+    /// Records whose steps were timed: the ticks of finding their places, and the ticks of reading
+    /// and checking those that were in the page cache and those that were not.
+    PlaceSamples,
+    PlaceTicks,
+    CachedSamples,
+    CachedTicks,
+    DiskSamples,
+    DiskTicks,
     /// Batches written, their entries, and the bytes of keys, heads and values in them.
     Batches,
     Entries,
@@ -67,10 +81,10 @@ pub(crate) enum Count {
 }
 
 const BY_PLACE: usize = 3;
-const BY_LEVEL: usize = 7;
+const BY_LEVEL: usize = 7 + 2 * STEPS;
 const LEVELS_BEGIN: usize = BY_PLACE * FOUND_PLACES;
 const SINGLES_BEGIN: usize = LEVELS_BEGIN + BY_LEVEL * LEVELS;
-const COUNTS: usize = SINGLES_BEGIN + 17;
+const COUNTS: usize = SINGLES_BEGIN + 23;
 
 impl Count {
     #[inline(always)]
@@ -88,6 +102,8 @@ impl Count {
             Count::Blocks(level) => by_level(4, level),
             Count::AskedSamples(level) => by_level(5, level),
             Count::AskedTicks(level) => by_level(6, level),
+            Count::StepSamples(step, level) => by_level(7 + 2 * step as usize, level),
+            Count::StepTicks(step, level) => by_level(8 + 2 * step as usize, level),
             Count::Records => SINGLES_BEGIN,
             Count::RecordBytes => SINGLES_BEGIN + 1,
             Count::RecordSamples => SINGLES_BEGIN + 2,
@@ -105,6 +121,12 @@ impl Count {
             Count::ReadTurns => SINGLES_BEGIN + 14,
             Count::RecordTurns => SINGLES_BEGIN + 15,
             Count::WriteTurns => SINGLES_BEGIN + 16,
+            Count::PlaceSamples => SINGLES_BEGIN + 17,
+            Count::PlaceTicks => SINGLES_BEGIN + 18,
+            Count::CachedSamples => SINGLES_BEGIN + 19,
+            Count::CachedTicks => SINGLES_BEGIN + 20,
+            Count::DiskSamples => SINGLES_BEGIN + 21,
+            Count::DiskTicks => SINGLES_BEGIN + 22,
         }
     }
 }
@@ -173,6 +195,17 @@ impl Tally {
     }
 }
 
+/// What is taken of a read beside its counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing.
+    Counted,
+    /// The time of the whole, which began now.
+    Timed(Ticks),
+    /// The times of its steps.
+    Stepped,
+}
+
 /// A thread's access to its counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Counting<'a> {
@@ -198,6 +231,22 @@ impl Counting<'_> {
     #[inline]
     pub(crate) fn begin_sample(&self, turns: Count) -> Option<Ticks> {
         self.add(turns, 1).is_multiple_of(SAMPLED_EVERY).then(|| self.clock.now())
+    }
+
+    /// Takes a turn of `turns`, which says what is taken of this read.
+    #[inline]
+    pub(crate) fn turn(&self, turns: Count) -> Turn {
+        match self.add(turns, 1) % SAMPLED_EVERY {
+            0 => Turn::Timed(self.clock.now()),
+            STEPPED_TURN => Turn::Stepped,
+            _ => Turn::Counted,
+        }
+    }
+
+    /// The clock of all samples.
+    #[inline]
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// The time.
@@ -235,10 +284,15 @@ mod tests {
                 Count::AskedTicks(level),
             ]
         });
-        let mut indexes: Vec<usize> = places.chain(levels).map(Count::index).collect();
+        let steps = (0..LEVELS).flat_map(|level| {
+            Step::ALL.into_iter().flat_map(move |step| {
+                [Count::StepSamples(step, level), Count::StepTicks(step, level)]
+            })
+        });
+        let mut indexes: Vec<usize> = places.chain(levels).chain(steps).map(Count::index).collect();
         indexes.sort_unstable();
         assert!(indexes.into_iter().eq(0..SINGLES_BEGIN));
-        assert_eq!(Count::WriteTurns.index(), COUNTS - 1);
+        assert_eq!(Count::DiskTicks.index(), COUNTS - 1);
     }
 
     #[test]
@@ -259,9 +313,12 @@ mod tests {
     #[test]
     fn one_turn_in_so_many_is_timed() {
         let tally = Tally::new(Clock::monotonic());
-        let timed = (0..3 * SAMPLED_EVERY)
-            .filter(|_| tally.mine().begin_sample(Count::ReadTurns).is_some())
-            .count();
-        assert_eq!(timed, 3);
+        let begun = |_: &u64| tally.mine().begin_sample(Count::WriteTurns).is_some();
+        assert_eq!((0..3 * SAMPLED_EVERY).filter(begun).count(), 3);
+        let turns: Vec<Turn> =
+            (0..3 * SAMPLED_EVERY).map(|_| tally.mine().turn(Count::ReadTurns)).collect();
+        let taken = |kind: fn(&Turn) -> bool| turns.iter().filter(|turn| kind(turn)).count();
+        assert_eq!(taken(|turn| matches!(turn, Turn::Timed(_))), 3);
+        assert_eq!(taken(|turn| *turn == Turn::Stepped), 3);
     }
 }

@@ -98,7 +98,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Poisoned`] if a sync failed: the write may or may not survive.
     pub fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
-        self.inner.journal.sync_to(sequence)
+        self.inner.journal.wait_durable(sequence)
     }
 
     /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more.

@@ -89,6 +89,62 @@ fn one_in_so_many_is_timed_and_a_table_that_was_opened_answers_by_its_index() {
     assert!(level.reads.time.sum_ns <= stats.reads.levels[0].time.sum_ns);
 }
 
+/// The steps are those of other look-ups than the whole times, so that neither is part of the
+/// other.
+#[test]
+fn steps_are_timed_in_tables_with_and_without_a_directory() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    put(&engine, table, 0..KEYS);
+    engine.flush().unwrap();
+    (0..2 * KEYS).for_each(|number| assert_eq!(get(&engine, table, number), number < KEYS));
+    let sampled = KEYS / SAMPLED_EVERY;
+    let (stats, few) = (engine.stats(), sampled..=2 * sampled + 2);
+    let steps = stats.ledger.levels[0].reads.steps;
+    assert!(few.contains(&steps.directory.samples), "{steps:?}");
+    assert_eq!((steps.filter.samples, steps.index.samples), (0, 0));
+    assert_eq!(steps.fetch_cached.samples, steps.search.samples);
+    assert!(steps.search.samples >= sampled && steps.directory.sum_ns > 0);
+    assert_eq!(steps.fetch_disk.samples, 0, "the files of this test are in memory");
+    let reads = stats.reads;
+    assert!((sampled..=sampled + 1).contains(&reads.place_time.samples), "{reads:?}");
+    assert_eq!(reads.cached_time.samples, reads.place_time.samples);
+    assert!(reads.cached_time.sum_ns > 0 && reads.disk_time.samples == 0);
+    engine.close().unwrap();
+    drop(engine);
+    let (engine, table) = open(&files);
+    (0..2 * KEYS).for_each(|number| assert_eq!(get(&engine, table, number), number < KEYS));
+    let steps = engine.stats().ledger.levels[0].reads.steps;
+    assert_eq!(steps.directory.samples, 0, "a table that was opened has no directory");
+    assert!(steps.filter.samples >= steps.index.samples && steps.index.samples >= sampled);
+    assert_eq!(steps.search.samples, steps.index.samples);
+}
+
+#[test]
+fn waits_for_the_medium_are_counted_with_their_parts() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    let put = |number: u64| {
+        let (key, timeline) = (key(number), &mut Timeline::off());
+        engine.put(table, &key, b"", b"value", Acknowledgement::Disk, timeline).unwrap()
+    };
+    assert_eq!(engine.stats().durability, pellucid_engine::DurabilityFigures::default());
+    let written = put(1);
+    assert!(written.pending);
+    engine.wait_durable(written.sequence).unwrap();
+    let once = engine.stats().durability;
+    assert!(once.waits == 1 && once.sync_waited_ns > 0 && once.sync_waited_ns <= once.sync_ns);
+    engine.wait_durable(written.sequence).unwrap();
+    assert_eq!(engine.stats().durability, once, "what is durable is not waited for");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sequence = put(2).sequence;
+    engine.when_durable(sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    receiver.recv().unwrap().unwrap();
+    let twice = engine.stats().durability;
+    assert!(twice.waits == 2 && twice.sync_ns > once.sync_ns, "{twice:?}");
+    assert!(twice.group_waited_ns >= once.group_waited_ns);
+}
+
 #[test]
 fn writes_and_jobs_are_counted() {
     let files = Arc::new(SimulatedFileSystem::new());

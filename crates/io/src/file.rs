@@ -17,6 +17,9 @@ pub enum MapMode {
     Write,
 }
 
+/// Pages that [`Map::is_resident`] looks at, at most: it is asked about single records.
+pub const RESIDENT_PAGES_MAX: usize = 64;
+
 /// The file system, as far as a store needs it.
 pub trait FileSystem: Send + Sync {
     /// Creates a file for reading and writing, and empties it if it exists.
@@ -87,6 +90,12 @@ pub trait Map: Send + Sync {
     /// touch does not have to wait for them. A hint: it may do nothing.
     fn prefault(&self, offset: usize, length: usize) {
         let _ = (offset, length);
+    }
+    /// Whether the pages from `offset` (the first [`RESIDENT_PAGES_MAX`] of them) are in memory, so
+    /// that reading them does not wait for the medium. What lives in memory anyway always is.
+    fn is_resident(&self, offset: usize, length: usize) -> bool {
+        let _ = (offset, length);
+        true
     }
 }
 

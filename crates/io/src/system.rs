@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{File, FileSystem, LockGuard, Map, MapMode};
+use crate::{File, FileSystem, LockGuard, Map, MapMode, RESIDENT_PAGES_MAX};
 
 /// Where Linux tells which boot this is.
 const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
@@ -212,6 +212,28 @@ impl Map for SystemMap {
             unsafe { libc::madvise(self.pointer.add(begin).cast(), end - begin, advice) };
         }
     }
+
+    /// By `mincore`, which tells of the page cache for files that the process may write.
+    fn is_resident(&self, offset: usize, length: usize) -> bool {
+        let page = page_size_bytes();
+        let begin = (offset & !(page - 1)).min(self.length);
+        let end = offset.saturating_add(length).min(self.length);
+        let length = end.saturating_sub(begin).min(page * RESIDENT_PAGES_MAX);
+        let mut pages = [0_u8; RESIDENT_PAGES_MAX];
+        // SAFETY: the range is within the map and begins on a page, and there is a byte for each
+        // page of it.
+        let outcome =
+            unsafe { libc::mincore(self.pointer.add(begin).cast(), length, pages.as_mut_ptr()) };
+        // A system that does not tell is taken to have them.
+        outcome != 0 || pages[..length.div_ceil(page)].iter().all(|page| page & 1 == 1)
+    }
+}
+
+/// The size of a page of memory, in bytes.
+fn page_size_bytes() -> usize {
+    // SAFETY: the call reads a constant of the system and has no other effect.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
 impl Drop for SystemMap {
@@ -248,6 +270,8 @@ mod tests {
         let mut byte = [0];
         file.read_exact_at(&mut byte, 5000).unwrap();
         assert_eq!(byte, [7]);
+        assert!(map.is_resident(5000, 100), "it was just written");
+        assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());
         std::fs::remove_dir_all(folder).unwrap();
     }

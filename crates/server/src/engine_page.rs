@@ -21,8 +21,10 @@ use crate::log::Log;
 pub(crate) const SCHEMA: &str = "pellucid.engine.v1";
 const LOG_THREAD: &str = "pellucid-figures";
 
-/// The document.
-pub(crate) fn document(stats: &EngineStats) -> Value {
+/// The document that `GET /_admin/engine` answers with, for whoever embeds the engine and wants the
+/// same view of it.
+#[must_use]
+pub fn document(stats: &EngineStats) -> Value {
     json!({
         "schema": SCHEMA,
         "sampled_every": SAMPLED_EVERY,
@@ -96,7 +98,7 @@ fn reads(stats: &EngineStats) -> Value {
         (place, figures)
     });
     let level = |(number, level): (usize, &LevelFigures)| {
-        let reads = &level.reads;
+        let (reads, steps) = (&level.reads, &level.reads.steps);
         json!({
             "level": number.to_string(),
             "asked": reads.asked,
@@ -105,6 +107,14 @@ fn reads(stats: &EngineStats) -> Value {
             "by_index": reads.by_index,
             "blocks_searched": reads.blocks_searched,
             "time": time(reads.time),
+            "steps": {
+                "directory": time(steps.directory),
+                "filter": time(steps.filter),
+                "index": time(steps.index),
+                "fetch_cached": time(steps.fetch_cached),
+                "fetch_disk": time(steps.fetch_disk),
+                "search": time(steps.search),
+            },
         })
     };
     json!({
@@ -114,12 +124,16 @@ fn reads(stats: &EngineStats) -> Value {
             "records": stats.reads.records,
             "bytes": stats.reads.record_bytes,
             "time": time(stats.reads.record_time),
+            "place": time(stats.reads.place_time),
+            "read_cached": time(stats.reads.cached_time),
+            "read_disk": time(stats.reads.disk_time),
         },
     })
 }
 
 fn writes(stats: &EngineStats) -> Value {
-    let writes = &stats.writes;
+    let (writes, durability) = (&stats.writes, &stats.durability);
+    let synced = |sum_ns| json!({ "count": durability.waits, "sum_ns": sum_ns });
     json!({
         "batches": writes.batches,
         "entries": writes.entries,
@@ -127,10 +141,13 @@ fn writes(stats: &EngineStats) -> Value {
         "journal_append": time(writes.append_time),
         "memtable": time(writes.memtable_time),
         "syncs": stats.syncs,
+        "sync_ns": durability.sync_ns,
         "waits": {
             "other_writer": { "count": writes.writer_waits, "sum_ns": writes.writer_waited_ns },
             "memtables_full": { "count": stats.ledger.waits, "sum_ns": stats.ledger.waited_ns },
             "merges_behind": { "count": writes.delays, "sum_ns": writes.delayed_ns },
+            "group": synced(durability.group_waited_ns),
+            "sync": synced(durability.sync_waited_ns),
         },
     })
 }
@@ -187,6 +204,30 @@ fn job(figures: &JobFigures) -> Map<String, Value> {
 /// A family of metrics: name, kind, help, and for each sample its labels and value.
 pub(crate) type Family = (&'static str, &'static str, &'static str, Vec<(String, f64)>);
 
+/// The steps of reads by their labels: those within tables by level, and those of the journal.
+fn read_steps(stats: &EngineStats) -> Vec<(String, SampledTime)> {
+    let levels = stats.ledger.levels.iter().enumerate();
+    let of_level = |(number, level): (usize, &LevelFigures)| {
+        let steps = level.reads.steps;
+        [
+            ("directory", steps.directory),
+            ("filter", steps.filter),
+            ("index", steps.index),
+            ("fetch_cached", steps.fetch_cached),
+            ("fetch_disk", steps.fetch_disk),
+            ("search", steps.search),
+        ]
+        .map(|(step, time)| (format!("part=\"level_{number}\",step=\"{step}\""), time))
+    };
+    let journal = [
+        ("place", stats.reads.place_time),
+        ("read_cached", stats.reads.cached_time),
+        ("read_disk", stats.reads.disk_time),
+    ]
+    .map(|(step, time)| (format!("part=\"journal\",step=\"{step}\""), time));
+    levels.flat_map(of_level).chain(journal).collect()
+}
+
 /// The engine's figures as families with labels.
 pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
     let levels = || stats.ledger.levels.iter().enumerate();
@@ -207,10 +248,16 @@ pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
     let stage_seconds = jobs.iter().flat_map(|(labels, job)| {
         stages(job).map(|(name, ns)| (format!("{labels},stage=\"{name}\""), ns as f64 / 1e9))
     });
+    let steps = read_steps(stats);
+    let step_samples = steps.iter().map(|(labels, time)| (labels.clone(), time.samples as f64));
+    let step_seconds =
+        steps.iter().map(|(labels, time)| (labels.clone(), time.sum_ns as f64 / 1e9));
     let waits = [
         ("other_writer", stats.writes.writer_waited_ns),
         ("memtables_full", stats.ledger.waited_ns),
         ("merges_behind", stats.writes.delayed_ns),
+        ("group", stats.durability.group_waited_ns),
+        ("sync", stats.durability.sync_waited_ns),
     ];
     let waits = waits.map(|(cause, ns)| (format!("cause=\"{cause}\""), ns as f64 / 1e9));
     vec![
@@ -267,6 +314,18 @@ pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
             "counter",
             "Blocks of tables searched.",
             by_level(|level| level.reads.blocks_searched),
+        ),
+        (
+            "pellucid_engine_read_step_samples_total",
+            "counter",
+            "Steps of reads that were timed, by samples.",
+            step_samples.collect(),
+        ),
+        (
+            "pellucid_engine_read_step_seconds_total",
+            "counter",
+            "Time of the steps of reads that were timed.",
+            step_seconds.collect(),
         ),
         (
             "pellucid_engine_write_wait_seconds_total",

@@ -23,6 +23,7 @@ mod run;
 mod service;
 mod timing;
 
+pub use engine_page::document as engine_document;
 pub use log::Log;
 pub use pellucid_account::Accounting;
 pub use pellucid_http::Limits;

@@ -37,6 +37,15 @@ fn requests_are_counted_where_they_end() {
     assert_eq!(added("/reads/journal/records"), 3);
     assert_eq!(added("/reads/journal/bytes"), 3 * "value".len() as u64);
     assert_eq!(after["state"]["levels"].as_array().unwrap().len(), 7);
+    for path in [
+        "/reads/journal/place/samples",
+        "/reads/journal/read_disk/sum_ns",
+        "/reads/levels/6/steps/fetch_cached/samples",
+        "/writes/sync_ns",
+        "/writes/waits/group/sum_ns",
+    ] {
+        number(&after, path);
+    }
     assert_eq!(after["background"]["compactions"].as_array().unwrap().len(), 7);
     assert!(after["state"]["write_amplification"].as_f64().unwrap() >= 1.0);
 }
@@ -62,6 +71,9 @@ fn metrics_say_the_same() {
         assert_eq!(value(sample), number(&document, path) as f64, "{sample}");
     }
     assert!(number(&document, "/reads/look_ups/memtable/count") >= 4);
+    let step = "pellucid_engine_read_step_samples_total{part=\"journal\",step=\"place\"}";
+    assert_eq!(value(step), number(&document, "/reads/journal/place/samples") as f64);
+    assert!(value("pellucid_engine_write_wait_seconds_total{cause=\"group\"}") >= 0.0);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod roll;
 mod salvage;
 mod scan;
 mod segment;
+mod steps;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -95,6 +96,8 @@ pub(crate) struct Journal {
     /// The highest sequence number known to be on the medium.
     durable: AtomicU64,
     syncs: AtomicU64,
+    /// How long they took, and how long those who wanted them waited.
+    waits: sync::WaitTimes,
     /// Held during a sync; the times of the last one.
     syncing: Mutex<SyncTimes>,
     /// The failure after which nothing may be written, once there was one.

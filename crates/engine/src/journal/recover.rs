@@ -109,6 +109,7 @@ impl Journal {
             appended: AtomicU64::new(last_sequence),
             durable: AtomicU64::new(last_sequence),
             syncs: AtomicU64::new(0),
+            waits: super::sync::WaitTimes::default(),
             syncing: Mutex::new(SyncTimes::default()),
             poison: OnceLock::new(),
             roller: Mutex::new(RollerState::default()),

@@ -5,19 +5,54 @@
 //! callback with the thread `pellucid-sync`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pellucid_clock::Ticks;
 
 use super::{Journal, lock};
 use crate::engine::{DurableCallback, SyncTimes};
 use crate::error::{Error, Result};
+use crate::stats::DurabilityFigures;
 
 /// The name of the thread that syncs for those who left a callback.
 const SYNC_THREAD: &str = "pellucid-sync";
 
+/// What durability cost, in ticks of the journal's clock.
+#[derive(Default)]
+pub(super) struct WaitTimes {
+    /// All syncs for those who waited.
+    sync_ticks: AtomicU64,
+    /// Those who waited, until their sync began and from then on.
+    waiters: AtomicU64,
+    group_wait_ticks: AtomicU64,
+    sync_wait_ticks: AtomicU64,
+}
+
+impl WaitTimes {
+    /// Counts one who wanted durability at `asked` and has it by the sync of `times`.
+    fn count(&self, asked: Ticks, times: SyncTimes) {
+        // A sync that had ended before is none that anybody waited for.
+        if times.ended <= asked {
+            return;
+        }
+        let began = times.begun.max(asked);
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        self.group_wait_ticks.fetch_add(times.begun.since(asked), Ordering::Relaxed);
+        self.sync_wait_ticks.fetch_add(times.ended.since(began), Ordering::Relaxed);
+    }
+}
+
+/// One who left a callback.
+struct Waiter {
+    sequence: u64,
+    asked: Ticks,
+    callback: DurableCallback,
+}
+
 /// Those who left a callback.
 #[derive(Default)]
 pub(super) struct Waiters {
-    callbacks: Vec<(u64, DurableCallback)>,
+    callbacks: Vec<Waiter>,
     is_running: bool,
     is_stopping: bool,
 }
@@ -36,7 +71,27 @@ impl Journal {
         self.durable.fetch_max(covered, Ordering::AcqRel);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         *last = SyncTimes { begun, ended: self.clock.now() };
+        self.waits.sync_ticks.fetch_add(last.ended.since(begun), Ordering::Relaxed);
         Ok(*last)
+    }
+
+    /// As [`Journal::sync_to`], for a writer, whose wait is counted.
+    pub(crate) fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
+        let asked = self.clock.now();
+        let times = self.sync_to(sequence)?;
+        self.waits.count(asked, times);
+        Ok(times)
+    }
+
+    /// What durability cost so far.
+    pub(crate) fn durability(&self) -> DurabilityFigures {
+        let ns = |ticks: &AtomicU64| self.clock.nanoseconds(ticks.load(Ordering::Relaxed));
+        DurabilityFigures {
+            sync_ns: ns(&self.waits.sync_ticks),
+            waits: self.waits.waiters.load(Ordering::Relaxed),
+            group_waited_ns: ns(&self.waits.group_wait_ticks),
+            sync_waited_ns: ns(&self.waits.sync_wait_ticks),
+        }
     }
 
     /// Syncs all segments that may hold something new, the oldest first: no record may reach the
@@ -64,10 +119,10 @@ impl Journal {
         let mut waiters = lock(&self.waiters);
         if !waiters.is_running || waiters.is_stopping || self.durable_sequence() >= sequence {
             drop(waiters);
-            callback(self.sync_to(sequence));
+            callback(self.wait_durable(sequence));
             return;
         }
-        waiters.callbacks.push((sequence, callback));
+        waiters.callbacks.push(Waiter { sequence, asked: self.clock.now(), callback });
         drop(waiters);
         self.waiters_changed.notify_one();
     }
@@ -100,11 +155,14 @@ impl Journal {
             }
             let callbacks = std::mem::take(&mut waiters.callbacks);
             drop(waiters);
-            let Some(highest) = callbacks.iter().map(|(sequence, _)| *sequence).max() else {
+            let Some(highest) = callbacks.iter().map(|waiter| waiter.sequence).max() else {
                 return;
             };
             let outcome = self.sync_to(highest);
-            for (_, callback) in callbacks {
+            for Waiter { asked, callback, .. } in callbacks {
+                if let Ok(times) = &outcome {
+                    self.waits.count(asked, *times);
+                }
                 callback(outcome.clone());
             }
         }

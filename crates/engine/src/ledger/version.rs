@@ -7,10 +7,10 @@ use pellucid_account::EngineCounts;
 
 use super::FoundEntry;
 use super::memtable::Memtable;
-use super::table::{Table, TableFacts};
+use super::table::{Step, StepTimes, Table, TableFacts};
 use crate::codec::key_hash;
 use crate::error::Result;
-use crate::tally::{Count, Counting};
+use crate::tally::{Count, Counting, Turn};
 
 /// Number of levels: with a factor of 10 the last one holds a million times the first.
 pub(crate) const LEVELS: usize = 7;
@@ -159,8 +159,7 @@ impl Levels {
             table.prefetch_hash(hash);
         }
         for table in self.tables[0].iter().filter(|table| table.spans(key)) {
-            let answer =
-                asking.ask(0, table, counts, |counts| table.get(key, hash, at_sequence, counts));
+            let answer = asking.ask(0, table, counts, (key, hash, at_sequence));
             if let Some(found) = answer? {
                 counts.found_in = FOUND_IN_LEVEL_0;
                 return Ok(Some(found));
@@ -168,8 +167,7 @@ impl Levels {
         }
         for (level, table) in deeper.into_iter().enumerate() {
             let Some(table) = table else { continue };
-            let answer = asking
-                .ask(level, table, counts, |counts| table.get(key, hash, at_sequence, counts));
+            let answer = asking.ask(level, table, counts, (key, hash, at_sequence));
             if let Some(found) = answer? {
                 counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
                 return Ok(Some(found));
@@ -184,22 +182,29 @@ struct Asking<'a> {
     /// None for look-ups that nobody outside asked for.
     counting: Option<Counting<'a>>,
     is_timed: bool,
+    /// The steps within each table are timed instead of the whole.
+    is_stepped: bool,
 }
 
 impl Asking<'_> {
     #[inline]
-    fn ask<T>(
+    fn ask(
         &self,
         level: usize,
         table: &Table,
         counts: &mut EngineCounts,
-        get: impl FnOnce(&mut EngineCounts) -> T,
-    ) -> T {
-        let Some(counting) = &self.counting else { return get(counts) };
+        (key, hash, at_sequence): (&[u8], u64, u64),
+    ) -> Result<Option<FoundEntry>> {
+        let Some(counting) = &self.counting else {
+            return table.get(key, hash, at_sequence, counts);
+        };
         // Those of a request end at 255.
         let mut asked = EngineCounts::default();
         let begun = self.is_timed.then(|| counting.now());
-        let answer = get(&mut asked);
+        let answer = match self.is_stepped {
+            false => table.get(key, hash, at_sequence, &mut asked),
+            true => by_steps(counting, level, table, &mut asked, (key, hash, at_sequence)),
+        };
         if let Some(begun) = begun {
             counting.add_since(Count::AskedTicks(level), begun);
             counting.add(Count::AskedSamples(level), 1);
@@ -218,6 +223,24 @@ impl Asking<'_> {
         counts.tables = counts.tables.saturating_add(1);
         answer
     }
+}
+
+/// Asks a table step by step, and adds the times of the steps to those of its level.
+#[cold]
+fn by_steps(
+    counting: &Counting<'_>,
+    level: usize,
+    table: &Table,
+    counts: &mut EngineCounts,
+    sought: (&[u8], u64, u64),
+) -> Result<Option<FoundEntry>> {
+    let mut steps = StepTimes::begin(counting.clock());
+    let answer = table.get_by_steps(sought, counts, &mut steps);
+    for (step, (count, ticks)) in Step::ALL.into_iter().zip(steps.taken) {
+        counting.add(Count::StepSamples(step, level), count);
+        counting.add(Count::StepTicks(step, level), ticks);
+    }
+    answer
 }
 
 /// The tree at a moment.
@@ -239,13 +262,15 @@ impl Version {
         counts: &mut EngineCounts,
         counting: Counting<'_>,
     ) -> Result<Option<FoundEntry>> {
-        let begun = counting.begin_sample(Count::ReadTurns);
+        let turn = counting.turn(Count::ReadTurns);
         counts.found_in = FOUND_NOWHERE;
-        let asking = Asking { counting: Some(counting), is_timed: begun.is_some() };
+        counts.look_ups = counts.look_ups.saturating_add(1);
+        let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
+        let asking = Asking { counting: Some(counting), is_timed, is_stepped };
         let found = self.find(key, at_sequence, counts, &asking);
         let place = usize::from(counts.found_in);
         counting.add(Count::Found(place), 1);
-        if let Some(begun) = begun {
+        if let Turn::Timed(begun) = turn {
             counting.add_since(Count::FoundTicks(place), begun);
             counting.add(Count::FoundSamples(place), 1);
         }
@@ -254,7 +279,7 @@ impl Version {
 
     /// As [`Version::get`], for the engine itself: it is not counted.
     pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
-        let asking = Asking { counting: None, is_timed: false };
+        let asking = Asking { counting: None, is_timed: false, is_stepped: false };
         self.find(key, at_sequence, &mut EngineCounts::default(), &asking)
     }
 

@@ -7,6 +7,7 @@ mod directory;
 mod filter;
 mod index;
 mod reader;
+mod steps;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub(crate) use directory::DirectoryBudget;
 pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
 pub(crate) use reader::{Table, check_closing};
+pub(crate) use steps::{STEPS, Step, StepTimes};
 pub(crate) use writer::{NewTable, TableShape, TableWriter, WriterTimes};
 
 const CLOSING_SIZE_BYTES: usize = 96;

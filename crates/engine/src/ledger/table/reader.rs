@@ -331,11 +331,33 @@ impl Table {
         if let Some(directory) = self.directory.get() {
             return self.get_by(directory, key, hash, at_sequence, counts);
         }
-        if !self.filter_shape.passes(self.filter.of(self.bytes()), hash) {
+        if !self.passes_filter(hash) {
             counts.filters_excluded = counts.filters_excluded.saturating_add(1);
             return Ok(None);
         }
         self.search_blocks(key, self.block_for(key), at_sequence, counts)
+    }
+
+    /// Whether the filter lets the hash pass.
+    #[inline]
+    pub(super) fn passes_filter(&self, hash: u64) -> bool {
+        self.filter_shape.passes(self.filter.of(self.bytes()), hash)
+    }
+
+    /// The directory, if there is one.
+    pub(super) fn directory(&self) -> Option<&Directory> {
+        self.directory.get()
+    }
+
+    /// Whether block `block` is in memory.
+    pub(super) fn is_block_resident(&self, block: usize) -> bool {
+        let place = self.index_shape.place(block);
+        self.map.is_resident(place.start, place.len())
+    }
+
+    /// The last byte of block `block`.
+    pub(super) fn last_byte(&self, block: usize) -> u8 {
+        self.bytes()[self.index_shape.place(block)].last().copied().unwrap_or(0)
     }
 
     /// Looks a key up by the directory.
@@ -352,12 +374,7 @@ impl Table {
         let found =
             directory.find(hash, |place| self.get_at(place, key, at_sequence, counts).transpose());
         if found.is_none() {
-            let is_false = counts.blocks != blocks_before;
-            let counter = match is_false {
-                true => &mut counts.filters_false,
-                false => &mut counts.filters_excluded,
-            };
-            *counter = counter.saturating_add(1);
+            count_absent(blocks_before, counts);
         }
         found.transpose().map(Option::flatten)
     }
@@ -365,7 +382,7 @@ impl Table {
     /// The newest entry of `key` that is not above `at_sequence`, if the key's newest entry is at
     /// `place`: `Some(None)` if all of them are above.
     #[inline]
-    fn get_at(
+    pub(super) fn get_at(
         &self,
         place: EntryPlace,
         key: &[u8],
@@ -405,7 +422,7 @@ impl Table {
 
     /// Looks a key up in the blocks from `first` on: its versions may go on in the next block.
     #[inline]
-    fn search_blocks(
+    pub(super) fn search_blocks(
         &self,
         key: &[u8],
         first: usize,
@@ -441,6 +458,17 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// Counts a directory's answer that the key is not there: a false positive if a block had to be
+/// looked into.
+#[inline]
+pub(super) fn count_absent(blocks_before: u8, counts: &mut EngineCounts) {
+    let counter = match counts.blocks != blocks_before {
+        true => &mut counts.filters_false,
+        false => &mut counts.filters_excluded,
+    };
+    *counter = counter.saturating_add(1);
 }
 
 struct Closing {
