@@ -17,6 +17,7 @@ mod ring;
 mod series;
 mod snapshot;
 mod timeline;
+mod work;
 
 pub use account::{Account, Accounting, Names, Recorder};
 pub use phase::{PHASES, Part, Phase, STAMPS, Stamp};
@@ -28,3 +29,4 @@ pub use snapshot::{
     Snapshot,
 };
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};
+pub use work::{EngineWork, FoundIn};

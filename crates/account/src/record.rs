@@ -158,7 +158,7 @@ impl Record {
             counts.filters_false,
             counts.blocks,
             counts.records,
-            0,
+            counts.look_ups,
             0,
         ]);
         let (offsets, parts) = (&self.offsets, &self.parts);
@@ -187,7 +187,7 @@ impl Record {
     pub(crate) fn from_words(words: [u64; RECORD_WORDS]) -> Record {
         let low = |word: usize| words[word] as u32;
         let high = |word: usize| (words[word] >> 32) as u32;
-        let [found_in, tables, filters_excluded, filters_false, blocks, records, _, _] =
+        let [found_in, tables, filters_excluded, filters_false, blocks, records, look_ups, _] =
             words[13].to_le_bytes();
         let kinds = words[2];
         Record {
@@ -202,6 +202,7 @@ impl Record {
                 connection: high(8),
             },
             counts: EngineCounts {
+                look_ups,
                 found_in,
                 tables,
                 filters_excluded,
@@ -300,7 +301,7 @@ mod tests {
                 response_bytes: 4_000_000_000, connection: 9,
             };
             let mut timeline = timeline(&steps, 0, parts);
-            timeline.counts = EngineCounts { found_in: 3, tables: 7, ..EngineCounts::default() };
+            timeline.counts = EngineCounts { look_ups: 2, found_in: 3, tables: 7, ..EngineCounts::default() };
             let record = Record::of(&timeline, facts);
             prop_assert_eq!(Record::from_words(record.to_words()), record);
         }

@@ -7,7 +7,8 @@ use pellucid_clock::Clock;
 use crate::histogram::{Histogram, Sparse, bucket_of};
 use crate::phase::PHASES;
 use crate::record::Record;
-use crate::timeline::PARTS_MAX;
+use crate::timeline::{EngineCounts, PARTS_MAX};
+use crate::work::WorkSums;
 
 /// Slots of a request's measures: the phases, then these.
 pub(crate) const TOTAL: usize = PHASES.len();
@@ -45,6 +46,8 @@ pub(crate) struct Tally {
     shapes: Vec<Option<Box<Shape>>>,
     /// Sums of what was added since the last second was taken.
     added_sums_ns: [u64; MEASURES],
+    /// What the store counted.
+    pub(crate) work: Box<WorkSums>,
 }
 
 impl Tally {
@@ -53,10 +56,12 @@ impl Tally {
             measures: (0..MEASURES).map(|_| Histogram::new()).collect(),
             shapes: Vec::new(),
             added_sums_ns: [0; MEASURES],
+            work: Box::default(),
         }
     }
 
-    fn add(&mut self, values_ns: &[u64; MEASURES], parts_used: usize) {
+    fn add(&mut self, values_ns: &[u64; MEASURES], parts_used: usize, counts: &EngineCounts) {
+        self.work.add(counts, values_ns);
         for (histogram, value_ns) in self.measures.iter_mut().zip(values_ns).take(PARTS) {
             histogram.add(*value_ns);
         }
@@ -88,6 +93,7 @@ impl Tally {
         for (bucket, shape) in &second.shapes {
             self.shape_mut(*bucket).merge(shape);
         }
+        self.work.merge(&second.work);
     }
 
     fn is_empty(&self) -> bool {
@@ -101,7 +107,7 @@ impl Tally {
         let measures = measures.map(|(histogram, sum_ns)| histogram.take(sum_ns)).collect();
         let shapes = self.shapes.iter_mut().enumerate();
         let shapes = shapes.filter_map(|(bucket, shape)| Some((bucket, shape.take()?))).collect();
-        Second { measures, shapes }
+        Second { measures, shapes, work: std::mem::take(&mut self.work) }
     }
 
     fn peek(&self) -> Second {
@@ -110,6 +116,7 @@ impl Tally {
         Second {
             measures: measures.map(|(histogram, sum_ns)| histogram.peek(sum_ns)).collect(),
             shapes: shapes.filter_map(|(bucket, s)| Some((bucket, s.clone()?))).collect(),
+            work: self.work.clone(),
         }
     }
 
@@ -134,6 +141,7 @@ impl Tally {
 pub(crate) struct Second {
     measures: Vec<Sparse>,
     shapes: Vec<(usize, Box<Shape>)>,
+    work: Box<WorkSums>,
 }
 
 /// All that is known of one operation and outcome.
@@ -174,7 +182,7 @@ impl Series {
         for (value_ns, units) in values_ns[PARTS..].iter_mut().zip(record.parts_units()) {
             *value_ns = nanoseconds(*units);
         }
-        self.current.add(&values_ns, parts_used);
+        self.current.add(&values_ns, parts_used, &record.counts);
     }
 
     /// Closes the second with this number.

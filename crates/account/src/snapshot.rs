@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Histogram;
 use crate::phase::PHASES;
 use crate::series::{LOOP_WAIT, PARTS, Shape, TOTAL, Tally};
+use crate::work::EngineWork;
 
 /// The name of the schema of [`Snapshot`] as JSON.
 pub const SCHEMA: &str = "pellucid.account.v1";
@@ -58,6 +59,9 @@ pub struct OperationAccount {
     pub parts: Vec<Named>,
     /// What the requests around certain quantiles of the total spent their time on.
     pub around: Vec<Around>,
+    /// What the store counted.
+    #[serde(default)]
+    pub engine: EngineWork,
 }
 
 /// A distribution and what it is of.
@@ -194,6 +198,7 @@ pub(crate) fn operation_account(
         loop_wait: Distribution::of(&tally.measures[LOOP_WAIT]),
         parts: parts.filter(|part| part.distribution.count > 0).collect(),
         around: AROUND_QUANTILES.iter().map(|q| around(*q, part_names, tally)).collect(),
+        engine: tally.work.describe(),
     }
 }
 

@@ -11,6 +11,8 @@ pub const PARTS_MAX: usize = 8;
 /// through a level that is in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCounts {
+    /// Look-ups in the ledger; without one, `found_in` says nothing.
+    pub look_ups: u8,
     /// Where the key was found: 0 nowhere, 1 memtable, 2 + n in level n.
     pub found_in: u8,
     /// Ledger tables whose key range held the key.

@@ -1,7 +1,8 @@
 //! The account as its users see it: recorded timelines in, a snapshot out.
 
 use pellucid_account::{
-    Account, Accounting, Names, PHASES, Part, RequestFacts, STAMPS, Snapshot, Stamp, Timeline,
+    Account, Accounting, EngineCounts, Names, PHASES, Part, RequestFacts, STAMPS, Snapshot, Stamp,
+    Timeline,
 };
 use pellucid_clock::{Clock, SimulatedClock, Ticks};
 use proptest::prelude::*;
@@ -59,6 +60,38 @@ fn a_snapshot_names_what_was_recorded() {
     let back: Snapshot = serde_json::from_str(&json).unwrap();
     assert_eq!(back.operations[0].total, snapshot.operations[0].total);
     assert_eq!(back.operations[0].phases, snapshot.operations[0].phases);
+}
+
+#[test]
+fn what_the_store_counted_is_summed_by_where_keys_were_found() {
+    let simulated = SimulatedClock::leaked(0);
+    let account = account(simulated);
+    let recorder = account.recorder();
+    let record = |found_in: u8, look_ups: u8, execute_ns: u64| {
+        let arrived = recorder.now();
+        let begun = recorder.begin(arrived);
+        let mut timeline = timeline(begun, arrived, [0, 0, 0, 0, execute_ns, 0, 800]);
+        let counts = EngineCounts { found_in, look_ups, tables: 2, ..EngineCounts::default() };
+        timeline.counts = EngineCounts { records: 1, filters_excluded: 1, ..counts };
+        recorder.record(&timeline, read_facts());
+    };
+    record(1, 1, 8_000);
+    record(4, 1, 16_000);
+    account.drain();
+    simulated.advance_ns(1_000_000_000);
+    record(4, 1, 24_000);
+    // Without a look-up, where the key was found means nothing.
+    record(0, 0, 8_000);
+    let snapshot = account.snapshot(None);
+    let engine = &snapshot.operations[0].engine;
+    assert_eq!((engine.look_ups, engine.tables, engine.records), (3, 8, 4));
+    assert_eq!((engine.filters_excluded, engine.filters_false, engine.blocks), (4, 0, 0));
+    let found: Vec<_> =
+        engine.found.iter().map(|f| (f.place.as_str(), f.count, f.execute_mean_ns)).collect();
+    assert_eq!(found, [("memtable", 1, 8_000.0), ("level_2", 2, 20_000.0)]);
+    assert_eq!(engine.found[1].total_mean_ns, 20_800.0);
+    let window = account.snapshot(Some(1));
+    assert_eq!(window.operations[0].engine.look_ups, 1, "the window has the last second's");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! An account with round figures for the tests of all views.
 
-use pellucid_account::{Around, Distribution, Named, OperationAccount, Share};
+use pellucid_account::{Around, Distribution, EngineWork, Named, OperationAccount, Share};
 
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
@@ -63,5 +63,6 @@ pub(crate) fn account() -> OperationAccount {
         loop_wait: constant(1_000, 500),
         parts: vec![named("look_up", 1_000, 4_000), named("value_read", 500, 4_000)],
         around: vec![around(0.5, 10e3), around(0.99, 30e3)],
+        engine: EngineWork::default(),
     }
 }

@@ -1,0 +1,120 @@
+//! What the store counted for requests, in sum: the numbers behind `execute`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::phase::Phase;
+use crate::series::{MEASURES, TOTAL};
+use crate::timeline::EngineCounts;
+
+/// Places where a key can be found: nowhere, in a memtable, in one of 14 levels.
+const PLACES_MAX: usize = 16;
+
+/// What the store counted for the requests of one operation and outcome.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineWork {
+    /// Look-ups in the ledger.
+    pub look_ups: u64,
+    /// Tables that were asked for the key.
+    pub tables: u64,
+    /// Of them, those that filter or directory ruled out.
+    pub filters_excluded: u64,
+    /// Of them, those that filter or directory let pass although the key is not there.
+    pub filters_false: u64,
+    /// Blocks searched.
+    pub blocks: u64,
+    /// Records read from the journal.
+    pub records: u64,
+    /// The requests that looked something up, by where their last look-up ended.
+    pub found: Vec<FoundIn>,
+}
+
+/// Requests whose key was found in one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoundIn {
+    /// `missing`, `memtable`, `level_0` and so on.
+    pub place: String,
+    /// Requests.
+    pub count: u64,
+    /// Mean of their `execute`.
+    pub execute_mean_ns: f64,
+    /// Mean of their totals.
+    pub total_mean_ns: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    count: u64,
+    execute_ns: u64,
+    total_ns: u64,
+}
+
+/// The sums behind [`EngineWork`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkSums {
+    /// In the order of the fields of [`EngineWork`].
+    counts: [u64; 6],
+    places: [Place; PLACES_MAX],
+}
+
+impl WorkSums {
+    pub(crate) fn add(&mut self, counts: &EngineCounts, values_ns: &[u64; MEASURES]) {
+        if counts.look_ups == 0 && counts.records == 0 {
+            return;
+        }
+        let amounts = [
+            counts.look_ups,
+            counts.tables,
+            counts.filters_excluded,
+            counts.filters_false,
+            counts.blocks,
+            counts.records,
+        ];
+        for (sum, amount) in self.counts.iter_mut().zip(amounts) {
+            *sum += u64::from(amount);
+        }
+        if counts.look_ups > 0 {
+            let place = &mut self.places[usize::from(counts.found_in).min(PLACES_MAX - 1)];
+            place.count += 1;
+            place.execute_ns += values_ns[Phase::Execute as usize];
+            place.total_ns += values_ns[TOTAL];
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &WorkSums) {
+        for (sum, other) in self.counts.iter_mut().zip(other.counts) {
+            *sum += other;
+        }
+        for (place, other) in self.places.iter_mut().zip(&other.places) {
+            place.count += other.count;
+            place.execute_ns += other.execute_ns;
+            place.total_ns += other.total_ns;
+        }
+    }
+
+    pub(crate) fn describe(&self) -> EngineWork {
+        let [look_ups, tables, filters_excluded, filters_false, blocks, records] = self.counts;
+        let found = |(number, place): (usize, &Place)| {
+            let mean_ns = |sum_ns: u64| sum_ns as f64 / place.count.max(1) as f64;
+            FoundIn {
+                place: match number {
+                    0 => "missing".to_owned(),
+                    1 => "memtable".to_owned(),
+                    level => format!("level_{}", level - 2),
+                },
+                count: place.count,
+                execute_mean_ns: mean_ns(place.execute_ns),
+                total_mean_ns: mean_ns(place.total_ns),
+            }
+        };
+        let places = self.places.iter().enumerate().filter(|(_, place)| place.count > 0);
+        EngineWork {
+            look_ups,
+            tables,
+            filters_excluded,
+            filters_false,
+            blocks,
+            records,
+            found: places.map(found).collect(),
+        }
+    }
+}
