@@ -301,7 +301,8 @@ mod tests {
                 response_bytes: 4_000_000_000, connection: 9,
             };
             let mut timeline = timeline(&steps, 0, parts);
-            timeline.counts = EngineCounts { look_ups: 2, found_in: 3, tables: 7, ..EngineCounts::default() };
+            let counts = EngineCounts { look_ups: 2, found_in: 3, ..EngineCounts::default() };
+            timeline.counts = EngineCounts { tables: 7, ..counts };
             let record = Record::of(&timeline, facts);
             prop_assert_eq!(Record::from_words(record.to_words()), record);
         }

@@ -5,6 +5,7 @@
 //! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
 //! where they come from: [`Report`] is all that it is given.
 
+mod chart;
 #[cfg(test)]
 mod example;
 mod hgrm;
@@ -14,11 +15,14 @@ mod machine;
 mod model;
 mod phases;
 mod quantiles;
+mod study;
 pub mod text;
 mod thin;
 mod units;
 
+pub use chart::{Chart, Form, Moment, Series, Unit};
 pub use hgrm::hgrm;
-pub use html::html;
+pub use html::{html, study_html};
 pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section};
+pub use study::{ChartSection, Finding, STUDY_SCHEMA, StepDone, StudyReport};

@@ -4,6 +4,8 @@
 const TIME_UNITS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 /// Units of memory, each 1024 times the one before.
 const SIZE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+/// Units of memory, each 1000 times the one before.
+const DECIMAL_SIZE_UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
 
 /// A duration with three significant digits, such as `14.2 µs`.
 pub(crate) fn duration(nanoseconds: f64) -> String {
@@ -112,6 +114,18 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {}", SIZE_UNITS[unit])
 }
 
+/// A size in powers of a thousand, as steps of an axis are, such as `2.50 MB`.
+pub(crate) fn decimal_size(bytes: f64) -> String {
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < DECIMAL_SIZE_UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let number = if unit == 0 { format!("{value:.0}") } else { three_digits(value) };
+    format!("{number} {}", DECIMAL_SIZE_UNITS[unit])
+}
+
 /// A moment as date and time of day in UTC.
 ///
 /// The date follows from the days by the arithmetic of the proleptic Gregorian calendar: 400 years
@@ -178,6 +192,9 @@ mod tests {
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(size(512), "512 B");
         assert_eq!(size(8_371_830_784), "7.8 GiB");
+        assert_eq!(decimal_size(0.0), "0 B");
+        assert_eq!(decimal_size(999_600.0), "1.00 MB");
+        assert_eq!(decimal_size(2e15), "2000 TB");
         assert_eq!(quantile_name(0.999), "p99.9");
         assert_eq!(quantile_name(0.5), "p50");
         assert_eq!(quantile_name(0.99999), "p99.999");

@@ -1,16 +1,24 @@
 //! The top of the page: what was run and where, what was found, and what to know about it.
 
 use super::markup::Markup;
+use crate::machine::Machine;
 use crate::model::{Report, Section};
 use crate::text::sentence;
 use crate::units::{count, date_time, duration, rate, size};
 
 /// Writes the title, the findings, the command, the machine and the notes.
 pub(crate) fn write(page: &mut Markup, report: &Report) {
+    write_title(page, &report.title, &date_time(report.generated_unix_ms));
+    write_findings(page, report);
+    write_run(page, &report.command, Vec::new(), &report.machine);
+}
+
+/// Writes the title, the moment, and the switch between light and dark.
+pub(crate) fn write_title(page: &mut Markup, title: &str, moment: &str) {
     page.element("header", &[], |page| {
         page.element("div", &[("class", "title")], |page| {
-            page.leaf("h1", &[], &report.title);
-            page.leaf("p", &[("class", "muted")], &date_time(report.generated_unix_ms));
+            page.leaf("h1", &[], title);
+            page.leaf("p", &[("class", "muted")], moment);
         });
         // The script shows the switch; without it, the page follows the system.
         let switch = [("id", "theme"), ("hidden", "hidden"), ("role", "group")];
@@ -21,6 +29,9 @@ pub(crate) fn write(page: &mut Markup, report: &Report) {
             }
         });
     });
+}
+
+fn write_findings(page: &mut Markup, report: &Report) {
     page.element("section", &[("class", "card findings"), ("aria-label", "Findings")], |page| {
         page.leaf("h2", &[], "Findings");
         for (index, section) in report.sections.iter().enumerate() {
@@ -36,13 +47,22 @@ pub(crate) fn write(page: &mut Markup, report: &Report) {
             page.leaf("p", &[("class", "note")], note);
         }
     });
+}
+
+/// Writes the command, what else is known of the run, and the machine.
+pub(crate) fn write_run(
+    page: &mut Markup,
+    command: &str,
+    settings: Vec<(&str, String)>,
+    machine: &Machine,
+) {
     page.element("section", &[("class", "card run"), ("aria-label", "Run")], |page| {
         page.leaf("h2", &[], "Run");
         page.element("pre", &[("tabindex", "0"), ("aria-label", "Command line")], |page| {
-            page.leaf("code", &[], &report.command);
+            page.leaf("code", &[], command);
         });
         page.element("dl", &[], |page| {
-            for (name, value) in machine_facts(report) {
+            for (name, value) in settings.into_iter().chain(machine_facts(machine)) {
                 page.element("div", &[], |page| {
                     page.leaf("dt", &[], name);
                     page.leaf("dd", &[], &value);
@@ -68,7 +88,7 @@ fn finding(section: &Section) -> String {
 }
 
 /// The text with figures and their units kept on one line.
-fn unbroken(text: &str) -> String {
+pub(crate) fn unbroken(text: &str) -> String {
     let units = [" %", " ns", " µs", " ms"];
     let mut kept = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {
@@ -79,8 +99,7 @@ fn unbroken(text: &str) -> String {
     kept
 }
 
-fn machine_facts(report: &Report) -> Vec<(&'static str, String)> {
-    let machine = &report.machine;
+fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     let clock = machine.clock.as_ref().map(|clock| {
         format!("{}, {} ticks per second", clock.source, count(clock.ticks_per_second))
     });

@@ -6,6 +6,7 @@
 //! nothing else. Colours of phases are those of Okabe and Ito, which people with any kind of colour
 //! vision can tell apart; every mark has a second cue, and every chart its numbers as a table.
 
+mod chart;
 mod figure;
 mod head;
 mod jitter;
@@ -16,6 +17,7 @@ mod plot;
 mod scale;
 mod section;
 mod shapes;
+mod study;
 mod throughput;
 
 use base64::Engine as _;
@@ -26,6 +28,7 @@ use sha2::{Digest, Sha256};
 use crate::model::Report;
 
 pub(crate) use jitter::JITTER_POINTS_MAX;
+pub use study::study_html;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -37,17 +40,22 @@ const REPORT_POINTS_MAX: usize = 20_000;
 #[must_use]
 pub fn html(report: &Report) -> String {
     let points_max = REPORT_POINTS_MAX / report.sections.len().max(1);
+    page(&report.title, |page| {
+        head::write(page, report);
+        for (index, section) in report.sections.iter().enumerate() {
+            section::write(page, index, section, points_max);
+        }
+    })
+}
+
+/// A page with what `content` writes.
+fn page(title: &str, content: impl FnOnce(&mut Markup)) -> String {
     let mut page = Markup::default();
     page.verbatim("<!DOCTYPE html>\n");
     page.element("html", &[("lang", "en")], |page| {
-        page.element("head", &[], |page| write_head(page, &report.title));
+        page.element("head", &[], |page| write_head(page, title));
         page.element("body", &[], |page| {
-            page.element("main", &[], |page| {
-                head::write(page, report);
-                for (index, section) in report.sections.iter().enumerate() {
-                    section::write(page, index, section, points_max);
-                }
-            });
+            page.element("main", &[], content);
             page.element("script", &[], |page| page.verbatim(SCRIPT));
         });
     });

@@ -6,6 +6,7 @@
 
 mod around;
 mod columns;
+mod findings;
 mod log_histogram;
 mod phase_table;
 mod sentence;
@@ -14,6 +15,7 @@ mod study;
 use pellucid_account::OperationAccount;
 
 pub use around::around;
+pub use findings::findings;
 pub use log_histogram::log_histogram;
 pub(crate) use log_histogram::powers_of_two;
 pub use phase_table::phase_table;

@@ -1,5 +1,5 @@
 //! A look-up in a table, step by step, for the samples that tell where its time goes. It answers as
-//! [`Table::get`] does, and is kept apart from it, so that look-ups that are not sampled pay nothing.
+//! [`Table::get`] does, and is kept apart from it, so that others pay nothing for it.
 
 use pellucid_account::EngineCounts;
 use pellucid_clock::{Clock, Ticks};

@@ -1,0 +1,213 @@
+//! Charts of any figures: lines and stacked areas over time, and stacked bars. They carry their
+//! numbers with them, so that the page draws them, its tables list them, and JSON has them all.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{count, decimal_size, duration, duration_tick, percent, rate};
+
+/// What the values of a chart are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A duration in nanoseconds.
+    Nanoseconds,
+    /// A size in bytes.
+    Bytes,
+    /// Bytes in each second.
+    BytesPerSecond,
+    /// Events in each second.
+    PerSecond,
+    /// How many.
+    Count,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// One quantity over another.
+    Ratio,
+    /// Processor time over time.
+    Cores,
+}
+
+impl Unit {
+    /// The value as text, with its unit.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        let value = if value.is_finite() { value } else { 0.0 };
+        match self {
+            Unit::Nanoseconds => duration(value),
+            Unit::Bytes => decimal_size(value),
+            Unit::BytesPerSecond => format!("{}/s", decimal_size(value)),
+            Unit::PerSecond if value > 0.0 && value < 0.01 => "< 0.01".to_owned(),
+            Unit::PerSecond => rate(value),
+            Unit::Count => count(value.max(0.0).round() as u64),
+            Unit::Share => percent(value),
+            Unit::Ratio | Unit::Cores => format!("{value:.2}"),
+        }
+    }
+
+    /// The value as the label of an axis.
+    pub(crate) fn tick(self, value: f64) -> String {
+        match self {
+            Unit::Nanoseconds => duration_tick(value),
+            Unit::Ratio | Unit::Cores if value.fract() == 0.0 => format!("{value:.0}"),
+            unit if value == 0.0 && unit != Unit::Share => "0".to_owned(),
+            unit => unit.show(value),
+        }
+    }
+
+    /// The name of an axis of such values.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "time",
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes per second",
+            Unit::PerSecond => "per second",
+            Unit::Count => "number",
+            Unit::Share => "share",
+            Unit::Ratio => "ratio",
+            Unit::Cores => "cores",
+        }
+    }
+}
+
+/// How a chart is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Form {
+    /// Lines over time.
+    Lines {
+        /// Where each interval ends, in seconds since the beginning, ascending.
+        seconds: Vec<f64>,
+        /// Whether equal distances upwards stand for equal ratios.
+        is_logarithmic: bool,
+    },
+    /// Areas over time, one upon the other.
+    Areas {
+        /// Where each interval ends, in seconds since the beginning, ascending.
+        seconds: Vec<f64>,
+    },
+    /// A bar for each row, in which the series stand one after the other.
+    Bars {
+        /// The names of the rows.
+        rows: Vec<String>,
+    },
+}
+
+impl Form {
+    /// How many values each series has.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match self {
+            Form::Lines { seconds, .. } | Form::Areas { seconds } => seconds.len(),
+            Form::Bars { rows } => rows.len(),
+        }
+    }
+}
+
+/// One line, area, or part of every bar.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its values; `None` where there is none, such as the mean of nothing.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// A series with this name.
+    #[must_use]
+    pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Series {
+        Series { name: name.into(), values }
+    }
+
+    /// The sum of what is there.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        self.values.iter().flatten().sum()
+    }
+}
+
+/// A moment that a chart over time shows as a line across.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// In seconds since the beginning.
+    pub at_seconds: f64,
+    /// What happened.
+    pub label: String,
+}
+
+/// A chart with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chart {
+    /// A name for programs, in snake case.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// How to read it, in a sentence or two.
+    pub how_to_read: String,
+    /// What the values are.
+    pub unit: Unit,
+    /// How it is drawn.
+    pub form: Form,
+    /// What is drawn, from the bottom, or the left.
+    pub series: Vec<Series>,
+    /// Moments worth a line across.
+    #[serde(default)]
+    pub moments: Vec<Moment>,
+}
+
+impl Chart {
+    /// The series with this name.
+    #[must_use]
+    pub fn series(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name == name)
+    }
+
+    /// Whether all values are zero or missing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.series.iter().flat_map(|series| &series.values).flatten().all(|value| *value == 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_their_units() {
+        let shown = [
+            (Unit::Nanoseconds, 1_500.0, "1.50 µs"),
+            (Unit::Bytes, 2_500_000.0, "2.50 MB"),
+            (Unit::BytesPerSecond, 999.0, "999 B/s"),
+            (Unit::PerSecond, 0.001, "< 0.01"),
+            (Unit::PerSecond, 12_345.0, "12,345"),
+            (Unit::Count, 7.0, "7"),
+            (Unit::Share, 0.25, "25 %"),
+            (Unit::Ratio, 1.5, "1.50"),
+            (Unit::Cores, f64::NAN, "0.00"),
+        ];
+        for (unit, value, text) in shown {
+            assert_eq!(unit.show(value), text);
+        }
+        assert_eq!(Unit::Bytes.tick(0.0), "0");
+        assert_eq!(Unit::Ratio.tick(2.0), "2");
+    }
+
+    #[test]
+    fn a_chart_is_read_back_as_it_was_written() {
+        let chart = Chart {
+            name: "a".to_owned(),
+            title: "A".to_owned(),
+            how_to_read: String::new(),
+            unit: Unit::Share,
+            form: Form::Lines { seconds: vec![1.0, 2.5], is_logarithmic: true },
+            series: vec![Series::new("x", vec![None, Some(0.5)])],
+            moments: Vec::new(),
+        };
+        let text = serde_json::to_string(&chart).unwrap();
+        assert!(text.contains("\"kind\":\"lines\"") && text.contains("[null,0.5]"), "{text}");
+        assert_eq!(serde_json::from_str::<Chart>(&text).unwrap(), chart);
+        assert_eq!((chart.form.length(), chart.series("x").unwrap().sum()), (2, 0.5));
+        assert!(!chart.is_empty() && chart.series("y").is_none());
+    }
+}

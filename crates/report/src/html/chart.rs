@@ -1,0 +1,297 @@
+//! Charts of any figures: lines, areas and bars with one palette, each with its table.
+
+use super::figure::{Mark, Table, Width, figure, legend};
+use super::markup::Markup;
+use super::plot::{Axis, Plot, percentage};
+use super::scale::Scale;
+use crate::chart::{Chart, Form, Moment, Series};
+use crate::units::duration_tick;
+
+/// Colours there are; a chart with more series begins anew.
+const COLOURS: usize = 9;
+/// Height of a plot.
+const HEIGHT_PIXELS: u32 = 260;
+/// The axis ends this far above the greatest value, so that it is seen.
+const HEADROOM: f64 = 1.05;
+/// Points of a line that have a mark of its shape.
+const MARKS_A_LINE: usize = 8;
+/// A name is written into an area that takes this share of the plot's height somewhere.
+const NAMED_AREA_SHARE: f64 = 0.08;
+/// Width of a character of a label in percent of the narrowest bar.
+const CHARACTER_PERCENT: f64 = 2.7;
+const SECOND_NS: f64 = 1e9;
+
+/// Writes a chart.
+pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
+    let draw = |markup: &mut Markup| match &chart.form {
+        Form::Lines { seconds, is_logarithmic } => {
+            write_lines(markup, chart, seconds, *is_logarithmic);
+        }
+        Form::Areas { seconds } => write_areas(markup, chart, seconds),
+        Form::Bars { rows } => write_bars(markup, chart, rows),
+    };
+    let heading = (chart.title.as_str(), Width::Half);
+    figure(markup, heading, &chart.how_to_read, draw, &table_of(chart));
+}
+
+fn class_of(index: usize) -> String {
+    format!("series-{}", index % COLOURS)
+}
+
+/// The shape of a line's points: the second cue beside its colour.
+fn mark_of(index: usize) -> Mark {
+    [Mark::Circle, Mark::Square, Mark::Triangle][index % 3]
+}
+
+fn write_legend(markup: &mut Markup, chart: &Chart, mark: impl Fn(usize) -> Mark) {
+    let classes: Vec<String> = (0..chart.series.len()).map(class_of).collect();
+    let entries = chart.series.iter().zip(&classes).enumerate();
+    let entries: Vec<_> = entries
+        .map(|(index, (series, class))| (class.as_str(), mark(index), series.name.as_str()))
+        .collect();
+    legend(markup, &entries);
+}
+
+/// Where the middle of each interval lies, and where the last one ends, in nanoseconds.
+fn middles_ns(seconds: &[f64]) -> (Vec<f64>, f64) {
+    let begins = std::iter::once(0.0).chain(seconds.iter().copied());
+    let middles = begins.zip(seconds).map(|(begin, end)| begin.midpoint(*end) * SECOND_NS);
+    (middles.collect(), seconds.last().copied().unwrap_or(1.0) * SECOND_NS)
+}
+
+fn plot_over_time<'text>(chart: &'text Chart, end_ns: f64, scale: Scale) -> Plot<'text> {
+    let unit = chart.unit;
+    let logarithmic = matches!(scale, Scale::Logarithmic { .. });
+    let title = format!("{}{}", unit.title(), if logarithmic { ", logarithmic" } else { "" });
+    Plot {
+        title: &chart.title,
+        attributes: Vec::new(),
+        height_pixels: HEIGHT_PIXELS,
+        x: Axis::new(
+            Scale::linear_until(end_ns),
+            "time since the start of the load",
+            5,
+            duration_tick,
+        ),
+        y: Axis::new(scale, &title, 5, |value| unit.tick(value)),
+    }
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite() && *value >= 0.0)
+}
+
+fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithmic: bool) {
+    let (middles, end_ns) = middles_ns(seconds);
+    let all = chart.series.iter().flat_map(|series| &series.values);
+    let values = all.filter_map(|value| finite(*value));
+    let greatest = values.clone().fold(0.0, f64::max);
+    let least = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    // A logarithmic axis begins at 1: nothing below it is told apart.
+    let scale = match is_logarithmic && greatest > 0.0 {
+        true => Scale::logarithmic_around(least, greatest),
+        false => Scale::linear_to(greatest * HEADROOM),
+    };
+    let plot = plot_over_time(chart, end_ns, scale);
+    write_legend(markup, chart, mark_of);
+    let points = |series: &Series| -> Vec<Option<(f64, f64)>> {
+        let values = series.values.iter().zip(&middles);
+        values.map(|(value, at)| finite(*value).map(|value| (*at, value))).collect()
+    };
+    plot.write(
+        markup,
+        |markup| {
+            for (index, series) in chart.series.iter().enumerate() {
+                let points = points(series);
+                let stretches = points.split(Option::is_none).filter(|part| !part.is_empty());
+                let path: String =
+                    stretches.map(|part| plot.line(part.iter().flatten().copied())).collect();
+                let class = format!("line {}", class_of(index));
+                markup.empty("path", &[("d", &path), ("class", &class)]);
+            }
+        },
+        |markup| {
+            for (index, series) in chart.series.iter().enumerate() {
+                let points: Vec<_> = points(series).into_iter().flatten().collect();
+                let step = points.len().div_ceil(MARKS_A_LINE).max(1);
+                for (x, y) in points.iter().step_by(step) {
+                    let x = percentage(plot.x.scale.place(*x));
+                    let y = percentage(1.0 - plot.y.scale.place(*y));
+                    mark_of(index).write(markup, &x, &y, &class_of(index));
+                }
+            }
+            write_moments(markup, &plot, &chart.moments);
+            write_hover(markup, chart, seconds, end_ns);
+        },
+    );
+}
+
+fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
+    let (middles, end_ns) = middles_ns(seconds);
+    let value = |series: &Series, at: usize| {
+        series
+            .values
+            .get(at)
+            .copied()
+            .flatten()
+            .and_then(|value| finite(Some(value)))
+            .unwrap_or(0.0)
+    };
+    // The upper border of each area; the one below it is its lower border.
+    let mut borders = vec![vec![0.0; middles.len()]];
+    for series in &chart.series {
+        let below = &borders[borders.len() - 1];
+        let above = below.iter().enumerate().map(|(at, sum)| sum + value(series, at)).collect();
+        borders.push(above);
+    }
+    let greatest = borders[borders.len() - 1].iter().copied().fold(0.0, f64::max);
+    let plot = plot_over_time(chart, end_ns, Scale::linear_to(greatest * HEADROOM));
+    write_legend(markup, chart, |_| Mark::Area);
+    // The first and last values reach to the ends of the axis.
+    let stretched = |border: &[f64]| -> Vec<(f64, f64)> {
+        let (Some(first), Some(last)) = (border.first(), border.last()) else { return Vec::new() };
+        let inner = middles.iter().copied().zip(border.iter().copied());
+        [(0.0, *first)].into_iter().chain(inner).chain([(end_ns, *last)]).collect()
+    };
+    plot.write(
+        markup,
+        |markup| {
+            for index in 0..chart.series.len() {
+                let above = stretched(&borders[index + 1]);
+                let below = stretched(&borders[index]);
+                let path = plot.line(above.into_iter().chain(below.into_iter().rev()));
+                let class = format!("area over-time {}", class_of(index));
+                markup.empty("path", &[("d", &format!("{path}Z")), ("class", &class)]);
+            }
+        },
+        |markup| {
+            let Scale::Linear { greatest } = plot.y.scale else { return };
+            for (index, series) in chart.series.iter().enumerate() {
+                // Not at the ends, where the name would reach beyond the plot.
+                let inner = middles.len() / 6..middles.len() - middles.len() / 6;
+                let widest = inner
+                    .max_by(|a, b| value(series, *a).total_cmp(&value(series, *b)))
+                    .filter(|at| value(series, *at) >= greatest * NAMED_AREA_SHARE);
+                let Some(at) = widest else { continue };
+                let height = borders[index][at].midpoint(borders[index + 1][at]);
+                let x = percentage(plot.x.scale.place(middles[at]));
+                let y = percentage(1.0 - plot.y.scale.place(height));
+                let class = format!("on on-{}", class_of(index));
+                let place = [("class", class.as_str()), ("x", &x), ("y", &y), ("dy", "4")];
+                markup.leaf("text", &place, &series.name);
+            }
+            write_moments(markup, &plot, &chart.moments);
+            write_hover(markup, chart, seconds, end_ns);
+        },
+    );
+}
+
+fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Moment]) {
+    for moment in moments {
+        let place = plot.x.scale.place(moment.at_seconds * SECOND_NS);
+        let x = percentage(place);
+        let line = [("class", "moment"), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "100%")];
+        markup.empty("line", &line);
+        // The label stands where there is room for it.
+        let (class, dx) = if place > 0.6 { ("moment before", "-6") } else { ("moment", "6") };
+        let label = [("class", class), ("x", &x), ("y", "0"), ("dx", dx), ("dy", "12")];
+        markup.leaf("text", &label, &moment.label);
+    }
+}
+
+/// Stretches of the axis whose titles hold the figures below the pointer.
+fn write_hover(markup: &mut Markup, chart: &Chart, seconds: &[f64], end_ns: f64) {
+    let mut begin = 0.0;
+    for (at, end) in seconds.iter().enumerate() {
+        let (left, width) = (begin * SECOND_NS / end_ns, (end - begin) * SECOND_NS / end_ns);
+        let mut told = interval(begin, *end);
+        for series in &chart.series {
+            let value = series.values.get(at).copied().flatten();
+            told.push_str(&format!("\n{}: {}", series.name, show(chart, value)));
+        }
+        let (x, width) = (percentage(left), percentage(width));
+        let place =
+            [("class", "hit"), ("x", &x), ("y", "0"), ("width", &width), ("height", "100%")];
+        markup.element("rect", &place, |markup| markup.leaf("title", &[], &told));
+        begin = *end;
+    }
+}
+
+fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
+    let value = |series: &Series, row: usize| {
+        finite(series.values.get(row).copied().flatten()).unwrap_or(0.0)
+    };
+    let totals: Vec<f64> = (0..rows.len())
+        .map(|row| chart.series.iter().map(|series| value(series, row)).sum())
+        .collect();
+    let longest = totals.iter().copied().fold(0.0, f64::max);
+    write_legend(markup, chart, |_| Mark::Area);
+    for (row, name) in rows.iter().enumerate() {
+        markup.element("p", &[("class", "bar-label")], |markup| {
+            markup.leaf("strong", &[], name);
+            markup.text(&format!(" {}", chart.unit.show(totals[row])));
+        });
+        let title = format!("{}: {name}", chart.title);
+        let attributes = [("class", "stack"), ("width", "100%"), ("height", "30"), ("role", "img")];
+        let named = [&attributes[..], &[("aria-label", title.as_str())]].concat();
+        markup.element("svg", &named, |markup| {
+            markup.leaf("title", &[], &title);
+            let mut left = 0.0;
+            for (index, series) in chart.series.iter().enumerate() {
+                let value = value(series, row);
+                if value > 0.0 && longest > 0.0 {
+                    let told = format!("{}\n{}", series.name, chart.unit.show(value));
+                    let width = value / longest;
+                    write_segment(markup, (index, &series.name), &told, left, width);
+                    left += width;
+                }
+            }
+        });
+    }
+}
+
+fn write_segment(
+    markup: &mut Markup,
+    (index, name): (usize, &str),
+    told: &str,
+    left: f64,
+    width: f64,
+) {
+    let (x, across, class) = (percentage(left), percentage(width), class_of(index));
+    let area = format!("area {class}");
+    let place = [("x", x.as_str()), ("y", "1"), ("width", &across), ("height", "28")];
+    markup.element("rect", &[&place[..], &[("class", area.as_str())]].concat(), |markup| {
+        markup.leaf("title", &[], told);
+    });
+    if width * 100.0 > (name.chars().count() as f64 + 1.5) * CHARACTER_PERCENT {
+        let middle = percentage(left + width / 2.0);
+        let class = format!("on on-{class}");
+        let place = [("class", class.as_str()), ("x", middle.as_str()), ("y", "20")];
+        markup.leaf("text", &place, name);
+    }
+}
+
+fn interval(begin: f64, end: f64) -> String {
+    format!("{} – {}", duration_tick(begin * SECOND_NS), duration_tick(end * SECOND_NS))
+}
+
+fn show(chart: &Chart, value: Option<f64>) -> String {
+    finite(value).map_or_else(|| "-".to_owned(), |value| chart.unit.show(value))
+}
+
+fn table_of(chart: &Chart) -> Table {
+    let (first, rows): (&str, Vec<String>) = match &chart.form {
+        Form::Lines { seconds, .. } | Form::Areas { seconds } => {
+            let begins = std::iter::once(0.0).chain(seconds.iter().copied());
+            ("time", begins.zip(seconds).map(|(begin, end)| interval(begin, *end)).collect())
+        }
+        Form::Bars { rows } => ("", rows.clone()),
+    };
+    let mut table = Table::with_header([first]);
+    table.header.extend(chart.series.iter().map(|series| series.name.clone()));
+    for (at, name) in rows.into_iter().enumerate() {
+        let value = |series: &Series| show(chart, series.values.get(at).copied().flatten());
+        table.rows.push([name].into_iter().chain(chart.series.iter().map(value)).collect());
+    }
+    table
+}

@@ -1,0 +1,92 @@
+//! What a study found, as every view of it shows it: the page, the text and the JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::chart::Chart;
+use crate::machine::Machine;
+
+/// The name of the schema of [`StudyReport`] as JSON (docs/studies.md).
+pub const STUDY_SCHEMA: &str = "pellucid.study.v1";
+
+/// The outcome of a study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyReport {
+    /// [`STUDY_SCHEMA`].
+    pub schema: String,
+    /// Name on the command line, such as `merge-tree`.
+    pub name: String,
+    /// The name for people.
+    pub title: String,
+    /// What the study asks.
+    pub question: String,
+    /// `quick`, `default` or `full`.
+    pub scale: String,
+    /// The exact command line that repeats it.
+    pub command: String,
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub generated_unix_ms: u64,
+    /// The machine that the figures hold for.
+    pub machine: Machine,
+    /// What was run: names and values of the settings.
+    pub settings: Vec<(String, String)>,
+    /// What was done, in order.
+    pub steps: Vec<StepDone>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// The charts, in groups.
+    pub sections: Vec<ChartSection>,
+    /// Whatever the reader must know to judge the figures, one plain sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A step of a study that is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepDone {
+    /// What was done.
+    pub name: String,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// One conclusion: what was found before, elsewhere, and what is found here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A name for programs, in snake case.
+    pub name: String,
+    /// What the original study concluded.
+    pub original: String,
+    /// What the figures of this one say, in a sentence.
+    pub sentence: String,
+    /// Whether they say the same; `None` if they cannot tell.
+    pub is_same: Option<bool>,
+    /// The figures behind the sentence.
+    pub figures: BTreeMap<String, f64>,
+}
+
+/// Charts that belong together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChartSection {
+    /// Its heading.
+    pub name: String,
+    /// What it is about, in a sentence or two.
+    pub description: String,
+    /// Its charts.
+    pub charts: Vec<Chart>,
+}
+
+impl StudyReport {
+    /// All charts.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.sections.iter().flat_map(|section| &section.charts)
+    }
+
+    /// The report as JSON text.
+    ///
+    /// # Errors
+    /// What serde_json says; a report holds nothing that cannot be written, so none is expected.
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+}
