@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
 
+use crate::filling::BucketTable;
 use crate::record::{Record, RequestFacts};
 use crate::ring::{RING_RECORDS, Ring};
 use crate::series::{Series, Tally, WINDOW_SECONDS_MAX};
@@ -85,6 +86,7 @@ struct Shared {
 struct State {
     rings: Vec<Reading>,
     series: Vec<Series>,
+    table: BucketTable,
     records_lost: u64,
     /// Number of the second, since the account began, that is being filled.
     second: u64,
@@ -103,7 +105,13 @@ impl Account {
     #[must_use]
     pub fn new(accounting: Accounting, clock: Clock, names: Names) -> Account {
         assert!(names.parts.len() <= PARTS_MAX, "a record holds {PARTS_MAX} parts");
-        let state = State { rings: Vec::new(), series: Vec::new(), records_lost: 0, second: 0 };
+        let state = State {
+            rings: Vec::new(),
+            series: Vec::new(),
+            table: BucketTable::new(clock),
+            records_lost: 0,
+            second: 0,
+        };
         let shared = Shared {
             clock,
             accounting,
@@ -177,13 +185,14 @@ impl Account {
         let now_second = clock.nanoseconds(clock.now().since(self.shared.began)) / 1_000_000_000;
         if now_second > state.second {
             let closed = state.second;
-            state.series.iter_mut().for_each(|series| series.close_second(closed));
+            state.series.iter_mut().for_each(|series| series.close_second(closed, &clock));
             state.second = now_second;
         }
-        let State { rings, series, records_lost, .. } = &mut *state;
+        let State { rings, series, table, records_lost, .. } = &mut *state;
+        let table = &*table;
         for reading in rings.iter_mut() {
             let count = |record: &Record| {
-                series_of(series, record.facts).add(record, &clock, names.parts.len());
+                series_of(series, record.facts).add(record, table, names.parts.len());
             };
             let (next, lost) = reading.ring.read_from(reading.next, count);
             reading.next = next;
@@ -206,7 +215,9 @@ impl Account {
         let tallies: Vec<(u8, u8, Tally)> = state
             .series
             .iter()
-            .map(|series| (series.operation, series.outcome, series.tally(from)))
+            .map(|series| {
+                (series.operation, series.outcome, series.tally(from, &self.shared.clock))
+            })
             .collect();
         let records_lost = state.records_lost;
         drop(state);
@@ -296,8 +307,33 @@ impl Recorder {
     /// Records a finished request.
     #[inline]
     pub fn record(&self, timeline: &Timeline, facts: RequestFacts) {
-        if let Some(ring) = self.ring.as_ref().filter(|_| timeline.is_on()) {
-            ring.push(&Record::of(timeline, facts));
+        if let Some(record) = self.seal(timeline, facts) {
+            self.push(&record);
+        }
+    }
+
+    /// The record of a request that only lacks its last stamp: it is half as large as the timeline
+    /// that it replaces. None where accounting is off.
+    #[inline]
+    #[must_use]
+    pub fn seal(&self, timeline: &Timeline, facts: RequestFacts) -> Option<Record> {
+        (self.ring.is_some() && timeline.is_on()).then(|| Record::of(timeline, facts))
+    }
+
+    /// Records a request that was sealed before, and whose last byte was written at `written`;
+    /// `None` if it never was.
+    #[inline]
+    pub fn record_sealed(&self, mut record: Record, written: Option<Ticks>) {
+        if let Some(written) = written {
+            record.stamp_written(written);
+        }
+        self.push(&record);
+    }
+
+    #[inline]
+    fn push(&self, record: &Record) {
+        if let Some(ring) = &self.ring {
+            ring.push(record);
         }
     }
 }

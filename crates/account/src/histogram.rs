@@ -34,9 +34,7 @@ pub(crate) fn bucket_ceiling_ns(bucket: usize) -> u64 {
     if bucket + 1 >= BUCKETS { u64::MAX } else { bucket_floor_ns(bucket + 1) - 1 }
 }
 
-/// Counts per bucket with the exact least and greatest value. Count and sum are those of what was
-/// merged: while values are added, the one follows from the buckets, and the other is kept aside
-/// for all histograms of a request at once, because adding is the dearest part of an account.
+/// Counts per bucket with the exact least and greatest value, count and sum.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
@@ -51,13 +49,6 @@ impl Histogram {
         Histogram { buckets: vec![0; BUCKETS], count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    #[inline]
-    pub(crate) fn add(&mut self, value_ns: u64) {
-        self.buckets[bucket_of(value_ns)] += 1;
-        self.min_ns = self.min_ns.min(value_ns);
-        self.max_ns = self.max_ns.max(value_ns);
-    }
-
     pub(crate) fn merge(&mut self, other: &Sparse) {
         for (bucket, count) in &other.buckets {
             self.buckets[*bucket as usize] += u64::from(*count);
@@ -66,26 +57,6 @@ impl Histogram {
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-    }
-
-    /// What was added, in little space, with its sum; the histogram is empty afterwards.
-    pub(crate) fn take(&mut self, sum_ns: u64) -> Sparse {
-        let (mut buckets, mut count) = (Vec::new(), 0);
-        if self.min_ns != u64::MAX {
-            for (bucket, added) in self.buckets.iter_mut().enumerate().filter(|(_, c)| **c > 0) {
-                let kept = u32::try_from(*added).unwrap_or(u32::MAX);
-                buckets.push((bucket as u16, kept));
-                count += std::mem::take(added);
-            }
-        }
-        let (min_ns, max_ns) = (self.min_ns, self.max_ns);
-        (self.min_ns, self.max_ns) = (u64::MAX, 0);
-        Sparse { buckets, count, sum_ns, min_ns, max_ns }
-    }
-
-    /// What was added, in little space, with its sum.
-    pub(crate) fn peek(&self, sum_ns: u64) -> Sparse {
-        self.clone().take(sum_ns)
     }
 
     /// The value that `quantile` of the requests do not exceed: the middle of its bucket, within
@@ -115,11 +86,12 @@ impl Histogram {
 /// A histogram's contents as pairs of bucket and count.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse {
-    buckets: Vec<(u16, u32)>,
-    count: u64,
-    sum_ns: u64,
-    min_ns: u64,
-    max_ns: u64,
+    pub(crate) buckets: Vec<(u16, u32)>,
+    pub(crate) count: u64,
+    pub(crate) sum_ns: u64,
+    /// The greatest there is where nothing was counted.
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
 }
 
 #[cfg(test)]
@@ -139,17 +111,28 @@ mod tests {
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
+    fn sparse(values: &[u64]) -> Sparse {
+        let mut counts = std::collections::BTreeMap::new();
+        for value in values {
+            *counts.entry(bucket_of(*value) as u16).or_insert(0) += 1;
+        }
+        Sparse {
+            buckets: counts.into_iter().collect(),
+            count: values.len() as u64,
+            sum_ns: values.iter().sum(),
+            min_ns: values.iter().min().copied().unwrap_or(u64::MAX),
+            max_ns: values.iter().max().copied().unwrap_or(0),
+        }
+    }
+
     proptest! {
         #[test]
         fn quantiles_are_within_a_hundredth_of_the_sorted_values(
             mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..500),
             quantile in 0.0_f64..1.0,
         ) {
-            let (mut added, mut histogram) = (Histogram::new(), Histogram::new());
-            for value in &values {
-                added.add(*value);
-            }
-            histogram.merge(&added.take(values.iter().sum()));
+            let mut histogram = Histogram::new();
+            histogram.merge(&sparse(&values));
             values.sort_unstable();
             let rank = ((quantile * values.len() as f64).ceil() as usize).max(1);
             let (exact, shown) = (values[rank - 1], histogram.quantile_ns(quantile));
@@ -159,19 +142,11 @@ mod tests {
         }
 
         #[test]
-        fn taking_and_merging_loses_nothing(
+        fn merging_loses_nothing(
             values in proptest::collection::vec(any::<u64>().prop_map(|v| v >> 22), 0..200),
         ) {
-            let (mut current, mut merged) = (Histogram::new(), Histogram::new());
-            let mut sum_ns = 0;
-            for (index, value) in values.iter().enumerate() {
-                current.add(*value);
-                sum_ns += value;
-                if index % 7 == 0 {
-                    merged.merge(&current.take(std::mem::take(&mut sum_ns)));
-                }
-            }
-            merged.merge(&current.peek(sum_ns));
+            let mut merged = Histogram::new();
+            values.chunks(7).for_each(|values| merged.merge(&sparse(values)));
             prop_assert_eq!(merged.count, values.len() as u64);
             prop_assert_eq!(merged.sum_ns, values.iter().sum::<u64>());
             for power in [1, 9, 20, 41] {

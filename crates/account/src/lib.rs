@@ -10,6 +10,7 @@
 //! names that the owner of the [`Account`] brings along.
 
 mod account;
+mod filling;
 mod histogram;
 mod phase;
 mod record;

@@ -2,12 +2,13 @@
 
 use crate::phase::{PHASES, Phase, STAMPS, Stamp};
 use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
+use pellucid_clock::Ticks;
 
 /// 64-bit words in a record: two cache lines.
 pub(crate) const RECORD_WORDS: usize = 16;
 
 /// Durations are kept in units of at least 2^3 ticks: a few nanoseconds, less than a reading costs.
-const SHIFT_MIN: u32 = 3;
+pub(crate) const SHIFT_MIN: u32 = 3;
 
 /// What the transport and the API add to a timeline when the request is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,33 +52,52 @@ impl Record {
     /// The record of a finished timeline.
     #[must_use]
     pub fn of(timeline: &Timeline, facts: RequestFacts) -> Record {
-        let arrived = timeline.taken(Stamp::Arrived).unwrap_or_default();
-        let mut longest = timeline.loop_wait_ticks();
-        let mut taken = 1 << Stamp::Arrived as u8;
-        let mut since_arrived = [0_u64; STAMPS.len() - 1];
-        for (offset, stamp) in since_arrived.iter_mut().zip(&STAMPS[1..]) {
-            if let Some(at) = timeline.taken(*stamp) {
-                *offset = at.since(arrived);
-                taken |= 1 << *stamp as u8;
-                longest = longest.max(*offset);
-            }
-        }
-        for part in timeline.parts() {
-            longest = longest.max(*part);
-        }
-        let shift = (64 - longest.leading_zeros()).saturating_sub(32).max(SHIFT_MIN);
-        let scale = |ticks: u64| u32::try_from(ticks >> shift).unwrap_or(u32::MAX);
+        let stamps = timeline.stamps();
+        let arrived = stamps[Stamp::Arrived as usize];
+        // A stamp that was not taken reads zero, which is not after any arrival.
+        let offsets: [u64; STAMPS.len() - 1] =
+            std::array::from_fn(|index| stamps[index + 1].since(arrived));
+        let (waited, attended) = (timeline.waited_ticks(), timeline.loop_wait_ticks());
+        let parts = timeline.parts();
+        // It has as many bits as the longest of them.
+        let all = offsets.iter().chain(parts).fold(waited | attended, |all, ticks| all | ticks);
+        let shift = (u64::BITS - all.leading_zeros()).saturating_sub(u32::BITS).max(SHIFT_MIN);
+        let scale = |ticks: u64| (ticks >> shift) as u32;
         Record {
             arrived_ticks: arrived.0,
             facts,
             counts: timeline.counts,
             shift: shift as u8,
-            taken,
-            offsets: since_arrived.map(scale),
-            waited: scale(timeline.waited_ticks()),
-            attended: scale(timeline.loop_wait_ticks()),
-            parts: timeline.parts().map(scale),
+            taken: timeline.taken_bits(),
+            offsets: offsets.map(scale),
+            waited: scale(waited),
+            attended: scale(attended),
+            parts: parts.map(scale),
         }
+    }
+
+    /// Takes the last stamp, `written`, of a request whose record was made before.
+    #[inline]
+    pub(crate) fn stamp_written(&mut self, at: Ticks) {
+        let ticks = at.since(Ticks(self.arrived_ticks));
+        if ticks >> self.shift > u64::from(u32::MAX) {
+            self.make_room_for(ticks);
+        }
+        self.offsets[Stamp::Written as usize - 1] = (ticks >> self.shift) as u32;
+        self.taken |= 1 << Stamp::Written as u8;
+    }
+
+    /// Chooses a larger unit, so that a duration of `ticks` fits.
+    #[cold]
+    fn make_room_for(&mut self, ticks: u64) {
+        let shift = (u64::BITS - ticks.leading_zeros()).saturating_sub(u32::BITS) as u8;
+        assert!(shift > self.shift, "the duration did not fit");
+        let by = shift - self.shift;
+        let rest = [&mut self.waited, &mut self.attended];
+        for units in self.offsets.iter_mut().chain(&mut self.parts).chain(rest) {
+            *units = units.checked_shr(u32::from(by)).unwrap_or(0);
+        }
+        self.shift = shift;
     }
 
     /// Ticks of a phase. The phases but `receive` add up to [`Record::total_ticks`] exactly.
@@ -87,41 +107,36 @@ impl Record {
     }
 
     /// All phases and the total at once, in units of `1 << shift` ticks.
+    #[inline]
     pub(crate) fn phase_units(&self) -> [u32; PHASES.len() + 1] {
         let [received, parsed, routed, started, executed, encoded, written] = self.offsets;
-        let between = |from: Stamp, to: Stamp, begin: u32, end: u32| {
-            let both = (1 << from as u8) | (1 << to as u8);
-            if self.taken & both == both { end.saturating_sub(begin) } else { 0 }
-        };
-        let parse_gross = between(Stamp::Received, Stamp::Parsed, received, parsed);
+        let borders = [0, received, parsed, routed, started, executed, encoded, written];
+        let mut between = [0; STAMPS.len() - 1];
+        for (index, units) in between.iter_mut().enumerate() {
+            let both = 0b11 << index;
+            if self.taken & both == both {
+                *units = borders[index + 1].saturating_sub(borders[index]);
+            }
+        }
+        let [receive, parse_gross, route, queue, execute, encode, write] = between;
         let waited = self.waited.min(parse_gross);
-        let mut units = [0; PHASES.len() + 1];
-        units[Phase::Receive as usize] = between(Stamp::Arrived, Stamp::Received, 0, received);
-        units[Phase::Parse as usize] = parse_gross - waited;
-        units[Phase::Route as usize] = between(Stamp::Parsed, Stamp::Routed, parsed, routed);
-        units[Phase::Queue as usize] =
-            between(Stamp::Routed, Stamp::Started, routed, started).saturating_add(waited);
-        units[Phase::Execute as usize] =
-            between(Stamp::Started, Stamp::Executed, started, executed);
-        units[Phase::Encode as usize] = between(Stamp::Executed, Stamp::Encoded, executed, encoded);
-        units[Phase::Write as usize] = between(Stamp::Encoded, Stamp::Written, encoded, written);
-        let within_total = &units[Phase::Parse as usize..=Phase::Write as usize];
-        let accounted = within_total.iter().fold(0_u32, |sum, phase| sum.saturating_add(*phase));
+        let parse = parse_gross - waited;
+        let queue = queue.saturating_add(waited);
         let total = self.total_units();
-        units[Phase::Unaccounted as usize] = total.saturating_sub(accounted);
-        units[PHASES.len()] = total;
-        units
+        let within_total = [parse, route, queue, execute, encode, write];
+        let accounted = within_total.iter().fold(0_u32, |sum, phase| sum.saturating_add(*phase));
+        let unaccounted = total.saturating_sub(accounted);
+        [receive, parse, route, queue, execute, encode, write, unaccounted, total]
     }
 
     /// From the first stamp after `arrived` (which is `received` in any whole request) to the last.
     fn total_units(&self) -> u32 {
-        let is_taken = |index: &usize| self.taken & (2 << index) != 0;
-        let first = (0..self.offsets.len()).find(is_taken);
-        let last = (0..self.offsets.len()).rev().find(is_taken);
-        match (first, last) {
-            (Some(first), Some(last)) => self.offsets[last].saturating_sub(self.offsets[first]),
-            _ => 0,
+        let after_arrival = self.taken >> 1;
+        if after_arrival == 0 {
+            return 0;
         }
+        let (first, last) = (after_arrival.trailing_zeros(), after_arrival.ilog2());
+        self.offsets[last as usize].saturating_sub(self.offsets[first as usize])
     }
 
     /// Ticks from received to the last stamp.
@@ -184,6 +199,7 @@ impl Record {
         ]
     }
 
+    #[inline]
     pub(crate) fn from_words(words: [u64; RECORD_WORDS]) -> Record {
         let low = |word: usize| words[word] as u32;
         let high = |word: usize| (words[word] >> 32) as u32;
@@ -288,6 +304,21 @@ mod tests {
                 // Each border is rounded by at most a unit, and `unaccounted` is bounded by all.
                 prop_assert!(difference <= 8 * unit, "{phase:?}: {difference} ticks");
             }
+        }
+
+        #[test]
+        fn the_last_stamp_may_come_after_the_record_was_made(
+            steps in steps(),
+            waited in 0_u64..50_000,
+            written in 0_u64..1 << 50,
+        ) {
+            let mut timeline = timeline(&steps, waited, [written >> 3; 8]);
+            let mut late = Record::of(&timeline, RequestFacts::default());
+            let last = STAMPS.iter().filter_map(|stamp| timeline.taken(*stamp)).max();
+            let written = Ticks(last.unwrap_or_default().0 + written);
+            timeline.stamp_at(Stamp::Written, written);
+            late.stamp_written(written);
+            prop_assert_eq!(late, Record::of(&timeline, RequestFacts::default()));
         }
 
         #[test]

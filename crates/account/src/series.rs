@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use pellucid_clock::Clock;
 
-use crate::histogram::{Histogram, Sparse, bucket_of};
+use crate::filling::{BucketTable, Filling};
+use crate::histogram::{Histogram, Sparse};
 use crate::phase::PHASES;
 use crate::record::Record;
-use crate::timeline::{EngineCounts, PARTS_MAX};
+use crate::timeline::PARTS_MAX;
 use crate::work::WorkSums;
 
 /// Slots of a request's measures: the phases, then these.
@@ -19,20 +20,26 @@ pub(crate) const MEASURES: usize = PARTS + PARTS_MAX;
 /// How many seconds back a window can reach.
 pub const WINDOW_SECONDS_MAX: usize = 600;
 
-/// Sums of all measures over the requests whose total fell into one bucket: the shape of the
-/// requests around a quantile can be told from them, and from nothing that keeps phases apart.
+/// Sums of all measures, in nanoseconds, over the requests whose total fell into one bucket: the
+/// shape of the requests around a quantile can be told from them, and from nothing that keeps
+/// phases apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) count: u64,
-    pub(crate) sums_ns: [u64; MEASURES],
+    pub(crate) sums: [u64; MEASURES],
 }
 
 impl Shape {
-    pub(crate) const EMPTY: Shape = Shape { count: 0, sums_ns: [0; MEASURES] };
+    pub(crate) const EMPTY: Shape = Shape { count: 0, sums: [0; MEASURES] };
+
+    /// The same with sums in nanoseconds, where they were in ticks.
+    pub(crate) fn in_ns(&self, clock: &Clock) -> Shape {
+        Shape { count: self.count, sums: self.sums.map(|ticks| clock.nanoseconds(ticks)) }
+    }
 
     pub(crate) fn merge(&mut self, other: &Shape) {
         self.count += other.count;
-        for (sum, other) in self.sums_ns.iter_mut().zip(&other.sums_ns) {
+        for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
             *sum += other;
         }
     }
@@ -44,8 +51,6 @@ pub(crate) struct Tally {
     pub(crate) measures: Vec<Histogram>,
     /// By bucket of the total; grown on demand, as most buckets are never met.
     shapes: Vec<Option<Box<Shape>>>,
-    /// Sums of what was added since the last second was taken.
-    added_sums_ns: [u64; MEASURES],
     /// What the store counted.
     pub(crate) work: Box<WorkSums>,
 }
@@ -55,35 +60,8 @@ impl Tally {
         Tally {
             measures: (0..MEASURES).map(|_| Histogram::new()).collect(),
             shapes: Vec::new(),
-            added_sums_ns: [0; MEASURES],
             work: Box::default(),
         }
-    }
-
-    fn add(&mut self, values_ns: &[u64; MEASURES], parts_used: usize, counts: &EngineCounts) {
-        self.work.add(counts, values_ns);
-        for (histogram, value_ns) in self.measures.iter_mut().zip(values_ns).take(PARTS) {
-            histogram.add(*value_ns);
-        }
-        // A part that did not occur says nothing about how long it takes.
-        for part in (PARTS..PARTS + parts_used).filter(|part| values_ns[*part] > 0) {
-            self.measures[part].add(values_ns[part]);
-        }
-        let shape = self.shape_mut(bucket_of(values_ns[TOTAL]));
-        shape.count += 1;
-        for (sum, value_ns) in shape.sums_ns.iter_mut().zip(values_ns) {
-            *sum += value_ns;
-        }
-        for (sum, value_ns) in self.added_sums_ns.iter_mut().zip(values_ns) {
-            *sum += value_ns;
-        }
-    }
-
-    fn shape_mut(&mut self, bucket: usize) -> &mut Shape {
-        if self.shapes.len() <= bucket {
-            self.shapes.resize_with(bucket + 1, || None);
-        }
-        self.shapes[bucket].get_or_insert_with(|| Box::new(Shape::EMPTY))
     }
 
     pub(crate) fn merge(&mut self, second: &Second) {
@@ -91,33 +69,12 @@ impl Tally {
             histogram.merge(sparse);
         }
         for (bucket, shape) in &second.shapes {
-            self.shape_mut(*bucket).merge(shape);
+            if self.shapes.len() <= *bucket {
+                self.shapes.resize_with(bucket + 1, || None);
+            }
+            self.shapes[*bucket].get_or_insert_with(|| Box::new(Shape::EMPTY)).merge(shape);
         }
         self.work.merge(&second.work);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.shapes.iter().all(Option::is_none)
-    }
-
-    /// The contents as a second's worth; the tally is empty afterwards.
-    fn take(&mut self) -> Second {
-        let sums_ns = std::mem::replace(&mut self.added_sums_ns, [0; MEASURES]);
-        let measures = self.measures.iter_mut().zip(sums_ns);
-        let measures = measures.map(|(histogram, sum_ns)| histogram.take(sum_ns)).collect();
-        let shapes = self.shapes.iter_mut().enumerate();
-        let shapes = shapes.filter_map(|(bucket, shape)| Some((bucket, shape.take()?))).collect();
-        Second { measures, shapes, work: std::mem::take(&mut self.work) }
-    }
-
-    fn peek(&self) -> Second {
-        let shapes = self.shapes.iter().enumerate();
-        let measures = self.measures.iter().zip(self.added_sums_ns);
-        Second {
-            measures: measures.map(|(histogram, sum_ns)| histogram.peek(sum_ns)).collect(),
-            shapes: shapes.filter_map(|(bucket, s)| Some((bucket, s.clone()?))).collect(),
-            work: self.work.clone(),
-        }
     }
 
     /// The requests whose rank by total lies between the two quantiles, taken bucket by bucket.
@@ -139,9 +96,9 @@ impl Tally {
 /// What was recorded within one second, in little space.
 #[derive(Debug)]
 pub(crate) struct Second {
-    measures: Vec<Sparse>,
-    shapes: Vec<(usize, Box<Shape>)>,
-    work: Box<WorkSums>,
+    pub(crate) measures: Vec<Sparse>,
+    pub(crate) shapes: Vec<(usize, Box<Shape>)>,
+    pub(crate) work: Box<WorkSums>,
 }
 
 /// All that is known of one operation and outcome.
@@ -150,7 +107,7 @@ pub(crate) struct Series {
     pub(crate) outcome: u8,
     /// Since the start, without the current second.
     before: Tally,
-    current: Tally,
+    current: Filling,
     /// The number of each past second that had requests, and what it had.
     seconds: VecDeque<(u64, Second)>,
 }
@@ -161,34 +118,20 @@ impl Series {
             operation,
             outcome,
             before: Tally::new(),
-            current: Tally::new(),
+            current: Filling::new(),
             seconds: VecDeque::new(),
         }
     }
 
-    pub(crate) fn add(&mut self, record: &Record, clock: &Clock, parts_used: usize) {
-        let shift = record.shift();
-        let nanoseconds = |units: u32| {
-            if units == 0 { 0 } else { clock.nanoseconds(u64::from(units) << shift) }
-        };
-        let mut values_ns = [0; MEASURES];
-        let phases = record.phase_units();
-        for (value_ns, units) in values_ns[..PHASES.len()].iter_mut().zip(phases) {
-            *value_ns = nanoseconds(units);
-        }
-        // The total is the sum of its phases in nanoseconds too, not only in ticks.
-        values_ns[TOTAL] = values_ns[1..PHASES.len()].iter().sum();
-        values_ns[LOOP_WAIT] = nanoseconds(record.attended_units());
-        for (value_ns, units) in values_ns[PARTS..].iter_mut().zip(record.parts_units()) {
-            *value_ns = nanoseconds(*units);
-        }
-        self.current.add(&values_ns, parts_used, &record.counts);
+    #[inline]
+    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) {
+        self.current.add(record, table, parts_used);
     }
 
     /// Closes the second with this number.
-    pub(crate) fn close_second(&mut self, second: u64) {
+    pub(crate) fn close_second(&mut self, second: u64, clock: &Clock) {
         if !self.current.is_empty() {
-            let taken = self.current.take();
+            let taken = self.current.take(clock);
             self.before.merge(&taken);
             self.seconds.push_back((second, taken));
         }
@@ -199,7 +142,7 @@ impl Series {
     }
 
     /// What was recorded since second number `from`, or since the start.
-    pub(crate) fn tally(&self, from: Option<u64>) -> Tally {
+    pub(crate) fn tally(&self, from: Option<u64>, clock: &Clock) -> Tally {
         let mut tally = match from {
             None => self.before.clone(),
             Some(from) => {
@@ -209,7 +152,7 @@ impl Series {
                 tally
             }
         };
-        tally.merge(&self.current.peek());
+        tally.merge(&self.current.peek(clock));
         tally
     }
 }

@@ -216,20 +216,20 @@ fn around(quantile: f64, part_names: &[&str], tally: &Tally) -> Around {
         phases: phases.map(|(name, measure)| share(&shape, name, measure)).collect(),
         receive_mean_ns: mean_ns(&shape, 0),
         parts: parts
-            .filter(|(_, measure)| shape.sums_ns[*measure] > 0)
+            .filter(|(_, measure)| shape.sums[*measure] > 0)
             .map(|(name, measure)| share(&shape, name, measure))
             .collect(),
     }
 }
 
 fn mean_ns(shape: &Shape, measure: usize) -> f64 {
-    shape.sums_ns[measure] as f64 / shape.count.max(1) as f64
+    shape.sums[measure] as f64 / shape.count.max(1) as f64
 }
 
 fn share(shape: &Shape, name: &str, measure: usize) -> Share {
     Share {
         name: name.to_owned(),
         mean_ns: mean_ns(shape, measure),
-        share: shape.sums_ns[measure] as f64 / (shape.sums_ns[TOTAL].max(1)) as f64,
+        share: shape.sums[measure] as f64 / (shape.sums[TOTAL].max(1)) as f64,
     }
 }

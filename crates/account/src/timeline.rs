@@ -243,6 +243,16 @@ impl Timeline {
         self.waited_ticks
     }
 
+    /// All stamps; zero where one was not taken.
+    pub(crate) fn stamps(&self) -> &[Ticks; STAMPS.len()] {
+        &self.stamps
+    }
+
+    /// Bit n is set if stamp n was taken.
+    pub(crate) fn taken_bits(&self) -> u8 {
+        self.taken
+    }
+
     /// Ticks given to each part, by slot.
     pub(crate) fn parts(&self) -> &[u64; PARTS_MAX] {
         &self.parts_ticks

@@ -1,5 +1,6 @@
 //! What the store counted for requests, in sum: the numbers behind `execute`.
 
+use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::phase::Phase;
@@ -41,14 +42,15 @@ pub struct FoundIn {
     pub total_mean_ns: f64,
 }
 
+/// Requests and the sums of their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     count: u64,
-    execute_ns: u64,
-    total_ns: u64,
+    execute: u64,
+    total: u64,
 }
 
-/// The sums behind [`EngineWork`].
+/// The sums behind [`EngineWork`]: of ticks while a second is being filled, else of nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkSums {
     /// In the order of the fields of [`EngineWork`].
@@ -57,7 +59,17 @@ pub(crate) struct WorkSums {
 }
 
 impl WorkSums {
-    pub(crate) fn add(&mut self, counts: &EngineCounts, values_ns: &[u64; MEASURES]) {
+    /// The same with sums in nanoseconds, where they were in ticks.
+    pub(crate) fn in_ns(&self, clock: &Clock) -> WorkSums {
+        let places = self.places.map(|place| Place {
+            execute: clock.nanoseconds(place.execute),
+            total: clock.nanoseconds(place.total),
+            ..place
+        });
+        WorkSums { counts: self.counts, places }
+    }
+
+    pub(crate) fn add(&mut self, counts: &EngineCounts, measures: &[u64; MEASURES]) {
         if counts.look_ups == 0 && counts.records == 0 {
             return;
         }
@@ -75,8 +87,8 @@ impl WorkSums {
         if counts.look_ups > 0 {
             let place = &mut self.places[usize::from(counts.found_in).min(PLACES_MAX - 1)];
             place.count += 1;
-            place.execute_ns += values_ns[Phase::Execute as usize];
-            place.total_ns += values_ns[TOTAL];
+            place.execute += measures[Phase::Execute as usize];
+            place.total += measures[TOTAL];
         }
     }
 
@@ -86,8 +98,8 @@ impl WorkSums {
         }
         for (place, other) in self.places.iter_mut().zip(&other.places) {
             place.count += other.count;
-            place.execute_ns += other.execute_ns;
-            place.total_ns += other.total_ns;
+            place.execute += other.execute;
+            place.total += other.total;
         }
     }
 
@@ -102,8 +114,8 @@ impl WorkSums {
                     level => format!("level_{}", level - 2),
                 },
                 count: place.count,
-                execute_mean_ns: mean_ns(place.execute_ns),
-                total_mean_ns: mean_ns(place.total_ns),
+                execute_mean_ns: mean_ns(place.execute),
+                total_mean_ns: mean_ns(place.total),
             }
         };
         let places = self.places.iter().enumerate().filter(|(_, place)| place.count > 0);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mio::net::TcpStream;
-use pellucid_account::{RequestFacts, Timeline};
+use pellucid_account::{Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::chunked::ChunkedDecoder;
@@ -90,8 +90,8 @@ pub(crate) struct Streaming {
 
 /// A response that is encoded; it is written once everything before `end` is.
 pub(crate) struct Finished {
-    pub(crate) timeline: Timeline,
-    pub(crate) facts: RequestFacts,
+    /// None where accounting is off.
+    pub(crate) record: Option<Record>,
     pub(crate) end: usize,
 }
 

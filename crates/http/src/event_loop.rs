@@ -193,8 +193,8 @@ impl<S: Service> EventLoop<S> {
     /// Ends a connection, and accounts for the responses that it did not get out.
     fn discard(&mut self, slot: usize, mut connection: Connection) {
         self.release_body(&mut connection);
-        for finished in connection.finished.drain(..) {
-            self.recorder.record(&finished.timeline, finished.facts);
+        for record in connection.finished.drain(..).filter_map(|finished| finished.record) {
+            self.recorder.record_sealed(record, None);
         }
         match connection.stage {
             Stage::Waiting(parked) => self.recorder.record(&parked.timeline, parked.facts),

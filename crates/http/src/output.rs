@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 
 use mio::net::TcpStream;
-use pellucid_account::Stamp;
 
 use crate::connection::{Connection, Finished};
 use crate::event_loop::{EventLoop, Fate};
@@ -52,9 +51,8 @@ impl<S: Service> EventLoop<S> {
                 break;
             }
             let finished = connection.finished.pop_front();
-            if let Some(Finished { mut timeline, facts, .. }) = finished {
-                timeline.stamp_at(Stamp::Written, written);
-                self.recorder.record(&timeline, facts);
+            if let Some(Finished { record: Some(record), .. }) = finished {
+                self.recorder.record_sealed(record, Some(written));
             }
         }
         connection.finished.iter_mut().for_each(|finished| finished.end -= sent);

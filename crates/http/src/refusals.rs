@@ -76,7 +76,8 @@ impl<S: Service> EventLoop<S> {
         for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
             timeline.stamp_at(stamp, at);
         }
-        connection.finished.push_back(Finished { timeline, facts, end: out.len() });
+        let record = self.recorder.seal(&timeline, facts);
+        connection.finished.push_back(Finished { record, end: out.len() });
     }
 
     /// Answers a request that did not come in within its time.

@@ -313,7 +313,8 @@ impl<S: Service> EventLoop<S> {
             }
             _ => {
                 self.last = timeline.stamp(Stamp::Encoded);
-                connection.finished.push_back(Finished { timeline, facts, end: written.end });
+                let record = self.recorder.seal(&timeline, facts);
+                connection.finished.push_back(Finished { record, end: written.end });
                 if !outcome.keep_alive {
                     self.close_after_response(connection);
                 }

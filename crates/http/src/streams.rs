@@ -48,7 +48,8 @@ impl<S: Service> EventLoop<S> {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
         let Streaming { mut timeline, facts, keep_alive, .. } = streaming;
         timeline.stamp(Stamp::Encoded);
-        connection.finished.push_back(Finished { timeline, facts, end });
+        let record = self.recorder.seal(&timeline, facts);
+        connection.finished.push_back(Finished { record, end });
         if !keep_alive {
             self.close_after_response(connection);
         }
