@@ -1,6 +1,7 @@
 //! What is to be written, and on which condition.
 
 use crate::catalogue::TableId;
+use crate::index::IndexChange;
 use crate::ledger::Kind;
 
 /// What must hold of a key for a write to happen. It is judged under the writer lock, before the
@@ -28,6 +29,7 @@ pub struct Operation<'a> {
     pub(crate) value: &'a [u8],
     pub(crate) expires_at_ms: u64,
     pub(crate) condition: Condition,
+    pub(crate) index_changes: &'a [IndexChange<'a>],
 }
 
 impl<'a> Operation<'a> {
@@ -35,8 +37,8 @@ impl<'a> Operation<'a> {
     #[must_use]
     pub fn put(table: TableId, key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
         let (head, kind) = (&[][..], Kind::Put);
-        let condition = Condition::None;
-        Operation { table, kind, key, head, value, expires_at_ms: 0, condition }
+        let (condition, index_changes) = (Condition::None, &[][..]);
+        Operation { table, kind, key, head, value, expires_at_ms: 0, condition, index_changes }
     }
 
     /// Removes `key`. That it is not there is no error.
@@ -57,6 +59,13 @@ impl<'a> Operation<'a> {
     #[must_use]
     pub fn with_expiry(self, expires_at_ms: u64) -> Operation<'a> {
         Operation { expires_at_ms, ..self }
+    }
+
+    /// Changes indexes of the table together with the operation. Entries that are added expire when
+    /// the object does. Each change is an entry of the batch, and counts towards its limits.
+    #[must_use]
+    pub fn with_index_changes(self, index_changes: &'a [IndexChange<'a>]) -> Operation<'a> {
+        Operation { index_changes, ..self }
     }
 
     /// Adds a condition.
@@ -126,7 +135,8 @@ impl<'a> Batch<'a> {
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The sequence number of the last entry; those before it have the numbers before it.
+    /// The sequence number of the last operation; those before it have the numbers before it, and
+    /// entries of indexes have the numbers before all of them.
     pub sequence: u64,
     /// Whether durability was asked for and is still to come:
     /// [`crate::Engine::wait_durable`] or [`crate::Engine::when_durable`] tell.

@@ -12,10 +12,15 @@ pub(crate) const FORMAT_VERSION: u16 = 1;
 pub(crate) const FILE_HEADER_LENGTH: usize = 64;
 /// The longest user key, in bytes.
 pub const KEY_LENGTH_MAX: usize = 1024;
+/// The longest term of an index entry, in bytes.
+pub const TERM_LENGTH_MAX: usize = 512;
+/// The longest key of an index entry, in bytes: a term of which every byte is escaped, its end, and
+/// the key of an object.
+pub(crate) const INDEX_KEY_LENGTH_MAX: usize = 2 * TERM_LENGTH_MAX + 2 + KEY_LENGTH_MAX;
 /// Bytes of the table number that stands before the user's key.
 pub(crate) const TABLE_PREFIX_LENGTH: usize = 2;
 /// The longest internal key, in bytes.
-pub(crate) const INTERNAL_KEY_LENGTH_MAX: usize = TABLE_PREFIX_LENGTH + KEY_LENGTH_MAX;
+pub(crate) const INTERNAL_KEY_LENGTH_MAX: usize = TABLE_PREFIX_LENGTH + INDEX_KEY_LENGTH_MAX;
 /// The longest varint, in bytes.
 pub(crate) const VARINT_LENGTH_MAX: usize = 10;
 
@@ -199,11 +204,23 @@ pub(crate) struct InternalKey {
 }
 
 impl InternalKey {
-    /// The internal key of `key` in `table`.
+    /// The internal key of an object's `key` in `table`.
     #[inline]
     pub(crate) fn new(table: u16, key: &[u8]) -> Result<InternalKey> {
-        if key.is_empty() || key.len() > KEY_LENGTH_MAX {
-            return Err(Error::KeyLength { length: key.len(), limit: KEY_LENGTH_MAX });
+        InternalKey::up_to(table, key, KEY_LENGTH_MAX)
+    }
+
+    /// The internal key of an object or of an index entry, which may be longer.
+    #[inline]
+    pub(crate) fn of_entry(table: u16, key: &[u8]) -> Result<InternalKey> {
+        InternalKey::up_to(table, key, INDEX_KEY_LENGTH_MAX)
+    }
+
+    #[inline]
+    fn up_to(table: u16, key: &[u8], limit: usize) -> Result<InternalKey> {
+        let limit = limit.min(INDEX_KEY_LENGTH_MAX);
+        if key.is_empty() || key.len() > limit {
+            return Err(Error::KeyLength { length: key.len(), limit });
         }
         let mut bytes = [const { MaybeUninit::uninit() }; INTERNAL_KEY_LENGTH_MAX];
         let [high, low] = table.to_be_bytes();
@@ -284,6 +301,8 @@ mod tests {
         assert!(low.as_bytes() < high.as_bytes());
         assert_eq!(split_internal_key(high.as_bytes()), Some((256, &b"a"[..])));
         assert!(InternalKey::new(1, &[0; KEY_LENGTH_MAX + 1]).is_err());
+        assert!(InternalKey::of_entry(1, &[0; INDEX_KEY_LENGTH_MAX]).is_ok());
+        assert!(InternalKey::of_entry(1, &[0; INDEX_KEY_LENGTH_MAX + 1]).is_err());
         assert!(InternalKey::new(1, b"").is_err());
     }
 }

@@ -2,14 +2,15 @@
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pellucid_clock::Ticks;
 use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
 
-use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableId, decode_definition};
+use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableShapes};
+use crate::codec::TABLE_PREFIX_LENGTH;
 use crate::collect::{self, Collector};
+use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
@@ -82,8 +83,8 @@ pub(crate) struct Inner {
     pub(crate) ledger: Ledger,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) catalogue: RwLock<Catalogue>,
-    /// The highest table number in use.
-    pub(crate) highest_table: AtomicU16,
+    /// What the write path has to know of each table.
+    pub(crate) shapes: TableShapes,
     pub(crate) collector: Arc<Collector>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
@@ -153,7 +154,7 @@ impl Engine {
             ledger,
             writer: Mutex::new(writer),
             catalogue: RwLock::default(),
-            highest_table: AtomicU16::new(CATALOGUE_TABLE),
+            shapes: TableShapes::default(),
             collector: Arc::default(),
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
@@ -296,13 +297,13 @@ impl Inner {
             self.ledger.scan(range.as_key_range(), ledger::Direction::Forward, NEWEST)?;
         let mut catalogue = Catalogue::default();
         while let Some((key, entry)) = scan.next()? {
-            let table = decode_definition(&entry.head).ok_or_else(|| {
-                let what = "the catalogue holds a definition that this build cannot read";
-                Error::corruption(&self.directory, 0, what)
-            })?;
-            catalogue.add(key.get(2..).unwrap_or_default(), table);
+            let unreadable = |what| Error::corruption(&self.directory, 0, what);
+            let definition = Definition::decode(&entry.head).map_err(unreadable)?;
+            self.shapes.note(&definition);
+            let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
+            let added = catalogue.add(key, definition, &self.options.head_rules);
+            added.map_err(unreadable)?;
         }
-        self.highest_table.store(catalogue.highest, Ordering::Release);
         *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = catalogue;
         Ok(())
     }
@@ -340,12 +341,6 @@ impl Inner {
                 let _ = thread.join();
             }
         }
-    }
-
-    /// The table that `name` stands for, if there is one.
-    pub(crate) fn find_table(&self, name: &str) -> Option<TableId> {
-        let catalogue = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
-        catalogue.tables.get(name.as_bytes()).copied()
     }
 }
 

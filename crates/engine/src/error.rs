@@ -111,6 +111,56 @@ pub enum Error {
     },
     /// There is no number left for a further table.
     TablesExhausted,
+    /// A table is there, but its options are not those that were asked for.
+    TableDiffers {
+        /// Its name.
+        name: String,
+        /// What differs.
+        what: String,
+    },
+    /// The heads of a table come from a rule that is not registered.
+    HeadRuleMissing {
+        /// The name of the rule.
+        rule: String,
+    },
+    /// A head was given where a rule derives them.
+    HeadGiven {
+        /// The number of the table.
+        number: u16,
+        /// The name of its rule.
+        rule: String,
+    },
+    /// A head rule does not take the object.
+    HeadRefused {
+        /// The name of the rule.
+        rule: String,
+        /// What the rule said.
+        what: String,
+    },
+    /// A value was given to a table that holds heads only.
+    ValueRefused {
+        /// The number of the table.
+        number: u16,
+    },
+    /// An index is not in the catalogue, or not of the table of the operation that changes it.
+    IndexUnknown {
+        /// The number of the index.
+        number: u16,
+        /// The number of the operation's table.
+        table: u16,
+    },
+    /// An operation deletes an object and adds it to an index.
+    IndexedDelete {
+        /// The number of the index.
+        number: u16,
+    },
+    /// A term of an index entry is too long.
+    TermLength {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// An option has a value that cannot work.
     Option {
         /// Which one, and why.
@@ -201,6 +251,34 @@ impl std::fmt::Display for Error {
             }
             Error::TableUnknown { number } => write!(f, "there is no table {number}"),
             Error::TablesExhausted => f.write_str("all table numbers are in use"),
+            Error::TableDiffers { name, what } => {
+                write!(f, "table `{name}` has other options: {what}; open it with its own")
+            }
+            Error::HeadRuleMissing { rule } => {
+                write!(
+                    f,
+                    "the head rule `{rule}` is not registered: open the store with it in \
+                     head_rules"
+                )
+            }
+            Error::HeadGiven { number, rule } => {
+                write!(f, "the rule `{rule}` derives the heads of table {number}: give none")
+            }
+            Error::HeadRefused { rule, what } => {
+                write!(f, "the head rule `{rule}` refuses the object: {what}")
+            }
+            Error::ValueRefused { number } => {
+                write!(f, "table {number} holds keys and heads only: give an empty value")
+            }
+            Error::IndexUnknown { number, table } => {
+                write!(f, "table {table} has no index {number}: change indexes of its own only")
+            }
+            Error::IndexedDelete { number } => {
+                write!(f, "a deletion adds to index {number}: let it remove entries only")
+            }
+            Error::TermLength { length, limit } => {
+                write!(f, "the term has {length} bytes; it may have up to {limit}")
+            }
             Error::Option { what } => write!(f, "bad option: {what}"),
         }
     }

@@ -6,6 +6,7 @@ use pellucid_clock::Clock;
 use pellucid_io::{FileSystem, SystemFileSystem};
 
 use crate::error::{Error, Result};
+use crate::head_rule::{HeadRule, check_rules};
 use crate::ledger::LedgerOptions;
 
 /// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
@@ -67,6 +68,9 @@ pub struct EngineOptions {
     pub file_system: Arc<dyn FileSystem>,
     /// The clock for dates, expiry and the times of syncs.
     pub clock: Clock,
+    /// The rules that tables may name to have their heads derived
+    /// ([`crate::TableOptions::head_rule`]).
+    pub head_rules: Vec<Arc<dyn HeadRule>>,
     /// The seed of a new store's identity, for runs that repeat themselves; otherwise random.
     pub identity_seed: Option<u64>,
 }
@@ -82,6 +86,7 @@ impl Default for EngineOptions {
             background: true,
             file_system: Arc::new(SystemFileSystem),
             clock: Clock::system(),
+            head_rules: Vec::new(),
             identity_seed: None,
         }
     }
@@ -103,6 +108,7 @@ impl std::fmt::Debug for EngineOptions {
 impl EngineOptions {
     /// Refuses settings that cannot work.
     pub(crate) fn check(&self) -> Result<()> {
+        check_rules(&self.head_rules)?;
         let sizes = SEGMENT_SIZE_MIN_BYTES..=SEGMENT_SIZE_MAX_BYTES;
         let what = if !sizes.contains(&self.segment_size_bytes) {
             format!("segment_size_bytes is not in {sizes:?}")
@@ -118,6 +124,20 @@ impl EngineOptions {
             return Ok(());
         };
         Err(Error::Option { what })
+    }
+
+    /// Refuses a batch of so many entries and bytes in the journal.
+    pub(crate) fn check_batch(&self, entries: usize, size_bytes: u64) -> Result<()> {
+        let fits = size_bytes <= self.batch_size_max_bytes as u64;
+        if entries == 0 || entries > self.batch_entries_max || !fits {
+            return Err(Error::BatchSize {
+                entries,
+                size_bytes: usize::try_from(size_bytes).unwrap_or(usize::MAX),
+                entries_limit: self.batch_entries_max,
+                size_limit_bytes: self.batch_size_max_bytes,
+            });
+        }
+        Ok(())
     }
 
     /// How the ledger shares in the memory budget.

@@ -74,6 +74,11 @@ impl Engine {
 }
 
 impl Snapshot {
+    /// What a scan needs.
+    pub(crate) fn parts(&self) -> (Arc<Inner>, Arc<SnapshotGuard>) {
+        (Arc::clone(&self.inner), Arc::clone(&self.guard))
+    }
+
     /// The sequence number of the last write that the snapshot sees.
     #[must_use]
     pub fn sequence(&self) -> u64 {
@@ -117,7 +122,7 @@ impl Snapshot {
         end: Bound<&[u8]>,
         direction: Direction,
     ) -> Result<Scan> {
-        let (inner, guard) = (Arc::clone(&self.inner), Arc::clone(&self.guard));
+        let (inner, guard) = self.parts();
         Scan::new(inner, guard, table, (start, end), direction)
     }
 }

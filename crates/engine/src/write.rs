@@ -1,14 +1,13 @@
 //! The write path: conditions, journal, memtable, in this order and under one lock.
 
-use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use pellucid_account::Timeline;
 
 use crate::batch::{Batch, Condition, Operation, Written};
-use crate::catalogue::{CATALOGUE_TABLE, TableId, encode_definition};
-use crate::codec::{InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
+use crate::catalogue::TableId;
+use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
 use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
 use crate::error::{Error, Result};
 use crate::journal::{Record, RecordKind, padded_length};
@@ -48,14 +47,13 @@ impl Engine {
         timeline: &mut Timeline,
     ) -> Result<Written> {
         let inner = &*self.inner;
-        let highest_table = inner.highest_table.load(Ordering::Acquire);
-        for operation in operations {
-            let number = operation.table.number();
-            if number == CATALOGUE_TABLE || number > highest_table {
-                return Err(Error::TableUnknown { number });
-            }
-        }
-        let sequence = inner.write(operations, timeline)?;
+        let is_plain = operations.iter().all(|operation| {
+            inner.shapes.is_plain(operation.table) & operation.index_changes.is_empty()
+        });
+        let sequence = match is_plain {
+            true => inner.write(operations, 0, timeline)?,
+            false => inner.write_prepared(operations, timeline)?,
+        };
         let pending =
             acknowledgement == Acknowledgement::Disk && inner.journal.durable_sequence() < sequence;
         Ok(Written { sequence, pending })
@@ -107,53 +105,25 @@ impl Engine {
     pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
         self.inner.journal.when_durable(sequence, callback);
     }
-
-    /// The table called `name`, which is made if there is none. Its name has 1 to
-    /// [`KEY_LENGTH_MAX`] bytes.
-    ///
-    /// # Errors
-    /// As [`Engine::write`], and [`Error::TablesExhausted`].
-    pub fn table(&self, name: &str) -> Result<TableId> {
-        let inner = &*self.inner;
-        if let Some(table) = inner.find_table(name) {
-            return Ok(table);
-        }
-        let mut catalogue = inner.catalogue.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(table) = catalogue.tables.get(name.as_bytes()) {
-            return Ok(*table);
-        }
-        let number = catalogue.highest.checked_add(1).ok_or(Error::TablesExhausted)?;
-        let table = TableId(number);
-        let definition = encode_definition(table);
-        let entry = Operation::put(TableId(CATALOGUE_TABLE), name.as_bytes(), &[]);
-        inner.write(&[entry.with_head(&definition)], &mut Timeline::off())?;
-        catalogue.add(name.as_bytes(), table);
-        inner.highest_table.store(number, Ordering::Release);
-        Ok(table)
-    }
-
-    /// All tables, by name.
-    #[must_use]
-    pub fn tables(&self) -> Vec<(String, TableId)> {
-        let catalogue = self.inner.catalogue.read().unwrap_or_else(PoisonError::into_inner);
-        let name = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        let mut tables: Vec<_> =
-            catalogue.tables.iter().map(|(bytes, table)| (name(bytes), *table)).collect();
-        tables.sort();
-        tables
-    }
 }
 
 impl Inner {
-    fn write(&self, operations: &[Operation<'_>], timeline: &mut Timeline) -> Result<u64> {
-        let size_bytes = check_limits(operations, &self.options)?;
+    /// Writes operations as they are, of which the first `index_entries` are entries of indexes;
+    /// returns the sequence number of the last.
+    pub(crate) fn write(
+        &self,
+        operations: &[Operation<'_>],
+        index_entries: usize,
+        timeline: &mut Timeline,
+    ) -> Result<u64> {
+        let size_bytes = check_limits(operations, index_entries, &self.options)?;
         let mut writer = self.lock_writer(timeline);
         if writer.is_closed {
             return Err(Error::Closed);
         }
         self.journal.check_poison()?;
         self.stall(&mut writer, timeline)?;
-        self.check_conditions(operations, timeline)?;
+        self.check_conditions(&operations[index_entries..], timeline)?;
         let count = operations.len() as u64;
         self.journal.reserve(&mut writer.appender, size_bytes, count)?;
         let written_at_ms = self.options.clock.wall().unix_ms();
@@ -259,7 +229,7 @@ impl Inner {
     ) -> Result<u64> {
         let first = writer.appender.next_sequence();
         for (index, operation) in operations.iter().enumerate() {
-            let key = InternalKey::new(operation.table.0, operation.key)?;
+            let key = InternalKey::of_entry(operation.table.0, operation.key)?;
             let kind = match operation.kind {
                 Kind::Put => RecordKind::Put,
                 Kind::Delete => RecordKind::Delete,
@@ -283,7 +253,7 @@ impl Inner {
 
     fn insert(&self, operations: &[Operation<'_>], first: u64, written_at_ms: u64) -> Result<()> {
         for (index, operation) in operations.iter().enumerate() {
-            let key = InternalKey::new(operation.table.0, operation.key)?;
+            let key = InternalKey::of_entry(operation.table.0, operation.key)?;
             self.ledger.insert(&Entry {
                 key: key.as_bytes(),
                 sequence: first + index as u64,
@@ -307,12 +277,17 @@ fn user_bytes(operations: &[Operation<'_>]) -> u64 {
 }
 
 /// Refuses operations beyond the limits; returns the bytes that they take in the journal.
-fn check_limits(operations: &[Operation<'_>], options: &EngineOptions) -> Result<u64> {
+fn check_limits(
+    operations: &[Operation<'_>],
+    index_entries: usize,
+    options: &EngineOptions,
+) -> Result<u64> {
     let mut size_bytes = 0;
-    for operation in operations {
+    for (index, operation) in operations.iter().enumerate() {
         let (key, head, value) = (operation.key.len(), operation.head.len(), operation.value.len());
-        if key == 0 || key > KEY_LENGTH_MAX {
-            return Err(Error::KeyLength { length: key, limit: KEY_LENGTH_MAX });
+        let limit = if index < index_entries { INDEX_KEY_LENGTH_MAX } else { KEY_LENGTH_MAX };
+        if key == 0 || key > limit {
+            return Err(Error::KeyLength { length: key, limit });
         }
         if head > HEAD_LENGTH_MAX {
             return Err(Error::HeadLength { length: head, limit: HEAD_LENGTH_MAX });
@@ -322,14 +297,6 @@ fn check_limits(operations: &[Operation<'_>], options: &EngineOptions) -> Result
         }
         size_bytes += padded_length(TABLE_PREFIX_LENGTH + key, head, value);
     }
-    let fits = size_bytes <= options.batch_size_max_bytes as u64;
-    if operations.is_empty() || operations.len() > options.batch_entries_max || !fits {
-        return Err(Error::BatchSize {
-            entries: operations.len(),
-            size_bytes: usize::try_from(size_bytes).unwrap_or(usize::MAX),
-            entries_limit: options.batch_entries_max,
-            size_limit_bytes: options.batch_size_max_bytes,
-        });
-    }
+    options.check_batch(operations.len(), size_bytes)?;
     Ok(size_bytes)
 }

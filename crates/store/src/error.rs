@@ -62,6 +62,14 @@ impl From<pellucid_engine::Error> for StoreError {
             | Error::BatchSize { .. }
             | Error::Option { .. }
             | Error::TableUnknown { .. }
+            | Error::TableDiffers { .. }
+            | Error::HeadRuleMissing { .. }
+            | Error::HeadGiven { .. }
+            | Error::HeadRefused { .. }
+            | Error::ValueRefused { .. }
+            | Error::IndexUnknown { .. }
+            | Error::IndexedDelete { .. }
+            | Error::TermLength { .. }
             | Error::TablesExhausted => StoreError::Unacceptable(text),
             Error::DiskFull { .. } => StoreError::Full(text),
             Error::Corruption { .. } => StoreError::Corruption(text),

@@ -111,7 +111,7 @@ impl<'a> Node<'a> {
 /// `pointer` names [`node_size_bytes`] bytes, aligned to 8, which nobody else uses yet.
 #[inline]
 pub(super) unsafe fn write_node(pointer: *mut u8, entry: &Entry<'_>, older: u32) {
-    let key_length = u16::try_from(entry.key.len()).expect("keys have at most 1,026 bytes");
+    let key_length = u16::try_from(entry.key.len()).expect("keys have at most 2,052 bytes");
     let head_length = u32::try_from(entry.head.len()).expect("heads are below 4 GiB");
     let expires = if entry.expires_at_ms == 0 { 0 } else { FLAG_EXPIRES };
     // SAFETY: every write lies within the node, at the alignment of its field; the caller gives the

@@ -1,0 +1,223 @@
+//! What a table is: the options that it was made with, and how its definition is kept.
+//!
+//! A definition is written once, when its table is made, as the head of the table's entry in the
+//! catalogue (`docs/format.md`, Definition). So it is in the journal like every other record, and
+//! recovery, backup, rebuilding and salvage know nothing of it.
+
+use crate::catalogue::{CATALOGUE_TABLE, TableId};
+use crate::codec::{read_u16, read_u32};
+use crate::error::{Error, Result};
+
+/// The version of the definitions that this build writes, and the highest that it reads.
+const DEFINITION_VERSION: u16 = 2;
+/// Length of a definition of version 1: table number, version, flags.
+const DEFINITION_1_LENGTH: usize = 8;
+/// Length of a definition of version 2 before the name of the head rule.
+const DEFINITION_2_LENGTH: usize = 24;
+/// The longest name of a head rule, in bytes.
+pub const HEAD_RULE_NAME_LENGTH_MAX: usize = 255;
+
+/// Flag: the table holds keys and heads only.
+const FLAG_HEAD_ONLY: u32 = 1;
+/// The flags that this build knows.
+const FLAGS_KNOWN: u32 = FLAG_HEAD_ONLY;
+
+const KIND_OBJECTS: u8 = 1;
+const KIND_INDEX: u8 = 2;
+
+/// How a table works. It is chosen when the table is made, and stays.
+///
+/// ```
+/// use pellucid_engine::TableOptions;
+///
+/// let options = TableOptions { head_only: true, ..TableOptions::default() };
+/// assert_eq!(options.head_rule, None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// The table holds keys and heads, and refuses values. A read is then answered by the ledger
+    /// alone. The journal has a record of each write all the same, without a value: from it the
+    /// ledger is replayed and rebuilt.
+    pub head_only: bool,
+    /// The name of the [`crate::HeadRule`] that derives the heads of the table. Writes are refused
+    /// while no rule of that name is in [`crate::EngineOptions::head_rules`]; reads go on.
+    pub head_rule: Option<String>,
+}
+
+impl TableOptions {
+    /// Whether a write to the table needs nothing but itself.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.head_only && self.head_rule.is_none()
+    }
+
+    /// Refuses options that cannot work together.
+    pub(crate) fn check(&self) -> Result<()> {
+        let what = match &self.head_rule {
+            Some(name) if name.is_empty() || name.len() > HEAD_RULE_NAME_LENGTH_MAX => {
+                format!("the name of a head rule has 1 to {HEAD_RULE_NAME_LENGTH_MAX} bytes")
+            }
+            Some(_) if self.head_only => {
+                "a table of heads only has no values that a head rule could read".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Option { what })
+    }
+
+    /// What differs from `wanted`, if anything does.
+    pub(crate) fn difference(&self, wanted: &TableOptions) -> Option<String> {
+        let rule = |options: &TableOptions| match &options.head_rule {
+            Some(name) => format!("the head rule `{name}`"),
+            None => "no head rule".to_owned(),
+        };
+        if self.head_only != wanted.head_only {
+            let kind = |head_only| if head_only { "keys and heads only" } else { "values, too" };
+            let (has, wants) = (kind(self.head_only), kind(wanted.head_only));
+            return Some(format!("it holds {has}, and not {wants}"));
+        }
+        (self.head_rule != wanted.head_rule)
+            .then(|| format!("it has {}, and not {}", rule(self), rule(wanted)))
+    }
+}
+
+/// What is kept under a table number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TableKind {
+    /// Objects of the embedder.
+    Objects(TableOptions),
+    /// The entries of an index of the objects in table `of`.
+    Index { of: TableId },
+}
+
+/// The definition of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    pub(crate) table: TableId,
+    pub(crate) kind: TableKind,
+}
+
+impl Definition {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let none = TableOptions::default();
+        let (kind, of, options) = match &self.kind {
+            TableKind::Objects(options) => (KIND_OBJECTS, 0, options),
+            TableKind::Index { of } => (KIND_INDEX, of.0, &none),
+        };
+        let rule = options.head_rule.as_deref().unwrap_or_default().as_bytes();
+        let flags = if options.head_only { FLAG_HEAD_ONLY } else { 0 };
+        let mut bytes = vec![0; DEFINITION_2_LENGTH];
+        bytes[0..2].copy_from_slice(&self.table.0.to_le_bytes());
+        bytes[2..4].copy_from_slice(&DEFINITION_VERSION.to_le_bytes());
+        bytes[4..8].copy_from_slice(&flags.to_le_bytes());
+        bytes[8] = kind;
+        bytes[16..18].copy_from_slice(&of.to_le_bytes());
+        bytes[18..20].copy_from_slice(&(rule.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(rule);
+        bytes
+    }
+
+    /// Decodes a definition of any version up to this build's own; says why if it cannot be read.
+    pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Definition, &'static str> {
+        if bytes.len() < DEFINITION_1_LENGTH {
+            return Err("a definition of a table is cut short");
+        }
+        let table = TableId(read_u16(bytes, 0));
+        if table.0 == CATALOGUE_TABLE {
+            return Err("a definition gives the catalogue's own number to a table");
+        }
+        let kind = match read_u16(bytes, 2) {
+            1 => TableKind::Objects(TableOptions::default()),
+            2 => decode_kind(bytes)?,
+            0 => return Err("a definition of a table has no version"),
+            _ => return Err("a table was made by a newer release: open the store with that"),
+        };
+        Ok(Definition { table, kind })
+    }
+}
+
+/// Decodes what version 2 says beyond version 1. What this build does not know could change what
+/// the table's entries mean, so it is refused.
+fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
+    let Some((fixed, rule)) = bytes.split_first_chunk::<DEFINITION_2_LENGTH>() else {
+        return Err("a definition of a table is cut short");
+    };
+    let flags = read_u32(fixed, 4);
+    let is_known =
+        flags & !FLAGS_KNOWN == 0 && fixed[9..16].iter().chain(&fixed[20..]).all(|byte| *byte == 0);
+    if !is_known {
+        return Err("a table has an option of a newer release: open the store with that");
+    }
+    if rule.len() != usize::from(read_u16(fixed, 18)) {
+        return Err("the name of a table's head rule is cut short");
+    }
+    let rule = std::str::from_utf8(rule).map_err(|_| "the name of a head rule is not UTF-8")?;
+    let head_rule = (!rule.is_empty()).then(|| rule.to_owned());
+    match (fixed[8], read_u16(fixed, 16)) {
+        (KIND_OBJECTS, 0) => {
+            let options = TableOptions { head_only: flags & FLAG_HEAD_ONLY != 0, head_rule };
+            options.check().map_err(|_| "a table has options that cannot work together")?;
+            Ok(TableKind::Objects(options))
+        }
+        (KIND_INDEX, of) if of != CATALOGUE_TABLE && flags == 0 && head_rule.is_none() => {
+            Ok(TableKind::Index { of: TableId(of) })
+        }
+        _ => Err("a table is of a kind that this build does not know"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects(options: TableOptions) -> Definition {
+        Definition { table: TableId(513), kind: TableKind::Objects(options) }
+    }
+
+    fn all() -> [Definition; 4] {
+        let rule = TableOptions { head_rule: Some("size 1".to_owned()), ..TableOptions::default() };
+        [
+            objects(TableOptions::default()),
+            objects(TableOptions { head_only: true, ..TableOptions::default() }),
+            objects(rule),
+            Definition { table: TableId(7), kind: TableKind::Index { of: TableId(513) } },
+        ]
+    }
+
+    #[test]
+    fn definitions_return_and_no_cut_or_strange_byte_changes_one_unnoticed() {
+        for definition in all() {
+            let bytes = definition.encode();
+            assert_eq!(Definition::decode(&bytes), Ok(definition.clone()));
+            for length in 0..bytes.len() {
+                assert!(Definition::decode(&bytes[..length]).is_err(), "{length}");
+            }
+            // Bytes beyond number and version: whatever is not understood is refused.
+            for (index, bit) in (4..bytes.len()).flat_map(|i| (0..8).map(move |bit| (i, bit))) {
+                let mut flipped = bytes.clone();
+                flipped[index] ^= 1 << bit;
+                assert_ne!(Definition::decode(&flipped), Ok(definition.clone()), "{index} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_definition_of_version_1_is_a_plain_table() {
+        let plain = objects(TableOptions::default());
+        assert_eq!(Definition::decode(&[1, 2, 1, 0, 0, 0, 0, 0]), Ok(plain));
+        assert!(Definition::decode(&[0, 0, 1, 0, 0, 0, 0, 0]).is_err(), "the catalogue's number");
+        assert!(Definition::decode(&[1, 0, 0, 0, 0, 0, 0, 0]).is_err(), "no version");
+        let mut newer = all()[0].encode();
+        newer[2] = 3;
+        assert!(Definition::decode(&newer).unwrap_err().contains("newer release"));
+    }
+
+    #[test]
+    fn options_that_cannot_work_are_refused() {
+        let rule = |name: &str| Some(name.to_owned());
+        assert!(TableOptions { head_only: true, head_rule: rule("r") }.check().is_err());
+        assert!(TableOptions { head_only: false, head_rule: rule("") }.check().is_err());
+        let long = "r".repeat(HEAD_RULE_NAME_LENGTH_MAX + 1);
+        assert!(TableOptions { head_only: false, head_rule: rule(&long) }.check().is_err());
+        assert!(TableOptions { head_only: false, head_rule: rule("r") }.check().is_ok());
+    }
+}

@@ -1,0 +1,173 @@
+//! What a batch needs before it is written, where it asks for more than its operations say: heads
+//! that a rule derives, and the entries of indexes.
+//!
+//! It happens before the batch takes its turn, so that nobody waits for a rule of the embedder.
+//! Entries of indexes go before the operations: so the operations have the last sequence numbers of
+//! the batch, with or without indexes.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use pellucid_account::Timeline;
+
+use crate::batch::Operation;
+use crate::catalogue::{Catalogue, TableId};
+use crate::engine::Inner;
+use crate::error::{Error, Result};
+use crate::head_rule::HeadRule;
+use crate::index_key::put_index_key;
+use crate::ledger::Kind;
+use crate::options::HEAD_LENGTH_MAX;
+
+/// The rules that derive the heads of a batch, each with the position of its operation.
+type Rules = Vec<(usize, Arc<dyn HeadRule>)>;
+
+/// What is written beside what the caller gave.
+#[derive(Default)]
+struct Prepared {
+    bytes: Vec<u8>,
+    /// The derived heads: the position of the operation, and where in `bytes` its head is.
+    heads: Vec<(usize, Range<usize>)>,
+    /// The entries of indexes, in the order of their operations.
+    entries: Vec<EntryChange>,
+}
+
+/// An entry of an index that is added or removed.
+struct EntryChange {
+    index: TableId,
+    kind: Kind,
+    expires_at_ms: u64,
+    /// Where in the prepared bytes its key is.
+    key: Range<usize>,
+}
+
+impl Inner {
+    /// Writes operations of which at least one changes an index or has a table that is not plain.
+    #[inline(never)]
+    pub(crate) fn write_prepared(
+        &self,
+        operations: &[Operation<'_>],
+        timeline: &mut Timeline,
+    ) -> Result<u64> {
+        let rules = self.check_tables(operations)?;
+        let changes = operations.iter().map(|operation| operation.index_changes.len());
+        let entries = changes.fold(0, usize::saturating_add);
+        if entries == 0 && rules.is_empty() {
+            return self.write(operations, 0, timeline);
+        }
+        // Before memory is taken for them.
+        self.options.check_batch(operations.len().saturating_add(entries), 0)?;
+        let mut prepared = Prepared::default();
+        prepared.derive_heads(operations, &rules)?;
+        prepared.make_entries(operations)?;
+        let all = prepared.expand(operations);
+        self.write(&all, prepared.entries.len(), timeline)
+    }
+
+    /// Refuses what the tables of `operations` do not take; returns the rules that their heads are
+    /// to be derived with.
+    fn check_tables(&self, operations: &[Operation<'_>]) -> Result<Rules> {
+        let catalogue = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = Rules::new();
+        for (position, operation) in operations.iter().enumerate() {
+            if let Some(rule) = check_table(&catalogue, operation)? {
+                rules.push((position, rule));
+            }
+            check_index_changes(&catalogue, operation)?;
+        }
+        Ok(rules)
+    }
+}
+
+/// Refuses what the table of `operation` does not take; returns the rule that its head is to be
+/// derived with.
+fn check_table(
+    catalogue: &Catalogue,
+    operation: &Operation<'_>,
+) -> Result<Option<Arc<dyn HeadRule>>> {
+    let number = operation.table.number();
+    let table = catalogue.objects(operation.table).ok_or(Error::TableUnknown { number })?;
+    if table.options.head_only && !operation.value.is_empty() {
+        return Err(Error::ValueRefused { number });
+    }
+    let Some(name) = &table.options.head_rule else { return Ok(None) };
+    let Some(rule) = &table.rule else {
+        return Err(Error::HeadRuleMissing { rule: name.clone() });
+    };
+    if !operation.head.is_empty() {
+        return Err(Error::HeadGiven { number, rule: name.clone() });
+    }
+    Ok((operation.kind == Kind::Put).then(|| Arc::clone(rule)))
+}
+
+/// Refuses changes of indexes that are not of the operation's table, and entries for an object that
+/// the same operation deletes.
+fn check_index_changes(catalogue: &Catalogue, operation: &Operation<'_>) -> Result<()> {
+    for change in operation.index_changes {
+        let (table, index) = (operation.table, change.index);
+        if index.table != table || !catalogue.has_index(index) {
+            return Err(Error::IndexUnknown { number: index.number, table: table.number() });
+        }
+        if change.is_added && operation.kind == Kind::Delete {
+            return Err(Error::IndexedDelete { number: index.number });
+        }
+    }
+    Ok(())
+}
+
+impl Prepared {
+    fn derive_heads(&mut self, operations: &[Operation<'_>], rules: &Rules) -> Result<()> {
+        let mut head = Vec::new();
+        for (position, rule) in rules {
+            let Operation { key, value, .. } = operations[*position];
+            head.clear();
+            rule.derive(key, value, &mut head)
+                .map_err(|what| Error::HeadRefused { rule: rule.name().to_owned(), what })?;
+            if head.len() > HEAD_LENGTH_MAX {
+                return Err(Error::HeadLength { length: head.len(), limit: HEAD_LENGTH_MAX });
+            }
+            let begin = self.bytes.len();
+            self.bytes.extend_from_slice(&head);
+            self.heads.push((*position, begin..self.bytes.len()));
+        }
+        Ok(())
+    }
+
+    fn make_entries(&mut self, operations: &[Operation<'_>]) -> Result<()> {
+        for operation in operations {
+            for change in operation.index_changes {
+                let begin = self.bytes.len();
+                put_index_key(&mut self.bytes, change.term, operation.key)?;
+                let (kind, expires_at_ms) = match change.is_added {
+                    true => (Kind::Put, operation.expires_at_ms),
+                    false => (Kind::Delete, 0),
+                };
+                self.entries.push(EntryChange {
+                    index: TableId(change.index.number),
+                    kind,
+                    expires_at_ms,
+                    key: begin..self.bytes.len(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of indexes, and behind them the operations with their derived heads.
+    fn expand<'a>(&'a self, operations: &[Operation<'a>]) -> Vec<Operation<'a>> {
+        let entry = |entry: &EntryChange| {
+            let key = &self.bytes[entry.key.clone()];
+            let operation = match entry.kind {
+                Kind::Put => Operation::put(entry.index, key, &[]),
+                Kind::Delete => Operation::delete(entry.index, key),
+            };
+            operation.with_expiry(entry.expires_at_ms)
+        };
+        let mut all: Vec<_> = self.entries.iter().map(entry).collect();
+        all.extend_from_slice(operations);
+        for (position, head) in &self.heads {
+            all[self.entries.len() + position].head = &self.bytes[head.clone()];
+        }
+        all
+    }
+}

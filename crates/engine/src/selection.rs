@@ -1,0 +1,51 @@
+//! Which entries a scan or a fold takes.
+
+use std::ops::Bound;
+
+use crate::scan::Direction;
+
+/// Which keys of a table, or which terms of an index, are taken: those within bounds, in one
+/// direction, up to a number of entries.
+///
+/// ```
+/// use std::ops::Bound;
+///
+/// use pellucid_engine::{Direction, Selection};
+///
+/// let newest_ten = Selection {
+///     start: Bound::Included(b"log/"),
+///     end: Bound::Excluded(b"log0"),
+///     direction: Direction::Backward,
+///     limit: 10,
+/// };
+/// assert_eq!(Selection::default().limit, u64::MAX);
+/// # let _ = newest_ten;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection<'a> {
+    /// The lower bound, whichever the direction.
+    pub start: Bound<&'a [u8]>,
+    /// The upper bound.
+    pub end: Bound<&'a [u8]>,
+    /// From the lower bound upwards, or from the upper one downwards.
+    pub direction: Direction,
+    /// The most entries that are taken.
+    pub limit: u64,
+}
+
+/// Everything, upwards.
+impl Default for Selection<'_> {
+    fn default() -> Self {
+        let (start, end) = (Bound::Unbounded, Bound::Unbounded);
+        Selection { start, end, direction: Direction::Forward, limit: u64::MAX }
+    }
+}
+
+impl<'a> Selection<'a> {
+    /// One key, or one term with all its entries.
+    #[must_use]
+    pub fn one(key: &'a [u8]) -> Selection<'a> {
+        let (start, end) = (Bound::Included(key), Bound::Included(key));
+        Selection { start, end, ..Selection::default() }
+    }
+}
