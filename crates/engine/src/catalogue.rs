@@ -10,7 +10,8 @@ use crate::head_rule::{HeadRule, find_rule};
 
 /// The number of the catalogue's own table.
 pub(crate) const CATALOGUE_TABLE: u16 = 0;
-/// What the catalogue's key of an index begins with; no name of a table does, because that is UTF-8.
+/// What the catalogue's key of an index begins with. No name of a table does, because that is
+/// UTF-8.
 const INDEX_MARK: u8 = 0xff;
 /// Bytes before the name in the catalogue's key of an index: the mark and the table's number.
 const INDEX_PREFIX_LENGTH: usize = 3;
@@ -132,6 +133,15 @@ impl Catalogue {
 /// The key under which the catalogue holds the index `name` of `table`.
 pub(crate) fn index_key(table: TableId, name: &str) -> Vec<u8> {
     [&[INDEX_MARK][..], &table.0.to_be_bytes(), name.as_bytes()].concat()
+}
+
+/// The name under which the catalogue's `key` holds a table or an index.
+pub(crate) fn name_of(key: &[u8], kind: &TableKind) -> String {
+    let name = match kind {
+        TableKind::Objects(_) => key,
+        TableKind::Index { .. } => key.get(INDEX_PREFIX_LENGTH..).unwrap_or_default(),
+    };
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// What every write has to know of its table at once: whether it exists, and whether it takes more

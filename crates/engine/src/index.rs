@@ -143,7 +143,8 @@ fn narrower(bound: Bound<Vec<u8>>, entry: Vec<u8>, beyond: Ordering) -> Bound<Ve
 impl Engine {
     /// The index called `name` of `table`; it is made if there is none. Its name has 1 to
     /// [`crate::INDEX_NAME_LENGTH_MAX`] bytes. An index that is made for a table with objects knows
-    /// nothing of these: it has the entries that writes add ([`crate::Operation::with_index_changes`]).
+    /// nothing of these: it has the entries that writes add
+    /// ([`crate::Operation::with_index_changes`]).
     ///
     /// ```
     /// # use pellucid_account::Timeline;

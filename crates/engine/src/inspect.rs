@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use pellucid_io::FileSystem;
 
-use crate::engine::take_lock;
+use crate::definitions::{DefinitionReport, read_definitions};
+use crate::engine::{LEDGER_FOLDER, take_lock};
 use crate::error::{Error, Result};
 use crate::journal::{
     JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, segment_path, verify_segment,
@@ -78,6 +79,8 @@ pub struct Report {
     pub segments: Vec<SegmentReport>,
     /// The ledger's tables.
     pub tables: Vec<TableReport>,
+    /// The tables of objects and the indexes, by number, as far as the catalogue can be read.
+    pub definitions: Vec<DefinitionReport>,
     /// What is damaged.
     pub problems: Vec<Problem>,
     /// Problems beyond those kept.
@@ -146,11 +149,16 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
             report.note(error)?;
         }
     }
+    let (definitions, problems) = read_definitions(files, directory, &manifest);
+    report.definitions = definitions;
+    for what in problems {
+        report.problem(&directory.join(LEDGER_FOLDER), 0, what.to_owned());
+    }
     Ok(report)
 }
 
-/// What the manifest of the store in `directory` says, without looking at the files that it names.
-/// The store may be open.
+/// What the manifest of the store in `directory` says, and the catalogue. Nothing is checked. The
+/// store may be open.
 ///
 /// # Errors
 /// If there is no manifest, or if it cannot be read.
@@ -170,6 +178,7 @@ pub fn stat(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Repor
             is_sealed: facts.last_sequence != 0,
         })
         .collect();
+    report.definitions = read_definitions(files, directory, &manifest).0;
     Ok(report)
 }
 

@@ -60,7 +60,8 @@ pub struct Object {
 /// stays mapped for as long as the value lives.
 #[derive(Clone)]
 pub struct Value {
-    map: Arc<dyn Map>,
+    /// None for an empty value, which lies nowhere.
+    map: Option<Arc<dyn Map>>,
     offset: usize,
     length: usize,
 }
@@ -69,7 +70,12 @@ impl Value {
     /// The value at `offset` of `map`, which nobody writes to any more.
     pub(crate) fn new(map: Arc<dyn Map>, offset: usize, length: usize) -> Value {
         assert!(offset.checked_add(length).is_some_and(|end| end <= map.length()));
-        Value { map, offset, length }
+        Value { map: Some(map), offset, length }
+    }
+
+    /// The value without bytes.
+    pub(crate) fn empty() -> Value {
+        Value { map: None, offset: 0, length: 0 }
     }
 }
 
@@ -78,10 +84,11 @@ impl Deref for Value {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        let Some(map) = &self.map else { return &[] };
         // SAFETY: `new` checked that the range is within the map, which lives as long as `self`.
         // The record there was complete before its sequence number was published, and a place in
         // the journal is never written twice.
-        unsafe { std::slice::from_raw_parts(self.map.pointer().add(self.offset), self.length) }
+        unsafe { std::slice::from_raw_parts(map.pointer().add(self.offset), self.length) }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::{Engine, Inner};
 use crate::error::Result;
 use crate::journal::RECORD_HEADER_LENGTH;
 use crate::ledger::{FoundEntry, NEWEST};
-use crate::object::{Head, Object};
+use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::tally::{Count, Turn};
 
@@ -19,7 +19,8 @@ pub(crate) fn record_length(found: &FoundEntry) -> usize {
 }
 
 impl Engine {
-    /// The head and the value of `key`, if it is there.
+    /// The head and the value of `key`, if it is there. An empty value is not read from the
+    /// journal, because the ledger says all of it.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] if a block or the record is damaged: what cannot be read is
@@ -62,6 +63,9 @@ impl Inner {
         loop {
             let found = self.look_up(&key, at_sequence, timeline)?;
             let Some(found) = found else { return Ok(None) };
+            if found.value_length == 0 {
+                return Ok(Some(Object { head: Head::from_found(found), value: Value::empty() }));
+            }
             let length = record_length(&found);
             let counting = self.ledger.tally().mine();
             let turn = counting.turn(Count::RecordTurns);

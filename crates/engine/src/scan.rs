@@ -8,7 +8,7 @@ use crate::codec::TABLE_PREFIX_LENGTH;
 use crate::engine::Inner;
 use crate::error::Result;
 use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
-use crate::object::{Head, Object};
+use crate::object::{Head, Object, Value};
 use crate::read::record_length;
 
 /// Which way a scan goes.
@@ -60,7 +60,10 @@ impl Scan {
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
         let Some(found) = self.advance()? else { return Ok(None) };
-        let value = self.inner.journal.read(found.sequence, &self.key, record_length(&found))?;
+        let value = match found.value_length {
+            0 => Value::empty(),
+            _ => self.inner.journal.read(found.sequence, &self.key, record_length(&found))?,
+        };
         let object = Object { head: Head::from_found(found), value };
         Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))
     }

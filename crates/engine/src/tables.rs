@@ -37,7 +37,8 @@ impl Engine {
     /// let heads_only = TableOptions { head_only: true, ..TableOptions::default() };
     /// let seen = engine.table_with("seen", &heads_only)?;
     /// engine.put(seen, b"page", b"twice", b"", Acknowledgement::Os, &mut timeline)?;
-    /// let refused = engine.put(seen, b"page", b"", b"a value", Acknowledgement::Os, &mut timeline);
+    /// let os = Acknowledgement::Os;
+    /// let refused = engine.put(seen, b"page", b"", b"a value", os, &mut timeline);
     /// assert!(matches!(refused, Err(Error::ValueRefused { .. })));
     ///
     /// let other = engine.table_with("seen", &TableOptions::default());
@@ -47,9 +48,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableDiffers`] if there is one with other options; [`Error::HeadRuleMissing`] if one
-    /// is to be made whose head rule is not registered; [`Error::Option`] for options that cannot
-    /// work; and as [`Engine::table`].
+    /// [`Error::TableDiffers`] if there is one with other options; [`Error::HeadRuleMissing`] if
+    /// one is to be made whose head rule is not registered; [`Error::Option`] for options that
+    /// cannot work; and as [`Engine::table`].
     pub fn table_with(&self, name: &str, options: &TableOptions) -> Result<TableId> {
         options.check()?;
         let inner = &*self.inner;

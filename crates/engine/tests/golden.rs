@@ -1,7 +1,8 @@
 //! Stores of every released format version open, and hold what they held.
 //!
-//! `golden/version-1` was written by this test with the environment variable `PELLUCID_GOLDEN` set,
-//! once, and stays as it is: a build that cannot read it cannot read what its users have.
+//! Each folder in `golden` was written by its test with its name in the environment variable
+//! `PELLUCID_GOLDEN`, once, and stays as it is: a build that cannot read it cannot read what its
+//! users have. `version-1` has definitions of tables in version 1, `definitions-2` in version 2.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,11 +16,13 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use common::tables::{Brief, brief, head_only, ruled};
 use common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Operation, rebuild_ledger, verify,
+    Acknowledgement, Direction, Engine, EngineOptions, IndexChange, Operation, Selection,
+    rebuild_ledger, verify,
 };
 use pellucid_io::SystemFileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -30,8 +33,18 @@ const WRITTEN_AT_MS: u64 = 1_800_000_000_000;
 const LATER_MS: u64 = WRITTEN_AT_MS + 5_000;
 const KEYS: u8 = 120;
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/version-1")
+/// Definitions of tables in version 1.
+const VERSION_1: &str = "version-1";
+/// Tables with options, and indexes.
+const DEFINITIONS_2: &str = "definitions-2";
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Whether the store called `name` is to be written before it is read.
+fn is_to_be_written(name: &str) -> bool {
+    std::env::var_os("PELLUCID_GOLDEN").is_some_and(|wanted| wanted == name)
 }
 
 fn options(clock: &'static SimulatedClock) -> EngineOptions {
@@ -103,12 +116,86 @@ fn check(engine: &Engine, now_ms: u64) {
     );
 }
 
+/// Where a book stands in the index: by the parity of its number, and by nothing.
+fn terms(number: u8) -> [Vec<u8>; 2] {
+    [vec![0, number % 2], Vec::new()]
+}
+
+/// Writes a store that has everything that tables can be, and entries of indexes in tables of the
+/// ledger, in the journal only, removed, and expiring.
+fn write_tables(directory: &Path) {
+    let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
+    let options = EngineOptions { head_rules: vec![Arc::new(Brief)], ..options(clock) };
+    let engine = Engine::open(directory, options).unwrap();
+    let books = engine.table("books").unwrap();
+    let (ruled, seen) = (ruled(), head_only());
+    let (letters, seen) =
+        (engine.table_with("letters", &ruled).unwrap(), engine.table_with("seen", &seen).unwrap());
+    let (by_parity, by_nothing) =
+        (engine.index(books, "parity").unwrap(), engine.index(books, "nothing").unwrap());
+    for number in 0..KEYS {
+        let (key, value, terms) = ([b'b', number], value(number), terms(number));
+        let add = [IndexChange::add(by_parity, &terms[0]), IndexChange::add(by_nothing, &terms[1])];
+        let expires_at_ms = if number % 10 == 5 { LATER_MS } else { 0 };
+        let operations = [
+            Operation::put(books, &key, &value).with_index_changes(&add).with_expiry(expires_at_ms),
+            Operation::put(letters, &key, &value),
+            Operation::put(seen, &key, b"").with_head(&key),
+        ];
+        engine.write_operations(&operations, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        if number % 10 == 0 {
+            let remove = [IndexChange::remove(by_parity, &terms[0])];
+            let delete = Operation::delete(books, &key).with_index_changes(&remove);
+            engine.write_operations(&[delete], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        }
+        if number == KEYS / 2 {
+            engine.flush().unwrap();
+            engine.compact().unwrap();
+            engine.collect().unwrap();
+        }
+    }
+    engine.wait_durable(engine.stats().published_sequence).unwrap();
+}
+
+fn check_tables(engine: &Engine, now_ms: u64) {
+    let books = engine.table("books").unwrap();
+    let letters = engine.table_with("letters", &ruled()).unwrap();
+    let seen = engine.table_with("seen", &head_only()).unwrap();
+    let by_parity = engine.index(books, "parity").unwrap();
+    let by_nothing = engine.index(books, "nothing").unwrap();
+    assert_eq!((engine.tables().len(), engine.indexes(books).len()), (3, 2));
+    for number in 0..KEYS {
+        let (key, value) = ([b'b', number], value(number));
+        let letter = engine.get(letters, &key, &mut Timeline::off()).unwrap().unwrap();
+        assert_eq!(*letter.value, value);
+        assert_eq!(*letter.head.metadata, brief(&key, &value));
+        let head = engine.get(seen, &key, &mut Timeline::off()).unwrap().unwrap();
+        assert_eq!((&*head.head.metadata, &*head.value), (&key[..], &b""[..]));
+    }
+    let entries = |index, is_there: &dyn Fn(u8) -> bool, term: usize| {
+        let mut expected: Vec<_> =
+            (0..KEYS).filter(|n| is_there(*n)).map(|n| (terms(n)[term].clone(), n)).collect();
+        expected.sort();
+        let mut scan = engine.scan_index(index, &Selection::default()).unwrap();
+        for (term, number) in expected {
+            let (entry, object) = scan.next_object().unwrap().expect("one more");
+            assert_eq!((entry.term, entry.key), (&term[..], &[b'b', number][..]));
+            let expected = (number % 10 != 0).then(|| value(number));
+            assert_eq!(object.map(|object| object.value.to_vec()), expected);
+        }
+        assert_eq!(scan.next().unwrap(), None);
+    };
+    let is_live = |number: u8| number % 10 != 5 || now_ms < LATER_MS;
+    entries(by_parity, &|number| number % 10 != 0 && is_live(number), 0);
+    entries(by_nothing, &is_live, 1);
+}
+
 /// A copy of the golden store that may be opened, which changes it.
-fn copy() -> tempfile::TempDir {
+fn copy(name: &str) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for folder in ["", "journal", "ledger"] {
         std::fs::create_dir_all(copy.path().join(folder)).unwrap();
-        for entry in std::fs::read_dir(golden().join(folder)).unwrap() {
+        for entry in std::fs::read_dir(golden(name).join(folder)).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_file() {
                 let target = copy.path().join(folder).join(entry.file_name());
@@ -121,11 +208,11 @@ fn copy() -> tempfile::TempDir {
 
 #[test]
 fn the_store_of_version_1_holds_what_it_held() {
-    if std::env::var_os("PELLUCID_GOLDEN").is_some() {
-        write(&golden());
+    if is_to_be_written(VERSION_1) {
+        write(&golden(VERSION_1));
     }
     for now_ms in [WRITTEN_AT_MS, LATER_MS] {
-        let copy = copy();
+        let copy = copy(VERSION_1);
         let clock = SimulatedClock::leaked(now_ms);
         assert_eq!(verify(copy.path(), &SystemFileSystem).unwrap().problems, []);
         let engine = Engine::open(copy.path(), options(clock)).unwrap();
@@ -136,5 +223,26 @@ fn the_store_of_version_1_holds_what_it_held() {
         engine.close().unwrap();
         rebuild_ledger(copy.path(), options(clock)).unwrap();
         check(&Engine::open(copy.path(), options(clock)).unwrap(), now_ms);
+    }
+}
+
+#[test]
+fn the_tables_and_indexes_of_definitions_2_are_what_they_were() {
+    if is_to_be_written(DEFINITIONS_2) {
+        write_tables(&golden(DEFINITIONS_2));
+    }
+    for now_ms in [WRITTEN_AT_MS, LATER_MS] {
+        let copy = copy(DEFINITIONS_2);
+        let clock = SimulatedClock::leaked(now_ms);
+        let report = verify(copy.path(), &SystemFileSystem).unwrap();
+        assert_eq!((report.problems, report.definitions.len()), (Vec::new(), 5));
+        let engine = Engine::open(copy.path(), options(clock)).unwrap();
+        check_tables(&engine, now_ms);
+        engine.compact().unwrap();
+        engine.collect().unwrap();
+        check_tables(&engine, now_ms);
+        engine.close().unwrap();
+        rebuild_ledger(copy.path(), options(clock)).unwrap();
+        check_tables(&Engine::open(copy.path(), options(clock)).unwrap(), now_ms);
     }
 }

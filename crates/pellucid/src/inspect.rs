@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use pellucid_account::Timeline;
 use pellucid_engine::{
-    Backup, Direction, Engine, EngineOptions, Error, Report, Salvaged, rebuild_ledger, restore,
-    salvage, stat, verify,
+    Backup, DefinitionReport, Direction, Engine, EngineOptions, Error, Report, Salvaged,
+    rebuild_ledger, restore, salvage, stat, verify,
 };
 use pellucid_io::SystemFileSystem;
 use serde_json::{Value, json};
@@ -140,6 +140,15 @@ fn report_json(report: &Report) -> Value {
             "highest_sequence": table.highest_sequence,
         })
     });
+    let definitions = report.definitions.iter().map(|definition| {
+        json!({
+            "number": definition.number,
+            "name": definition.name,
+            "kind": kind_of(definition),
+            "index_of": definition.index_of,
+            "head_rule": definition.options.head_rule,
+        })
+    });
     let problems = report.problems.iter().map(|problem| {
         json!({
             "path": problem.path.display().to_string(),
@@ -152,9 +161,31 @@ fn report_json(report: &Report) -> Value {
         "flushed_sequence": report.flushed_sequence,
         "segments": segments.collect::<Vec<_>>(),
         "tables": tables.collect::<Vec<_>>(),
+        "definitions": definitions.collect::<Vec<_>>(),
         "problems": problems.collect::<Vec<_>>(),
         "problems_left_off": report.problems_left_off,
     })
+}
+
+/// What a table number stands for, in one word.
+fn kind_of(definition: &DefinitionReport) -> &'static str {
+    match (definition.index_of, definition.options.head_only) {
+        (Some(_), _) => "index",
+        (None, true) => "heads",
+        (None, false) => "objects",
+    }
+}
+
+fn print_definition(definition: &DefinitionReport) {
+    let rule = definition.options.head_rule.as_deref();
+    println!(
+        "  {}  {}  {}{}{}",
+        definition.number,
+        definition.name.escape_debug(),
+        kind_of(definition),
+        definition.index_of.map_or(String::new(), |table| format!(" of table {table}")),
+        rule.map_or(String::new(), |rule| format!("  head rule {}", rule.escape_debug())),
+    );
 }
 
 fn print_report(report: &Report, json: bool) {
@@ -188,6 +219,8 @@ fn print_report(report: &Report, json: bool) {
             table.size_bytes,
         );
     }
+    println!("{} tables of keys and indexes", report.definitions.len());
+    report.definitions.iter().for_each(print_definition);
 }
 
 fn print_verified(report: &Report, json: bool) -> Result<(), Failure> {
@@ -199,6 +232,7 @@ fn print_verified(report: &Report, json: bool) -> Result<(), Failure> {
             println!("{problem}");
         }
         let records: u64 = report.segments.iter().map(|segment| segment.records).sum();
+        report.definitions.iter().for_each(print_definition);
         let (segments, tables) = (report.segments.len(), report.tables.len());
         println!("{records} records in {segments} segments, {tables} tables: {count} problems");
     }

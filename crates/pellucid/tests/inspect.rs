@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use common::{run, text};
 use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, EngineOptions};
+use pellucid_engine::{Acknowledgement, Engine, EngineOptions, TableOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -79,6 +79,31 @@ fn an_intact_store_is_described_checked_and_dumped() {
     let (code, _, errors) = inspect(&directory, &["dump", "--table", "stars"]);
     assert_eq!(code, 1);
     assert!(errors.contains("`stars`"));
+}
+
+/// Whether they are in tables of the ledger or still in the journal only.
+#[test]
+fn tables_and_indexes_are_named_with_their_kinds() {
+    let folder = TempDir::new().unwrap();
+    let directory = folder.path().join("store");
+    let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
+    let fruit = engine.table("fruit").unwrap();
+    engine.flush().unwrap();
+    let heads = TableOptions { head_only: true, ..TableOptions::default() };
+    engine.table_with("seen", &heads).unwrap();
+    engine.index(fruit, "colour").unwrap();
+    // Of a store that is open, which may be looked at.
+    let (code, output, _) = inspect(&directory, &["stat"]);
+    assert_eq!(code, 0);
+    drop(engine);
+    for line in ["1  fruit  objects\n", "2  seen  heads\n", "3  colour  index of table 1\n"] {
+        assert!(output.contains(line), "{output}");
+    }
+    let (code, output, _) = inspect(&directory, &["verify"]);
+    assert!(code == 0 && output.contains("colour  index of table 1\n"), "{output}");
+    let report = json(&directory, &["verify"], 0);
+    assert_eq!(report["definitions"][2]["kind"], "index");
+    assert_eq!(report["definitions"][2]["index_of"], 1);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
-pub(crate) use table::{STEPS, Step, Table, table_path};
+pub(crate) use table::{STEPS, Step, Table, TableCursor, table_path};
 pub(crate) use tree::Ledger;
 pub(crate) use version::LEVELS;
 

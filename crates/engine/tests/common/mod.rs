@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod tables;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;

@@ -1,0 +1,124 @@
+//! The tables and indexes of a store that is not open: what an operator is told of them.
+//!
+//! The catalogue is read where it lies: at the front of the ledger's tables, and in the part of the
+//! journal that is in no table yet. What cannot be read is left out here; `verify` names it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_io::{FileSystem, MapMode};
+
+use crate::catalogue::{CATALOGUE_TABLE, name_of};
+use crate::codec::{FileHeader, FileKind, TABLE_PREFIX_LENGTH, checksum_seed};
+use crate::definition::{Definition, TableKind, TableOptions};
+use crate::error::{Error, Result};
+use crate::journal::{Found, Record, list_segments, segment_path, walk_records};
+use crate::ledger::{Manifest, Table, TableCursor};
+
+/// A table of objects, or an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionReport {
+    /// Its name.
+    pub name: String,
+    /// The number under which its entries are kept.
+    pub number: u16,
+    /// The number of the table that it is an index of; `None` for a table of objects.
+    pub index_of: Option<u16>,
+    /// The options of a table of objects.
+    pub options: TableOptions,
+}
+
+/// The catalogue's entries: key, and the sequence number and head of the newest one.
+type Entries = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
+
+/// The definitions of a store by number, and what is wrong with those that cannot be read.
+pub(crate) fn read_definitions(
+    files: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+) -> (Vec<DefinitionReport>, Vec<&'static str>) {
+    let mut entries = Entries::new();
+    for (_, facts) in &manifest.tables {
+        let table = Table::open(files, directory, manifest.store_identity, facts.clone());
+        // A damaged table is named by a check of all its blocks.
+        let _ = table.and_then(|table| read_table(Arc::new(table), &mut entries));
+    }
+    for number in list_segments(files, directory).unwrap_or_default() {
+        let _ = read_segment(files, directory, manifest, number, &mut entries);
+    }
+    let (mut definitions, mut problems) = (Vec::new(), Vec::new());
+    for (key, (_, head)) in entries {
+        match Definition::decode(&head) {
+            Ok(Definition { table, kind }) => {
+                let name = name_of(&key, &kind);
+                let (index_of, options) = match kind {
+                    TableKind::Objects(options) => (None, options),
+                    TableKind::Index { of } => (Some(of.number()), TableOptions::default()),
+                };
+                let number = table.number();
+                definitions.push(DefinitionReport { name, number, index_of, options });
+            }
+            Err(what) => problems.push(what),
+        }
+    }
+    definitions.sort_by_key(|definition| definition.number);
+    (definitions, problems)
+}
+
+/// Notes an entry if it is one of the catalogue.
+fn note(entries: &mut Entries, key: &[u8], sequence: u64, head: &[u8]) -> bool {
+    let prefix = CATALOGUE_TABLE.to_be_bytes();
+    let Some(key) = key.strip_prefix(&prefix[..TABLE_PREFIX_LENGTH]) else { return false };
+    let newest = entries.entry(key.to_vec()).or_default();
+    if sequence >= newest.0 {
+        *newest = (sequence, head.to_vec());
+    }
+    true
+}
+
+fn read_table(table: Arc<Table>, entries: &mut Entries) -> Result<()> {
+    let mut cursor = TableCursor::new(table);
+    cursor.seek_first()?;
+    while let Some(entry) = cursor.entry() {
+        if !note(entries, entry.key, entry.sequence, entry.head) {
+            break;
+        }
+        cursor.next()?;
+    }
+    Ok(())
+}
+
+fn read_segment(
+    files: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+    number: u64,
+    entries: &mut Entries,
+) -> Result<()> {
+    let facts = manifest.segments.iter().find(|facts| facts.number == number);
+    let is_in_tables =
+        |last_sequence| last_sequence != 0 && last_sequence <= manifest.flushed_sequence;
+    if facts.is_some_and(|facts| is_in_tables(facts.last_sequence)) {
+        return Ok(());
+    }
+    let path = segment_path(directory, number);
+    let open = || {
+        let file = files.open(&path, false)?;
+        let length = file.length()?;
+        file.map(length, MapMode::Read)
+    };
+    let map = open().map_err(|error| Error::io("read", &path, error))?;
+    let (bytes, identity) = (map.bytes(), manifest.store_identity);
+    let header = FileHeader::decode_expected(bytes, FileKind::Journal, identity, number, &path)?;
+    let seed = checksum_seed(&[identity]);
+    walk_records(bytes, (identity, number, seed), header.first_sequence, |found| {
+        let Found::Record { sequence, offset, .. } = found else { return };
+        if sequence > manifest.flushed_sequence
+            && let Ok(record) = Record::decode(&bytes[offset as usize..], seed)
+        {
+            note(entries, record.key, sequence, record.head);
+        }
+    });
+    Ok(())
+}

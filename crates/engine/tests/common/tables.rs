@@ -1,0 +1,167 @@
+//! A store with tables of all kinds and indexes, and what it must hold.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use pellucid_engine::{
+    Direction, Engine, HeadRule, IndexId, Object, Selection, Snapshot, TableId, TableOptions,
+};
+
+use super::{Held, Map, purge};
+
+/// The tables of objects: a plain one, one with heads by rule, one of heads only.
+pub const TABLES: usize = 3;
+pub const PLAIN: usize = 0;
+pub const RULED: usize = 1;
+pub const HEAD_ONLY: usize = 2;
+/// The indexes: two of the plain table, one of the table of heads only.
+pub const INDEX_TABLES: [usize; 3] = [PLAIN, PLAIN, HEAD_ONLY];
+
+/// The head of an object: its length, and the first bytes of key and value.
+pub struct Brief;
+
+impl HeadRule for Brief {
+    fn name(&self) -> &str {
+        "brief 1"
+    }
+
+    fn derive(&self, key: &[u8], value: &[u8], head: &mut Vec<u8>) -> Result<(), String> {
+        head.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        head.extend(key.iter().take(2).chain(value.iter().take(60)));
+        Ok(())
+    }
+}
+
+pub fn brief(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut head = Vec::new();
+    Brief.derive(key, value, &mut head).unwrap();
+    head
+}
+
+/// The entries of an index: term and key, and when they expire.
+pub type Entries = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
+/// Bounds on keys or terms.
+pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// All that the store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub tables: [Map; TABLES],
+    pub indexes: [Entries; INDEX_TABLES.len()],
+}
+
+impl State {
+    pub fn purge(&mut self, now_ms: u64) {
+        for map in &mut self.tables {
+            purge(map, now_ms);
+        }
+        for entries in &mut self.indexes {
+            entries.retain(|_, expires_at_ms| *expires_at_ms == 0 || *expires_at_ms > now_ms);
+        }
+    }
+}
+
+/// One operation, owned.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub table: usize,
+    pub key: Vec<u8>,
+    /// The head and the value; `None` deletes.
+    pub put: Option<(Vec<u8>, Vec<u8>)>,
+    pub expires_at_ms: u64,
+    /// Index, term, and whether the entry is added.
+    pub terms: Vec<(usize, Vec<u8>, bool)>,
+}
+
+/// The options of a table whose heads [`Brief`] derives.
+pub fn ruled() -> TableOptions {
+    TableOptions { head_rule: Some("brief 1".to_owned()), ..TableOptions::default() }
+}
+
+/// The options of a table of heads only.
+pub fn head_only() -> TableOptions {
+    TableOptions { head_only: true, ..TableOptions::default() }
+}
+
+pub fn names(engine: &Engine) -> ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]) {
+    let tables = [
+        engine.table("plain").unwrap(),
+        engine.table_with("ruled", &ruled()).unwrap(),
+        engine.table_with("heads", &head_only()).unwrap(),
+    ];
+    let index = |number: usize| engine.index(tables[INDEX_TABLES[number]], &format!("i{number}"));
+    (tables, [0, 1, 2].map(|number| index(number).unwrap()))
+}
+
+pub fn held(object: &Object) -> Held {
+    assert_eq!(object.head.value_length as usize, object.value.len());
+    Held {
+        sequence: object.head.sequence,
+        expires_at_ms: object.head.expires_at_ms,
+        head: object.head.metadata.to_vec(),
+        value: object.value.to_vec(),
+    }
+}
+
+/// What a selection takes of `rows`, which are in order.
+pub fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    match direction {
+        Direction::Forward => rows.into_iter().take(limit).collect(),
+        Direction::Backward => rows.into_iter().rev().take(limit).collect(),
+    }
+}
+
+pub fn is_within(bounds: &Bounds, bytes: &[u8]) -> bool {
+    let above = match &bounds.0 {
+        Bound::Unbounded => true,
+        Bound::Included(start) => bytes >= &start[..],
+        Bound::Excluded(start) => bytes > &start[..],
+    };
+    let below = match &bounds.1 {
+        Bound::Unbounded => true,
+        Bound::Included(end) => bytes <= &end[..],
+        Bound::Excluded(end) => bytes < &end[..],
+    };
+    above && below
+}
+
+pub fn selection(bounds: &Bounds, direction: Direction, limit: u64) -> Selection<'_> {
+    let (start, end) = (bounds.0.as_ref(), bounds.1.as_ref());
+    Selection { start: start.map(Vec::as_slice), end: end.map(Vec::as_slice), direction, limit }
+}
+
+/// Compares everything that a snapshot sees with a state.
+pub fn check(
+    snapshot: &Snapshot,
+    (tables, indexes): (&[TableId; TABLES], &[IndexId; INDEX_TABLES.len()]),
+    state: &State,
+) {
+    let all = Selection::default();
+    for (table, map) in std::iter::zip(tables, &state.tables) {
+        let rows = snapshot.fold_objects(*table, &all, Map::new(), |mut rows, key, object| {
+            rows.insert(key.to_vec(), held(object));
+            ControlFlow::Continue(rows)
+        });
+        assert_eq!(rows.unwrap(), *map);
+        let backward = Selection { direction: Direction::Backward, ..all };
+        let mut expected = map.iter().rev();
+        let same = snapshot.fold_heads(*table, &backward, (), |(), key, head| {
+            let (expected_key, held) = expected.next().expect("no more than there are");
+            let found = (key, head.sequence, &*head.metadata);
+            assert_eq!(found, (&expected_key[..], held.sequence, &held.head[..]));
+            ControlFlow::Continue(())
+        });
+        same.unwrap();
+        assert!(expected.next().is_none());
+    }
+    for (index, entries) in std::iter::zip(indexes, &state.indexes) {
+        let found = snapshot.fold_index(*index, &all, Vec::new(), |mut found, entry| {
+            found.push((entry.term.to_vec(), entry.key.to_vec()));
+            ControlFlow::Continue(found)
+        });
+        assert!(found.unwrap().iter().eq(entries.keys()));
+    }
+}
