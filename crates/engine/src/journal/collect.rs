@@ -14,7 +14,7 @@ use pellucid_io::{File, MapMode};
 use super::footer::{decode_footer, encode_sparse_footer};
 use super::link::{Books, Watched};
 use super::record::{RECORD_ALIGNMENT, Record};
-use super::segment::{JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
+use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
 use super::{Journal, lock};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::error::{Error, Result};
@@ -318,7 +318,7 @@ impl<'a> CollectedWriter<'a> {
         let shared = SegmentFile {
             number: self.number,
             path: self.path.clone(),
-            file: Arc::clone(&self.file),
+            file: HeldFile::closed(),
             map,
             store_seed: self.journal.store_seed,
             dead_bytes: AtomicU64::new(0),

@@ -14,7 +14,9 @@ use super::current::{Span, current_segments};
 use super::footer::{Footer, NoFooter, Places, decode_footer, encode_footer};
 use super::roll::RollerState;
 use super::scan::{Scanned, find_stray, scan_records};
-use super::segment::{JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path};
+use super::segment::{
+    HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
+};
 use super::sync::Waiters;
 use super::{Journal, SegmentList};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
@@ -349,7 +351,7 @@ impl Recovery<'_> {
         let shared = SegmentFile {
             number: found.number,
             path: found.path.clone(),
-            file: Arc::clone(&found.file),
+            file: HeldFile::closed(),
             map: Arc::clone(&found.map),
             store_seed: self.store_seed,
             dead_bytes: AtomicU64::new(found.dead_bytes),

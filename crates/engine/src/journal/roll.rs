@@ -9,7 +9,7 @@ use pellucid_io::{File, MapMode};
 
 use super::append::{Active, Appender};
 use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
-use super::segment::{JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
+use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
 use super::{Journal, lock};
 use crate::codec::{FileHeader, FileKind};
 use crate::error::{Error, Result};
@@ -129,7 +129,7 @@ impl Journal {
             Ok((file, map)) => Ok(Arc::new(SegmentFile {
                 number,
                 path,
-                file,
+                file: HeldFile::open(file),
                 map,
                 store_seed: self.store_seed,
                 dead_bytes: AtomicU64::new(0),
@@ -178,6 +178,7 @@ impl Journal {
             }
         });
         shared.is_synced.store(true, Ordering::Release);
+        shared.file.close();
         self.durable.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }

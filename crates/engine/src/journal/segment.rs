@@ -1,14 +1,16 @@
 //! A segment: a file of records, mapped, and where each record begins.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pellucid_io::{File, Map};
 
 use super::footer::{self, Footer};
 use super::record::{Record, RecordKind};
 use crate::codec::FILE_HEADER_LENGTH;
+use crate::engine::lock;
 use crate::error::{Error, Result};
 use crate::ledger::{Dropped, SegmentFacts};
 use crate::object::Value;
@@ -32,11 +34,48 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
+/// The open file of a segment for as long as something is left to sync. Reading goes through the
+/// map, so that a store of many segments holds few descriptors.
+pub(crate) struct HeldFile(Mutex<Option<Arc<dyn File>>>);
+
+impl HeldFile {
+    /// The file of a segment that is not on the medium yet.
+    pub(crate) fn open(file: Arc<dyn File>) -> HeldFile {
+        HeldFile(Mutex::new(Some(file)))
+    }
+
+    /// That of a segment that is.
+    pub(crate) fn closed() -> HeldFile {
+        HeldFile(Mutex::new(None))
+    }
+
+    /// Closes the file, all of which was synced.
+    pub(crate) fn close(&self) {
+        *lock(&self.0) = None;
+    }
+
+    /// Makes what was written durable; a file that was closed is so already.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        // Not under the lock: a sync takes long.
+        let file = lock(&self.0).clone();
+        file.map_or(Ok(()), |file| file.sync())
+    }
+
+    /// Cuts or extends the file.
+    ///
+    /// # Panics
+    /// If it was closed: nobody changes a segment that is sealed.
+    pub(crate) fn set_length(&self, length: u64) -> io::Result<()> {
+        let file = lock(&self.0).clone();
+        file.expect("a segment is cut before it is closed").set_length(length)
+    }
+}
+
 /// What outlives the change from growing to sealed.
 pub(crate) struct SegmentFile {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    pub(crate) file: Arc<dyn File>,
+    pub(crate) file: HeldFile,
     pub(crate) map: Arc<dyn Map>,
     /// The seed of the records' checksums.
     pub(crate) store_seed: u32,

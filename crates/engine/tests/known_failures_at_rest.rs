@@ -1,0 +1,174 @@
+//! Failures that other engines had with files that come and go: descriptors, collection, repair,
+//! backlogs. The numbers are those of docs/known-failures.md.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::*;
+use pellucid_account::Timeline;
+use pellucid_engine::{
+    Acknowledgement, Engine, EngineOptions, Error, rebuild_ledger, salvage, verify,
+};
+use pellucid_io::simulated::SimulatedFileSystem;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+/// 16: a store of many files ran out of descriptors. Here a file that is mapped is closed.
+#[test]
+fn a_store_of_many_files_holds_few_descriptors() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        segment_size_bytes: 16 << 10,
+        memory_bytes: 64 << 10,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::open(folder.path(), options).unwrap();
+    let table = engine.table("t").unwrap();
+    let most = || -> usize {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let targets = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(folder.path())).count()
+    };
+    let mut highest = 0;
+    for number in 0..3_000 {
+        let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
+        engine.put(table, &key(number), b"", &[1; 500], os, &mut timeline).unwrap();
+        highest = highest.max(most());
+    }
+    assert!(engine.stats().segments > 80, "{} segments", engine.stats().segments);
+    assert!(highest < 16, "{highest} descriptors for {} segments", engine.stats().segments);
+}
+
+/// 19 and 23: a look-up read where a value is, collection deleted the file, and the read failed.
+#[test]
+fn reads_and_scans_go_on_while_files_are_collected_below_them() {
+    let files = SimulatedFileSystem::new();
+    let options = EngineOptions { segment_size_bytes: 4 << 10, ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..60 {
+        put(&engine, table, &key(number), &[0; 100]).unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    for number in 0..60 {
+                        let value = get(&engine, table, &key(number)).unwrap();
+                        assert!(value.is_some_and(|value| value.len() == 100), "key {number}");
+                    }
+                }
+            });
+        }
+        let mut collected = 0;
+        for round in 1..=200_u8 {
+            for number in 0..60 {
+                put(&engine, table, &key(number), &[round; 100]).unwrap();
+            }
+            engine.flush().unwrap();
+            engine.compact().unwrap();
+            collected += engine.collect().unwrap().segments;
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(collected > 200, "files did go: {collected}");
+    });
+}
+
+/// 25: the repair tool destroyed files that it did not know. Salvage writes elsewhere, and leaves
+/// the damaged store as it is.
+#[test]
+fn salvage_touches_nothing_of_the_damaged_store() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..200 {
+        put(&engine, table, &key(number), &[3; 100]).unwrap();
+    }
+    engine.close().unwrap();
+    let segment = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
+    files.flip_bits(&segment, 300, 1).unwrap();
+    let content = |files: &SimulatedFileSystem| -> Vec<(String, Vec<u8>)> {
+        let folders = ["journal", "ledger"].iter().flat_map(|folder| {
+            let names = list(files, folder).into_iter();
+            names.map(move |name| format!("{folder}/{name}"))
+        });
+        let all = folders.chain(["manifest".to_owned()]);
+        all.map(|name| {
+            let bytes = files.read(&Path::new(STORE).join(&name)).unwrap();
+            (name, bytes)
+        })
+        .collect()
+    };
+    let before = content(&files);
+    let salvaged = salvage(STORE, "/rescued", small(&files)).unwrap();
+    assert!(!salvaged.lost.is_empty(), "the damage is reported");
+    assert_eq!(content(&files), before);
+}
+
+/// 32: a backlog hid in the memory cache. Here memory is bounded, and what does not fit waits.
+#[test]
+fn a_backlog_of_flushes_never_grows_beyond_its_bound() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    let mut highest = 0;
+    for number in 0..20_000_u32 {
+        put(&engine, table, &key(number), b"v").unwrap();
+        let ledger = engine.stats().ledger;
+        highest = highest.max(ledger.memtable_bytes);
+        assert!(ledger.sealed_memtables <= 8, "{}", ledger.sealed_memtables);
+    }
+    assert!(highest > 0 && highest <= 64 << 10, "{highest} bytes of memtables");
+    // Nobody merges here, and that is no secret: writers are told to wait.
+    let behind = engine.stats().ledger;
+    assert!(behind.levels[0].tables > 50 && behind.debt_bytes > 0 && behind.write_delay_ns > 0);
+    engine.compact().unwrap();
+    let merged = engine.stats().ledger;
+    assert_eq!((merged.levels[0].tables, merged.write_delay_ns), (0, 0));
+}
+
+/// 38: the newest version was lost to damage, the middle one was gone already, and a rebuild
+/// brought the oldest back. Here damage stops the rebuild.
+#[test]
+fn a_rebuild_never_brings_an_older_version_back() {
+    let files = SimulatedFileSystem::new();
+    let engine =
+        Engine::open(STORE, EngineOptions { segment_size_bytes: 4 << 10, ..small(&files) })
+            .unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"k", b"the oldest").unwrap();
+    for number in 0..40 {
+        put(&engine, table, &key(number), &[1; 200]).unwrap();
+    }
+    put(&engine, table, b"k", b"the middle").unwrap();
+    for number in 0..40 {
+        put(&engine, table, &key(number), &[2; 200]).unwrap();
+    }
+    put(&engine, table, b"k", b"the newest").unwrap();
+    engine.close().unwrap();
+    let holding = |text: &[u8]| {
+        let paths = list(&files, "journal").into_iter();
+        let mut paths = paths.map(|name| Path::new(STORE).join("journal").join(name));
+        paths.find_map(|path| {
+            let content = files.read(&path).unwrap();
+            let at = content.windows(text.len()).position(|window| window == text)?;
+            Some((path, at as u64))
+        })
+    };
+    let (path, offset) = holding(b"the newest").unwrap();
+    files.flip_bits(&path, offset, 1).unwrap();
+    let outcome = rebuild_ledger(STORE, small(&files));
+    assert!(matches!(&outcome, Err(Error::Corruption { path: named, .. }) if *named == path));
+    let engine = open(&files).unwrap();
+    let found = engine.get(table, b"k", &mut Timeline::off());
+    assert!(matches!(found, Err(Error::Corruption { .. })), "neither old nor missing: {found:?}");
+    drop(engine);
+    assert_eq!(verify(STORE, &files).unwrap().problems.len(), 1);
+}
