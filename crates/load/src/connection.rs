@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use pellucid_clock::Ticks;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::pacing::FineTicks;
 use crate::poller::Poller;
 use crate::response::ResponseParser;
 
@@ -23,6 +23,8 @@ pub(crate) struct InFlight {
     pub(crate) bodiless: bool,
     /// Whether it was counted as timed out.
     pub(crate) timed_out: bool,
+    /// Its operation, where a source has several.
+    pub(crate) operation: u16,
 }
 
 /// The state of the socket.
@@ -45,10 +47,12 @@ pub(crate) struct Connection {
     /// Bytes that are not written yet begin at `written`.
     pub(crate) out: Vec<u8>,
     pub(crate) written: usize,
-    /// With a rate: when the next request that is not sent yet is meant to start.
-    pub(crate) next_due: FineTicks,
-    /// With a rate: when the thread looks at this connection next, whether it is busy or not.
-    pub(crate) next_look: FineTicks,
+    /// When it could last take a request: since its last answer, or since it is open.
+    pub(crate) free_since: Ticks,
+    /// Whether it stands in the queue of those that can take a request.
+    pub(crate) queued: bool,
+    /// With a connection for each request: when the request that waits for it was meant to start.
+    pub(crate) pending: Option<Ticks>,
     /// Whether the script has asked for a delay that is not over.
     pub(crate) delayed: bool,
     /// Whether this socket has carried an answer; one that has not is not replaced at once.
@@ -64,8 +68,9 @@ impl Connection {
             in_flight: VecDeque::with_capacity(in_flight_limit),
             out: Vec::new(),
             written: 0,
-            next_due: FineTicks::default(),
-            next_look: FineTicks::default(),
+            free_since: Ticks::default(),
+            queued: false,
+            pending: None,
             delayed: false,
             proven: false,
         }
@@ -95,6 +100,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Lets the socket end without the minute of TIME_WAIT, in which its port would be taken: a
+    /// connection for each request would soon run out of ports.
+    pub(crate) fn abort(&self) {
+        if let Some(stream) = &self.stream {
+            // Where it is refused, the port is taken for a while.
+            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
     /// Drops the socket and all that was under way on it.
     pub(crate) fn close(&mut self, retry_at: Ticks) {
         self.stream = None;
@@ -103,6 +117,15 @@ impl Connection {
         self.out.clear();
         self.written = 0;
         self.parser.reset();
+    }
+
+    /// Whether a request can begin on it at `now`.
+    #[inline]
+    pub(crate) fn can_take(&self, keep_alive: bool, now: Ticks) -> bool {
+        match self.link {
+            Link::Down { retry_at } if !keep_alive => self.pending.is_none() && retry_at <= now,
+            _ => keep_alive && self.is_idle(),
+        }
     }
 
     pub(crate) fn has_unwritten(&self) -> bool {

@@ -31,6 +31,8 @@ pub enum LoadError {
     },
     /// The script cannot be read, or raised an error; the text names file and line.
     Script(String),
+    /// The description of work cannot be read; the text names file and line.
+    Work(String),
     /// The operating system refused something that every run needs.
     System {
         /// What was asked of it.
@@ -64,6 +66,7 @@ impl fmt::Display for LoadError {
                 write!(f, "unable to connect to {address}: {reason}")
             }
             LoadError::Script(text) => write!(f, "script error: {text}"),
+            LoadError::Work(text) => f.write_str(text),
             LoadError::System { what, reason } => write!(f, "cannot {what}: {reason}"),
         }
     }
@@ -75,7 +78,10 @@ impl std::error::Error for LoadError {
             LoadError::Resolve { reason, .. }
             | LoadError::Connect { reason, .. }
             | LoadError::System { reason, .. } => Some(reason),
-            LoadError::Option(_) | LoadError::Url { .. } | LoadError::Script(_) => None,
+            LoadError::Option(_)
+            | LoadError::Url { .. }
+            | LoadError::Script(_)
+            | LoadError::Work(_) => None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::connection::{Connection, InFlight, Link};
 use crate::error::LoadError;
 use crate::poller::Readiness;
 use crate::response::{Malformed, Parsed, Response};
+use crate::source::Acceptance;
 use crate::worker::{Requests, Worker, nanoseconds};
 
 /// How long a connection that was refused, or ended before it carried an answer, stays closed.
@@ -64,7 +65,12 @@ impl Worker {
         let outcome = connection.stream.as_ref().map(|stream| stream.take_error());
         match outcome {
             Some(Ok(None)) => {
+                let now = self.clock.now();
+                if let (Link::Connecting { since }, true) = (connection.link, self.running) {
+                    self.recorder.connected(since, now);
+                }
                 connection.link = Link::Up;
+                connection.free_since = now;
                 true
             }
             Some(Ok(Some(error)) | Err(error)) => {
@@ -81,13 +87,50 @@ impl Worker {
         if !self.running {
             return Ok(());
         }
-        let Some(pace) = self.pace else { return self.advance_unpaced(index) };
-        let connection = &mut self.connections[index];
-        let due = connection.next_due.ticks();
-        if connection.is_idle() && due < self.deadline && due <= self.clock.now() {
-            connection.next_due = pace.after(connection.next_due);
-            self.send(index, 1, Some(due))?;
+        if !self.work.keep_alive {
+            let pending = self.connections[index].pending.take();
+            return pending.map_or(Ok(()), |intended| self.send(index, 1, Some(intended)));
         }
+        if self.schedule.is_none() {
+            return self.advance_unpaced(index);
+        }
+        let connection = &mut self.connections[index];
+        if !connection.queued && connection.is_idle() {
+            connection.queued = true;
+            self.free.push_back(index);
+        }
+        let now = self.clock.now();
+        self.send_next(now).map(|_| ())
+    }
+
+    /// With a rate: begins the next request, if it is due and a connection is free.
+    #[inline]
+    pub(crate) fn send_next(&mut self, now: Ticks) -> Result<bool, LoadError> {
+        let Some(schedule) = &self.schedule else { return Ok(false) };
+        let due = schedule.next();
+        if due > now || due >= self.deadline || self.quota_left == 0 {
+            return Ok(false);
+        }
+        let Some(index) = self.take_free() else { return Ok(false) };
+        if let Some(schedule) = &mut self.schedule {
+            schedule.advance();
+        }
+        self.begin_request(index, due)?;
+        Ok(true)
+    }
+
+    /// Begins the request that was meant to start at `intended` on a connection that is free.
+    #[inline]
+    pub(crate) fn begin_request(&mut self, index: usize, intended: Ticks) -> Result<(), LoadError> {
+        if self.work.keep_alive {
+            return self.send(index, 1, Some(intended));
+        }
+        let connection = &mut self.connections[index];
+        if self.schedule.is_some() {
+            self.recorder.begun(intended, connection.free_since, self.clock.now());
+        }
+        connection.pending = Some(intended);
+        self.open(index);
         Ok(())
     }
 
@@ -107,6 +150,9 @@ impl Worker {
 
     /// Without a rate: fills the pipeline of a connection.
     pub(crate) fn fill(&mut self, index: usize) -> Result<(), LoadError> {
+        if !self.is_in_use(index) {
+            return Ok(());
+        }
         let connection = &self.connections[index];
         let limit = self.work.depth * self.work.requests_per_send;
         if connection.link != Link::Up || connection.has_unwritten() {
@@ -136,14 +182,17 @@ impl Worker {
             sent: Ticks::default(),
             bodiless: false,
             timed_out: false,
+            operation: 0,
         };
         connection.out.clear();
         connection.written = 0;
         for _ in 0..sends {
+            let mut operation = 0;
             let bodiless = match &mut self.work.requests {
                 Requests::Fixed { bodiless, .. } => *bodiless,
                 Requests::Source(source) => append(connection, |out| {
                     source.next(out);
+                    operation = source.operation() as u16;
                     Ok(())
                 })?,
                 Requests::Script => append(connection, |out| match &mut self.work.script {
@@ -152,7 +201,7 @@ impl Worker {
                 })?,
             };
             for _ in 0..batch {
-                connection.in_flight.push_back(InFlight { bodiless, ..request });
+                connection.in_flight.push_back(InFlight { bodiless, operation, ..request });
             }
         }
         let sent = self.clock.now();
@@ -160,9 +209,12 @@ impl Worker {
             request.sent = sent;
             request.intended = intended.unwrap_or(sent);
         }
-        if let Some(intended) = intended {
+        if let (Some(intended), true) = (intended, self.schedule.is_some()) {
             for _ in 0..batch {
                 self.recorder.sent(intended, sent);
+                if self.work.keep_alive {
+                    self.recorder.begun(intended, connection.free_since, sent);
+                }
             }
         }
         self.write_new(index, sends);
@@ -276,8 +328,20 @@ impl Worker {
         now: Ticks,
     ) -> Result<bool, LoadError> {
         let connection = &mut self.connections[index];
+        connection.free_since = now;
         if let Some(request) = connection.in_flight.pop_front() {
-            self.recorder.answered(&request, now, answer.status);
+            let acceptance = match &mut self.work.requests {
+                Requests::Source(source) if self.work.checks => {
+                    let (operation, kept) = (request.operation, connection.parser.captured());
+                    source.check(usize::from(operation), answer.status, kept)
+                }
+                _ => Acceptance::ByStatus,
+            };
+            self.recorder.answered(&request, now, answer.status, acceptance);
+            if acceptance == Acceptance::Failed {
+                let status = answer.status;
+                self.recorder.explain(|| format!("check failed on an answer of status {status}"));
+            }
         }
         connection.proven = true;
         if let (Some(script), Some(captured)) =
@@ -286,10 +350,14 @@ impl Worker {
             script.response(answer.status, captured)?;
             connection.parser.forget_captured();
         }
-        if !answer.keep_alive {
+        if self.work.wants_answers {
+            connection.parser.forget_captured();
+        }
+        let goes_on = answer.keep_alive && self.work.keep_alive;
+        if !goes_on {
             self.lose(index, Loss::Ended);
         }
-        Ok(answer.keep_alive)
+        Ok(goes_on)
     }
 
     /// The other side has ended the connection.
@@ -333,9 +401,19 @@ impl Worker {
         let retry_at = Ticks(self.clock.now().0 + retry_ticks);
         let connection = &mut self.connections[index];
         self.recorder.failed += connection.in_flight.len() as u64;
-        let replace_now = connection.proven && !matches!(loss, Loss::Connect(_));
+        let useful = connection.proven && !matches!(loss, Loss::Connect(_));
+        if !self.work.keep_alive {
+            self.recorder.failed += u64::from(connection.pending.take().is_some());
+            connection.abort();
+            connection.close(if useful { Ticks::default() } else { retry_at });
+            if useful && !connection.queued {
+                connection.queued = true;
+                self.free.push_back(index);
+            }
+            return;
+        }
         connection.close(retry_at);
-        if replace_now {
+        if useful && self.is_in_use(index) {
             self.open(index);
         }
     }

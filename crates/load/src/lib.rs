@@ -30,32 +30,48 @@ mod connection;
 mod crew;
 mod error;
 mod exchange;
+mod knee;
+mod objective;
 mod options;
-mod pacing;
 mod poller;
+mod random;
 mod recorder;
 mod response;
 mod result;
 mod run;
 mod samples;
+mod schedule;
 mod script;
 mod source;
+mod stages;
+mod sweep;
 mod target;
+mod timeline;
 mod units;
+mod verdict;
 mod worker;
+mod workload;
 pub mod wrk2;
 
 pub use error::LoadError;
+pub use knee::{Knee, KneeSearch, SearchOptions, Step};
+pub use objective::Objectives;
 pub use options::{Limit, LoadOptions, MAX_PIPELINE_DEPTH, ScriptOptions};
 pub use response::{
     Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
 };
-pub use result::{ErrorCounts, LoadResult, ThreadResult};
+pub use result::{ErrorCounts, LoadResult, OperationResult, Silence, ThreadResult};
 pub use run::{Progress, run};
 pub use samples::{MAX_BINS, SAMPLES_PER_BIN, Sample};
-pub use source::{RequestSource, RequestSources, ThreadShare};
+pub use schedule::Arrivals;
+pub use source::{Acceptance, RequestSource, RequestSources, ThreadShare};
+pub use stages::Stage;
+pub use sweep::{SweepPoint, recommended};
 pub use target::{Header, Target};
+pub use timeline::{Interval, MAX_INTERVALS};
 pub use units::{parse_count, parse_duration};
+pub use verdict::{Figures, Judgement, Verdict, judge};
+pub use workload::{MAX_OPERATIONS, Settings, Workload};
 
 /// What one read takes from a socket at most; each thread has one buffer of this size.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::LoadError;
+use crate::schedule::Arrivals;
 use crate::source::RequestSources;
+use crate::stages::{Profile, Stage};
 use crate::target::{Header, Target};
 
 /// As many connections as one process can reasonably hold open.
@@ -50,6 +52,14 @@ pub struct LoadOptions {
     /// Requests per second over all connections (`-R`); with none, every connection sends its next
     /// request as soon as the last one is answered, as wrk does.
     pub rate_per_second: Option<u64>,
+    /// How the starts of requests are spread, with a rate.
+    pub arrivals: Arrivals,
+    /// Rate and connections over time, instead of `rate_per_second`. The run ends with the last
+    /// stage, whatever the limit says.
+    pub stages: Vec<Stage>,
+    /// Whether a connection carries one request after the other; otherwise every request opens one
+    /// of its own.
+    pub keep_alive: bool,
     /// How long a request may take before it counts as timed out (`--timeout`).
     pub timeout: Duration,
     /// Requests meant to start within this time are counted, but stay out of the histograms. wrk2
@@ -77,6 +87,9 @@ impl LoadOptions {
             threads: 2,
             limit: Limit::Duration(Duration::from_secs(10)),
             rate_per_second: None,
+            arrivals: Arrivals::Constant,
+            stages: Vec::new(),
+            keep_alive: true,
             timeout: Duration::from_secs(2),
             warm_up: Duration::ZERO,
             headers: Vec::new(),
@@ -87,12 +100,36 @@ impl LoadOptions {
         }
     }
 
+    /// Whether requests start at times that do not depend on answers.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        self.rate_per_second.is_some() || self.stages.iter().any(|s| s.rate_per_second.is_some())
+    }
+
+    /// When the run is over: with the last stage, if it has stages.
+    #[must_use]
+    pub fn effective_limit(&self) -> Limit {
+        match self.stages.is_empty() {
+            true => self.limit,
+            false => Limit::Duration(self.stages.iter().map(|stage| stage.duration).sum()),
+        }
+    }
+
+    /// Rate and connections over the run.
+    pub(crate) fn profile(&self) -> Profile {
+        match self.stages.is_empty() {
+            true => Profile::constant(self.rate_per_second.unwrap_or(0), self.connections),
+            false => Profile::new(&self.stages, self.connections),
+        }
+    }
+
     /// Checks what can be checked without touching the network.
     ///
     /// # Errors
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
-        let checks: [(bool, &str); 11] = [
+        let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
+        let checks: [(bool, &str); 17] = [
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -118,6 +155,30 @@ impl LoadOptions {
             (
                 self.script.is_none() || self.sources.is_none(),
                 "a script and a request source exclude each other",
+            ),
+            (
+                self.stages.is_empty() || self.rate_per_second.is_none(),
+                "a rate and stages exclude each other: give every stage its rate",
+            ),
+            (
+                rates == 0 || rates == self.stages.len(),
+                "either every stage has a rate or none: a run is an open or a closed loop",
+            ),
+            (
+                self.stages.iter().all(|stage| !stage.duration.is_zero()),
+                "every stage must last longer than zero",
+            ),
+            (
+                self.stages.iter().all(|s| s.rate_per_second.unwrap_or(0) <= MAX_RATE_PER_SECOND),
+                "the rate of a stage must be at most 1G requests per second",
+            ),
+            (
+                self.arrivals == Arrivals::Constant || self.is_paced(),
+                "Poisson arrivals need a rate",
+            ),
+            (
+                self.keep_alive || self.pipeline_depth == 1,
+                "a connection for each request leaves nothing to pipeline",
             ),
         ];
         match checks.iter().find(|(holds, _)| !holds) {

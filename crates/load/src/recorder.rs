@@ -4,8 +4,10 @@ use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
-use crate::result::ErrorCounts;
+use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
+use crate::source::Acceptance;
+use crate::timeline::Timeline;
 
 /// The longest time that a histogram holds apart; a longer one counts as this.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
@@ -29,6 +31,26 @@ pub(crate) fn rate_histogram() -> Histogram<u64> {
         .expect("the bounds are constants that the histogram accepts")
 }
 
+/// The notes on one of several operations.
+#[derive(Debug)]
+pub(crate) struct OperationNotes {
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) response_time: Histogram<u64>,
+    pub(crate) service_time: Histogram<u64>,
+}
+
+/// What the notes of a thread must be able to tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    /// Whether requests can start later than intended, so that there are two times to each.
+    pub(crate) apart: bool,
+    /// The length of the run as far as it is known.
+    pub(crate) expected_ns: u64,
+    /// Operations that are kept apart.
+    pub(crate) operations: usize,
+}
+
 /// The notes of one thread.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -36,13 +58,20 @@ pub(crate) struct Recorder {
     start: Ticks,
     /// Requests meant to start before this are not recorded in histograms.
     record_from: Ticks,
-    /// Whether starts are intended at a time, so that there is a lateness.
-    paced: bool,
+    apart: bool,
     pub(crate) response_time: Histogram<u64>,
     pub(crate) service_time: Histogram<u64>,
     pub(crate) send_lateness: Histogram<u64>,
+    pub(crate) connection_wait: Histogram<u64>,
+    pub(crate) generator_delay: Histogram<u64>,
+    pub(crate) connect_time: Histogram<u64>,
     pub(crate) request_rates: Histogram<u64>,
     pub(crate) samples: Samples,
+    pub(crate) timeline: Timeline,
+    interval_end: Ticks,
+    pub(crate) operations: Vec<OperationNotes>,
+    last_answer: Ticks,
+    pub(crate) silence: Silence,
     pub(crate) throughput_per_second: Vec<u64>,
     second_end: Ticks,
     second_ticks: u64,
@@ -57,19 +86,39 @@ pub(crate) struct Recorder {
     pub(crate) first_error: Option<String>,
 }
 
+impl OperationNotes {
+    fn new() -> OperationNotes {
+        OperationNotes {
+            requests: 0,
+            errors: 0,
+            response_time: time_histogram(),
+            service_time: time_histogram(),
+        }
+    }
+}
+
 impl Recorder {
-    pub(crate) fn new(clock: Clock, paced: bool, expected_ns: u64) -> Recorder {
+    pub(crate) fn new(clock: Clock, scope: Scope) -> Recorder {
+        let expected_ns = scope.expected_ns;
         let expected_seconds = usize::try_from(expected_ns / NS_PER_SECOND).unwrap_or(MAX_SECONDS);
         Recorder {
             clock,
             start: Ticks::default(),
             record_from: Ticks::default(),
-            paced,
+            apart: scope.apart,
             response_time: time_histogram(),
             service_time: time_histogram(),
             send_lateness: time_histogram(),
+            connection_wait: time_histogram(),
+            generator_delay: time_histogram(),
+            connect_time: time_histogram(),
             request_rates: rate_histogram(),
             samples: Samples::new(expected_ns),
+            timeline: Timeline::new(expected_ns),
+            interval_end: Ticks::default(),
+            operations: (0..scope.operations).map(|_| OperationNotes::new()).collect(),
+            last_answer: Ticks::default(),
+            silence: Silence::default(),
             throughput_per_second: Vec::with_capacity(expected_seconds.min(MAX_SECONDS) + 2),
             second_end: Ticks::default(),
             second_ticks: clock.ticks(NS_PER_SECOND),
@@ -91,14 +140,34 @@ impl Recorder {
         self.last_rate_at = start;
         self.throughput_per_second.push(0);
         self.second_end = Ticks(start.0 + self.second_ticks);
+        self.interval_end = Ticks(start.0 + self.clock.ticks(self.timeline.end_ns()));
+        self.last_answer = start;
     }
 
     /// Notes a whole answer.
     #[inline]
-    pub(crate) fn answered(&mut self, request: &InFlight, now: Ticks, status: u16) {
+    pub(crate) fn answered(
+        &mut self,
+        request: &InFlight,
+        now: Ticks,
+        status: u16,
+        acceptance: Acceptance,
+    ) {
         self.requests += 1;
         self.status_classes[usize::from(status / 100 % 10)] += 1;
-        self.errors.status += u64::from(status >= 400);
+        let refused = acceptance == Acceptance::Failed;
+        let bad_status = acceptance == Acceptance::ByStatus && status >= 400;
+        self.errors.status += u64::from(bad_status);
+        self.errors.check += u64::from(refused);
+        if now >= self.interval_end {
+            self.next_interval(now);
+        }
+        self.timeline.answered();
+        let waited = now.since(self.last_answer.max(request.sent));
+        if waited > self.silence.length_ns {
+            self.silence = Silence { end_ns: now.0, length_ns: waited };
+        }
+        self.last_answer = now;
         while now >= self.second_end {
             self.next_second();
         }
@@ -110,13 +179,64 @@ impl Recorder {
         }
         let response_time_ns = self.clock.nanoseconds(now.since(request.intended));
         self.response_time.saturating_record(response_time_ns);
+        self.timeline.record(response_time_ns);
         let mut service_time_ns = response_time_ns;
-        if self.paced {
+        if self.apart {
             service_time_ns = self.clock.nanoseconds(now.since(request.sent));
             self.service_time.saturating_record(service_time_ns);
         }
         let time_offset_ns = self.clock.nanoseconds(now.since(self.start));
         self.samples.add(Sample { time_offset_ns, response_time_ns, service_time_ns });
+        if let Some(notes) = self.operations.get_mut(usize::from(request.operation)) {
+            notes.requests += 1;
+            notes.errors += u64::from(refused || bad_status);
+            notes.response_time.saturating_record(response_time_ns);
+            notes.service_time.saturating_record(service_time_ns);
+        }
+    }
+
+    /// Notes that a request, which was meant to start at a time, goes to a connection that has been
+    /// free since another.
+    #[inline]
+    pub(crate) fn begun(&mut self, intended: Ticks, free_since: Ticks, now: Ticks) {
+        if intended >= self.record_from {
+            let wait_ns = self.clock.nanoseconds(free_since.since(intended));
+            self.connection_wait.saturating_record(wait_ns);
+            let delay_ns = self.clock.nanoseconds(now.since(intended.max(free_since)));
+            self.generator_delay.saturating_record(delay_ns);
+        }
+    }
+
+    /// Notes how long it took to open a connection.
+    pub(crate) fn connected(&mut self, since: Ticks, now: Ticks) {
+        if now >= self.record_from {
+            self.connect_time.saturating_record(self.clock.nanoseconds(now.since(since)));
+        }
+    }
+
+    #[cold]
+    fn next_interval(&mut self, now: Ticks) {
+        let elapsed_ns = self.clock.nanoseconds(now.since(self.start));
+        self.timeline.go_on_to(elapsed_ns, self.errors.all());
+        self.interval_end = Ticks(self.start.0 + self.clock.ticks(self.timeline.end_ns()));
+    }
+
+    /// Notes how many requests are due and not sent.
+    pub(crate) fn set_backlog(&mut self, now: Ticks, backlog: u64) {
+        if now >= self.interval_end {
+            self.next_interval(now);
+        }
+        self.timeline.set_backlog(backlog);
+    }
+
+    /// Ends the notes: what was counted in ticks becomes nanoseconds.
+    pub(crate) fn finish(&mut self) {
+        self.timeline.finish(self.errors.all());
+        let Silence { end_ns: end, length_ns: length } = self.silence;
+        self.silence = Silence {
+            end_ns: self.clock.nanoseconds(end.saturating_sub(self.start.0)),
+            length_ns: self.clock.nanoseconds(length),
+        };
     }
 
     /// Notes how late a request was sent.
@@ -162,6 +282,19 @@ impl Recorder {
         self.response_time.add(&other.response_time).expect(SAME);
         self.service_time.add(&other.service_time).expect(SAME);
         self.send_lateness.add(&other.send_lateness).expect(SAME);
+        self.connection_wait.add(&other.connection_wait).expect(SAME);
+        self.generator_delay.add(&other.generator_delay).expect(SAME);
+        self.connect_time.add(&other.connect_time).expect(SAME);
+        for (notes, others) in self.operations.iter_mut().zip(&other.operations) {
+            notes.requests += others.requests;
+            notes.errors += others.errors;
+            notes.response_time.add(&others.response_time).expect(SAME);
+            notes.service_time.add(&others.service_time).expect(SAME);
+        }
+        self.timeline.merge(other.timeline);
+        if other.silence.length_ns > self.silence.length_ns {
+            self.silence = other.silence;
+        }
         self.request_rates.add(&other.request_rates).expect(SAME);
         self.samples.merge(other.samples);
         let seconds = self.throughput_per_second.len().max(other.throughput_per_second.len());

@@ -7,7 +7,9 @@ use pellucid_clock::WallTime;
 
 use crate::error::LoadError;
 use crate::samples::Sample;
+use crate::schedule::Arrivals;
 use crate::script::FinishedScript;
+use crate::timeline::Interval;
 
 /// Requests that went wrong, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct ErrorCounts {
     pub status: u64,
     /// Of `read`: answers that are not HTTP, contradict themselves or end too early.
     pub malformed: u64,
+    /// Answers that a check on status or body refused. They count as requests too.
+    pub check: u64,
 }
 
 impl ErrorCounts {
@@ -34,6 +38,26 @@ impl ErrorCounts {
         self.connect + self.read + self.write + self.timeout
     }
 
+    /// Errors of all kinds.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.sockets() + self.status + self.check
+    }
+
+    /// The kinds with their counts; `read` is without what is malformed, so that they add up.
+    #[must_use]
+    pub fn by_kind(&self) -> [(&'static str, u64); 7] {
+        [
+            ("connect", self.connect),
+            ("read", self.read.saturating_sub(self.malformed)),
+            ("write", self.write),
+            ("timeout", self.timeout),
+            ("status 400 or above", self.status),
+            ("malformed answer", self.malformed),
+            ("check failed", self.check),
+        ]
+    }
+
     pub(crate) fn add(&mut self, other: &ErrorCounts) {
         self.connect += other.connect;
         self.read += other.read;
@@ -41,6 +65,7 @@ impl ErrorCounts {
         self.timeout += other.timeout;
         self.status += other.status;
         self.malformed += other.malformed;
+        self.check += other.check;
     }
 }
 
@@ -51,13 +76,40 @@ pub struct ThreadResult {
     pub requests: u64,
     /// Their mean response time.
     pub mean_response_time_ns: f64,
+    /// Processor time that the thread took, of the whole run. With a rate, it looks for events
+    /// without sleeping in the last microseconds before a send, so it is not all work.
+    pub cpu_time: Duration,
+}
+
+/// What a run has measured of one of several operations.
+#[derive(Clone, Debug)]
+pub struct OperationResult {
+    /// Its name.
+    pub name: String,
+    /// Answered requests.
+    pub requests: u64,
+    /// Of them: answers with a status of 400 or above, or that a check refused.
+    pub errors: u64,
+    /// From the intended start to the whole answer.
+    pub response_time: Histogram<u64>,
+    /// From the actual send to the whole answer.
+    pub service_time: Histogram<u64>,
+}
+
+/// The longest time in which no answer came though one was waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// When it ended, since the start of the run.
+    pub end_ns: u64,
+    /// How long it was.
+    pub length_ns: u64,
 }
 
 /// The outcome of a run.
 ///
 /// All histograms are in nanoseconds with three significant digits. Without a rate there is no
-/// intended start other than the send itself: response time and service time are the same then,
-/// and the send lateness is empty.
+/// intended start other than the send itself: response time and service time are the same then
+/// (unless every request opens a connection first), and the send lateness is empty.
 #[derive(Debug)]
 pub struct LoadResult {
     /// The URL that was loaded.
@@ -70,8 +122,16 @@ pub struct LoadResult {
     pub threads: usize,
     /// Connections.
     pub connections: usize,
-    /// The rate that was asked for.
+    /// The rate that was asked for, if it was the same all the time.
     pub rate_per_second: Option<u64>,
+    /// Whether starts were intended at times that do not depend on answers.
+    pub paced: bool,
+    /// With a rate: the mean of what was asked for over the run.
+    pub offered_per_second: Option<f64>,
+    /// How the starts were spread.
+    pub arrivals: Arrivals,
+    /// Whether connections carried more than one request.
+    pub keep_alive: bool,
     /// Answered requests.
     pub requests: u64,
     /// Requests that were due or under way and had no answer when the run ended, or whose
@@ -92,10 +152,24 @@ pub struct LoadResult {
     /// From the intended start to the actual send: how late the generator was, either because the
     /// connection was still busy or because it did not wake up in time.
     pub send_lateness: Histogram<u64>,
+    /// Of the send lateness: from the intended start until a connection was free to take it. It
+    /// grows with the server's time and shrinks with more connections.
+    pub connection_wait: Histogram<u64>,
+    /// Of the send lateness: what was the generator's own, from the moment when start and
+    /// connection were there.
+    pub generator_delay: Histogram<u64>,
+    /// How long it took to open a connection, for those that were opened during the run.
+    pub connect_time: Histogram<u64>,
     /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
     pub request_rates: Histogram<u64>,
     /// Answers in every second of the run.
     pub throughput_per_second: Vec<u64>,
+    /// The run over time.
+    pub timeline: Vec<Interval>,
+    /// The longest time without any answer while one was waited for.
+    pub silence: Silence,
+    /// Figures by operation, where there are several.
+    pub operations: Vec<OperationResult>,
     /// Single requests over time, a bounded number.
     pub samples: Vec<Sample>,
     /// What each thread did.

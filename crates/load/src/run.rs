@@ -10,7 +10,8 @@ use crate::crew::{Crew, Measured};
 use crate::error::LoadError;
 use crate::options::{Limit, LoadOptions};
 use crate::recorder::Recorder;
-use crate::result::{LoadResult, ThreadResult};
+use crate::result::{LoadResult, OperationResult, ThreadResult};
+use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
 use crate::worker::{Requests, ThreadControl, Work};
@@ -65,23 +66,39 @@ fn divide(
     };
     let mut thread_scripts: Vec<Option<ThreadScript>> = thread_scripts;
     thread_scripts.resize_with(options.threads, || None);
-    let (duration, quota) = match options.limit {
+    let (duration, quota) = match options.effective_limit() {
         Limit::Duration(duration) => (Some(duration), None),
         Limit::Requests(requests) => (None, Some(requests)),
     };
+    let profile = Arc::new(options.profile());
+    let sources = options.sources.as_deref();
+    let operations = sources.map_or(0, |sources| sources.operations().len());
     let mut works = Vec::new();
     for (thread, mut thread_script) in thread_scripts.into_iter().enumerate() {
         let share = ThreadShare::of(thread, options.threads, quota);
         let requests = make_requests(options, share, thread_script.as_mut())?;
+        let requests_per_send = thread_script.as_ref().map_or(1, ThreadScript::requests_per_send);
+        let plan = options.is_paced().then(|| Plan {
+            profile: Arc::clone(&profile),
+            constant_rate: options.rate_per_second,
+            arrivals: options.arrivals,
+            requests_per_send,
+            threads: options.threads,
+        });
         works.push(Work {
+            thread,
             address: thread_script.as_ref().map_or(address, ThreadScript::address),
             requests,
-            requests_per_send: thread_script.as_ref().map_or(1, ThreadScript::requests_per_send),
+            requests_per_send,
             script: thread_script,
             depth: options.pipeline_depth,
             connections: (thread..options.connections).step_by(options.threads).collect(),
-            all_connections: options.connections,
-            rate_per_second: options.rate_per_second,
+            plan,
+            profile: Arc::clone(&profile),
+            keep_alive: options.keep_alive,
+            operations: if operations > 1 { operations } else { 0 },
+            checks: sources.is_some_and(|sources| sources.checks()),
+            wants_answers: sources.is_some_and(|sources| sources.wants_answers()),
             duration,
             quota: share.requests,
             timeout: options.timeout,
@@ -105,7 +122,7 @@ fn make_requests(
     match script {
         Some(script) if script.makes_requests() => return Ok(Requests::Script),
         Some(script) => script.request(&mut bytes)?,
-        None => bytes = options.target.plain_request(&options.headers),
+        None => bytes = options.target.plain_request(&options.headers, options.keep_alive),
     }
     let bodiless = bytes.starts_with(b"HEAD ");
     Ok(Requests::Fixed { bytes, bodiless })
@@ -119,6 +136,7 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         per_thread.push(ThreadResult {
             requests: outcome.recorder.requests,
             mean_response_time_ns: outcome.recorder.response_time.mean(),
+            cpu_time: outcome.cpu_time,
         });
         unanswered += outcome.unanswered;
         stopped_early |= outcome.stopped_early;
@@ -129,8 +147,13 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         }
     }
     let recorder = sum.expect("a run has at least one thread");
-    let paced = options.rate_per_second.is_some();
-    let service_time = if paced { recorder.service_time } else { recorder.response_time.clone() };
+    let paced = options.is_paced();
+    let apart = paced || !options.keep_alive;
+    let service_time = if apart { recorder.service_time } else { recorder.response_time.clone() };
+    let seconds = measured.duration.as_secs_f64();
+    let offered = options.profile().count_at(seconds * 1e9) / seconds.max(f64::MIN_POSITIVE);
+    let names = options.sources.as_deref().map_or_else(Vec::new, |sources| sources.operations());
+    let duration_ns = crate::worker::nanoseconds(measured.duration);
     LoadResult {
         url: options.target.url().to_owned(),
         started: measured.started,
@@ -138,6 +161,10 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         threads: options.threads,
         connections: options.connections,
         rate_per_second: options.rate_per_second,
+        paced,
+        offered_per_second: paced.then_some(offered),
+        arrivals: options.arrivals,
+        keep_alive: options.keep_alive,
         requests: recorder.requests,
         unanswered,
         bytes: recorder.bytes,
@@ -147,8 +174,25 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         response_time: recorder.response_time,
         service_time,
         send_lateness: recorder.send_lateness,
+        connection_wait: recorder.connection_wait,
+        generator_delay: recorder.generator_delay,
+        connect_time: recorder.connect_time,
         request_rates: recorder.request_rates,
         throughput_per_second: recorder.throughput_per_second,
+        timeline: recorder.timeline.into_intervals(duration_ns),
+        silence: recorder.silence,
+        operations: recorder
+            .operations
+            .into_iter()
+            .zip(names)
+            .map(|(notes, name)| OperationResult {
+                name,
+                requests: notes.requests,
+                errors: notes.errors,
+                response_time: notes.response_time,
+                service_time: notes.service_time,
+            })
+            .collect(),
         samples: recorder.samples.into_sorted(),
         per_thread,
         stopped_early,

@@ -1,5 +1,7 @@
 //! Where requests come from when the caller makes them in Rust.
 
+use crate::response::Captured;
+
 /// Which part of a run a thread has; with it a source can make its own part of a fixed sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadShare {
@@ -31,12 +33,51 @@ impl ThreadShare {
 pub trait RequestSource: Send {
     /// Appends the bytes of the next request, exactly one, to `out`.
     fn next(&mut self, out: &mut Vec<u8>);
+
+    /// Which of [`RequestSources::operations`] the request that was made last belongs to.
+    fn operation(&self) -> usize {
+        0
+    }
+
+    /// Judges the answer to a request of `operation`; asked only if [`RequestSources::checks`].
+    /// `answer` is what was kept of it, if [`RequestSources::wants_answers`].
+    fn check(&mut self, operation: usize, status: u16, answer: Option<&Captured>) -> Acceptance {
+        let _ = (operation, status, answer);
+        Acceptance::ByStatus
+    }
+}
+
+/// What a source thinks of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// A status of 400 or above is an error.
+    ByStatus,
+    /// It is as it should be, whatever its status.
+    Passed,
+    /// It is not what was asked for.
+    Failed,
 }
 
 /// Makes a [`RequestSource`] for every thread of a run.
 pub trait RequestSources: Send + Sync {
     /// The source of one thread.
     fn source(&self, share: ThreadShare) -> Box<dyn RequestSource>;
+
+    /// The names of the operations that the requests belong to; figures are kept apart for each if
+    /// there are several.
+    fn operations(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether answers have to be checked.
+    fn checks(&self) -> bool {
+        false
+    }
+
+    /// Whether head and body of the answers have to be kept for the checks.
+    fn wants_answers(&self) -> bool {
+        false
+    }
 }
 
 impl<F> RequestSources for F

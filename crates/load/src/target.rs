@@ -98,13 +98,16 @@ impl Target {
     }
 
     /// The request that is sent when neither a script nor a source makes its own.
-    pub(crate) fn plain_request(&self, headers: &[Header]) -> Vec<u8> {
+    pub(crate) fn plain_request(&self, headers: &[Header], keep_alive: bool) -> Vec<u8> {
         let mut request = format!("GET {} HTTP/1.1\r\n", self.path);
         if !headers.iter().any(|header| header.name == "Host") {
             request.push_str(&format!("Host: {}\r\n", self.host_header()));
         }
         for Header { name, value } in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !keep_alive {
+            request.push_str("Connection: close\r\n");
         }
         request.push_str("\r\n");
         request.into_bytes()
@@ -198,10 +201,10 @@ mod tests {
     fn the_plain_request_carries_the_headers() {
         let target = Target::parse("http://localhost:1/a").unwrap();
         let headers = [Header::parse("X-Id: 7").unwrap()];
-        let request = String::from_utf8(target.plain_request(&headers)).unwrap();
+        let request = String::from_utf8(target.plain_request(&headers, true)).unwrap();
         assert_eq!(request, "GET /a HTTP/1.1\r\nHost: localhost:1\r\nX-Id: 7\r\n\r\n");
         let own = [Header::parse("Host: example.org").unwrap()];
-        let request = String::from_utf8(target.plain_request(&own)).unwrap();
+        let request = String::from_utf8(target.plain_request(&own, true)).unwrap();
         assert_eq!(request, "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n");
     }
 

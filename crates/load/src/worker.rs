@@ -1,7 +1,7 @@
 //! One thread of a run: its event loop, its clock hand, its connections.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,11 +12,12 @@ use pellucid_clock::{Clock, Ticks};
 use crate::READ_BUFFER_BYTES;
 use crate::connection::{Connection, Link};
 use crate::error::LoadError;
-use crate::pacing::Pace;
 use crate::poller::{Poller, wake_up_on_time};
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Scope};
+use crate::schedule::{Plan, Schedule};
 use crate::script::ThreadScript;
 use crate::source::RequestSource;
+use crate::stages::Profile;
 
 /// How often rates are sampled, timeouts are looked for and lost connections are reopened.
 const TICK: Duration = Duration::from_millis(100);
@@ -58,6 +59,7 @@ pub(crate) enum Requests {
 
 /// What a thread is asked to do.
 pub(crate) struct Work {
+    pub(crate) thread: usize,
     pub(crate) address: SocketAddr,
     pub(crate) requests: Requests,
     pub(crate) script: Option<ThreadScript>,
@@ -67,8 +69,17 @@ pub(crate) struct Work {
     pub(crate) depth: usize,
     /// The places of the connections of this thread in the order of all connections.
     pub(crate) connections: Vec<usize>,
-    pub(crate) all_connections: usize,
-    pub(crate) rate_per_second: Option<u64>,
+    /// When requests start; without it, the loop is closed.
+    pub(crate) plan: Option<Plan>,
+    /// How many connections are in use over time.
+    pub(crate) profile: Arc<Profile>,
+    /// Otherwise every request opens a connection of its own.
+    pub(crate) keep_alive: bool,
+    /// Operations whose figures are kept apart.
+    pub(crate) operations: usize,
+    /// Whether the source checks answers, and whether it must see them whole.
+    pub(crate) checks: bool,
+    pub(crate) wants_answers: bool,
     pub(crate) duration: Option<Duration>,
     /// Requests to send, in a run that is limited by them.
     pub(crate) quota: Option<u64>,
@@ -86,6 +97,7 @@ pub(crate) struct Outcome {
     /// Requests that were due or under way at the end.
     pub(crate) unanswered: u64,
     pub(crate) stopped_early: bool,
+    pub(crate) cpu_time: Duration,
 }
 
 /// The state of the loop.
@@ -97,9 +109,13 @@ pub(crate) struct Worker {
     pub(crate) buffer: Box<[u8]>,
     pub(crate) recorder: Recorder,
     pub(crate) running: bool,
-    pub(crate) pace: Option<Pace>,
-    /// The connection whose start comes next; they come in turn.
-    turn: usize,
+    pub(crate) schedule: Option<Schedule>,
+    /// Connections that can take a request, in the order in which they became free, so that all
+    /// are used alike. Some may be gone since.
+    pub(crate) free: VecDeque<usize>,
+    /// Connections in use now, over all threads.
+    in_use: usize,
+    start: Ticks,
     /// Delays that the script has asked for.
     pub(crate) delays: BinaryHeap<Reverse<(Ticks, usize)>>,
     pub(crate) quota_left: u64,
@@ -114,21 +130,28 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(work: Work, clock: Clock) -> Result<Worker, LoadError> {
         wake_up_on_time();
-        let capture = work.script.as_ref().is_some_and(ThreadScript::wants_responses);
+        let capture =
+            work.script.as_ref().is_some_and(ThreadScript::wants_responses) || work.wants_answers;
         let in_flight_limit = work.depth * work.requests_per_send;
         let connections =
             work.connections.iter().map(|_| Connection::new(capture, in_flight_limit)).collect();
-        let expected_ns = work.duration.map_or(0, nanoseconds);
+        let scope = Scope {
+            apart: work.plan.is_some() || !work.keep_alive,
+            expected_ns: work.duration.map_or(0, nanoseconds),
+            operations: work.operations,
+        };
         let tick = (work.timeout / 4).clamp(SHORTEST_TICK, TICK);
         Ok(Worker {
             clock,
             poller: Poller::new().map_err(LoadError::system("wait for sockets"))?,
             connections,
             buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
-            recorder: Recorder::new(clock, work.rate_per_second.is_some(), expected_ns),
+            recorder: Recorder::new(clock, scope),
             running: false,
-            pace: None,
-            turn: 0,
+            schedule: None,
+            free: VecDeque::with_capacity(work.connections.len()),
+            in_use: work.profile.connections_at(0.0),
+            start: Ticks::default(),
             delays: BinaryHeap::new(),
             quota_left: work.quota.unwrap_or(u64::MAX),
             timeout_ticks: clock.ticks(nanoseconds(work.timeout)),
@@ -144,17 +167,21 @@ impl Worker {
     /// Opens all connections, as far as that goes, before any request is sent: opening them must
     /// not count as a latency of the first requests.
     pub(crate) fn open_connections(&mut self) -> Result<(), LoadError> {
+        if !self.work.keep_alive {
+            return Ok(());
+        }
         let begin = self.clock.now();
         let limit_ticks = self.clock.ticks(nanoseconds(OPENING_LIMIT.min(self.work.timeout)));
         let mut next = 0;
+        let last = (0..self.connections.len()).filter(|index| self.is_in_use(*index)).count();
         loop {
             let connecting = self.count_connecting();
-            let all_begun = next == self.connections.len();
+            let all_begun = next == last;
             let late = self.clock.now().since(begin) > limit_ticks;
             if self.should_stop() || all_begun && connecting == 0 || late {
                 return Ok(());
             }
-            for _ in connecting..MAX_CONNECTING.min(connecting + self.connections.len() - next) {
+            for _ in connecting..MAX_CONNECTING.min(connecting + last - next) {
                 self.open(next);
                 next += 1;
             }
@@ -169,6 +196,7 @@ impl Worker {
 
     /// Runs from `start` until the limit.
     pub(crate) fn run(mut self, start: Ticks) -> Result<Outcome, LoadError> {
+        let cpu_before = thread_cpu_time();
         self.begin(start)?;
         let mut now = self.clock.now();
         while !self.is_over(now) {
@@ -180,17 +208,21 @@ impl Worker {
             now = self.clock.now();
         }
         self.publish_progress();
+        self.note_backlog(now.min(self.deadline));
+        self.recorder.finish();
         let unanswered = self.recorder.failed + self.count_outstanding(now.min(self.deadline));
         Ok(Outcome {
             recorder: self.recorder,
             script: self.work.script,
             unanswered,
             stopped_early: self.stopped_early,
+            cpu_time: thread_cpu_time().saturating_sub(cpu_before),
         })
     }
 
     fn begin(&mut self, start: Ticks) -> Result<(), LoadError> {
         self.running = true;
+        self.start = start;
         self.recorder.begin(start, nanoseconds(self.work.warm_up));
         self.next_tick = Ticks(start.0 + self.tick_ticks);
         self.last_progress = (start, 0);
@@ -198,14 +230,11 @@ impl Worker {
             let ticks = self.clock.ticks(nanoseconds(duration));
             self.deadline = Ticks(start.0.saturating_add(ticks));
         }
-        if let Some(rate) = self.work.rate_per_second {
-            let (batch, all) = (self.work.requests_per_send, self.work.all_connections);
-            let pace = Pace::new(rate, batch, all, self.clock.ticks_per_second(), start);
-            for (connection, place) in self.connections.iter_mut().zip(&self.work.connections) {
-                connection.next_due = pace.first(*place);
-                connection.next_look = connection.next_due;
-            }
-            self.pace = Some(pace);
+        if let Some(plan) = self.work.plan.clone() {
+            self.schedule = Some(Schedule::new(plan, self.work.thread, self.clock, start));
+        }
+        self.refill_free(start);
+        if self.schedule.is_some() || !self.work.keep_alive {
             return Ok(());
         }
         while self.clock.now() < start {
@@ -217,19 +246,18 @@ impl Worker {
     /// Sends what is due by now, and returns how long to wait for the next.
     fn send_due(&mut self, now: Ticks) -> Result<u64, LoadError> {
         let mut wake_up = self.next_tick.min(self.deadline);
-        if let Some(pace) = self.pace {
+        if self.schedule.is_some() {
             for _ in 0..MAX_SENDS_PER_TURN {
-                let look = self.connections[self.turn].next_look;
-                if look.ticks() > now {
+                if !self.send_next(now)? {
                     break;
                 }
-                self.connections[self.turn].next_look = pace.after(look);
-                let index = self.turn;
-                self.turn = if index + 1 == self.connections.len() { 0 } else { index + 1 };
-                self.advance(index)?;
             }
-            let next = self.connections[self.turn].next_look.ticks();
-            let wait_ns = self.clock.nanoseconds(next.min(wake_up).since(now));
+            // While every connection is busy, only an answer helps.
+            let can_send = !self.free.is_empty() && self.quota_left > 0;
+            if let Some(schedule) = self.schedule.as_ref().filter(|_| can_send) {
+                wake_up = wake_up.min(schedule.next());
+            }
+            let wait_ns = self.clock.nanoseconds(wake_up.since(now));
             return Ok(wait_ns.saturating_sub(SPIN_NS));
         }
         while let Some(Reverse((time, index))) = self.delays.peek().copied() {
@@ -241,7 +269,45 @@ impl Worker {
             self.connections[index].delayed = false;
             self.fill(index)?;
         }
+        while !self.work.keep_alive && now >= self.start && self.quota_left > 0 {
+            let Some(index) = self.take_free() else { break };
+            self.begin_request(index, now)?;
+        }
         Ok(self.clock.nanoseconds(wake_up.since(now)))
+    }
+
+    /// Whether a connection is among those that are in use now.
+    pub(crate) fn is_in_use(&self, index: usize) -> bool {
+        self.work.connections[index] < self.in_use
+    }
+
+    /// Queues the connections that can take a request and do not stand in the queue yet.
+    fn refill_free(&mut self, now: Ticks) {
+        if self.schedule.is_none() && self.work.keep_alive {
+            return;
+        }
+        for index in 0..self.connections.len() {
+            let in_use = self.is_in_use(index);
+            let connection = &mut self.connections[index];
+            if in_use && !connection.queued && connection.can_take(self.work.keep_alive, now) {
+                connection.queued = true;
+                self.free.push_back(index);
+            }
+        }
+    }
+
+    /// The connection that has been free for longest.
+    pub(crate) fn take_free(&mut self) -> Option<usize> {
+        while let Some(index) = self.free.pop_front() {
+            let in_use = self.is_in_use(index);
+            let connection = &mut self.connections[index];
+            connection.queued = false;
+            // What stands in the queue can take a request unless it was lost meanwhile.
+            if in_use && connection.can_take(self.work.keep_alive, Ticks(u64::MAX)) {
+                return Some(index);
+            }
+        }
+        None
     }
 
     fn wait_and_handle(&mut self, wait_ns: u64) -> Result<(), LoadError> {
@@ -280,19 +346,38 @@ impl Worker {
         if self.recorder.requests > self.last_progress.1 {
             self.last_progress = (now, self.recorder.requests);
         }
+        self.note_backlog(now);
+        let elapsed_ns = self.clock.nanoseconds(now.since(self.start));
+        let in_use = self.work.profile.connections_at(elapsed_ns as f64);
+        let grown = std::mem::replace(&mut self.in_use, in_use) < in_use;
         for index in 0..self.connections.len() {
             self.check_timeout(index, now)?;
-            if matches!(self.connections[index].link, Link::Down { retry_at } if retry_at <= now) {
+            let (used, connection) = (self.is_in_use(index), &mut self.connections[index]);
+            if !used && connection.is_idle() {
+                connection.close(now);
+            }
+            let is_down = matches!(connection.link, Link::Down { retry_at } if retry_at <= now);
+            if used && is_down && self.work.keep_alive {
                 self.open(index);
+            } else if used && grown && self.schedule.is_none() && self.work.keep_alive {
+                self.advance(index)?;
             }
         }
+        self.refill_free(now);
         Ok(())
+    }
+
+    fn note_backlog(&mut self, now: Ticks) {
+        if let Some(schedule) = &self.schedule {
+            let backlog = schedule.requests_until(now).min(self.quota_left);
+            self.recorder.set_backlog(now, backlog);
+        }
     }
 
     fn publish_progress(&self) {
         let errors = &self.recorder.errors;
         self.work.control.requests.store(self.recorder.requests, Ordering::Relaxed);
-        self.work.control.errors.store(errors.sockets() + errors.status, Ordering::Relaxed);
+        self.work.control.errors.store(errors.all(), Ordering::Relaxed);
     }
 
     /// Requests that should have been answered by `end`, and were not.
@@ -300,10 +385,10 @@ impl Worker {
         let mut outstanding = 0;
         for connection in &self.connections {
             outstanding += connection.in_flight.len() as u64;
-            if let Some(pace) = self.pace {
-                let sends = pace.sends_until(connection.next_due, end);
-                outstanding += sends.saturating_mul(self.work.requests_per_send as u64);
-            }
+            outstanding += u64::from(connection.pending.is_some());
+        }
+        if let Some(schedule) = &self.schedule {
+            outstanding += schedule.requests_until(end).min(self.quota_left);
         }
         outstanding
     }
@@ -312,4 +397,13 @@ impl Worker {
 /// A duration in nanoseconds; 584 years and more are all the same.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Processor time of the calling thread.
+fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time outlives the call; where it fails, it stays zero.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

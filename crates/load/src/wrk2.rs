@@ -27,7 +27,7 @@ const WRK_PERCENTILES: [f64; 4] = [50.0, 75.0, 90.0, 99.0];
 /// The two lines that come before the run.
 #[must_use]
 pub fn header(options: &LoadOptions) -> String {
-    let time = match options.limit {
+    let time = match options.effective_limit() {
         Limit::Duration(duration) => format_run_time(duration),
         Limit::Requests(requests) => format!("{requests} requests"),
     };
@@ -44,7 +44,7 @@ pub fn header(options: &LoadOptions) -> String {
 #[must_use]
 pub fn table(result: &LoadResult, latency: bool) -> String {
     let times_us = in_microseconds(&result.response_time);
-    let paced = result.rate_per_second.is_some();
+    let paced = result.paced;
     let mut out = String::new();
     if paced {
         calibration(&mut out, result);
@@ -201,10 +201,13 @@ fn own_lines(out: &mut String, result: &LoadResult) {
     out.push('\n');
     let (p50, p99, p999, max) = ("p50", "p99", "p99.9", "max");
     line(out, format_args!("  Accounts          {p50:>12}{p99:>12}{p999:>12}{max:>12}"));
-    let accounts: [(&str, &Histogram<u64>); 3] = [
+    let accounts: [(&str, &Histogram<u64>); 6] = [
         ("Response time", &result.response_time),
         ("Service time", &result.service_time),
         ("Send lateness", &result.send_lateness),
+        ("  connection", &result.connection_wait),
+        ("  generator", &result.generator_delay),
+        ("Connect time", &result.connect_time),
     ];
     for (name, times) in accounts.iter().filter(|(_, times)| !times.is_empty()) {
         let at = |percentile| format_time_us(times.value_at_percentile(percentile) as f64 / 1e3);
@@ -212,7 +215,7 @@ fn own_lines(out: &mut String, result: &LoadResult) {
         line(out, format_args!("    {name:<16}{p50:>12}{p99:>12}{p999:>12}{max:>12}"));
     }
     // One for each connection is simply under way when the time is up.
-    if result.rate_per_second.is_some() && result.unanswered > result.connections as u64 {
+    if result.paced && result.unanswered > result.connections as u64 {
         line(out, format_args!("  Unanswered at the end: {}", result.unanswered));
     }
     if let Some(text) = &result.first_error {

@@ -27,6 +27,16 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         threads: 1,
         connections: 1,
         rate_per_second,
+        paced: rate_per_second.is_some(),
+        offered_per_second: rate_per_second.map(|rate| rate as f64),
+        arrivals: crate::Arrivals::Constant,
+        keep_alive: true,
+        connection_wait: times(&[]),
+        generator_delay: times(&[]),
+        connect_time: times(&[]),
+        timeline: Vec::new(),
+        silence: crate::Silence::default(),
+        operations: Vec::new(),
         requests,
         unanswered: 0,
         bytes: 13_401_000,
@@ -39,7 +49,11 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         request_rates,
         throughput_per_second: Vec::new(),
         samples: Vec::new(),
-        per_thread: vec![ThreadResult { requests, mean_response_time_ns: 2_928_000.0 }],
+        per_thread: vec![ThreadResult {
+            requests,
+            mean_response_time_ns: 2_928_000.0,
+            cpu_time: std::time::Duration::ZERO,
+        }],
         stopped_early: false,
         script: None,
     }
@@ -140,8 +154,15 @@ fn the_spectrum_has_the_steps_of_wrk2() {
 #[test]
 fn errors_have_the_lines_of_wrk_and_ours_come_last() {
     let mut result = result(Some(100), times(&[(100, 5)]));
-    result.errors =
-        ErrorCounts { connect: 1, read: 2, write: 3, timeout: 4, status: 5, malformed: 1 };
+    result.errors = ErrorCounts {
+        connect: 1,
+        read: 2,
+        write: 3,
+        timeout: 4,
+        status: 5,
+        malformed: 1,
+        check: 0,
+    };
     result.first_error = Some("connect: refused".to_owned());
     result.unanswered = 9;
     let text = table(&result, false);

@@ -1,0 +1,111 @@
+//! What a service promises, as `--slo` takes it: `p99=5ms`, `p50=200us,p99.9=20ms,errors=0.1%`.
+
+use crate::error::LoadError;
+use crate::result::LoadResult;
+use crate::units::parse_duration;
+use crate::verdict::{Figures, Verdict, judge};
+
+/// Objectives that can be given at once.
+const OBJECTIVES_MAX: usize = 16;
+/// The share of errors that is borne where nothing else is said.
+const ERRORS_MAX: f64 = 0.001;
+
+/// Bounds that a run must stay within.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objectives {
+    /// Quantiles of the response time and what they may be at most, in nanoseconds.
+    pub quantiles: Vec<(f64, u64)>,
+    /// The share of requests that may fail.
+    pub errors_max: f64,
+}
+
+impl Objectives {
+    /// Reads a list such as `p99=5ms,errors=0.1%`.
+    ///
+    /// # Errors
+    /// The text says what was given and what is allowed.
+    pub fn parse(text: &str) -> Result<Objectives, LoadError> {
+        let mut objectives = Objectives { quantiles: Vec::new(), errors_max: ERRORS_MAX };
+        let parts: Vec<&str> = text.split(',').collect();
+        for part in parts.iter().take(OBJECTIVES_MAX) {
+            let wrong = || {
+                LoadError::Option(format!(
+                    "'{part}' is no objective: allowed are pN=TIME with N from 0 to 100, such as \
+                     p99=5ms or p99.9=20ms, and errors=SHARE%, such as errors=0.1%"
+                ))
+            };
+            let (name, bound) = part.trim().split_once('=').ok_or_else(wrong)?;
+            if name == "errors" {
+                let percent: Option<f64> =
+                    bound.strip_suffix('%').and_then(|number| number.parse().ok());
+                let percent = percent.filter(|number| (0.0..=100.0).contains(number));
+                objectives.errors_max = percent.ok_or_else(wrong)? / 100.0;
+                continue;
+            }
+            let percent: f64 =
+                name.strip_prefix('p').and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+            let bound = parse_duration(bound).map_err(|_| wrong())?;
+            if !(0.0..=100.0).contains(&percent) || bound.is_zero() {
+                return Err(wrong());
+            }
+            let bound_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+            objectives.quantiles.push((percent / 100.0, bound_ns));
+        }
+        match objectives.quantiles.is_empty() || parts.len() > OBJECTIVES_MAX {
+            true => Err(LoadError::Option(format!(
+                "'{text}' names no time that is to be kept; give one such as p99=5ms"
+            ))),
+            false => Ok(objectives),
+        }
+    }
+
+    /// Whether a run kept them; otherwise why not. A run whose backlog grew keeps none. One that
+    /// was limited by the generator keeps what it is within: without that limit it would be
+    /// quicker.
+    ///
+    /// # Errors
+    /// The first bound that was crossed, in words.
+    pub fn check(&self, result: &LoadResult) -> Result<(), String> {
+        let judgement = judge(&Figures::of(result));
+        let limited = judgement.verdict == Verdict::GeneratorLimited;
+        if judgement.verdict == Verdict::Saturated || result.requests == 0 {
+            let evidence = judgement.evidence.first().map_or("", String::as_str);
+            return Err(format!("{}: {evidence}", judgement.verdict.name()));
+        }
+        for (quantile, bound_ns) in &self.quantiles {
+            let value_ns = result.response_time.value_at_quantile(*quantile);
+            if value_ns > *bound_ns {
+                let blamed = if limited { "generator-limited: " } else { "" };
+                return Err(format!(
+                    "{blamed}p{} was {:.3} ms, above {:.3} ms",
+                    (quantile * 1e7).round() / 1e5,
+                    value_ns as f64 / 1e6,
+                    *bound_ns as f64 / 1e6
+                ));
+            }
+        }
+        let share = result.errors.all() as f64 / result.requests.max(1) as f64;
+        if share > self.errors_max {
+            let (all, requests) = (result.errors.all(), result.requests);
+            return Err(format!("{all} errors at {requests} requests"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objectives_are_read() {
+        let objectives = Objectives::parse("p99=5ms,p99.9=20ms, errors=1%").unwrap();
+        assert_eq!(objectives.quantiles[0], (0.99, 5_000_000));
+        assert!((objectives.quantiles[1].0 - 0.999).abs() < 1e-12);
+        assert!((objectives.errors_max - 0.01).abs() < 1e-12);
+        for text in ["", "p99", "p99=", "p101=1ms", "q=1ms", "p99=0ms", "errors=1", "errors=1%"] {
+            let error = Objectives::parse(text).unwrap_err().to_string();
+            assert!(error.contains("p99=5ms"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Checks of answers.
+
+use crate::response::Captured;
+use crate::workload::Acceptance;
+
+/// What an answer must be like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// Statuses that are as they should be, from and to; none if any below 400 is.
+    pub(crate) statuses: Vec<(u16, u16)>,
+    /// What the body must contain.
+    pub(crate) contains: Option<Vec<u8>>,
+    /// How long the body must be.
+    pub(crate) size_bytes: Option<u64>,
+}
+
+impl Check {
+    pub(crate) fn is_any(&self) -> bool {
+        !self.statuses.is_empty() || self.wants_body()
+    }
+
+    pub(crate) fn wants_body(&self) -> bool {
+        self.contains.is_some() || self.size_bytes.is_some()
+    }
+
+    /// Judges an answer. A status that was not asked for is judged first: the body of an error page
+    /// says nothing.
+    pub(crate) fn judge(&self, status: u16, answer: Option<&Captured>) -> Acceptance {
+        let listed = self.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status));
+        if !self.statuses.is_empty() && !listed {
+            return Acceptance::Failed;
+        }
+        if self.statuses.is_empty() && status >= 400 {
+            return Acceptance::ByStatus;
+        }
+        let body = answer.map_or(&[][..], |answer| &answer.body);
+        let sized = self.size_bytes.is_none_or(|size| size == body.len() as u64);
+        let found = self.contains.as_ref().is_none_or(|wanted| contains(body, wanted));
+        if sized && found { Acceptance::Passed } else { Acceptance::Failed }
+    }
+}
+
+fn contains(body: &[u8], wanted: &[u8]) -> bool {
+    wanted.is_empty() || body.windows(wanted.len()).any(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_length_and_content_are_judged() {
+        use Acceptance::{ByStatus, Failed, Passed};
+        let answer = Captured { head: Vec::new(), body: b"hello world".to_vec() };
+        let judged = |check: &Check, status| check.judge(status, Some(&answer));
+        let statuses = Check { statuses: vec![(200, 299), (404, 404)], ..Check::default() };
+        assert_eq!([200, 404, 500].map(|s| judged(&statuses, s)), [Passed, Passed, Failed]);
+        let words = Check { contains: Some(b"o w".to_vec()), ..Check::default() };
+        assert_eq!([200, 500].map(|s| judged(&words, s)), [Passed, ByStatus]);
+        let other = Check { contains: Some(b"bye".to_vec()), ..Check::default() };
+        assert_eq!(judged(&other, 200), Failed);
+        let size = |size| Check { size_bytes: Some(size), ..Check::default() };
+        assert_eq!([11, 12].map(|length| judged(&size(length), 200)), [Passed, Failed]);
+        assert_eq!(judged(&Check::default(), 200), Passed);
+    }
+}

@@ -1,0 +1,361 @@
+//! The file as it is written, and what it means.
+//!
+//! The TOML reader itself refuses unknown names and wrong kinds of values, and says what it
+//! expected. What is beyond it (ranges, units, what excludes what) is checked here, where every
+//! value still knows its place in the text.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use super::check::Check;
+use super::keys::{Distribution, KEYS_MAX, Keys, Zipf};
+use super::place::{Mistake, Place};
+use super::template::Template;
+use super::value::{VALUE_BYTES_MAX, Values};
+use super::{MAX_OPERATIONS, Operation, Settings, Workload};
+use crate::schedule::Arrivals;
+use crate::stages::Stage;
+use crate::target::Header;
+use crate::units::parse_duration;
+
+/// The highest weight of an operation.
+const WEIGHT_MAX: u64 = 1 << 32;
+/// Stages that a file may have.
+const STAGES_MAX: usize = 1_000;
+const METHODS: &str = "a method is GET, HEAD, PUT, POST, DELETE, PATCH or OPTIONS";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    #[serde(default)]
+    load: LoadTable,
+    keys: Option<Spanned<KeysTable>>,
+    #[serde(default)]
+    headers: toml::Table,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    stage: Vec<Spanned<StageTable>>,
+    #[serde(default)]
+    operation: Vec<Spanned<OperationTable>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadTable {
+    connections: Option<usize>,
+    threads: Option<usize>,
+    rate: Option<u64>,
+    arrivals: Option<ArrivalsName>,
+    duration: Option<Spanned<String>>,
+    warm_up: Option<Spanned<String>>,
+    timeout: Option<Spanned<String>>,
+    keep_alive: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ArrivalsName {
+    Constant,
+    Poisson,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeysTable {
+    count: Spanned<u64>,
+    distribution: Option<DistributionName>,
+    skew: Option<Spanned<f64>>,
+    missing: Option<Spanned<f64>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum DistributionName {
+    Uniform,
+    Zipf,
+    Sequential,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StageTable {
+    duration: Spanned<String>,
+    rate: Option<u64>,
+    #[serde(default)]
+    ramp: bool,
+    connections: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OperationTable {
+    name: Option<Spanned<String>>,
+    weight: Option<Spanned<u64>>,
+    method: Option<Spanned<String>>,
+    path: Spanned<String>,
+    #[serde(default)]
+    headers: toml::Table,
+    keys: Option<Spanned<KeysTable>>,
+    value: Option<Spanned<ValueTable>>,
+    expect: Option<Spanned<ExpectTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ValueTable {
+    size: Option<Size>,
+    file: Option<Spanned<String>>,
+    text: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a size is a number of bytes, or [least, greatest]")]
+enum Size {
+    Fixed(u64),
+    Range([u64; 2]),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectTable {
+    #[serde(default)]
+    status: Vec<Status>,
+    contains: Option<String>,
+    size: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a status is a number such as 200, or a class such as \"2xx\"")]
+enum Status {
+    Code(u16),
+    Class(String),
+}
+
+impl Document {
+    /// Reads the text.
+    pub(super) fn parse(place: &Place<'_>) -> Result<Document, Mistake> {
+        read(place)
+    }
+
+    /// What the document means.
+    pub(super) fn into_workload(self, place: &Place<'_>) -> Result<Workload, Mistake> {
+        if self.operation.is_empty() {
+            let text =
+                "the file describes no work: it needs at least one [[operation]] with a path";
+            return Err((1, text.to_owned()));
+        }
+        if self.operation.len() > MAX_OPERATIONS || self.stage.len() > STAGES_MAX {
+            return Err((1, "a file has at most 64 operations and 1000 stages".to_owned()));
+        }
+        let common = headers_of(&self.headers).map_err(|text| (1, text))?;
+        let keys = self.keys.as_ref().map(|keys| keys_of(place, keys)).transpose()?;
+        let mut operations: Vec<Operation> = Vec::new();
+        for table in &self.operation {
+            let operation = operation_of(place, table, &common, keys)?;
+            if operations.iter().any(|other| other.name == operation.name) {
+                let text = format!("there are two operations named '{}'", operation.name);
+                return Err(place.mistake(&table.span(), text + "; give them different names"));
+            }
+            operations.push(operation);
+        }
+        let stages = self.stage.iter().map(|stage| stage_of(place, stage));
+        let stages = stages.collect::<Result<_, _>>()?;
+        Ok(Workload {
+            settings: settings_of(place, &self.load)?,
+            stages,
+            operations,
+            seed: self.seed,
+        })
+    }
+}
+
+/// Reads the text into a type, and tells mistakes with their line.
+fn read<T: DeserializeOwned>(place: &Place<'_>) -> Result<T, Mistake> {
+    toml::from_str(place.text).map_err(|error| {
+        let line = error.span().map_or(1, |span| place.line(&span));
+        (line, error.message().replace('\n', " "))
+    })
+}
+
+fn settings_of(place: &Place<'_>, load: &LoadTable) -> Result<Settings, Mistake> {
+    let time = |text: &Option<Spanned<String>>| {
+        text.as_ref().map(|text| duration_of(place, text)).transpose()
+    };
+    Ok(Settings {
+        connections: load.connections,
+        threads: load.threads,
+        rate_per_second: load.rate,
+        arrivals: load.arrivals.map(|name| match name {
+            ArrivalsName::Constant => Arrivals::Constant,
+            ArrivalsName::Poisson => Arrivals::Poisson,
+        }),
+        duration: time(&load.duration)?,
+        warm_up: time(&load.warm_up)?,
+        timeout: time(&load.timeout)?,
+        keep_alive: load.keep_alive,
+    })
+}
+
+fn duration_of(place: &Place<'_>, text: &Spanned<String>) -> Result<std::time::Duration, Mistake> {
+    parse_duration(text.get_ref()).map_err(|error| place.mistake(&text.span(), error.to_string()))
+}
+
+fn stage_of(place: &Place<'_>, stage: &Spanned<StageTable>) -> Result<Stage, Mistake> {
+    let table = stage.get_ref();
+    Ok(Stage {
+        duration: duration_of(place, &table.duration)?,
+        rate_per_second: table.rate,
+        ramp: table.ramp,
+        connections: table.connections,
+    })
+}
+
+fn keys_of(place: &Place<'_>, keys: &Spanned<KeysTable>) -> Result<Keys, Mistake> {
+    let table = keys.get_ref();
+    let count = *table.count.get_ref();
+    if !(1..=KEYS_MAX).contains(&count) {
+        let text = format!("a set of keys has 1 to {KEYS_MAX} of them");
+        return Err(place.mistake(&table.count.span(), text));
+    }
+    let missing = table.missing.as_ref().map_or(0.0, |missing| *missing.get_ref());
+    if let Some(given) = table.missing.as_ref().filter(|_| !(0.0..=1.0).contains(&missing)) {
+        let text = "the share of missing keys is between 0 and 1";
+        return Err(place.mistake(&given.span(), text));
+    }
+    let name = table.distribution.unwrap_or(DistributionName::Uniform);
+    let skew = table.skew.as_ref().map_or(0.99, |skew| *skew.get_ref());
+    if let Some(given) = &table.skew {
+        if name != DistributionName::Zipf {
+            let text = "a skew is only for distribution = \"zipf\"";
+            return Err(place.mistake(&given.span(), text));
+        }
+        if !(0.01..=10.0).contains(&skew) {
+            return Err(place.mistake(&given.span(), "a skew is between 0.01 and 10"));
+        }
+    }
+    let distribution = match name {
+        DistributionName::Uniform => Distribution::Uniform,
+        DistributionName::Zipf => Distribution::Zipf(Zipf::new(count, skew)),
+        DistributionName::Sequential => Distribution::Sequential,
+    };
+    Ok(Keys { count, distribution, missing })
+}
+
+fn operation_of(
+    place: &Place<'_>,
+    table: &Spanned<OperationTable>,
+    common: &[Header],
+    keys: Option<Keys>,
+) -> Result<Operation, Mistake> {
+    let span = table.span();
+    let table = table.get_ref();
+    let method = table.method.as_ref().map_or("GET", |method| method.get_ref().as_str());
+    let known = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"];
+    if let Some(given) = table.method.as_ref().filter(|_| !known.contains(&method)) {
+        return Err(place.mistake(&given.span(), format!("'{method}' is unknown: {METHODS}")));
+    }
+    let path = table.path.get_ref();
+    let at_path = |text: String| place.mistake(&table.path.span(), text);
+    if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        let text = format!("'{path}' is no path: it begins with / and holds no spaces");
+        return Err(at_path(text));
+    }
+    let own_keys = table.keys.as_ref().map(|keys| keys_of(place, keys)).transpose()?;
+    let any = Keys { count: KEYS_MAX, distribution: Distribution::Uniform, missing: 0.0 };
+    let keys_used = own_keys.or(keys);
+    if path.contains("{key") && keys_used.is_none() {
+        let text = "the path asks for a key, but there is no [keys] with a count";
+        return Err(at_path(text.to_owned()));
+    }
+    let mut text = format!("{method} {path} HTTP/1.1\r\n");
+    let own = headers_of(&table.headers).map_err(|text| place.mistake(&span, text))?;
+    let hidden = |name: &str| own.iter().any(|header| header.name.eq_ignore_ascii_case(name));
+    for header in common.iter().filter(|header| !hidden(&header.name)).chain(&own) {
+        text.push_str(&format!("{}: {}\r\n", header.name, header.value));
+    }
+    let weight = table.weight.as_ref().map_or(1, |weight| *weight.get_ref());
+    if let Some(given) = table.weight.as_ref().filter(|_| !(1..=WEIGHT_MAX).contains(&weight)) {
+        return Err(place.mistake(&given.span(), "a weight is a number from 1 on"));
+    }
+    let name = table.name.as_ref().map_or_else(|| method.to_lowercase(), |n| n.get_ref().clone());
+    Ok(Operation {
+        name,
+        weight,
+        bodiless: matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS"),
+        head: Template::parse(&text).map_err(at_path)?,
+        keys: keys_used.unwrap_or(any),
+        values: table.value.as_ref().map(|value| values_of(place, value)).transpose()?,
+        check: table.expect.as_ref().map_or(Ok(Check::default()), |e| check_of(place, e))?,
+    })
+}
+
+fn headers_of(table: &toml::Table) -> Result<Vec<Header>, String> {
+    let headers = table.iter().map(|(name, value)| {
+        let value = match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            _ => return Err(format!("the header '{name}' is neither a text nor a number")),
+        };
+        if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(format!("the header '{name}' follows from the value; leave it out"));
+        }
+        Header::parse(&format!("{name}: {value}")).map_err(|error| error.to_string())
+    });
+    headers.collect()
+}
+
+fn values_of(place: &Place<'_>, value: &Spanned<ValueTable>) -> Result<Values, Mistake> {
+    let wrong = |text: String| place.mistake(&value.span(), text);
+    let table = value.get_ref();
+    match (&table.size, &table.file, &table.text) {
+        (Some(size), None, None) => {
+            let (least, greatest) = match size {
+                Size::Fixed(size) => (*size, *size),
+                Size::Range([least, greatest]) => (*least, *greatest),
+            };
+            if least > greatest || greatest > VALUE_BYTES_MAX {
+                let text = format!("a size is 0 to {VALUE_BYTES_MAX} bytes, the least first");
+                return Err(wrong(text));
+            }
+            Ok(Values::sized(least as usize, greatest as usize))
+        }
+        (None, Some(file), None) => {
+            let path = place.folder.join(file.get_ref());
+            let shown = path.display();
+            let size = std::fs::metadata(&path).map(|facts| facts.len());
+            if size.as_ref().is_ok_and(|size| *size > VALUE_BYTES_MAX) {
+                return Err(wrong(format!("{shown} is longer than {VALUE_BYTES_MAX} bytes")));
+            }
+            let bytes = std::fs::read(&path);
+            let bytes = bytes.map_err(|reason| wrong(format!("cannot read {shown}: {reason}")))?;
+            Ok(Values::Same(bytes.into()))
+        }
+        (None, None, Some(text)) => {
+            let template = Template::parse(text.get_ref());
+            template.map(Values::Text).map_err(|error| place.mistake(&text.span(), error))
+        }
+        _ => Err(wrong("a value has exactly one of size, file and text".to_owned())),
+    }
+}
+
+fn check_of(place: &Place<'_>, expect: &Spanned<ExpectTable>) -> Result<Check, Mistake> {
+    let table = expect.get_ref();
+    let statuses = table.status.iter().map(|status| match status {
+        Status::Code(code) if (100..=599).contains(code) => Ok((*code, *code)),
+        Status::Class(class) => class_of(class).ok_or_else(|| class.clone()),
+        Status::Code(code) => Err(code.to_string()),
+    });
+    let statuses = statuses.collect::<Result<_, _>>().map_err(|given| {
+        let text = format!("'{given}' is no status: allowed are 100 to 599 and \"1xx\" to \"5xx\"");
+        place.mistake(&expect.span(), text)
+    })?;
+    let contains = table.contains.clone().map(String::into_bytes);
+    Ok(Check { statuses, contains, size_bytes: table.size })
+}
+
+fn class_of(class: &str) -> Option<(u16, u16)> {
+    let digit: u16 = class.strip_suffix("xx")?.parse().ok()?;
+    (1..=5).contains(&digit).then_some((digit * 100, digit * 100 + 99))
+}

@@ -1,0 +1,26 @@
+//! Where in the file something stands, so that a mistake can be told with its line.
+
+use std::ops::Range;
+use std::path::Path;
+
+/// The text of a file and the folder that names in it are relative to.
+pub(super) struct Place<'text> {
+    pub(super) text: &'text str,
+    pub(super) folder: &'text Path,
+}
+
+/// A line, from 1, and what is wrong in it.
+pub(super) type Mistake = (usize, String);
+
+impl Place<'_> {
+    /// The line of a range of bytes.
+    pub(super) fn line(&self, span: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().iter().take(span.start);
+        before.filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// A mistake at a range of bytes.
+    pub(super) fn mistake(&self, span: &Range<usize>, text: impl Into<String>) -> Mistake {
+        (self.line(span), text.into())
+    }
+}

@@ -1,0 +1,161 @@
+//! Loads of other shapes than a constant rate over lasting connections.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pellucid_load::{Arrivals, Limit, LoadError, LoadOptions, Stage, Workload};
+use support::{Server, answer, load, ok};
+
+fn stage(ms: u64, rate: Option<u64>, ramp: bool, connections: Option<usize>) -> Stage {
+    Stage { duration: Duration::from_millis(ms), rate_per_second: rate, ramp, connections }
+}
+
+#[test]
+fn a_connection_for_each_request_is_opened_and_timed() {
+    for rate in [None, Some(200)] {
+        let server = Server::start(|_| ok());
+        let options = LoadOptions {
+            keep_alive: false,
+            rate_per_second: rate,
+            connections: 3,
+            ..server.options()
+        };
+        let result = load(&options);
+        assert!(result.requests > 20, "{} requests", result.requests);
+        assert_eq!(result.errors.all(), 0, "{:?}", result.first_error);
+        let opened = server.connections.load(Ordering::SeqCst) as u64;
+        assert!(opened > result.requests, "{opened} for {}", result.requests);
+        assert!(result.connect_time.len() >= result.requests);
+        assert!(result.response_time.mean() >= result.service_time.mean());
+        assert_eq!(result.service_time.len(), result.requests);
+        let asked = server.requests.lock().unwrap();
+        assert_eq!(asked[0].header("Connection"), Some("close"));
+        if rate.is_some() {
+            assert_eq!(result.requests + result.unanswered, 60);
+        }
+    }
+}
+
+#[test]
+fn stages_change_the_rate_and_the_connections() {
+    let server = Server::start(|_| ok());
+    let options = LoadOptions {
+        stages: vec![
+            stage(400, Some(100), false, Some(1)),
+            stage(400, Some(500), true, Some(4)),
+            stage(400, Some(500), false, None),
+        ],
+        connections: 4,
+        ..server.options()
+    };
+    let result = load(&options);
+    assert!(result.paced && result.rate_per_second.is_none());
+    let due = result.requests + result.unanswered;
+    assert!(due.abs_diff(40 + 120 + 200) <= 1, "{due}");
+    let offered = result.offered_per_second.unwrap();
+    assert!((offered - 300.0).abs() < 10.0, "{offered}");
+    assert_eq!(server.connections.load(Ordering::SeqCst), 5, "4 and the first try");
+    let answered: Vec<u64> = result.timeline.iter().map(|interval| interval.answered).collect();
+    assert!(answered[..4].iter().sum::<u64>().abs_diff(40) <= 3, "{answered:?}");
+}
+
+#[test]
+fn stages_without_rates_are_a_closed_loop_over_changing_connections() {
+    let server = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        ok()
+    });
+    let stages = vec![stage(500, None, false, Some(1)), stage(500, None, false, Some(6))];
+    let options = LoadOptions { stages, connections: 6, ..server.options() };
+    let result = load(&options);
+    let half = result.timeline.len() / 2;
+    let first: u64 = result.timeline[..half].iter().map(|interval| interval.answered).sum();
+    let second: u64 = result.timeline[half..].iter().map(|interval| interval.answered).sum();
+    assert!(second > 2 * first, "{first} with one connection, {second} with six");
+}
+
+#[test]
+fn poisson_arrivals_keep_the_rate() {
+    let server = Server::start(|_| ok());
+    let options = LoadOptions {
+        rate_per_second: Some(1_000),
+        arrivals: Arrivals::Poisson,
+        connections: 8,
+        limit: Limit::Duration(Duration::from_secs(1)),
+        ..server.options()
+    };
+    let result = load(&options);
+    let due = result.requests + result.unanswered;
+    assert!(due.abs_diff(1_000) < 130, "{due}");
+}
+
+#[test]
+fn shapes_that_contradict_each_other_are_refused() {
+    let server = Server::start(|_| ok());
+    let refused = |options: LoadOptions| match options.check() {
+        Err(LoadError::Option(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let mixed = vec![stage(1, Some(1), false, None), stage(1, None, false, None)];
+    assert!(refused(LoadOptions { stages: mixed, ..server.options() }).contains("every stage"));
+    let poisson = LoadOptions { arrivals: Arrivals::Poisson, ..server.options() };
+    assert!(refused(poisson).contains("rate"));
+    let both = LoadOptions {
+        rate_per_second: Some(1),
+        stages: vec![stage(1, Some(1), false, None)],
+        ..server.options()
+    };
+    assert!(refused(both).contains("stages"));
+}
+
+#[test]
+fn a_description_of_work_is_sent_checked_and_told_apart() {
+    let server = Server::start(|request| match request.line().split(' ').next().unwrap() {
+        "GET" => answer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
+        "PUT" => answer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+        _ => ok(),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("work.toml");
+    let text = "[keys]\ncount = 9\n\
+        [[operation]]\nname = 'good'\npath = '/{key}'\nexpect = { contains = 'ell', size = 5 }\n\
+        [[operation]]\nname = 'bad'\npath = '/{key}'\nexpect = { contains = 'bye' }\n\
+        [[operation]]\nname = 'absent'\nmethod = 'PUT'\npath = '/{key}'\n\
+        value = { size = 10 }\nexpect = { status = [404] }\n";
+    std::fs::write(&file, text).unwrap();
+    let mut options = server.options();
+    options.limit = Limit::Requests(600);
+    Workload::read(&file).unwrap().use_in(&mut options);
+    let result = load(&options);
+    assert_eq!((result.requests, result.errors.status), (600, 0));
+    let names: Vec<&str> = result.operations.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(names, ["good", "bad", "absent"]);
+    assert_eq!(result.operations.iter().map(|o| o.requests).sum::<u64>(), 600);
+    let bad = &result.operations[1];
+    assert_eq!((bad.errors, result.errors.check), (bad.requests, bad.requests));
+    assert_eq!(result.operations[0].errors + result.operations[2].errors, 0);
+    assert_eq!(bad.response_time.len(), bad.requests);
+    assert!(result.first_error.unwrap().contains("check failed"));
+    let mut rejoined = result.operations[0].response_time.clone();
+    rejoined.add(&result.operations[1].response_time).unwrap();
+    rejoined.add(&result.operations[2].response_time).unwrap();
+    assert_eq!(rejoined, result.response_time);
+}
+
+/// The schedule goes on after the last request that was asked for; what is due then is nobody's.
+#[test]
+fn a_number_of_requests_at_a_rate_leaves_nothing_unanswered() {
+    let server = Server::start(|_| ok());
+    let options = LoadOptions {
+        rate_per_second: Some(2_000),
+        limit: Limit::Requests(300),
+        connections: 2,
+        ..server.options()
+    };
+    let result = load(&options);
+    assert_eq!((result.requests, result.unanswered), (300, 0));
+}
