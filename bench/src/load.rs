@@ -1,8 +1,11 @@
-//! `bench-load`: the load generator beside wrk, both at full throttle on the same nginx.
+//! `bench-load`: the load generator beside wrk, both at full throttle on the same nginx; and how
+//! late its sends are at a constant rate, which wrk has not.
+
+use std::process::Command;
 
 use crate::Effort;
 use crate::bars::{Bar, judge, median};
-use crate::peers::{Server, pellucid, start_nginx};
+use crate::peers::{LOAD_CORE, Server, pellucid, start_nginx, text};
 use crate::wrk::{full_throttle, requests_per_second};
 
 fn ours(server: &Server, connections: usize, seconds: u64) -> Result<f64, String> {
@@ -11,6 +14,20 @@ fn ours(server: &Server, connections: usize, seconds: u64) -> Result<f64, String
     let (connections, seconds) = (connections.to_string(), format!("{seconds}s"));
     let arguments = ["load", "-t", "1", "-c", &connections, "-d", &seconds, &server.url];
     requests_per_second(program, &arguments)
+}
+
+/// The 99th percentile of the send lateness in microseconds, at 10,000 requests per second.
+fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
+    let output = Command::new("taskset")
+        .args(["-c", LOAD_CORE])
+        .arg(pellucid())
+        .args(["load", "-t", "1", "-c", "64", "-R", "10000", "--json", "-d"])
+        .args([&format!("{seconds}s"), &server.url])
+        .output()
+        .map_err(text)?;
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(text)?;
+    let p99_ns = result["send_lateness"]["p99_ns"].as_f64();
+    p99_ns.map(|ns| ns / 1e3).ok_or_else(|| "the result has no send lateness".to_owned())
 }
 
 fn alternate(server: &Server, connections: usize, effort: Effort) -> Result<Vec<f64>, String> {
@@ -38,9 +55,12 @@ fn alternate(server: &Server, connections: usize, effort: Effort) -> Result<Vec<
 pub fn run(effort: Effort) -> Result<bool, String> {
     let nginx = start_nginx()?;
     let (one, many) = (alternate(&nginx, 1, effort)?, alternate(&nginx, 64, effort)?);
+    let lateness = (0..effort.runs).map(|_| lateness_us(&nginx, effort.seconds));
+    let lateness = lateness.collect::<Result<Vec<_>, _>>()?;
     let held = [
-        judge("load_throughput_1_vs_wrk", &one, Bar::AtLeast(0.9)),
-        judge("load_throughput_64_vs_wrk", &many, Bar::AtLeast(0.9)),
+        judge("load_throughput_1_vs_wrk", &one, Bar::AtLeast(1.0)),
+        judge("load_throughput_64_vs_wrk", &many, Bar::AtLeast(1.0)),
+        judge("load_send_lateness_p99_us", &lateness, Bar::AtMost(50.0)),
     ];
     Ok(held.into_iter().all(|holds| holds))
 }

@@ -11,14 +11,27 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Status and body of a GET.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<(u16, Vec<u8>), String> {
+    let answer = ask(address, path, "")?;
+    split(&answer).ok_or_else(|| format!("GET http://{address}{path}: the answer is no HTTP"))
+}
+
+/// Status line and headers of the answer to a GET with further headers.
+pub(crate) fn head(address: SocketAddr, path: &str, headers: &str) -> Result<String, String> {
+    let answer = ask(address, path, headers)?;
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(0);
+    Ok(String::from_utf8_lossy(&answer[..end]).into_owned())
+}
+
+fn ask(address: SocketAddr, path: &str, headers: &str) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("GET http://{address}{path}: {error}");
     let mut socket = TcpStream::connect_timeout(&address, TIMEOUT).map_err(failed)?;
     socket.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
     socket.write_all(request.as_bytes()).map_err(failed)?;
     let mut answer = Vec::new();
     socket.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(failed)?;
-    split(&answer).ok_or_else(|| format!("GET http://{address}{path}: the answer is no HTTP"))
+    Ok(answer)
 }
 
 fn split(answer: &[u8]) -> Option<(u16, Vec<u8>)> {

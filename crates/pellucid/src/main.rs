@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
 mod client;
+mod compare;
 mod demo;
 mod inspect;
 mod load;
@@ -30,6 +31,7 @@ enum Command {
     Demo(demo::DemoArguments),
     Serve(settings::ServeArguments),
     Load(load::LoadArguments),
+    Compare(compare::CompareArguments),
     Inspect(inspect::InspectArguments),
 }
 
@@ -65,7 +67,8 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(arguments),
-        Command::Load(arguments) => load::run(arguments),
+        Command::Load(arguments) => load::execute(arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
     };
     match outcome {

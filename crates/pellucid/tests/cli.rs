@@ -41,7 +41,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
 
 #[test]
 fn help_has_an_example_and_ends_with_0() {
-    for command in ["serve", "load", "demo"] {
+    for command in ["serve", "load", "demo", "compare"] {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0));
         let example = format!("Example: pellucid {command}");

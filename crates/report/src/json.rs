@@ -17,13 +17,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use pellucid_account::OperationAccount;
 use serde::{Deserialize, Serialize};
 
+use crate::chart::Chart;
 use crate::html::JITTER_POINTS_MAX;
 use crate::machine::Machine;
-use crate::model::{Report, Section};
+use crate::model::{Report, Section, Verdict};
 use crate::quantiles::NAMED_QUANTILES;
 use crate::text::sentence;
 use crate::thin::thin_out;
@@ -81,6 +82,50 @@ pub struct SectionDocument {
     pub samples: Vec<[u64; 3]>,
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
+    /// What the figures may be taken for.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// The load over time.
+    #[serde(default)]
+    pub timeline: Vec<StretchDocument>,
+    /// Whatever else is shown.
+    #[serde(default)]
+    pub charts: Vec<Chart>,
+}
+
+/// A stretch of a load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StretchDocument {
+    /// When it begins, since the start of the load.
+    pub begin_ns: u64,
+    /// How long it is.
+    pub length_ns: u64,
+    /// Requests that were answered within it.
+    pub answered: u64,
+    /// Errors of all kinds within it.
+    pub errors: u64,
+    /// Requests that were due and not sent at its end.
+    pub backlog: u64,
+    /// The histogram of its response times, as in [`HistogramDocument::hdr_v2_base64`].
+    pub response_time_hdr_v2_base64: Option<String>,
+}
+
+/// A histogram in the compressed V2 encoding of HdrHistogram, in Base64; `None` if its counts are
+/// beyond what the encoding holds.
+#[must_use]
+pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
+    let mut bytes = Vec::new();
+    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+    written.is_ok().then(|| STANDARD.encode(&bytes))
+}
+
+/// Reads what [`encoded`] wrote.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn decoded(text: &str) -> Result<Histogram<u64>, String> {
+    let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())
 }
 
 /// Errors of one kind.
@@ -170,6 +215,20 @@ impl SectionDocument {
                 .map(|sample| [sample.offset_ns, sample.response_time_ns, sample.service_time_ns])
                 .collect(),
             account: section.account.clone(),
+            verdict: section.verdict.clone(),
+            charts: section.charts.clone(),
+            timeline: section
+                .timeline
+                .iter()
+                .map(|stretch| StretchDocument {
+                    begin_ns: stretch.begin_ns,
+                    length_ns: stretch.length_ns,
+                    answered: stretch.answered,
+                    errors: stretch.errors,
+                    backlog: stretch.backlog,
+                    response_time_hdr_v2_base64: encoded(&stretch.histogram()),
+                })
+                .collect(),
         }
     }
 }
@@ -181,8 +240,6 @@ impl HistogramDocument {
             value_ns: histogram.value_at_quantile(*quantile),
         };
         let filled = !histogram.is_empty();
-        let mut encoded = Vec::new();
-        let written = V2DeflateSerializer::new().serialize(histogram, &mut encoded);
         HistogramDocument {
             count: histogram.len(),
             min_ns: if filled { histogram.min() } else { 0 },
@@ -190,7 +247,7 @@ impl HistogramDocument {
             standard_deviation_ns: if filled { histogram.stdev() } else { 0.0 },
             max_ns: histogram.max(),
             percentiles: NAMED_QUANTILES.iter().filter(|_| filled).map(percentile).collect(),
-            hdr_v2_base64: written.is_ok().then(|| STANDARD.encode(&encoded)),
+            hdr_v2_base64: encoded(histogram),
         }
     }
 }
@@ -225,6 +282,13 @@ mod tests {
             throughput_per_second: vec![400, 400, 200],
             samples: vec![Sample { offset_ns: 1, response_time_ns: 2, service_time_ns: 3 }],
             account: Some(account()),
+            timeline: vec![crate::model::Stretch {
+                answered: 1,
+                response_times: vec![(5, 1)],
+                ..Default::default()
+            }],
+            verdict: None,
+            charts: Vec::new(),
         };
         Report {
             title: "A \"run\"".to_owned(),

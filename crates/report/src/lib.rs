@@ -6,9 +6,11 @@
 //! where they come from: [`Report`] is all that it is given.
 
 mod chart;
+mod compare;
 #[cfg(test)]
 mod example;
 mod hgrm;
+mod hlog;
 mod html;
 pub mod json;
 mod machine;
@@ -21,8 +23,12 @@ mod thin;
 mod units;
 
 pub use chart::{Chart, Form, Moment, Series, Unit};
+pub use compare::{
+    Bar, Bars, Change, Comparison, Interval, Measured, PhaseDelta, QuantileDelta, compare,
+};
 pub use hgrm::hgrm;
+pub use hlog::hlog;
 pub use html::{html, study_html};
 pub use machine::Machine;
-pub use model::{ClientFigures, Report, Sample, Section};
+pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
 pub use study::{ChartSection, Finding, STUDY_SCHEMA, StepDone, StudyReport};

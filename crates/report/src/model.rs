@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
+use serde::{Deserialize, Serialize};
 
+use crate::chart::Chart;
 use crate::machine::Machine;
 
 /// A whole report: one run on one machine, with a section for each load that was put on.
@@ -52,6 +54,40 @@ pub struct Section {
     pub samples: Vec<Sample>,
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
+    /// The load over time; empty if it is not known.
+    pub timeline: Vec<Stretch>,
+    /// What the figures may be taken for.
+    pub verdict: Option<Verdict>,
+    /// Whatever else whoever ran the load wants to show.
+    pub charts: Vec<Chart>,
+}
+
+/// A stretch of a load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// When it begins, since the start of the load.
+    pub begin_ns: u64,
+    /// How long it is.
+    pub length_ns: u64,
+    /// Requests that were answered within it.
+    pub answered: u64,
+    /// Errors of all kinds within it.
+    pub errors: u64,
+    /// Requests that were due and not sent at its end.
+    pub backlog: u64,
+    /// Response times in nanoseconds, ascending, with their counts.
+    pub response_times: Vec<(u64, u64)>,
+}
+
+/// What the figures of a load may be taken for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// In a word, such as `stable`.
+    pub name: String,
+    /// What that means for whoever reads the figures.
+    pub meaning: String,
+    /// What it rests on, in sentences.
+    pub evidence: Vec<String>,
 }
 
 /// One request as the client saw it.

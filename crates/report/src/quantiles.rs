@@ -7,6 +7,12 @@ use pellucid_account::Distribution;
 pub(crate) const NAMED_QUANTILES: [f64; 9] =
     [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
+/// The quantile that a percentage such as `99.9` names.
+pub(crate) fn quantile_of_percent(percent: &str) -> Option<f64> {
+    let percent: f64 = percent.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
 /// Something whose quantiles can be asked for, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Curve<'figures> {

@@ -59,6 +59,7 @@ fn without_figures(mut report: Report) -> Report {
         section.send_lateness = None;
         section.throughput_per_second.clear();
         section.samples.clear();
+        section.timeline.clear();
     }
     report
 }
@@ -68,7 +69,7 @@ fn tags_balance_and_every_chart_has_its_table() {
     let page = html(&sample::report(&["PUT", "GET"], 20_000));
     let elements = elements_of(&page).unwrap();
     let number = |name: &str| elements.iter().filter(|element| *element == name).count();
-    assert_eq!(number("figure"), 10, "five charts for each of two loads");
+    assert_eq!(number("figure"), 14, "seven charts for each of two loads");
     for figure in page.split("<figure").skip(1) {
         let figure = figure.split("</figure>").next().unwrap();
         assert!(figure.contains("<details>") && figure.contains("<table>"), "{figure}");

@@ -37,6 +37,9 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
         throughput_per_second: result.throughput_per_second.clone(),
         samples: samples.collect(),
         account: steady.account.clone(),
+        timeline: crate::load::timeline(result),
+        verdict: Some(crate::load::verdict(result)),
+        charts: vec![crate::load::waterfall(&[(result, steady.account.as_ref())])],
     }
 }
 

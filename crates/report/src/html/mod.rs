@@ -9,6 +9,7 @@
 mod chart;
 mod figure;
 mod head;
+mod heat;
 mod jitter;
 mod log_histogram;
 mod markup;
@@ -33,7 +34,7 @@ pub use study::study_html;
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 /// Most points in all jitter plots of a report together, which bounds its size.
-const REPORT_POINTS_MAX: usize = 20_000;
+const REPORT_POINTS_MAX: usize = 16_000;
 
 /// The whole page. It stays below 1 MiB as long as the report has at most 8 sections and quotes
 /// texts of usual length.

@@ -4,7 +4,8 @@ use pellucid_account::OperationAccount;
 
 use super::figure::Table;
 use super::markup::Markup;
-use super::{jitter, log_histogram, percentiles, shapes, throughput};
+use super::{chart, heat, jitter, log_histogram, percentiles, shapes, throughput};
+use crate::chart::{Chart, Form, Series, Unit};
 use crate::model::Section;
 use crate::phases::{self, COLUMNS};
 use crate::quantiles::Curve;
@@ -12,6 +13,8 @@ use crate::units::{count, duration, microseconds, percent_column, rate};
 
 /// The quantiles of the table on top.
 const KEY_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
+/// Stretches that the chart of errors and backlog has at most.
+const TROUBLE_STRETCHES: usize = 30;
 /// Kinds of errors that are listed by name.
 const ERROR_KINDS_MAX: usize = 20;
 
@@ -29,18 +32,24 @@ pub(crate) fn write(page: &mut Markup, index: usize, section: &Section, points_m
                 });
             }
         });
+        write_verdict(page, section);
         write_quantiles(page, section);
         write_errors(page, section);
         page.element("div", &[("class", "charts")], |page| {
             if let Some(account) = &section.account {
                 shapes::write(page, account);
             }
+            section.charts.iter().for_each(|own| chart::write(page, own));
             percentiles::write(page, section);
+            heat::write(page, section, points_max);
             jitter::write(page, section, points_max);
             if let Some(account) = &section.account {
                 log_histogram::write(page, &account.total);
             }
             throughput::write(page, section);
+            if let Some(troubles) = troubles_of(section) {
+                chart::write(page, &troubles);
+            }
             if let Some(account) = &section.account {
                 write_phase_table(page, account);
             }
@@ -56,6 +65,39 @@ fn key_figures(section: &Section) -> Vec<(&'static str, String)> {
     figures.push(("Errors", count(section.error_count())));
     figures.push(("Duration", duration(section.duration.as_nanos() as f64)));
     figures
+}
+
+/// Writes what the figures may be taken for.
+fn write_verdict(page: &mut Markup, section: &Section) {
+    let Some(verdict) = &section.verdict else { return };
+    page.element("div", &[("class", "card judged")], |page| {
+        page.element("p", &[], |page| {
+            page.leaf("strong", &[], &format!("Verdict: {}", verdict.name));
+            page.text(&format!(": {}.", verdict.meaning));
+        });
+        verdict.evidence.iter().for_each(|text| page.leaf("p", &[("class", "muted")], text));
+    });
+}
+
+/// Errors and backlog over time, if there are times to it.
+fn troubles_of(section: &Section) -> Option<Chart> {
+    let timeline = heat::joined(&section.timeline, TROUBLE_STRETCHES);
+    let end = |begin_ns: u64, length_ns: u64| begin_ns.saturating_add(length_ns) as f64 / 1e9;
+    let seconds: Vec<f64> = timeline.iter().map(|s| end(s.begin_ns, s.length_ns)).collect();
+    let series = |name: &str, value: fn(&crate::model::Stretch) -> u64| {
+        Series::new(name, timeline.iter().map(|s| Some(value(s) as f64)).collect())
+    };
+    (!timeline.is_empty()).then(|| Chart {
+        name: "errors_and_backlog".to_owned(),
+        title: "Errors and backlog".to_owned(),
+        how_to_read: "Errors within each stretch of the load, and requests that were due and not \
+                      sent at its end. A backlog that grows to the end means saturation."
+            .to_owned(),
+        unit: Unit::Count,
+        form: Form::Lines { seconds, is_logarithmic: false },
+        series: vec![series("errors", |s| s.errors), series("backlog", |s| s.backlog)],
+        moments: Vec::new(),
+    })
 }
 
 /// Writes the quantiles that people ask for first, of all that was timed.

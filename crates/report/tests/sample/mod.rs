@@ -8,7 +8,7 @@ use pellucid_account::{
     Account, Accounting, ClockFacts, Names, OperationAccount, Part, RequestFacts, STAMPS, Timeline,
 };
 use pellucid_clock::{Clock, SimulatedClock, Ticks};
-use pellucid_report::{Machine, Report, Sample, Section};
+use pellucid_report::{Machine, Report, Sample, Section, Stretch, Verdict};
 
 const NAMES: Names = Names {
     operations: &["entity_get", "entity_put"],
@@ -110,6 +110,24 @@ fn run(requests: u64, put: bool) -> Load {
     Load { account, response_time, service_time, send_lateness, samples }
 }
 
+/// The samples in stretches of 100 ms.
+fn timeline(samples: &[Sample]) -> Vec<Stretch> {
+    const LENGTH_NS: u64 = 100_000_000;
+    let mut timeline: Vec<Stretch> = (0..SECONDS * 10)
+        .map(|index| Stretch {
+            begin_ns: index * LENGTH_NS,
+            length_ns: LENGTH_NS,
+            ..Stretch::default()
+        })
+        .collect();
+    for sample in samples {
+        let stretch = &mut timeline[(sample.offset_ns / LENGTH_NS) as usize];
+        stretch.answered += 1;
+        stretch.response_times.push((sample.response_time_ns, 1));
+    }
+    timeline
+}
+
 fn section(name: &str, requests: u64) -> Section {
     let put = name.starts_with("PUT");
     let load = run(requests, put);
@@ -128,8 +146,15 @@ fn section(name: &str, requests: u64) -> Section {
         service_time: Some(load.service_time),
         send_lateness: Some(load.send_lateness),
         throughput_per_second: (0..SECONDS).map(|s| rate - (s * 7 + 3) % 11 * rate / 400).collect(),
+        timeline: timeline(&load.samples),
         samples: load.samples,
+        verdict: Some(Verdict {
+            name: "stable".to_owned(),
+            meaning: "the figures are those of the server under this load".to_owned(),
+            evidence: vec!["No backlog grew.".to_owned()],
+        }),
         account: Some(load.account),
+        charts: Vec::new(),
     }
 }
 

@@ -1,0 +1,196 @@
+//! `pellucid compare A.json B.json`: what changed from one run to another, and how sure that is.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pellucid_report::{Bars, Comparison, Interval, Measured, Stretch, compare, json::decoded};
+use serde_json::{Value, json};
+
+use crate::Failure;
+
+/// The largest result that is read.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Compare two results of `pellucid load --json`, or two JSON reports, section by section.
+///
+/// Example: pellucid compare before.json after.json --fail-if 'p99>+10%,errors>0.1%'
+#[derive(Args)]
+pub(crate) struct CompareArguments {
+    /// The result that is compared with.
+    before: PathBuf,
+    /// The result that is judged.
+    after: PathBuf,
+    /// Bars such as p99>+10%, throughput<-5%, p99>5ms or errors>0.1%; if one is crossed, the exit
+    /// code is 1.
+    #[arg(long, value_parser = Bars::parse)]
+    fail_if: Option<Bars>,
+    /// Print the comparison as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares and prints.
+pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
+    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+    let mut pairs = Vec::new();
+    for (name, first) in &before {
+        let same = after.iter().find(|(other, _)| other == name);
+        let only = || after.first().filter(|_| before.len() == 1 && after.len() == 1);
+        if let Some((_, second)) = same.or_else(only) {
+            pairs.push((name.clone(), compare(first, second)));
+        }
+    }
+    if pairs.is_empty() {
+        return Err(Failure::work("the two files have no section of the same name"));
+    }
+    let mut crossed = Vec::new();
+    for (name, comparison) in &pairs {
+        let bars = arguments.fail_if.as_ref().map_or_else(Vec::new, |b| b.crossed(comparison));
+        crossed.extend(
+            bars.into_iter()
+                .map(|bar| if pairs.len() > 1 { format!("{name}: {bar}") } else { bar }),
+        );
+    }
+    if arguments.json {
+        let sections: Vec<Value> = pairs.iter().map(|(n, c)| document(n, c)).collect();
+        let whole = json!({
+            "schema": "pellucid.compare.v1", "sections": sections, "crossed": crossed,
+        });
+        println!("{whole}");
+    } else {
+        pairs.iter().for_each(|(name, comparison)| show(name, comparison));
+    }
+    match crossed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::work(format!("crossed: {}", crossed.join("; ")))),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<(String, Measured)>, Failure> {
+    let shown = path.display();
+    let failed = |text: String| Failure::usage(format!("{shown}: {text}"));
+    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(failed(format!("it is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| failed(format!("it is no JSON: {error}")))?;
+    let runs: Vec<(String, &Value)> = match value["schema"].as_str() {
+        Some("pellucid.load.v1") => vec![("load".to_owned(), &value)],
+        Some("pellucid.sweep.v1") => items(&value["runs"])
+            .map(|run| (format!("{} connections", run["connections"]), run))
+            .collect(),
+        Some("pellucid.report.v1") => items(&value["sections"])
+            .map(|run| (run["name"].as_str().unwrap_or_default().to_owned(), run))
+            .collect(),
+        other => {
+            let found = other.unwrap_or("none");
+            return Err(failed(format!(
+                "its schema is {found}; pellucid.load.v1, pellucid.sweep.v1 and \
+                 pellucid.report.v1 can be compared"
+            )));
+        }
+    };
+    runs.into_iter()
+        .map(|(name, run)| measured(run).map(|measured| (name, measured)).map_err(failed))
+        .collect()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn measured(run: &Value) -> Result<Measured, String> {
+    let whole = run["response_time"]["hdr_v2_base64"].as_str();
+    let whole = whole.ok_or("it holds no histogram response_time.hdr_v2_base64")?;
+    let requests = run["requests"].as_f64().unwrap_or(0.0);
+    let rate = run["requests_per_second"].as_f64().or(run["rate_per_second"].as_f64());
+    let timeline = items(&run["timeline"]).map(stretch).collect::<Result<_, _>>()?;
+    let phases = items(&run["account"]["phases"])
+        .filter_map(|phase| Some((phase["name"].as_str()?.to_owned(), phase["mean_ns"].as_f64()?)));
+    Ok(Measured {
+        response_time: decoded(whole)?,
+        timeline,
+        throughput_per_second: rate.unwrap_or(0.0),
+        error_share: errors(&run["errors"]) / requests.max(1.0),
+        phases: phases.collect(),
+        verdict: run["verdict"]["name"].as_str().map(str::to_owned),
+    })
+}
+
+/// Errors of all kinds; malformed answers are among those of reading.
+fn errors(value: &Value) -> f64 {
+    let by_name = value.as_object().into_iter().flatten();
+    let named = by_name.filter(|(kind, _)| *kind != "malformed").filter_map(|(_, n)| n.as_f64());
+    named.chain(items(value).filter_map(|error| error["count"].as_f64())).sum()
+}
+
+fn stretch(value: &Value) -> Result<Stretch, String> {
+    let encoded = value["response_time_hdr_v2_base64"].as_str();
+    let histogram = encoded.ok_or("a stretch of its timeline holds no histogram")?;
+    let histogram = decoded(histogram)?;
+    let steps = histogram.iter_recorded();
+    Ok(Stretch {
+        response_times: steps
+            .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+            .collect(),
+        ..Stretch::default()
+    })
+}
+
+fn show(name: &str, comparison: &Comparison) {
+    println!("{name}");
+    println!("  {}", comparison.sentence);
+    println!("  {:<10}{:>14}{:>14}{:>12}{:>24}", "", "before", "after", "change", "95 % band");
+    let row = |name: &str, before: String, after: String, change: f64, band: String| {
+        let change = format!("{:+.2} %", change * 100.0);
+        println!("  {name:<10}{before:>14}{after:>14}{change:>12}{band:>24}");
+    };
+    for delta in &comparison.quantiles {
+        let Interval { value, low, high } = delta.change;
+        row(
+            &format!("p{}", (delta.quantile * 1e7).round() / 1e5),
+            crate::load::time(delta.before_ns.value as u64),
+            crate::load::time(delta.after_ns.value as u64),
+            value,
+            format!("{:+.2} % to {:+.2} %", low * 100.0, high * 100.0),
+        );
+    }
+    let (before, after) = comparison.throughput_per_second;
+    let change = after / before.max(f64::MIN_POSITIVE) - 1.0;
+    row("answers/s", format!("{before:.0}"), format!("{after:.0}"), change, String::new());
+    for phase in &comparison.phases {
+        let (before, after) = (phase.before_ns.max(0.0), phase.after_ns.max(0.0));
+        let change = after / before.max(1.0) - 1.0;
+        let shown = |ns: f64| crate::load::time(ns as u64);
+        row(&phase.name, shown(before), shown(after), change, String::new());
+    }
+}
+
+fn document(name: &str, comparison: &Comparison) -> Value {
+    let interval =
+        |band: &Interval| json!({ "value": band.value, "low": band.low, "high": band.high });
+    let quantiles = comparison.quantiles.iter().map(|delta| {
+        json!({
+            "quantile": delta.quantile,
+            "before_ns": interval(&delta.before_ns),
+            "after_ns": interval(&delta.after_ns),
+            "change": interval(&delta.change),
+            "direction": format!("{:?}", delta.direction()).to_lowercase(),
+        })
+    });
+    let phases = comparison.phases.iter().map(|phase| {
+        json!({ "name": phase.name, "before_ns": phase.before_ns, "after_ns": phase.after_ns })
+    });
+    json!({
+        "name": name,
+        "sentence": comparison.sentence,
+        "quantiles": quantiles.collect::<Vec<_>>(),
+        "throughput_per_second": comparison.throughput_per_second,
+        "error_share": comparison.error_share,
+        "mean_ns": comparison.mean_ns,
+        "max_ns": comparison.greatest_ns,
+        "phases": phases.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,199 @@
+//! The flags of `pellucid load` and what they ask for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pellucid_load::{
+    Arrivals, Header, Limit, LoadError, LoadOptions, Objectives, ScriptOptions, Target, Workload,
+    parse_count, parse_duration,
+};
+
+use super::outputs::Outputs;
+use crate::Failure;
+
+/// Load an HTTP service, measure its latency, and say what the figures are worth.
+///
+/// With a rate, requests start on a schedule that slow answers do not delay, and latency counts
+/// from the intended start. Without one, every connection sends as soon as it has its answer. Each
+/// run ends with a verdict: stable, saturated, generator-limited, stalled or errors, and why.
+///
+/// Example: pellucid load -c 64 -t 1 -d 20s -R 10000 -L -s put.lua http://127.0.0.1:8080
+///
+/// Example: pellucid load --work mix.toml --find-max --slo p99=5ms http://127.0.0.1:8080
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LoadArguments {
+    /// What to load.
+    url: String,
+    /// Connections to keep open [default: 10]; several numbers, such as 1,3,10,100, are compared.
+    #[arg(short, long, value_delimiter = ',', value_parser = count)]
+    connections: Vec<u64>,
+    /// Threads [default: 2].
+    #[arg(short, long, value_parser = count)]
+    threads: Option<u64>,
+    /// Duration of the run, such as 20s or 2m [default: 10s].
+    #[arg(short, long, value_parser = duration)]
+    duration: Option<Duration>,
+    /// Requests per second over all connections, such as 10k.
+    #[arg(short = 'R', long, value_parser = count)]
+    rate: Option<u64>,
+    /// How the starts of requests are spread, with a rate.
+    #[arg(long, value_enum)]
+    arrivals: Option<ArrivalsName>,
+    /// Open a connection for each request.
+    #[arg(long)]
+    no_keep_alive: bool,
+    /// Print the distribution of latency and its detailed spectrum.
+    #[arg(short = 'L', long)]
+    latency: bool,
+    /// A wrk or wrk2 script.
+    #[arg(short, long)]
+    script: Option<PathBuf>,
+    /// A description of work, as docs/load.md has it.
+    #[arg(long, conflicts_with = "script", value_name = "FILE.toml")]
+    work: Option<PathBuf>,
+    /// A header of every request, as `Name: value`.
+    #[arg(short = 'H', long = "header")]
+    headers: Vec<String>,
+    /// How long a request may take before it counts as timed out [default: 2s].
+    #[arg(long, value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Leave requests that start within this time out of the histograms.
+    #[arg(long, value_parser = duration)]
+    warm_up: Option<Duration>,
+    /// What has to be kept, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
+    #[arg(long, value_parser = objectives)]
+    slo: Option<Objectives>,
+    /// Search for the highest rate at which the --slo is kept.
+    #[arg(long, requires = "slo", conflicts_with_all = ["rate", "latency"])]
+    find_max: bool,
+    /// With --find-max: shorter trials and one search instead of three.
+    #[arg(long, requires = "find_max")]
+    quick: bool,
+    /// Print the result as JSON instead.
+    #[arg(long)]
+    json: bool,
+    /// Write a report that any browser shows.
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
+    /// Write the distribution of response times, as HdrHistogram's plotters read it.
+    #[arg(long, value_name = "FILE.hgrm")]
+    hgrm: Option<PathBuf>,
+    /// Write response times over time as an interval log of HdrHistogram.
+    #[arg(long, value_name = "FILE.hlog")]
+    hlog: Option<PathBuf>,
+    /// Arguments of the script.
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ArrivalsName {
+    /// At equal distances.
+    Constant,
+    /// At random and independent of each other.
+    Poisson,
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    parse_count(text).map_err(|error| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn objectives(text: &str) -> Result<Objectives, String> {
+    Objectives::parse(text).map_err(|error| error.to_string())
+}
+
+/// What the flags ask for.
+pub(crate) struct Task {
+    pub(crate) options: LoadOptions,
+    /// The numbers of connections to compare; one is no comparison.
+    pub(crate) connections: Vec<usize>,
+    pub(crate) latency: bool,
+    pub(crate) json: bool,
+    pub(crate) objectives: Option<Objectives>,
+    pub(crate) find_max: bool,
+    pub(crate) quick: bool,
+    pub(crate) outputs: Outputs,
+}
+
+impl Task {
+    /// Reads the flags; they go before what the description of work says.
+    pub(super) fn of(arguments: LoadArguments) -> Result<Task, Failure> {
+        let mut options = LoadOptions::new(Target::parse(&arguments.url).map_err(usage_of)?);
+        let workload = arguments.work.as_deref().map(Workload::read).transpose();
+        let workload = workload.map_err(usage_of)?;
+        if let Some(workload) = &workload {
+            workload.apply_settings(&mut options);
+        }
+        set_flags(&arguments, &mut options)?;
+        if let Some(workload) = workload {
+            workload.use_in(&mut options);
+        }
+        let connections: Vec<usize> = arguments.connections.iter().map(|n| small(*n)).collect();
+        if arguments.find_max && connections.len() > 1 {
+            return Err(Failure::usage("--find-max takes one number of connections"));
+        }
+        if arguments.find_max && !options.stages.is_empty() {
+            return Err(Failure::usage("--find-max sets the rate itself: leave the stages out"));
+        }
+        let script_arguments = arguments.arguments;
+        options.script =
+            arguments.script.map(|path| ScriptOptions { path, arguments: script_arguments });
+        if connections.len() < 2 && !arguments.find_max {
+            options.check().map_err(usage_of)?;
+        }
+        let task = Task {
+            options,
+            connections,
+            latency: arguments.latency,
+            json: arguments.json,
+            objectives: arguments.slo,
+            find_max: arguments.find_max,
+            quick: arguments.quick,
+            outputs: Outputs { html: arguments.html, hgrm: arguments.hgrm, hlog: arguments.hlog },
+        };
+        task.outputs.check()?;
+        Ok(task)
+    }
+}
+
+fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(), Failure> {
+    if let [connections] = arguments.connections[..] {
+        options.connections = small(connections);
+    }
+    options.threads = arguments.threads.map_or(options.threads, small);
+    if arguments.rate.is_some() || arguments.duration.is_some() {
+        options.stages.clear();
+    }
+    if let Some(duration) = arguments.duration {
+        options.limit = Limit::Duration(duration);
+    }
+    options.rate_per_second = arguments.rate.or(options.rate_per_second);
+    if arguments.find_max {
+        options.rate_per_second = None;
+    }
+    options.arrivals = match arguments.arrivals {
+        Some(ArrivalsName::Constant) => Arrivals::Constant,
+        Some(ArrivalsName::Poisson) => Arrivals::Poisson,
+        None => options.arrivals,
+    };
+    options.keep_alive &= !arguments.no_keep_alive;
+    options.timeout = arguments.timeout.unwrap_or(options.timeout);
+    options.warm_up = arguments.warm_up.unwrap_or(options.warm_up);
+    let headers = arguments.headers.iter().map(|text| Header::parse(text));
+    options.headers = headers.collect::<Result<_, _>>().map_err(usage_of)?;
+    Ok(())
+}
+
+fn small(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn usage_of(error: LoadError) -> Failure {
+    Failure::usage(error)
+}

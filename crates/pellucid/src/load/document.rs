@@ -1,0 +1,117 @@
+//! The result as JSON, schema `pellucid.load.v1`; docs/load.md has its members.
+
+use hdrhistogram::Histogram;
+use pellucid_account::OperationAccount;
+use pellucid_load::{Arrivals, Interval, Judgement, LoadResult, OperationResult};
+use pellucid_report::Machine;
+use pellucid_report::json::encoded;
+use serde_json::{Value, json};
+
+/// The name of the schema.
+pub(crate) const SCHEMA: &str = "pellucid.load.v1";
+
+/// The result for programs.
+pub(super) fn of(
+    result: &LoadResult,
+    judgement: &Judgement,
+    account: Option<&OperationAccount>,
+) -> Value {
+    let mut document = figures(result);
+    let seconds: Vec<f64> =
+        result.per_thread.iter().map(|thread| thread.cpu_time.as_secs_f64()).collect();
+    let more = json!({
+        "command": std::env::args().collect::<Vec<_>>().join(" "),
+        "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), None),
+        "verdict": {
+            "name": judgement.verdict.name(),
+            "meaning": judgement.verdict.meaning(),
+            "evidence": judgement.evidence,
+        },
+        "first_error": result.first_error,
+        "cpu_seconds_by_thread": seconds,
+        "longest_silence": {
+            "end_ns": result.silence.end_ns,
+            "length_ns": result.silence.length_ns,
+        },
+        "operations": result.operations.iter().map(operation).collect::<Vec<_>>(),
+        "throughput_per_second": result.throughput_per_second,
+        "timeline": result.timeline.iter().map(interval).collect::<Vec<_>>(),
+        "account": account,
+    });
+    if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
+        document.extend(more);
+    }
+    document
+}
+
+fn figures(result: &LoadResult) -> Value {
+    let errors = &result.errors;
+    json!({
+        "schema": SCHEMA,
+        "url": result.url,
+        "started_unix_ms": result.started.unix_ms(),
+        "duration_seconds": result.duration.as_secs_f64(),
+        "threads": result.threads,
+        "connections": result.connections,
+        "keep_alive": result.keep_alive,
+        "rate_per_second": result.rate_per_second,
+        "offered_per_second": result.offered_per_second,
+        "arrivals": match result.arrivals {
+            Arrivals::Constant => "constant",
+            Arrivals::Poisson => "poisson",
+        },
+        "requests": result.requests,
+        "requests_per_second": result.requests_per_second(),
+        "unanswered": result.unanswered,
+        "bytes": result.bytes,
+        "errors": {
+            "connect": errors.connect, "read": errors.read, "write": errors.write,
+            "timeout": errors.timeout, "status": errors.status, "malformed": errors.malformed,
+            "check": errors.check,
+        },
+        "response_time": histogram(&result.response_time),
+        "service_time": histogram(&result.service_time),
+        "send_lateness": histogram(&result.send_lateness),
+        "connection_wait": histogram(&result.connection_wait),
+        "generator_delay": histogram(&result.generator_delay),
+        "connect_time": histogram(&result.connect_time),
+        "stopped_early": result.stopped_early,
+    })
+}
+
+fn operation(operation: &OperationResult) -> Value {
+    json!({
+        "name": operation.name,
+        "requests": operation.requests,
+        "errors": operation.errors,
+        "response_time": histogram(&operation.response_time),
+        "service_time": histogram(&operation.service_time),
+    })
+}
+
+fn interval(interval: &Interval) -> Value {
+    json!({
+        "begin_ns": interval.begin_ns,
+        "length_ns": interval.length_ns,
+        "answered": interval.answered,
+        "errors": interval.errors,
+        "backlog": interval.backlog,
+        "response_time_hdr_v2_base64": encoded(&interval.histogram()),
+    })
+}
+
+fn histogram(histogram: &Histogram<u64>) -> Value {
+    let at = |quantile: f64| histogram.value_at_quantile(quantile);
+    json!({
+        "count": histogram.len(),
+        "mean_ns": histogram.mean(),
+        "min_ns": histogram.min(),
+        "p50_ns": at(0.5),
+        "p90_ns": at(0.9),
+        "p99_ns": at(0.99),
+        "p99.9_ns": at(0.999),
+        "p99.99_ns": at(0.9999),
+        "max_ns": histogram.max(),
+        "hdr_v2_base64": encoded(histogram),
+    })
+}

@@ -1,0 +1,78 @@
+//! A run as a section of a report.
+
+use pellucid_account::ClockFacts;
+use pellucid_clock::Clock;
+use pellucid_load::{Figures, Judgement, LoadResult, judge};
+use pellucid_report::{Sample, Section, Stretch, Verdict};
+
+use super::outputs::Measured;
+
+/// The clock that the generator reads.
+pub(super) fn clock() -> ClockFacts {
+    let clock = Clock::system();
+    let source = clock.source().name().to_owned();
+    ClockFacts { source, ticks_per_second: clock.ticks_per_second() }
+}
+
+/// The run over time.
+pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
+    let stretches = result.timeline.iter().map(|interval| Stretch {
+        begin_ns: interval.begin_ns,
+        length_ns: interval.length_ns,
+        answered: interval.answered,
+        errors: interval.errors,
+        backlog: interval.backlog,
+        response_times: interval.response_times.clone(),
+    });
+    stretches.collect()
+}
+
+/// The section of a run.
+pub(super) fn of((result, judgement, account): &Measured<'_>) -> Section {
+    let LoadResult { connections, threads, .. } = result;
+    let kept = if result.keep_alive { "" } else { ", each request over one of its own" };
+    let starts = match result.offered_per_second {
+        Some(_) => "requests start on schedule whether the last one was answered or not",
+        None => "every connection sends as soon as it has its answer",
+    };
+    let samples = result.samples.iter().map(|sample| Sample {
+        offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
+        response_time_ns: sample.response_time_ns,
+        service_time_ns: sample.service_time_ns,
+    });
+    let lateness = &result.send_lateness;
+    let kinds = result.errors.by_kind().into_iter().filter(|(_, count)| *count > 0);
+    Section {
+        name: format!("{connections} connections"),
+        description: format!(
+            "{} over {connections} connections of {threads} threads{kept}; {starts}",
+            result.url
+        ),
+        offered_rate_per_second: result.offered_per_second,
+        requests: result.requests,
+        duration: result.duration,
+        errors: kinds.map(|(kind, count)| (kind.to_owned(), count)).collect(),
+        response_time: result.response_time.clone(),
+        service_time: Some(result.service_time.clone()),
+        send_lateness: Some(lateness.clone()).filter(|lateness| !lateness.is_empty()),
+        throughput_per_second: result.throughput_per_second.clone(),
+        samples: samples.collect(),
+        account: account.clone(),
+        timeline: timeline(result),
+        verdict: Some(verdict_of(judgement)),
+        charts: Vec::new(),
+    }
+}
+
+/// What a run may be taken for.
+pub(crate) fn verdict(result: &LoadResult) -> Verdict {
+    verdict_of(&judge(&Figures::of(result)))
+}
+
+fn verdict_of(judgement: &Judgement) -> Verdict {
+    Verdict {
+        name: judgement.verdict.name().to_owned(),
+        meaning: judgement.verdict.meaning().to_owned(),
+        evidence: judgement.evidence.clone(),
+    }
+}

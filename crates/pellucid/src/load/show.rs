@@ -1,0 +1,85 @@
+//! What a run says on a terminal beyond the tables of wrk and wrk2.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use pellucid_load::{Judgement, LoadResult};
+
+/// A line on stderr that is written over and over, if that is a terminal.
+pub(super) struct ProgressLine {
+    is_terminal: bool,
+    last_requests: u64,
+    last_elapsed: Duration,
+    shown: bool,
+}
+
+impl ProgressLine {
+    pub(super) fn new() -> ProgressLine {
+        let is_terminal = std::io::stderr().is_terminal();
+        let last_elapsed = Duration::ZERO;
+        ProgressLine { is_terminal, last_requests: 0, last_elapsed, shown: false }
+    }
+
+    pub(super) fn show(&mut self, elapsed: Duration, requests: u64, errors: u64) {
+        if !self.is_terminal {
+            return;
+        }
+        let seconds = (elapsed.saturating_sub(self.last_elapsed)).as_secs_f64().max(1e-9);
+        let rate = requests.saturating_sub(self.last_requests) as f64 / seconds;
+        let total = elapsed.as_secs_f64();
+        eprint!("\r\x1b[K  {total:.0} s: {requests} answers, {rate:.0}/s, {errors} errors");
+        let _ = std::io::stderr().flush();
+        (self.last_requests, self.last_elapsed, self.shown) = (requests, elapsed, true);
+    }
+
+    pub(super) fn clear(&self) {
+        if self.shown {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+/// A time with three digits and its unit.
+pub(crate) fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0}ns"),
+        ns if ns < 1e6 => format!("{:.1}us", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.2}ms", ns / 1e6),
+        ns => format!("{:.2}s", ns / 1e9),
+    }
+}
+
+/// The verdict and its evidence.
+pub(super) fn judgement(judgement: &Judgement) -> String {
+    let verdict = judgement.verdict;
+    let mut text = format!("  Verdict: {}: {}.\n", verdict.name(), verdict.meaning());
+    for sentence in &judgement.evidence {
+        text.push_str(&format!("    {sentence}\n"));
+    }
+    text
+}
+
+/// The figures of single operations, if there are several.
+pub(super) fn operations(result: &LoadResult) -> String {
+    if result.operations.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "  {:<20}{:>12}{:>10}{:>12}{:>12}{:>12}\n",
+        "Operation", "requests", "errors", "p50", "p99", "max"
+    );
+    for operation in &result.operations {
+        let at = |quantile| time(operation.response_time.value_at_quantile(quantile));
+        text.push_str(&format!(
+            "    {:<18}{:>12}{:>10}{:>12}{:>12}{:>12}\n",
+            operation.name,
+            operation.requests,
+            operation.errors,
+            at(0.5),
+            at(0.99),
+            at(1.0)
+        ));
+    }
+    text
+}

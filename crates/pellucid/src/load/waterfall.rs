@@ -1,0 +1,74 @@
+//! The way of a request from its intended start to its answer, client and server in one bar.
+//!
+//! What is stacked are means, because they add up. The server's phases come from its account; what
+//! is left of the service time beside them was spent between the two: network, kernel, and waiting
+//! for a core.
+
+use pellucid_account::OperationAccount;
+use pellucid_load::LoadResult;
+use pellucid_report::{Chart, Form, Series, Unit};
+
+/// Phases of the server that have a part of the bar to themselves, with the names they go by.
+const PHASES: [(&str, &str); 4] = [
+    ("receive", "server: receive"),
+    ("queue", "server: queue"),
+    ("execute", "server: execute"),
+    ("write", "server: write"),
+];
+
+/// A bar for each run.
+pub(crate) fn waterfall(runs: &[(&LoadResult, Option<&OperationAccount>)]) -> Chart {
+    let with_account = runs.iter().any(|(_, account)| account.is_some());
+    let mut names = vec!["wait for a connection", "generator", "connect"];
+    match with_account {
+        true => {
+            names.push("network and kernel");
+            names.extend(PHASES.iter().map(|(_, name)| *name));
+            names.push("server: other");
+        }
+        false => names.push("service time"),
+    }
+    let bars: Vec<Vec<f64>> =
+        runs.iter().map(|(run, account)| parts(run, *account, with_account)).collect();
+    let series = names.iter().enumerate().map(|(place, name)| {
+        Series::new(*name, bars.iter().map(|bar| bar.get(place).copied()).collect())
+    });
+    Chart {
+        name: "waterfall".to_owned(),
+        title: "The way of a request".to_owned(),
+        how_to_read: "Mean times from the intended start to the whole answer; means add up. What \
+                      lies between client and server is what is left of the service time."
+            .to_owned(),
+        unit: Unit::Nanoseconds,
+        form: Form::Bars {
+            rows: runs.iter().map(|(run, _)| format!("{} connections", run.connections)).collect(),
+        },
+        series: series.collect(),
+        moments: Vec::new(),
+    }
+}
+
+/// The parts of a bar in nanoseconds.
+fn parts(run: &LoadResult, account: Option<&OperationAccount>, with_account: bool) -> Vec<f64> {
+    let service_ns = run.service_time.mean();
+    let connect_ns = if run.keep_alive { 0.0 } else { run.connect_time.mean() };
+    let mut parts = vec![run.connection_wait.mean(), run.generator_delay.mean(), connect_ns];
+    let Some(account) = account else {
+        // Beside runs with an account, a run without one has no more to tell than this.
+        parts.push(service_ns);
+        return parts;
+    };
+    assert!(with_account, "the chart has names for the server's phases");
+    let mean_of = |wanted: &str| {
+        let phase = account.phases.iter().find(|phase| phase.name == wanted);
+        phase.map_or(0.0, |phase| phase.distribution.mean_ns)
+    };
+    let own: Vec<f64> = PHASES.iter().map(|(phase, _)| mean_of(phase)).collect();
+    // The total begins when the request is received.
+    let server_ns = mean_of("receive") + account.total.mean_ns;
+    let other_ns = server_ns - own.iter().sum::<f64>();
+    parts.push((service_ns - server_ns).max(0.0));
+    parts.extend(own);
+    parts.push(other_ns.max(0.0));
+    parts
+}

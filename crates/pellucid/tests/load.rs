@@ -1,0 +1,260 @@
+//! The command line of the load generator beyond wrk's: verdicts, bars, files, searches, sweeps and
+//! comparisons.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use common::{Serving, pellucid, run, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn fails(output: &Output, code: i32, word: &str) {
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(errors.contains(word) && !errors.contains("panicked"), "{word}: {errors}");
+}
+
+fn json_of(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn url(server: &Serving) -> String {
+    format!("http://{}/v0/status", server.address)
+}
+
+#[test]
+fn a_run_ends_with_a_verdict_and_leaves_its_files() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, hgrm, hlog) = (file("r.html"), file("r.hgrm"), file("r.hlog"));
+    let output = run(&[
+        "load",
+        "-t",
+        "1",
+        "-c",
+        "4",
+        "-d",
+        "1s",
+        "-R",
+        "300",
+        "--html",
+        &html,
+        "--hgrm",
+        &hgrm,
+        "--hlog",
+        &hlog,
+        &url(&server),
+    ]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("  Verdict: "), "{shown}");
+    let page = std::fs::read_to_string(&html).unwrap();
+    for part in ["Verdict: ", "Heat map", "Errors and backlog", "Percentiles", "--html", "Kernel"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(std::fs::read_to_string(&hgrm).unwrap().contains("#[Mean"));
+    let log = std::fs::read_to_string(&hlog).unwrap();
+    assert!(log.contains("#[StartTime: ") && log.contains("HISTF"), "{log}");
+    server.stop();
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_or_after_the_run() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let load =
+        |flags: &[&str]| run(&[&["load", "-t", "1", "-d", "1s"], flags, &[&url(&server)]].concat());
+    fails(&load(&["--html", "/nowhere/r.html"]), 2, "/nowhere/r.html");
+    // A device that is always full.
+    let full = load(&["--html", "/dev/full"]);
+    fails(&full, 1, "/dev/full");
+    assert!(text(&full.stdout).contains("Requests/sec"), "the figures are on the terminal");
+    server.stop();
+}
+
+#[test]
+fn objectives_decide_the_exit_code() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let load =
+        |slo: &str| run(&["load", "-t", "1", "-d", "1s", "-R", "100", "--slo", slo, &url(&server)]);
+    assert_eq!(load("p50=1s").status.code(), Some(0));
+    fails(&load("p50=1us"), 1, "the objective was missed: ");
+    fails(&load("p50"), 2, "p99=5ms");
+    fails(&run(&["load", "--find-max", &url(&server)]), 2, "--slo");
+    server.stop();
+}
+
+#[test]
+fn a_description_of_work_is_run_and_its_mistakes_are_told_with_their_line() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    let file = folder.path().join("work.toml");
+    let root = format!("http://{}", server.address);
+    // The one in the documentation is whole.
+    let documented = include_str!("../../../docs/load.md").split("```toml").nth(1).unwrap();
+    let documented = documented.split("```").next().unwrap();
+    std::fs::write(&file, documented).unwrap();
+    let flags = ["load", "--json", "-d", "1s", "-R", "100", "--warm-up", "0s", "--work"];
+    let output = run(&[&flags[..], &[file.to_str().unwrap(), &root]].concat());
+    assert!(json_of(&output)["requests"].as_u64().unwrap() > 20);
+    std::fs::write(&file, format!("shine = true{documented}")).unwrap();
+    let broken = run(&["load", "--work", file.to_str().unwrap(), &root]);
+    fails(&broken, 2, "work.toml:1: unknown field");
+    let work = "[load]\nthreads = 1\nconnections = 4\nrate = 200\nduration = '1s'\n\
+        [keys]\ncount = 10\ndistribution = 'zipf'\n\
+        [[operation]]\nname = 'write'\nmethod = 'PUT'\npath = '/v0/entity?id={key}'\n\
+        value = { size = [10, 50] }\nexpect = { status = ['2xx'] }\n\
+        [[operation]]\nname = 'read'\npath = '/v0/entity?id={key}'\n\
+        expect = { status = [200, 404] }\n";
+    std::fs::write(&file, work).unwrap();
+    let output = run(&["load", "--json", "--work", file.to_str().unwrap(), &root]);
+    let result = json_of(&output);
+    assert_eq!(result["rate_per_second"], 200);
+    let names: Vec<&str> = result["operations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|operation| operation["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["write", "read"]);
+    assert_eq!((&result["errors"]["check"], &result["errors"]["status"]), (&0.into(), &0.into()));
+    assert!(result["verdict"]["name"].is_string() && !result["timeline"][0].is_null());
+    assert!(result["account"]["phases"].is_array(), "{}", result["account"]);
+    server.stop();
+}
+
+#[test]
+fn an_interrupt_keeps_the_results_so_far() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let mut command = pellucid(&["load", "-t", "1", "-d", "10m", &url(&server)]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert!(line.starts_with("Running 10m test"), "{line}");
+    let mut client = server.client();
+    // The header comes before the first request; the server has seen some when it has answered.
+    while client.get("/v0/status").status != 200 {}
+    std::thread::sleep(Duration::from_millis(300));
+    let id = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: a signal to a child that was not waited for reaches no other process.
+    unsafe { libc::kill(id, libc::SIGINT) };
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for part in ["Requests/sec", "Stopped early", "Verdict"] {
+        assert!(rest.contains(part), "{part}: {rest}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_sweep_compares_numbers_of_connections() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3"];
+    let output = run(&[&arguments[..], &[&url(&server)]].concat());
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(shown.contains("Recommended: ") && shown.contains("wait p99"), "{shown}");
+    let sweep = json_of(&run(&[&arguments[..], &["--json", &url(&server)]].concat()));
+    assert_eq!(sweep["schema"], "pellucid.sweep.v1");
+    assert_eq!(sweep["runs"][1]["connections"], 3);
+    server.stop();
+}
+
+/// A server that answers so many requests a second and not one more, each after 20 ms at the least.
+fn bucket(per_second: u32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let next = std::sync::Arc::new(Mutex::new(Instant::now()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let next = std::sync::Arc::clone(&next);
+            std::thread::spawn(move || answer_all(stream, &next, per_second));
+        }
+    });
+    address
+}
+
+fn answer_all(mut stream: TcpStream, next: &Mutex<Instant>, per_second: u32) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        if line != "\r\n" {
+            continue;
+        }
+        let slot = {
+            let mut next = next.lock().unwrap();
+            let slot = Instant::now().max(*next);
+            *next = slot + Duration::from_secs(1) / per_second;
+            slot
+        };
+        let due = slot + Duration::from_millis(20);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").ok()?;
+    }
+}
+
+#[test]
+fn the_search_finds_a_rate_and_says_so() {
+    let url = format!("http://{}/", bucket(300));
+    let arguments = ["load", "--find-max", "--quick", "--slo", "p90=60ms", "-t", "1", "-c", "64"];
+    // It takes longer than other commands are given.
+    let output = pellucid(&[&arguments[..], &["--json", &url]].concat()).output().unwrap();
+    let knee = json_of(&output);
+    let rate = knee["rate_per_second"].as_f64().unwrap();
+    assert!((250.0..330.0).contains(&rate), "{knee}");
+    assert!(knee["trials"].as_array().unwrap().len() > 3);
+}
+
+fn result_of(server: &Serving, folder: &Path, name: &str, rate: &str) -> String {
+    let output = run(&["load", "--json", "-t", "1", "-d", "1s", "-R", rate, &url(server)]);
+    let path = folder.join(name);
+    std::fs::write(&path, &output.stdout).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn two_results_are_compared_and_bars_decide_the_exit_code() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    let before = result_of(&server, folder.path(), "a.json", "400");
+    let after = result_of(&server, folder.path(), "b.json", "200");
+    server.stop();
+    let output = run(&["compare", &before, &after]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(shown.contains("p99") && shown.contains("Throughput fell by"), "{shown}");
+    let with = |bars: &str, more: &[&str]| {
+        run(&[&["compare", &before, &after, "--fail-if", bars], more].concat())
+    };
+    assert_eq!(with("throughput<-90%,errors>1%", &[]).status.code(), Some(0));
+    fails(&with("throughput<-20%", &[]), 1, "throughput<-20%");
+    fails(&with("p99>10%", &[]), 2, "p99>+10%");
+    let json = with("throughput<-20%", &["--json"]);
+    let compared: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(compared["schema"], "pellucid.compare.v1");
+    assert_eq!(compared["crossed"].as_array().unwrap().len(), 1);
+    assert!(compared["sections"][0]["phases"].as_array().unwrap().len() > 3);
+    let same = run(&["compare", &before, &before, "--fail-if", "p50>+1%,p99>+1%,mean>+1%"]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
+    fails(&run(&["compare", &before, "/nowhere.json"]), 2, "/nowhere.json");
+    let nonsense = folder.path().join("n.json");
+    std::fs::write(&nonsense, "{}").unwrap();
+    fails(&run(&["compare", &before, nonsense.to_str().unwrap()]), 2, "pellucid.load.v1");
+}

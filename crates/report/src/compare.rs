@@ -1,0 +1,228 @@
+//! Two runs side by side, with how sure the difference is.
+//!
+//! Two runs of the same thing never agree, so a difference without its uncertainty says nothing.
+//! Here it comes from the runs themselves: each is cut into stretches of time, and stretches are
+//! drawn again and again with replacement (the block bootstrap, Künsch 1989). Single requests would
+//! be the wrong thing to draw: neighbours in time are slow together, and the bands would come out
+//! far too narrow.
+
+mod bars;
+mod bootstrap;
+
+use hdrhistogram::Histogram;
+
+use crate::model::Stretch;
+use crate::quantiles::Curve;
+use crate::units::{duration, percent, quantile_name, rate};
+pub use bars::{Bar, Bars};
+use bootstrap::Blocks;
+
+/// The quantiles that are compared.
+const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
+/// A change below this is none, whatever its band says: histograms tell no finer.
+const LEAST_CHANGE: f64 = 0.01;
+/// The quantiles that the sentence looks at.
+const TOLD_QUANTILES: [f64; 2] = [0.5, 0.99];
+
+/// A run that is compared.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// From the intended start to the answer.
+    pub response_time: Histogram<u64>,
+    /// The run over time; without it, requests are taken to be independent of each other.
+    pub timeline: Vec<Stretch>,
+    /// Answers per second.
+    pub throughput_per_second: f64,
+    /// The share of requests that failed.
+    pub error_share: f64,
+    /// Names and mean durations of the server's phases, in nanoseconds; empty if not known.
+    pub phases: Vec<(String, f64)>,
+    /// What the run was taken for, if that is known.
+    pub verdict: Option<String>,
+}
+
+/// A value and the band in which it lies with 95 % probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The value.
+    pub value: f64,
+    /// The lower end of the band.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// Which way something changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The band of the change lies above none.
+    Rose,
+    /// The band of the change lies below none.
+    Fell,
+    /// Chance explains the difference.
+    Same,
+}
+
+/// A quantile of both runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantileDelta {
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// The first run's, in nanoseconds.
+    pub before_ns: Interval,
+    /// The second run's, in nanoseconds.
+    pub after_ns: Interval,
+    /// The change: 0.1 if the second is a tenth above the first.
+    pub change: Interval,
+}
+
+impl QuantileDelta {
+    /// Which way it changed.
+    #[must_use]
+    pub fn direction(&self) -> Change {
+        match self.change {
+            Interval { value, low, .. } if low > 0.0 && value >= LEAST_CHANGE => Change::Rose,
+            Interval { value, high, .. } if high < 0.0 && value <= -LEAST_CHANGE => Change::Fell,
+            _ => Change::Same,
+        }
+    }
+}
+
+/// A phase of the server in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseDelta {
+    /// Its name.
+    pub name: String,
+    /// The first run's mean, in nanoseconds.
+    pub before_ns: f64,
+    /// The second run's.
+    pub after_ns: f64,
+}
+
+/// What two runs differ in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The quantiles that both runs tell.
+    pub quantiles: Vec<QuantileDelta>,
+    /// Answers per second, first and second run.
+    pub throughput_per_second: (f64, f64),
+    /// Shares of errors, first and second run.
+    pub error_share: (f64, f64),
+    /// Mean response times in nanoseconds, first and second run.
+    pub mean_ns: (f64, f64),
+    /// Greatest response times in nanoseconds, first and second run.
+    pub greatest_ns: (u64, u64),
+    /// The phases that both runs know, the one that changed most first.
+    pub phases: Vec<PhaseDelta>,
+    /// What changed, in plain sentences.
+    pub sentence: String,
+}
+
+/// Compares two runs. The same two always give the same result.
+#[must_use]
+pub fn compare(before: &Measured, after: &Measured) -> Comparison {
+    let resolved = |quantile: &f64| {
+        [before, after].iter().all(|run| Curve::Client(&run.response_time).resolves(*quantile))
+    };
+    let quantiles: Vec<f64> = QUANTILES.iter().copied().filter(resolved).collect();
+    let quantiles = deltas(before, after, &quantiles);
+    let mut phases: Vec<PhaseDelta> = Vec::new();
+    for (name, before_ns) in &before.phases {
+        let found = after.phases.iter().find(|(other, _)| other == name);
+        phases.extend(found.map(|(_, after_ns)| PhaseDelta {
+            name: name.clone(),
+            before_ns: *before_ns,
+            after_ns: *after_ns,
+        }));
+    }
+    let size = |phase: &PhaseDelta| (phase.after_ns - phase.before_ns).abs();
+    phases.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let mut comparison = Comparison {
+        quantiles,
+        throughput_per_second: (before.throughput_per_second, after.throughput_per_second),
+        error_share: (before.error_share, after.error_share),
+        mean_ns: (before.response_time.mean(), after.response_time.mean()),
+        greatest_ns: (before.response_time.max(), after.response_time.max()),
+        phases,
+        sentence: String::new(),
+    };
+    comparison.sentence = sentence(&comparison, before, after);
+    comparison
+}
+
+fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<QuantileDelta> {
+    let (first, second) = (Blocks::of(before), Blocks::of(after));
+    let drawn_before = first.draw(quantiles, 1);
+    let drawn_after = second.draw(quantiles, 2);
+    let deltas = quantiles.iter().enumerate().map(|(index, quantile)| {
+        let exact = |run: &Measured| run.response_time.value_at_quantile(*quantile) as f64;
+        let (a, b) = (exact(before), exact(after));
+        let (draws_a, draws_b) = (&drawn_before[index], &drawn_after[index]);
+        let changes = draws_a.iter().zip(draws_b).map(|(a, b)| b / a.max(1.0) - 1.0);
+        QuantileDelta {
+            quantile: *quantile,
+            before_ns: bootstrap::band(a, draws_a.clone()),
+            after_ns: bootstrap::band(b, draws_b.clone()),
+            change: bootstrap::band(b / a.max(1.0) - 1.0, changes.collect()),
+        }
+    });
+    deltas.collect()
+}
+
+/// What changed, for people.
+fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> String {
+    let mut sentences = Vec::new();
+    let spoiled = ["saturated", "generator-limited", "errors"];
+    for (name, run) in [("first", before), ("second", after)] {
+        let verdict = run.verdict.as_deref().filter(|verdict| spoiled.contains(verdict));
+        sentences.extend(verdict.map(|verdict| {
+            format!("Beware: the {name} run was {verdict}, so its percentiles say little.")
+        }));
+    }
+    let told = comparison.quantiles.iter().filter(|q| TOLD_QUANTILES.contains(&q.quantile));
+    sentences.extend(told.map(quantile_sentence));
+    let (a, b) = comparison.throughput_per_second;
+    let share = b / a.max(f64::MIN_POSITIVE) - 1.0;
+    if share.abs() >= LEAST_CHANGE {
+        let way = if share > 0.0 { "rose" } else { "fell" };
+        let (a, b, share) = (rate(a), rate(b), percent(share.abs()));
+        sentences.push(format!("Throughput {way} by {share}, from {a} to {b} a second."));
+    }
+    let (a, b) = comparison.error_share;
+    if (a - b).abs() > 1e-4 {
+        sentences.push(format!("The share of errors went from {} to {}.", percent(a), percent(b)));
+    }
+    if let Some(phase) = comparison.phases.first() {
+        let added_ns = phase.after_ns - phase.before_ns;
+        let way = if added_ns > 0.0 { "longer" } else { "shorter" };
+        sentences.push(format!(
+            "Of the server's phases, '{}' changed most: {} {way} in the mean, {} instead of {}.",
+            phase.name,
+            duration(added_ns.abs()),
+            duration(phase.after_ns),
+            duration(phase.before_ns)
+        ));
+    }
+    if sentences.is_empty() {
+        sentences.push("The runs have no quantile in common: they are too short.".to_owned());
+    }
+    sentences.join(" ")
+}
+
+fn quantile_sentence(delta: &QuantileDelta) -> String {
+    let name = quantile_name(delta.quantile);
+    let (a, b) = (duration(delta.before_ns.value), duration(delta.after_ns.value));
+    let Interval { value, low, high } = delta.change;
+    let band = format!("{:+.1} % to {:+.1} %", low * 100.0, high * 100.0);
+    let way = match delta.direction() {
+        Change::Rose => "rose",
+        Change::Fell => "fell",
+        Change::Same => {
+            return format!("{name} did not change beyond chance: {a} and {b} ({band}).");
+        }
+    };
+    format!("{name} {way} by {}, from {a} to {b} ({band}).", percent(value.abs()))
+}
+
+#[cfg(test)]
+mod tests;

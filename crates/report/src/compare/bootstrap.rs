@@ -1,0 +1,120 @@
+//! Quantiles of runs drawn again from their own stretches.
+
+use super::{Interval, Measured};
+
+/// How often a run is drawn again.
+const DRAWS: usize = 600;
+/// Blocks that a run is cut into at most: longer blocks keep together what is slow together.
+const BLOCKS_MAX: usize = 64;
+/// With fewer blocks, there is nothing to draw from.
+const BLOCKS_MIN: usize = 8;
+/// Blocks that a run without a timeline is cut into, as if its requests came in random order.
+const SHUFFLED_BLOCKS: usize = 256;
+/// The ends of the band.
+const TAIL: f64 = 0.025;
+
+/// A run as blocks of counts over the values that occurred.
+pub(super) struct Blocks {
+    /// Ascending.
+    values: Vec<u64>,
+    /// For each block: places in `values` and their counts.
+    blocks: Vec<Vec<(usize, u64)>>,
+}
+
+impl Blocks {
+    /// The blocks of a run: its stretches in time, joined to a few dozen.
+    pub(super) fn of(run: &Measured) -> Blocks {
+        let filled: Vec<_> = run.timeline.iter().filter(|s| !s.response_times.is_empty()).collect();
+        if filled.len() < BLOCKS_MIN {
+            return Blocks::shuffled(run);
+        }
+        let mut values: Vec<u64> =
+            filled.iter().flat_map(|s| s.response_times.iter().map(|(value, _)| *value)).collect();
+        values.sort_unstable();
+        values.dedup();
+        let place = |value: u64| values.partition_point(|other| *other < value);
+        let joined = filled.chunks(filled.len().div_ceil(BLOCKS_MAX)).map(|stretches| {
+            let times = stretches.iter().flat_map(|stretch| &stretch.response_times);
+            times.map(|(value, count)| (place(*value), *count)).collect()
+        });
+        let blocks = joined.collect();
+        Blocks { values, blocks }
+    }
+
+    /// Without a timeline, requests are dealt to the blocks in turn.
+    fn shuffled(run: &Measured) -> Blocks {
+        let steps: Vec<(u64, u64)> = run
+            .response_time
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+            .collect();
+        let mut blocks = vec![Vec::new(); SHUFFLED_BLOCKS];
+        let mut random = Random(1);
+        for (place, (_, count)) in steps.iter().enumerate() {
+            let each = count / SHUFFLED_BLOCKS as u64;
+            if each > 0 {
+                blocks.iter_mut().for_each(|block| block.push((place, each)));
+            }
+            for _ in 0..count % SHUFFLED_BLOCKS as u64 {
+                blocks[random.below(SHUFFLED_BLOCKS)].push((place, 1));
+            }
+        }
+        Blocks { values: steps.iter().map(|(value, _)| *value).collect(), blocks }
+    }
+
+    /// For each quantile, its values in all draws.
+    pub(super) fn draw(&self, quantiles: &[f64], seed: u64) -> Vec<Vec<f64>> {
+        let mut random = Random(seed);
+        let mut drawn = vec![Vec::with_capacity(DRAWS); quantiles.len()];
+        if self.values.is_empty() || self.blocks.is_empty() {
+            return drawn;
+        }
+        let mut counts = vec![0_u64; self.values.len()];
+        for _ in 0..DRAWS {
+            counts.fill(0);
+            for _ in 0..self.blocks.len() {
+                for (place, count) in &self.blocks[random.below(self.blocks.len())] {
+                    counts[*place] = counts[*place].saturating_add(*count);
+                }
+            }
+            let all = counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+            for (values, quantile) in drawn.iter_mut().zip(quantiles) {
+                values.push(self.value_at(&counts, all, *quantile) as f64);
+            }
+        }
+        drawn
+    }
+
+    fn value_at(&self, counts: &[u64], all: u64, quantile: f64) -> u64 {
+        let rank = ((all as f64 * quantile).ceil() as u64).max(1);
+        let mut seen = 0_u64;
+        let place = counts.iter().position(|count| {
+            seen = seen.saturating_add(*count);
+            seen >= rank
+        });
+        self.values[place.unwrap_or(self.values.len() - 1)]
+    }
+}
+
+/// The band of a value by its draws; it always holds the value.
+pub(super) fn band(value: f64, mut draws: Vec<f64>) -> Interval {
+    draws.sort_by(f64::total_cmp);
+    let at = |share: f64| draws.get((draws.len() as f64 * share) as usize).copied();
+    let low = at(TAIL).unwrap_or(value).min(value);
+    let high = at(1.0 - TAIL).unwrap_or(value).max(value);
+    Interval { value, low, high }
+}
+
+/// Steele's, Lea's and Flood's SplitMix64 (2014): the same draws for the same runs.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        ((u128::from(mixed) * bound as u128) >> 64) as usize
+    }
+}
