@@ -39,7 +39,6 @@ pub(crate) fn write(page: &mut Markup, index: usize, section: &Section, points_m
             if let Some(account) = &section.account {
                 shapes::write(page, account);
             }
-            section.charts.iter().for_each(|own| chart::write(page, own));
             percentiles::write(page, section);
             heat::write(page, section, points_max);
             jitter::write(page, section, points_max);
@@ -50,6 +49,7 @@ pub(crate) fn write(page: &mut Markup, index: usize, section: &Section, points_m
             if let Some(troubles) = troubles_of(section) {
                 chart::write(page, &troubles);
             }
+            section.charts.iter().for_each(|own| chart::write(page, own));
             if let Some(account) = &section.account {
                 write_phase_table(page, account);
             }
