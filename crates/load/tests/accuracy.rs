@@ -141,8 +141,15 @@ fn the_knee_of_a_server_is_found_within_five_percent() {
         match search.step() {
             Step::Try { rate_per_second, confirm } => {
                 let seconds = if confirm { 3 } else { 1 };
-                let result = load(&paced(&server, rate_per_second as u64, 64, seconds));
-                search.report(objectives.check(&result).is_ok());
+                let rate = rate_per_second as u64;
+                let mut kept = objectives.check(&load(&paced(&server, rate, 64, seconds)));
+                // A machine that is busy otherwise must not count against the server.
+                for _ in 0..2 {
+                    if kept.as_ref().is_err_and(|why| why.starts_with("generator")) {
+                        kept = objectives.check(&load(&paced(&server, rate, 64, seconds)));
+                    }
+                }
+                search.report(kept.is_ok());
                 // What is left of the backlog has to drain before the next trial.
                 let drained = load(&paced(&server, 20, 64, 1));
                 assert!(drained.requests > 0);

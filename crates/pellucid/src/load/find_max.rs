@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pellucid_load::{
-    Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step,
+    Figures, Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step,
+    Verdict, judge,
 };
 use serde_json::json;
 
@@ -29,6 +30,8 @@ const START_SHARE: f64 = 0.25;
 /// Time without requests between two trials, in which a backlog drains. A window of the server's
 /// account counts whole seconds, so it also keeps one trial out of the other's.
 const PAUSE: Duration = Duration::from_millis(1_100);
+/// How often a rate is tried whose trial failed because of the generator.
+const TRIES: usize = 3;
 /// The loads between which the server's phases are compared, in terms of the knee.
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
@@ -95,7 +98,25 @@ fn start(task: &Task) -> Result<f64, Failure> {
     Ok((result.requests_per_second() * START_SHARE).max(1.0))
 }
 
+/// Tries a rate. A trial that failed because of the generator says nothing of the service, so it is
+/// made again before it counts.
 fn attempt(
+    task: &Task,
+    objectives: &Objectives,
+    rate: f64,
+    length: Duration,
+) -> Result<(LoadResult, Result<(), String>), Failure> {
+    for _ in 1..TRIES {
+        let (result, kept) = attempt_once(task, objectives, rate, length)?;
+        let limited = judge(&Figures::of(&result)).verdict == Verdict::GeneratorLimited;
+        if kept.is_ok() || result.stopped_early || !limited {
+            return Ok((result, kept));
+        }
+    }
+    attempt_once(task, objectives, rate, length)
+}
+
+fn attempt_once(
     task: &Task,
     objectives: &Objectives,
     rate: f64,
