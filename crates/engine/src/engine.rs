@@ -17,7 +17,9 @@ use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKi
 use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
 use crate::scan::internal_range;
-use crate::stats::{EngineStats, LedgerFigures, LevelReads, ReadFigures, WriteFigures};
+use crate::stats::{
+    EngineStats, LedgerFigures, LevelReads, MemoryFigures, ReadFigures, WriteFigures,
+};
 
 /// The file that is locked for as long as the store is open.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -76,6 +78,8 @@ pub struct Engine {
 
 pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
+    /// What follows for writers from the memory setting.
+    pub(crate) limits: Limits,
     pub(crate) directory: PathBuf,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
@@ -88,6 +92,12 @@ pub(crate) struct Inner {
     pub(crate) collector: Arc<Collector>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
+}
+
+/// What follows for writers from the memory setting.
+pub(crate) struct Limits {
+    /// What the entries of a batch may take in a memtable.
+    pub(crate) batch_memory_max_bytes: u64,
 }
 
 /// What the writer lock protects.
@@ -133,6 +143,7 @@ impl Engine {
             directory: directory.clone(),
             clock: options.clock,
             segment_size_bytes: options.segment_size_bytes,
+            segment_records_max: options.shares().segment_records_max(),
             time: Arc::clone(&time),
         };
         let (journal, appender) = Journal::open(setting, &manifest)?;
@@ -146,8 +157,10 @@ impl Engine {
             Ledger::open(file_system, &directory, manifest, ledger_options, link)?
         };
         let writer = Writer { appender, is_closed: false, owed_ns: 0 };
+        let limits = Limits { batch_memory_max_bytes: options.shares().batch_memory_max_bytes() };
         let inner = Arc::new(Inner {
             options,
+            limits,
             directory,
             time,
             journal,
@@ -221,7 +234,10 @@ impl Engine {
         let inner = &*self.inner;
         let segments = inner.journal.facts();
         let tally = inner.ledger.tally();
-        let mut ledger = LedgerFigures::from(inner.ledger.stats());
+        let stats = inner.ledger.stats();
+        let shares = inner.options.shares();
+        let memory = MemoryFigures::of(&shares, &stats.memory, inner.journal.places_bytes());
+        let mut ledger = LedgerFigures::from(stats);
         for (number, level) in ledger.levels.iter_mut().enumerate() {
             level.reads = LevelReads::of(tally, number);
         }
@@ -240,6 +256,7 @@ impl Engine {
             reads: ReadFigures::of(tally),
             writes: WriteFigures::of(tally),
             ledger,
+            memory,
         }
     }
 }

@@ -35,6 +35,7 @@
 
 mod backup;
 mod batch;
+mod budget;
 mod catalogue;
 mod codec;
 mod collect;
@@ -88,5 +89,6 @@ pub use selection::Selection;
 pub use snapshot::Snapshot;
 pub use stats::{
     DurabilityFigures, EngineStats, FoundFigures, Job, JobFigures, LedgerFigures, LevelFigures,
-    LevelReads, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures, WriteFigures,
+    LevelReads, MemoryFigures, MemoryShare, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures,
+    WriteFigures,
 };

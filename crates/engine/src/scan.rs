@@ -62,7 +62,10 @@ impl Scan {
         let Some(found) = self.advance()? else { return Ok(None) };
         let value = match found.value_length {
             0 => Value::empty(),
-            _ => self.inner.journal.read(found.sequence, &self.key, record_length(&found))?,
+            _ => {
+                let length = record_length(&self.key, &found);
+                self.inner.journal.read(found.sequence, &self.key, length)?
+            }
         };
         let object = Object { head: Head::from_found(found), value };
         Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))

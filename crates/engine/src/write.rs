@@ -12,12 +12,14 @@ use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
 use crate::error::{Error, Result};
 use crate::journal::{Record, RecordKind, padded_length};
 use crate::ledger::{Entry, Kind, NEWEST};
-use crate::options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX};
+use crate::options::{Acknowledgement, HEAD_LENGTH_MAX};
 use crate::parts;
 use crate::tally::Count;
 
 /// Delays below this are saved up: a shorter sleep would last longer than it should.
 const DELAY_MIN_NS: u64 = 200_000;
+/// About what an entry takes in a memtable beside its key and head.
+const ENTRY_MEMORY_BYTES: usize = 48;
 
 impl Engine {
     /// Writes a batch: all entries or none. It is visible to readers on return, and safe as
@@ -116,7 +118,7 @@ impl Inner {
         index_entries: usize,
         timeline: &mut Timeline,
     ) -> Result<u64> {
-        let size_bytes = check_limits(operations, index_entries, &self.options)?;
+        let size_bytes = check_limits(operations, index_entries, self)?;
         let mut writer = self.lock_writer(timeline);
         if writer.is_closed {
             return Err(Error::Closed);
@@ -280,9 +282,10 @@ fn user_bytes(operations: &[Operation<'_>]) -> u64 {
 fn check_limits(
     operations: &[Operation<'_>],
     index_entries: usize,
-    options: &EngineOptions,
+    inner: &Inner,
 ) -> Result<u64> {
-    let mut size_bytes = 0;
+    let (options, limits) = (&inner.options, &inner.limits);
+    let (mut size_bytes, mut memory_bytes) = (0, 0);
     for (index, operation) in operations.iter().enumerate() {
         let (key, head, value) = (operation.key.len(), operation.head.len(), operation.value.len());
         let limit = if index < index_entries { INDEX_KEY_LENGTH_MAX } else { KEY_LENGTH_MAX };
@@ -296,7 +299,12 @@ fn check_limits(
             return Err(Error::ValueLength { length: value, limit: options.value_length_max });
         }
         size_bytes += padded_length(TABLE_PREFIX_LENGTH + key, head, value);
+        memory_bytes += (key + head + ENTRY_MEMORY_BYTES) as u64;
     }
     options.check_batch(operations.len(), size_bytes)?;
+    if memory_bytes > limits.batch_memory_max_bytes {
+        let limit_bytes = limits.batch_memory_max_bytes;
+        return Err(Error::BatchMemory { entries: operations.len(), memory_bytes, limit_bytes });
+    }
     Ok(size_bytes)
 }

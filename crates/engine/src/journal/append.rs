@@ -82,7 +82,7 @@ impl Journal {
             return Ok(());
         }
         let segment_size = segment_size_for(size_bytes, count).max(self.segment_size_bytes);
-        let segment = self.begin_segment(segment_size, appender.next_sequence)?;
+        let segment = self.begin_segment(segment_size, count, appender.next_sequence)?;
         let full = appender.active.replace(Active::new(segment));
         if let Some(full) = full {
             self.hand_over_for_sealing(full)?;

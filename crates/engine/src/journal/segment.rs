@@ -246,8 +246,32 @@ impl Segment {
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        let value = Value::new(Arc::clone(&self.shared.map), value_offset, record.value.len());
+        let value = Value::mapped(Arc::clone(&self.shared.map), value_offset, record.value.len());
         Ok(Some(value))
+    }
+
+    /// As [`Segment::read`], by a call that reads all of the record at once instead of through the
+    /// map, for a sealed segment that is not in memory: a record that reaches over the border of
+    /// two pages then costs one disk read and not two, and its pages are the first to go when
+    /// memory is short, before those of the ledger. `None` if the map has to be asked.
+    pub(crate) fn read_from_disk(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+    ) -> Result<Option<Value>> {
+        let (Some(footer), Some(offset)) = (self.footer(), self.place(sequence)) else {
+            return Ok(None);
+        };
+        let left = footer.offset.saturating_sub(offset) as usize;
+        let mut bytes = vec![0; expected_length.min(left)];
+        let read = self.shared.file.read_exact_at(&mut bytes, offset);
+        read.map_err(|error| Error::io("read", &self.shared.path, error))?;
+        // Whatever is unexpected is looked at, and reported, through the map.
+        let record = Record::decode(&bytes, self.shared.store_seed).ok().filter(|record| {
+            record.sequence == sequence && record.key == key && record.kind == RecordKind::Put
+        });
+        Ok(record.map(|record| Value::owned(record.value.into())))
     }
 
     /// Asks the processor for all lines of a record at once: the checksum would wait for them one

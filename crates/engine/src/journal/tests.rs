@@ -18,6 +18,7 @@ fn open(files: &SimulatedFileSystem) -> Result<(Journal, Appender)> {
         directory: DIRECTORY.into(),
         clock: Clock::monotonic(),
         segment_size_bytes: 4096,
+        segment_records_max: 1 << 10,
         time: Arc::new(MarkedTime::new(Clock::monotonic(), 0)),
     };
     Journal::open(setting, &Manifest::empty(7))

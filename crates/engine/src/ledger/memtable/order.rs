@@ -72,13 +72,20 @@ impl Order {
         runs.into_iter().next().unwrap_or_default()
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        order.runs.iter().map(|run| size_of_val::<[u32]>(run) as u64).sum()
+    }
+
     fn update(
         &self,
         memtable: &Memtable,
         is_merge_due: impl Fn(&[Arc<[u32]>]) -> bool,
     ) -> Vec<Arc<[u32]>> {
         let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut items = Vec::new();
+        let known: usize = order.runs.iter().map(|run| run.len()).sum();
+        let mut items = Vec::with_capacity((memtable.entries() as usize).saturating_sub(known));
         loop {
             let place = memtable.node(order.last).next().load(Ordering::Acquire);
             if place == HEAD_PLACE {

@@ -8,9 +8,10 @@ use pellucid_account::EngineCounts;
 use pellucid_io::{FileSystem, Map, MapMode};
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
-use super::directory::{Directory, DirectoryBudget, DirectoryBuilder, EntryPlace};
+use super::directory::{Directory, DirectoryBuilder, EntryPlace, directory_size_bytes};
 use super::filter::FilterShape;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexShape, largest_key};
+use super::memory::{TableMemory, Taken};
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
 use crate::codec::{
     FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, checksum_seed, key_hash, read_u32, read_u64,
@@ -56,6 +57,8 @@ pub(crate) struct Table {
     is_plain: AtomicBool,
     /// Entries of a block, on average: tells about where in its block an entry is.
     entries_a_block: usize,
+    /// What is counted of the memory that it cannot do without.
+    taken: Option<Taken>,
 }
 
 impl Table {
@@ -99,7 +102,7 @@ impl Table {
                 .map_err(|(at, what)| {
                     Error::corruption(&path, (closing.index.offset + at) as u64, what)
                 })?;
-        let padding = index_shape.place(index_shape.blocks() - 1).end;
+        let padding = index_shape.place(closing.index.of(bytes), index_shape.blocks() - 1).end;
         if bytes[padding..closing.filter.offset].iter().any(|byte| *byte != 0) {
             let what = "there are bytes between the last block and the filter";
             return Err(Error::corruption(&path, padding as u64, what));
@@ -123,8 +126,22 @@ impl Table {
             directory: OnceLock::new(),
             is_plain: AtomicBool::new(false),
             entries_a_block,
+            taken: None,
             map,
         })
+    }
+
+    /// Has the table's memory counted, and holds its index if there is room for it.
+    pub(crate) fn count_memory(&mut self, memory: &Arc<TableMemory>) {
+        self.taken = Some(memory.take_always(self.fixed_bytes() as u64));
+        self.index_shape.hold(self.index.of(self.map.bytes()), memory);
+    }
+
+    /// Memory that the table cannot do without: itself, its facts, a bit for each block.
+    fn fixed_bytes(&self) -> usize {
+        let facts = self.facts.smallest.len() + self.facts.largest.len();
+        let path = self.path.as_os_str().len();
+        size_of::<Table>() + facts + path + self.checked.len() * size_of::<AtomicU64>()
     }
 
     /// What the manifest holds of the table.
@@ -150,35 +167,25 @@ impl Table {
     /// Memory that the table holds beside the page cache.
     pub(crate) fn memory_bytes(&self) -> usize {
         let directory = self.directory.get().map_or(0, Directory::size_bytes);
-        size_of::<Table>() + self.index_shape.size_bytes() + self.checked.len() * 8 + directory
+        self.fixed_bytes() + self.index_shape.size_bytes() + directory
     }
 
-    /// Takes the directory that was collected while the table was written, if the budget lets it.
-    pub(crate) fn give_directory(
-        &self,
-        directory: &DirectoryBuilder,
-        budget: &Arc<DirectoryBudget>,
-    ) {
-        if let Some(directory) = directory.finish(self.blocks(), budget) {
-            // Whoever was first has made the same.
-            let _ = self.directory.set(directory);
-        }
+    /// Takes the directory that was made when the table had been written.
+    pub(crate) fn give_directory(&self, directory: Directory) {
+        // Whoever was first has made the same.
+        let _ = self.directory.set(directory);
     }
 
     /// Whether the table has no directory, and the budget has room for one.
-    pub(crate) fn wants_directory(&self, budget: &DirectoryBudget) -> bool {
+    pub(crate) fn wants_directory(&self, budget: &TableMemory) -> bool {
         self.directory.get().is_none()
             && !self.is_plain.load(Ordering::Relaxed)
-            && budget.has_room_for(self.keys)
+            && budget.has_room_for_directory(directory_size_bytes(self.keys))
     }
 
     /// Makes the directory from the blocks, unless `is_wanted` says no meanwhile. Damage is not
     /// this one's to report: the table then does without, and reads of the block will tell.
-    pub(crate) fn make_directory(
-        &self,
-        budget: &Arc<DirectoryBudget>,
-        is_wanted: impl Fn() -> bool,
-    ) {
+    pub(crate) fn make_directory(&self, budget: &Arc<TableMemory>, is_wanted: impl Fn() -> bool) {
         let mut builder = DirectoryBuilder::default();
         let mut key = Vec::new();
         for block_index in 0..self.blocks() {
@@ -190,9 +197,12 @@ impl Table {
                 return;
             }
         }
-        self.give_directory(&builder, budget);
-        if self.directory.get().is_none() && budget.has_room_for(self.keys) {
-            self.is_plain.store(true, Ordering::Relaxed);
+        match builder.finish(self.blocks(), budget) {
+            Some(directory) => self.give_directory(directory),
+            None if budget.has_room_for_directory(directory_size_bytes(self.keys)) => {
+                self.is_plain.store(true, Ordering::Relaxed);
+            }
+            None => {}
         }
     }
 
@@ -274,6 +284,12 @@ impl Table {
         self.index_shape.blocks()
     }
 
+    /// Where block `block` is in the file.
+    #[inline]
+    fn block_place(&self, block: usize) -> std::ops::Range<usize> {
+        self.index_shape.place(self.index.of(self.bytes()), block)
+    }
+
     /// The first block whose last key is not below `key`, or the number of blocks.
     #[inline]
     pub(super) fn block_for(&self, key: &[u8]) -> usize {
@@ -284,7 +300,7 @@ impl Table {
     #[inline]
     pub(super) fn block(&self, block: usize) -> Result<Block<'_>> {
         let bytes = self.bytes();
-        let place = self.index_shape.place(block);
+        let place = self.block_place(block);
         let block_bytes = &bytes[place.clone()];
         let is_checked = self.checked[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
         if !is_checked {
@@ -297,7 +313,7 @@ impl Table {
     /// entries, for its entries alone.
     #[inline]
     pub(super) fn entered_block(&self, block: usize, entries: usize) -> Block<'_> {
-        Block::of_checked(&self.bytes()[self.index_shape.place(block)], entries)
+        Block::of_checked(&self.bytes()[self.block_place(block)], entries)
     }
 
     #[cold]
@@ -314,7 +330,7 @@ impl Table {
     /// The error for a fault in block `block`.
     #[cold]
     pub(super) fn corrupted(&self, block: usize, fault: BlockFault) -> Error {
-        let begin = self.index_shape.place(block).start as u64;
+        let begin = self.block_place(block).start as u64;
         Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
     }
 
@@ -409,7 +425,7 @@ impl Table {
     /// the shared prefix, and about where the entry is.
     #[inline]
     fn prefetch_entry(&self, place: EntryPlace) {
-        let range = self.index_shape.place(place.block);
+        let range = self.block_place(place.block);
         let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
         let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;
         let entries = length.saturating_sub(offsets_end);
@@ -431,7 +447,7 @@ impl Table {
     ) -> Result<Option<FoundEntry>> {
         for block_index in first..self.blocks() {
             counts.blocks = counts.blocks.saturating_add(1);
-            let block_bytes = &self.bytes()[self.index_shape.place(block_index)];
+            let block_bytes = &self.bytes()[self.block_place(block_index)];
             prefetch_all(block_bytes, PREFETCH_LINES_MAX);
             let block = self.block(block_index)?;
             let faulty = |fault| self.corrupted(block_index, fault);
@@ -451,7 +467,7 @@ impl Table {
     pub(crate) fn verify(&self) -> Result<()> {
         for block in 0..self.blocks() {
             let bytes = self.bytes();
-            let place = self.index_shape.place(block);
+            let place = self.block_place(block);
             let block_bytes = &bytes[place.clone()];
             self.check_sum(block, place.start as u64, block_bytes)?;
             check_block(block_bytes).map_err(|fault| self.corrupted(block, fault))?;

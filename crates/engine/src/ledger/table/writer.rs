@@ -39,6 +39,8 @@ pub(crate) struct NewTable {
     pub(crate) facts: TableFacts,
     /// Where its keys are.
     pub(crate) directory: DirectoryBuilder,
+    /// Its blocks.
+    pub(crate) blocks: usize,
     /// What took how long.
     pub(crate) times: WriterTimes,
 }
@@ -142,6 +144,20 @@ impl TableWriter {
         self.written_bytes + self.buffer.len() as u64
     }
 
+    /// Collects keys in the memory of `directory`, which others have used before.
+    pub(crate) fn with_memory(mut self, directory: DirectoryBuilder) -> TableWriter {
+        assert!(self.entries == 0, "memory is lent before the first entry");
+        self.directory = directory;
+        self.directory.clear();
+        self
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let buffers = self.buffer.capacity() + self.expiries_ms.capacity() * size_of::<u64>();
+        self.directory.memory_bytes() + self.index.memory_bytes() + buffers as u64
+    }
+
     /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
     /// descending.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
@@ -240,7 +256,8 @@ impl TableWriter {
             smallest: self.smallest.into(),
             largest: self.last.into(),
         };
-        Ok(NewTable { facts, directory: self.directory, times: self.times })
+        let (directory, blocks) = (self.directory, self.index.blocks());
+        Ok(NewTable { facts, directory, blocks, times: self.times })
     }
 
     /// When so many entries will have expired that it is worth to write the table anew; 0 for

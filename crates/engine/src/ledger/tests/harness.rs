@@ -11,7 +11,7 @@ use pellucid_io::simulated::SimulatedFileSystem;
 
 use crate::error::{Error, Result};
 use crate::ledger::{
-    Dropped, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
+    DroppedList, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
     SegmentFacts,
 };
 
@@ -33,7 +33,8 @@ pub(super) fn small_options() -> LedgerOptions {
         level_factor: 3,
         level_0_trigger: 3,
         sealed_memtables_max: 2,
-        directories_size_max_bytes: 32 << 10,
+        tables_memory_bytes: 32 << 10,
+        job_memory_bytes: 64 << 10,
         filter_bits_per_key: 10,
         background: false,
         clock: pellucid_clock::Clock::monotonic(),
@@ -60,10 +61,10 @@ impl JournalLink for Books {
         Ok(())
     }
 
-    fn on_dropped(&self, dropped: &[Dropped]) {
+    fn on_dropped(&self, dropped: &DroppedList) {
         let mut seen = self.dropped.lock().unwrap();
         let mut dead_bytes = self.dead_bytes.lock().unwrap();
-        for entry in dropped {
+        for entry in dropped.iter() {
             assert!(seen.insert(entry.sequence), "{} was dropped twice", entry.sequence);
             self.dropped_bytes.fetch_add(entry.record_bytes, Ordering::Relaxed);
             let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
@@ -78,9 +79,9 @@ impl JournalLink for Books {
         0
     }
 
-    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts> {
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
         let mut dead_bytes = self.dead_bytes.lock().unwrap().clone();
-        for entry in dropped {
+        for entry in dropped.iter() {
             let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
             if dead_bytes.len() <= segment {
                 dead_bytes.resize(segment + 1, 0);
