@@ -60,8 +60,7 @@ impl DirectoryBuilder {
 
     /// Memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.hashes.capacity() * 8 + self.entries.capacity() * 2 + self.blocks.capacity() * 4)
-            as u64
+        (self.hashes.len() * 8 + self.entries.len() * 2 + self.blocks.len() * 4) as u64
     }
 
     /// Forgets all keys, and keeps the memory for others.

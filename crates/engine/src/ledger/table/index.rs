@@ -38,7 +38,7 @@ impl IndexBuilder {
 
     /// Memory that it takes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        (self.places.capacity() * size_of::<(u64, u32, usize)>() + self.keys.capacity()) as u64
+        (self.places.len() * size_of::<(u64, u32, usize)>() + self.keys.len()) as u64
     }
 
     /// Appends the index to `out`, with zeros for its checksum.

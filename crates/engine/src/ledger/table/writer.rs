@@ -152,10 +152,10 @@ impl TableWriter {
         self
     }
 
-    /// Memory that it takes.
+    /// Memory of what is collected of the entries: it grows with them.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let buffers = self.buffer.capacity() + self.expiries_ms.capacity() * size_of::<u64>();
-        self.directory.memory_bytes() + self.index.memory_bytes() + buffers as u64
+        let expiries = self.expiries_ms.len() * size_of::<u64>();
+        self.directory.memory_bytes() + self.index.memory_bytes() + expiries as u64
     }
 
     /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
