@@ -16,6 +16,7 @@ use crate::expiry::MarkedTime;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
 use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
+use crate::rules::TableRules;
 use crate::scan::internal_range;
 use crate::stats::{
     EngineStats, LedgerFigures, LevelReads, MemoryFigures, ReadFigures, WriteFigures,
@@ -89,6 +90,8 @@ pub(crate) struct Inner {
     pub(crate) catalogue: RwLock<Catalogue>,
     /// What the write path has to know of each table.
     pub(crate) shapes: TableShapes,
+    /// What the options of tables mean for their entries.
+    pub(crate) rules: Arc<TableRules>,
     pub(crate) collector: Arc<Collector>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
@@ -149,7 +152,8 @@ impl Engine {
         let (journal, appender) = Journal::open(setting, &manifest)?;
         let journal = Arc::new(journal);
         let link: Arc<dyn JournalLink> = Arc::clone(&journal) as Arc<dyn JournalLink>;
-        let ledger_options = options.ledger_options();
+        let rules = Arc::new(TableRules::default());
+        let ledger_options = options.ledger_options(&rules);
         let ledger = if is_new {
             let identity = manifest.store_identity;
             Ledger::create(file_system, &directory, identity, ledger_options, link)?
@@ -168,12 +172,16 @@ impl Engine {
             writer: Mutex::new(writer),
             catalogue: RwLock::default(),
             shapes: TableShapes::default(),
+            rules,
             collector: Arc::default(),
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
         });
         // The threads first: a long replay needs flushes while it goes on.
         inner.start_threads()?;
+        // What is in tables first: replay depends on the options of tables.
+        inner.ledger.publish(inner.ledger.flushed_sequence());
+        inner.load_catalogue()?;
         inner.replay()?;
         inner.load_catalogue()?;
         inner.start_collection()?;
@@ -267,6 +275,22 @@ impl Inner {
         self.ledger.flush_now(writer.appender.next_sequence() - 1)
     }
 
+    /// Takes note of the rule of a table, if the entry with this key and head defines one. What
+    /// cannot be read is reported when the whole catalogue is.
+    fn note_entry(&self, key: &[u8], head: &[u8]) {
+        if key.starts_with(&CATALOGUE_TABLE.to_be_bytes())
+            && let Ok(definition) = Definition::decode(head)
+        {
+            self.note_definition(&definition);
+        }
+    }
+
+    /// Takes note of what a definition means for the entries of its table.
+    pub(crate) fn note_definition(&self, definition: &Definition) {
+        self.shapes.note(definition);
+        definition.note_rule(&self.rules);
+    }
+
     /// Brings what is only in the journal back into memory.
     fn replay(&self) -> Result<()> {
         let flushed = self.ledger.flushed_sequence();
@@ -278,14 +302,21 @@ impl Inner {
                 RecordKind::Delete | RecordKind::SyncMark => Kind::Delete,
             };
             self.time.raise(record.written_at_ms);
+            self.note_entry(record.key, record.head);
+            let is_held =
+                kind == Kind::Put && self.rules.of_key(record.key).holds(record.value_length());
+            // Should it be damaged, reads of the record will tell.
+            let held = if is_held { record.unpacked().ok() } else { None };
             self.ledger.insert(&Entry {
                 key: record.key,
                 sequence: record.sequence,
                 kind,
-                value_length: record.value.len() as u32,
+                value_length: record.value_length() as u32,
+                stored_length: record.value.len() as u32,
                 written_at_ms: record.written_at_ms,
                 expires_at_ms: record.expires_at_ms,
                 head: record.head,
+                value: held.as_deref(),
             });
             if !record.batch_goes_on {
                 self.ledger.publish(record.sequence);
@@ -316,7 +347,7 @@ impl Inner {
         while let Some((key, entry)) = scan.next()? {
             let unreadable = |what| Error::corruption(&self.directory, 0, what);
             let definition = Definition::decode(&entry.head).map_err(unreadable)?;
-            self.shapes.note(&definition);
+            self.note_definition(&definition);
             let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
             let added = catalogue.add(key, definition, &self.options.head_rules);
             added.map_err(unreadable)?;

@@ -78,11 +78,6 @@ impl Value {
     pub(crate) fn owned(bytes: Arc<[u8]>) -> Value {
         Value(ValueBytes::Owned(bytes))
     }
-
-    /// The value without bytes.
-    pub(crate) fn empty() -> Value {
-        Value::owned(Arc::default())
-    }
 }
 
 impl Deref for Value {

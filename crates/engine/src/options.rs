@@ -9,6 +9,7 @@ use crate::budget::{MEMORY_MIN_BYTES, Shares};
 use crate::error::{Error, Result};
 use crate::head_rule::{HeadRule, check_rules};
 use crate::ledger::LedgerOptions;
+use crate::rules::TableRules;
 
 /// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
@@ -47,8 +48,9 @@ pub struct EngineOptions {
     pub segment_size_bytes: u64,
     /// All memory that grows with the data, in bytes: what was written and is not yet in tables,
     /// what is held of tables to answer quickly, and what background work takes. The engine divides
-    /// it ([`crate::MemoryFigures`]) and keeps within it; at least 64 KiB. What the operating system
-    /// caches of the files is not part of it, nor are some hundred KiB that any engine takes.
+    /// it ([`crate::MemoryFigures`]) and keeps within it; at least 64 KiB. What the operating
+    /// system caches of the files is not part of it, nor are some hundred KiB that any engine
+    /// takes.
     pub memory_bytes: u64,
     /// The longest value, in bytes, up to [`VALUE_LENGTH_HARD_MAX`].
     pub value_length_max: usize,
@@ -141,7 +143,7 @@ impl EngineOptions {
     }
 
     /// How the ledger shares in the memory budget.
-    pub(crate) fn ledger_options(&self) -> LedgerOptions {
+    pub(crate) fn ledger_options(&self, rules: &Arc<TableRules>) -> LedgerOptions {
         let shares = self.shares();
         LedgerOptions {
             memtable_size_bytes: shares.memtable_size_bytes(),
@@ -151,6 +153,7 @@ impl EngineOptions {
             job_memory_bytes: shares.jobs_bytes,
             background: self.background,
             clock: self.clock,
+            rules: Arc::clone(rules),
             ..LedgerOptions::default()
         }
     }

@@ -15,7 +15,7 @@ use crate::tally::{Count, Turn};
 /// How long the record of an entry is, its padding aside.
 #[inline]
 pub(crate) fn record_length(key: &[u8], found: &FoundEntry) -> usize {
-    RECORD_HEADER_LENGTH + key.len() + found.head.len() + found.value_length as usize
+    RECORD_HEADER_LENGTH + key.len() + found.head.len() + found.stored_length as usize
 }
 
 impl Engine {
@@ -62,9 +62,13 @@ impl Inner {
         let mut missed = 0;
         loop {
             let found = self.look_up(&key, at_sequence, timeline)?;
-            let Some(found) = found else { return Ok(None) };
-            if found.value_length == 0 {
-                return Ok(Some(Object { head: Head::from_found(found), value: Value::empty() }));
+            let Some(mut found) = found else { return Ok(None) };
+            if let Some(value) = found.take_value() {
+                self.ledger.tally().mine().add(Count::HeldValues, 1);
+                return Ok(Some(Object {
+                    head: Head::from_found(found),
+                    value: Value::owned(value),
+                }));
             }
             let length = record_length(key.as_bytes(), &found);
             let counting = self.ledger.tally().mine();

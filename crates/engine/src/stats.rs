@@ -208,6 +208,8 @@ pub struct ReadFigures {
     pub memtable: FoundFigures,
     /// Look-ups that ended in each level. A tombstone is found, too.
     pub levels: Vec<FoundFigures>,
+    /// Values that the ledger held, or that are empty, so that no record had to be read.
+    pub held_values: u64,
     /// Records read from the journal.
     pub records: u64,
     /// Bytes of their values.
@@ -264,6 +266,7 @@ impl ReadFigures {
             missing: found(0),
             memtable: found(1),
             levels: (2..FOUND_PLACES).map(found).collect(),
+            held_values: tally.sum(Count::HeldValues),
             records: tally.sum(Count::Records),
             record_bytes: tally.sum(Count::RecordBytes),
             record_time: sampled(tally, Count::RecordSamples, Count::RecordTicks),

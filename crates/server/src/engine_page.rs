@@ -144,6 +144,7 @@ fn reads(stats: &EngineStats) -> Value {
         "look_ups": look_ups.collect::<Map<_, _>>(),
         "levels": stats.ledger.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
         "journal": {
+            "held_values": stats.reads.held_values,
             "records": stats.reads.records,
             "bytes": stats.reads.record_bytes,
             "time": time(stats.reads.record_time),

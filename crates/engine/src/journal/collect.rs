@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pellucid_io::{File, MapMode};
 
@@ -345,6 +345,7 @@ impl<'a> CollectedWriter<'a> {
             number: self.number,
             path: self.path.clone(),
             file: HeldFile::closed(),
+            disk_file: OnceLock::new(),
             map,
             store_seed: self.journal.store_seed,
             dead_bytes: AtomicU64::new(0),

@@ -53,7 +53,7 @@ impl Watched {
     fn push(&mut self, dropped: &Dropped) {
         let distance = (dropped.sequence - self.first_sequence) as u32;
         let units = (dropped.record_bytes / RECORD_ALIGNMENT) as u32;
-        self.dropped.push((distance, units << 1 | u32::from(dropped.is_marker)));
+        self.dropped.push((distance, (units << 1) | u32::from(dropped.is_marker)));
     }
 
     /// What was dropped, by sequence number.

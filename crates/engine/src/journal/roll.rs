@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pellucid_io::{File, MapMode};
@@ -46,8 +46,8 @@ enum Spare {
 }
 
 impl Journal {
-    /// Begins a segment of `size_bytes` and at least `records` places, with the spare if it is large
-    /// enough.
+    /// Begins a segment of `size_bytes` and at least `records` places, with the spare if that is
+    /// large enough.
     pub(super) fn begin_segment(
         &self,
         size_bytes: u64,
@@ -137,6 +137,7 @@ impl Journal {
                 number,
                 path,
                 file: HeldFile::open(file),
+                disk_file: OnceLock::new(),
                 map,
                 store_seed: self.store_seed,
                 dead_bytes: AtomicU64::new(0),

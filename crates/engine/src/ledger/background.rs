@@ -104,7 +104,10 @@ impl State {
         let Some(table) = tables.find(|table| table.wants_directory(&self.table_memory)) else {
             return false;
         };
-        table.make_directory(&self.table_memory, || self.sealed() == 0 && !self.is_closing());
+        let mut lent = self.lend_memory();
+        let is_wanted = || self.sealed() == 0 && !self.is_closing();
+        table.make_directory(&self.table_memory, &mut lent, is_wanted);
+        self.give_back(lent);
         true
     }
 

@@ -59,7 +59,7 @@ impl DroppedList {
         assert!(dropped.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
         put_varint(&mut self.packed, dropped.sequence);
         let units = dropped.record_bytes / RECORD_ALIGNMENT;
-        put_varint(&mut self.packed, units << 1 | u64::from(dropped.is_marker));
+        put_varint(&mut self.packed, (units << 1) | u64::from(dropped.is_marker));
         self.count += 1;
         match &mut self.spill {
             Some(spill) if self.packed.len() >= spill.limit_bytes => spill.take(&mut self.packed),

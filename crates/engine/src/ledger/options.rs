@@ -1,11 +1,13 @@
 //! The settings of a ledger, and what it asks of the journal.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use pellucid_clock::Clock;
 
 use super::{DroppedList, Entry};
 use crate::error::Error;
+use crate::rules::TableRules;
 
 /// As a sequence number to read at: the newest that is published.
 pub(crate) const NEWEST: u64 = u64::MAX;
@@ -40,6 +42,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) background: bool,
     /// What samples are timed with.
     pub(crate) clock: Clock,
+    /// What holds for the entries of each table of keys.
+    pub(crate) rules: Arc<TableRules>,
 }
 
 impl Default for LedgerOptions {
@@ -57,6 +61,7 @@ impl Default for LedgerOptions {
             filter_bits_per_key: 10,
             background: true,
             clock: Clock::monotonic(),
+            rules: Arc::default(),
         }
     }
 }

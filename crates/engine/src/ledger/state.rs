@@ -198,6 +198,7 @@ impl State {
             block_size_bytes: self.options.block_size_bytes,
             filter_bits_per_key: self.options.filter_bits_per_key,
             clock: self.options.clock,
+            rules: Arc::clone(&self.options.rules),
         }
     }
 
@@ -404,10 +405,15 @@ impl State {
     /// were collected.
     pub(super) fn written(&self, new: NewTable) -> WrittenTable {
         let directory = new.directory.finish(new.blocks, &self.table_memory);
+        self.give_back(new.directory);
+        WrittenTable { facts: new.facts, directory }
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn give_back(&self, memory: DirectoryBuilder) {
         let mut lent = lock(&self.lent);
         if lent.len() < LENT_MAX {
-            lent.push(new.directory);
+            lent.push(memory);
         }
-        WrittenTable { facts: new.facts, directory }
     }
 }

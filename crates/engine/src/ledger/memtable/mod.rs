@@ -71,9 +71,11 @@ impl Memtable {
             sequence: 0,
             kind: Kind::Put,
             value_length: 0,
+            stored_length: 0,
             written_at_ms: 0,
             expires_at_ms: 0,
             head: &[],
+            value: None,
         };
         // SAFETY: nobody else knows of the arena, and the node is written where it was handed out.
         unsafe {

@@ -152,6 +152,7 @@ impl IndexShape {
     }
 
     /// Bytes held in memory.
+    #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
         let held = self.held.as_ref().map_or(0, |held| held.fronts.len() + held.offsets.len());
         held * size_of::<u64>()

@@ -4,8 +4,10 @@
 //! Indexes and directories only make answers quick: they are not held where they would go beyond
 //! the limit, and tables answer from the page cache then.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::cache::BlockCache;
 
 /// What directories leave, as a share of the limit, for the indexes of tables to come: an index
 /// takes a fifth of a directory, and spares as much.
@@ -16,17 +18,34 @@ const LEFT_BY_DIRECTORIES: u64 = 8;
 pub(crate) struct TableMemory {
     limit_bytes: u64,
     used_bytes: AtomicU64,
+    /// Blocks that were unpacked.
+    blocks: BlockCache,
 }
 
 impl TableMemory {
     /// Memory of at most `limit_bytes`, as far as it can be refused.
     pub(crate) fn new(limit_bytes: u64) -> Arc<TableMemory> {
-        Arc::new(TableMemory { limit_bytes, used_bytes: AtomicU64::new(0) })
+        let blocks = BlockCache::new(limit_bytes);
+        Arc::new(TableMemory { limit_bytes, used_bytes: AtomicU64::new(0), blocks })
     }
 
     /// Bytes in use.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Block `key.1` of table `key.0`, from the cache or from `unpack`.
+    pub(super) fn cached_block<E>(
+        self: &Arc<Self>,
+        key: (u64, usize),
+        unpack: impl FnOnce() -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        self.blocks.get(key, self, unpack)
+    }
+
+    /// Forgets the unpacked blocks of a table that is gone.
+    pub(super) fn forget_blocks(&self, table: u64) {
+        self.blocks.forget(table);
     }
 
     fn directories_limit_bytes(&self) -> u64 {
@@ -51,25 +70,28 @@ impl TableMemory {
     fn take_within(self: &Arc<Self>, bytes: u64, limit_bytes: u64) -> Option<Taken> {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
         let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        taken.ok().map(|_| Taken { memory: Arc::clone(self), bytes })
+        taken.ok().map(|_| Taken { memory: Arc::downgrade(self), bytes })
     }
 
     /// Takes so many bytes, within the limit or not.
     pub(super) fn take_always(self: &Arc<Self>, bytes: u64) -> Taken {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Taken { memory: Arc::clone(self), bytes }
+        Taken { memory: Arc::downgrade(self), bytes }
     }
 }
 
 /// A part of the memory, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Taken {
-    memory: Arc<TableMemory>,
+    /// Weak, because the memory's own cache has parts of it.
+    memory: Weak<TableMemory>,
     bytes: u64,
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.memory.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(memory) = self.memory.upgrade() {
+            memory.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }

@@ -15,8 +15,8 @@ use crate::ledger::{Entry, Kind};
 
 const STORE: u64 = 0x5151;
 fn shape() -> TableShape {
-    let clock = Clock::monotonic();
-    TableShape { block_size_bytes: 256, filter_bits_per_key: 10, clock }
+    let (clock, rules) = (Clock::monotonic(), Arc::default());
+    TableShape { block_size_bytes: 256, filter_bits_per_key: 10, clock, rules }
 }
 
 fn folder() -> tempfile::TempDir {
@@ -28,11 +28,15 @@ fn folder() -> tempfile::TempDir {
 type Row = (Vec<u8>, u64);
 
 fn entry((key, sequence): &Row) -> Entry<'_> {
+    let value = sequence.is_multiple_of(3).then_some(&key[..]);
+    let value_length = value.map_or(*sequence as u32, |value| value.len() as u32);
     Entry {
         key,
         sequence: *sequence,
         kind: if sequence.is_multiple_of(7) { Kind::Delete } else { Kind::Put },
-        value_length: *sequence as u32,
+        value_length,
+        stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
+        value,
         written_at_ms: sequence * 1000,
         expires_at_ms: sequence % 3,
         head: &key[..key.len().min(*sequence as usize % 5)],
@@ -78,7 +82,7 @@ proptest! {
                 let found = table.get(key, key_hash(key), at, &mut counts).unwrap();
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
-            table.make_directory(&budget, || true);
+            table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
             prop_assert!(budget.used_bytes() > 0);
             prop_assert!(!table.wants_directory(&budget));
         }
@@ -182,7 +186,7 @@ fn without_memory_answers_come_from_the_file() {
     let needed = budget.used_bytes();
     assert!(needed > 0, "what is needed is counted");
     assert!(!table.wants_directory(&budget));
-    table.make_directory(&budget, || true);
+    table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
     assert_eq!(budget.used_bytes(), needed);
     for row in &rows {
         let mut counts = EngineCounts::default();
@@ -203,7 +207,7 @@ fn a_damaged_table_gets_no_directory() {
     let table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
     let budget = TableMemory::new(1 << 20);
     assert!(table.wants_directory(&budget));
-    table.make_directory(&budget, || true);
+    table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
     assert!(!table.wants_directory(&budget), "it is not tried again");
     let get = |row: &Row| table.get(&row.0, key_hash(&row.0), 999, &mut EngineCounts::default());
     assert!(rows.iter().any(|row| matches!(get(row), Err(Error::Corruption { .. }))));

@@ -38,6 +38,7 @@ pub(super) fn small_options() -> LedgerOptions {
         filter_bits_per_key: 10,
         background: false,
         clock: pellucid_clock::Clock::monotonic(),
+        rules: Arc::default(),
     }
 }
 
@@ -116,11 +117,16 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn entry(&self) -> Entry<'_> {
+        let is_held = self.kind == Kind::Put && self.sequence.is_multiple_of(3);
+        let length = if self.kind == Kind::Put { self.sequence as u32 % 300 } else { 0 };
+        let value_length = if is_held { self.key.len() as u32 } else { length };
         Entry {
             key: &self.key,
             sequence: self.sequence,
             kind: self.kind,
-            value_length: if self.kind == Kind::Put { self.sequence as u32 % 300 } else { 0 },
+            value_length,
+            stored_length: value_length - value_length / 3,
+            value: is_held.then_some(&self.key[..]),
             written_at_ms: 1_700_000_000_000 + self.sequence,
             expires_at_ms: if self.sequence.is_multiple_of(4) { self.sequence } else { 0 },
             head: &b"0123456789012345678901234567890123456789012345"[..self.sequence as usize % 46],
