@@ -47,29 +47,33 @@ pub fn fill(task: &Task) -> Outcome<Figures> {
 }
 
 fn measure_filled(store: &dyn Peer, task: &Task, anonymous_before: u64) -> Outcome<Figures> {
-    let (mut figures, draws) = (Figures::default(), Draws::new(task.keys));
+    let mut figures = Figures::default();
     figures.note("version", &store.version());
-    let (outcome, peak) =
-        process::watching_memory(|| fill_and_settle(store, &draws, task.keys, &mut figures));
+    let (outcome, peak) = process::watching_memory(|| measure_all(store, task, &mut figures));
     outcome?;
     if let Some(setting) = store.memory_setting_bytes() {
         let beyond = peak.saturating_sub(anonymous_before) as f64;
         figures.set("memory_per_setting", beyond / setting as f64);
     }
     figures.set("memory_anonymous_mb", peak as f64 / 1e6);
-    scan(store, "scan_after_fill", &mut figures)?;
-    reads(store, &draws, task.keys, "settled_", &mut figures)?;
+    Ok(figures)
+}
+
+fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<()> {
+    let draws = Draws::new(task.keys);
+    fill_and_settle(store, &draws, task.keys, figures)?;
+    scan(store, "scan_after_fill", figures)?;
+    reads(store, &draws, task.keys, "settled_", figures)?;
     let begun = Instant::now();
     store.compact()?;
     settle(store)?;
     figures.set("compaction_s", begun.elapsed().as_secs_f64());
-    let scanned = scan(store, "scan_after_compaction", &mut figures)?;
+    let scanned = scan(store, "scan_after_compaction", figures)?;
     let disk = process::disk_bytes(&task.folder)? as f64;
     figures.set("live_bytes", scanned as f64);
     figures.set("disk_per_live_byte", disk / scanned as f64);
-    reads(store, &draws, task.keys, "", &mut figures)?;
-    readers_and_writer(store, &draws, task.keys, &mut figures)?;
-    Ok(figures)
+    reads(store, &draws, task.keys, "", figures)?;
+    readers_and_writer(store, &draws, task.keys, figures)
 }
 
 fn fill_and_settle(

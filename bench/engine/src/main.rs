@@ -2,7 +2,8 @@
 //! turns within one call, each in a process of its own, and what counts is the median of the
 //! ratios.
 //!
-//! `QUICK=1` is for a first look; `RUNS`, `KEYS` and `PEERS` (names with commas) choose otherwise.
+//! `QUICK=1` is for a first look; `RUNS`, `KEYS` and `PEERS` (names with commas) choose otherwise,
+//! and `MEMORY_MB` the memory setting of our engine.
 
 #[path = "../../src/bars.rs"]
 mod bars;

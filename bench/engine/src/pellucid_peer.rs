@@ -1,4 +1,4 @@
-//! Our engine, with its default options.
+//! Our engine, with its default options; `MEMORY_MB` chooses another memory setting.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -20,6 +20,11 @@ struct Pellucid {
 
 pub fn open(folder: &Path, setting: Setting) -> Outcome<Box<dyn Peer>> {
     let mut options = EngineOptions::default();
+    if let Ok(megabytes) = std::env::var("MEMORY_MB") {
+        let megabytes: u64 =
+            megabytes.parse().map_err(|_| format!("MEMORY_MB={megabytes} is no number"))?;
+        options.memory_bytes = megabytes << 20;
+    }
     if let Some(bytes) = setting.confined_to_bytes {
         options.memory_bytes = options.memory_bytes.min(bytes / BUDGET_SHARE);
     }

@@ -6,7 +6,9 @@
 
 use crate::catalogue::{CATALOGUE_TABLE, TableId};
 use crate::codec::{read_u16, read_u32};
+use crate::compression::Compression;
 use crate::error::{Error, Result};
+use crate::rules::{HELD_VALUE_LENGTH_MAX, TableRule, TableRules};
 
 /// The version of the definitions that this build writes, and the highest that it reads.
 const DEFINITION_VERSION: u16 = 2;
@@ -33,7 +35,7 @@ const KIND_INDEX: u8 = 2;
 /// let options = TableOptions { head_only: true, ..TableOptions::default() };
 /// assert_eq!(options.head_rule, None);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOptions {
     /// The table holds keys and heads, and refuses values. A read is then answered by the ledger
     /// alone. The journal has a record of each write all the same, without a value: from it the
@@ -42,6 +44,31 @@ pub struct TableOptions {
     /// The name of the [`crate::HeadRule`] that derives the heads of the table. Writes are refused
     /// while no rule of that name is in [`crate::EngineOptions::head_rules`]; reads go on.
     pub head_rule: Option<String>,
+    /// Values up to this length, in bytes, are held in the ledger beside the journal: reading them
+    /// never touches the journal. At most [`HELD_VALUE_LENGTH_MAX`]; 0 for none.
+    pub held_value_length_max: u32,
+    /// How values are compressed in the journal. One is left as it is where that would not save an
+    /// eighth.
+    pub value_compression: Compression,
+    /// How the blocks of the ledger are compressed that hold the table's keys, heads and held
+    /// values. Reads unpack a block, unless it is among those kept unpacked in memory.
+    pub block_compression: Compression,
+}
+
+/// The default of [`TableOptions::held_value_length_max`], chosen by measuring
+/// (`examples/small_values.rs`, docs/architecture.md, Small values).
+const HELD_VALUE_LENGTH_DEFAULT: u32 = 64;
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions {
+            head_only: false,
+            head_rule: None,
+            held_value_length_max: HELD_VALUE_LENGTH_DEFAULT,
+            value_compression: Compression::None,
+            block_compression: Compression::None,
+        }
+    }
 }
 
 impl TableOptions {
@@ -59,6 +86,9 @@ impl TableOptions {
             Some(_) if self.head_only => {
                 "a table of heads only has no values that a head rule could read".to_owned()
             }
+            _ if self.held_value_length_max > HELD_VALUE_LENGTH_MAX => {
+                format!("held_value_length_max is above {HELD_VALUE_LENGTH_MAX}")
+            }
             _ => return Ok(()),
         };
         Err(Error::Option { what })
@@ -75,8 +105,26 @@ impl TableOptions {
             let (has, wants) = (kind(self.head_only), kind(wanted.head_only));
             return Some(format!("it holds {has}, and not {wants}"));
         }
-        (self.head_rule != wanted.head_rule)
-            .then(|| format!("it has {}, and not {}", rule(self), rule(wanted)))
+        if self.head_rule != wanted.head_rule {
+            return Some(format!("it has {}, and not {}", rule(self), rule(wanted)));
+        }
+        let kept = |options: &TableOptions| {
+            format!(
+                "values held up to {} bytes, compression {:?} of values and {:?} of blocks",
+                options.held_value_length_max, options.value_compression, options.block_compression
+            )
+        };
+        (self.rule() != wanted.rule())
+            .then(|| format!("it has {}, and not {}", kept(self), kept(wanted)))
+    }
+
+    /// What follows for each entry.
+    fn rule(&self) -> TableRule {
+        TableRule {
+            held_length_max: self.held_value_length_max,
+            values: self.value_compression,
+            blocks: self.block_compression,
+        }
     }
 }
 
@@ -98,7 +146,7 @@ pub(crate) struct Definition {
 
 impl Definition {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let none = TableOptions::default();
+        let none = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
         let (kind, of, options) = match &self.kind {
             TableKind::Objects(options) => (KIND_OBJECTS, 0, options),
             TableKind::Index { of } => (KIND_INDEX, of.0, &none),
@@ -110,10 +158,20 @@ impl Definition {
         bytes[2..4].copy_from_slice(&DEFINITION_VERSION.to_le_bytes());
         bytes[4..8].copy_from_slice(&flags.to_le_bytes());
         bytes[8] = kind;
+        bytes[9] = options.value_compression.number();
+        bytes[10] = options.block_compression.number();
+        bytes[12..16].copy_from_slice(&options.held_value_length_max.to_le_bytes());
         bytes[16..18].copy_from_slice(&of.to_le_bytes());
         bytes[18..20].copy_from_slice(&(rule.len() as u16).to_le_bytes());
         bytes.extend_from_slice(rule);
         bytes
+    }
+
+    /// Sets the rule of the table among `rules`.
+    pub(crate) fn note_rule(&self, rules: &TableRules) {
+        if let TableKind::Objects(options) = &self.kind {
+            rules.set(self.table.0, options.rule());
+        }
     }
 
     /// Decodes a definition of any version up to this build's own; says why if it cannot be read.
@@ -142,8 +200,8 @@ fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
         return Err("a definition of a table is cut short");
     };
     let flags = read_u32(fixed, 4);
-    let is_known =
-        flags & !FLAGS_KNOWN == 0 && fixed[9..16].iter().chain(&fixed[20..]).all(|byte| *byte == 0);
+    let mut unused = fixed[11..12].iter().chain(&fixed[20..]);
+    let is_known = flags & !FLAGS_KNOWN == 0 && unused.all(|byte| *byte == 0);
     if !is_known {
         return Err("a table has an option of a newer release: open the store with that");
     }
@@ -152,13 +210,30 @@ fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
     }
     let rule = std::str::from_utf8(rule).map_err(|_| "the name of a head rule is not UTF-8")?;
     let head_rule = (!rule.is_empty()).then(|| rule.to_owned());
+    let compressions = [fixed[9], fixed[10]].map(Compression::from_number);
+    let [Some(value_compression), Some(block_compression)] = compressions else {
+        return Err("a table is compressed in a way of a newer release: open the store with that");
+    };
+    let held_value_length_max = read_u32(fixed, 12);
     match (fixed[8], read_u16(fixed, 16)) {
         (KIND_OBJECTS, 0) => {
-            let options = TableOptions { head_only: flags & FLAG_HEAD_ONLY != 0, head_rule };
+            let head_only = flags & FLAG_HEAD_ONLY != 0;
+            let options = TableOptions {
+                head_only,
+                head_rule,
+                held_value_length_max,
+                value_compression,
+                block_compression,
+            };
             options.check().map_err(|_| "a table has options that cannot work together")?;
             Ok(TableKind::Objects(options))
         }
-        (KIND_INDEX, of) if of != CATALOGUE_TABLE && flags == 0 && head_rule.is_none() => {
+        (KIND_INDEX, of)
+            if of != CATALOGUE_TABLE
+                && flags == 0
+                && head_rule.is_none()
+                && fixed[9..16].iter().all(|byte| *byte == 0) =>
+        {
             Ok(TableKind::Index { of: TableId(of) })
         }
         _ => Err("a table is of a kind that this build does not know"),
@@ -173,12 +248,18 @@ mod tests {
         Definition { table: TableId(513), kind: TableKind::Objects(options) }
     }
 
-    fn all() -> [Definition; 4] {
+    fn all() -> [Definition; 5] {
         let rule = TableOptions { head_rule: Some("size 1".to_owned()), ..TableOptions::default() };
         [
             objects(TableOptions::default()),
             objects(TableOptions { head_only: true, ..TableOptions::default() }),
             objects(rule),
+            objects(TableOptions {
+                held_value_length_max: 300,
+                value_compression: Compression::Lz4,
+                block_compression: Compression::Lz4,
+                ..TableOptions::default()
+            }),
             Definition { table: TableId(7), kind: TableKind::Index { of: TableId(513) } },
         ]
     }
@@ -214,10 +295,15 @@ mod tests {
     #[test]
     fn options_that_cannot_work_are_refused() {
         let rule = |name: &str| Some(name.to_owned());
-        assert!(TableOptions { head_only: true, head_rule: rule("r") }.check().is_err());
-        assert!(TableOptions { head_only: false, head_rule: rule("") }.check().is_err());
+        let with =
+            |head_only, head_rule| TableOptions { head_only, head_rule, ..TableOptions::default() };
+        assert!(with(true, rule("r")).check().is_err());
+        assert!(with(false, rule("")).check().is_err());
         let long = "r".repeat(HEAD_RULE_NAME_LENGTH_MAX + 1);
-        assert!(TableOptions { head_only: false, head_rule: rule(&long) }.check().is_err());
-        assert!(TableOptions { head_only: false, head_rule: rule("r") }.check().is_ok());
+        assert!(with(false, rule(&long)).check().is_err());
+        assert!(with(false, rule("r")).check().is_ok());
+        let held_value_length_max = HELD_VALUE_LENGTH_MAX + 1;
+        let held = TableOptions { held_value_length_max, ..TableOptions::default() };
+        assert!(held.check().is_err());
     }
 }

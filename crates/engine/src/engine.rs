@@ -16,8 +16,11 @@ use crate::expiry::MarkedTime;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
 use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
+use crate::rules::TableRules;
 use crate::scan::internal_range;
-use crate::stats::{EngineStats, LedgerFigures, LevelReads, ReadFigures, WriteFigures};
+use crate::stats::{
+    EngineStats, LedgerFigures, LevelReads, MemoryFigures, ReadFigures, WriteFigures,
+};
 
 /// The file that is locked for as long as the store is open.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -76,6 +79,8 @@ pub struct Engine {
 
 pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
+    /// What follows for writers from the memory setting.
+    pub(crate) limits: Limits,
     pub(crate) directory: PathBuf,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
@@ -85,9 +90,17 @@ pub(crate) struct Inner {
     pub(crate) catalogue: RwLock<Catalogue>,
     /// What the write path has to know of each table.
     pub(crate) shapes: TableShapes,
+    /// What the options of tables mean for their entries.
+    pub(crate) rules: Arc<TableRules>,
     pub(crate) collector: Arc<Collector>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
+}
+
+/// What follows for writers from the memory setting.
+pub(crate) struct Limits {
+    /// What the entries of a batch may take in a memtable.
+    pub(crate) batch_memory_max_bytes: u64,
 }
 
 /// What the writer lock protects.
@@ -133,12 +146,14 @@ impl Engine {
             directory: directory.clone(),
             clock: options.clock,
             segment_size_bytes: options.segment_size_bytes,
+            segment_records_max: options.shares().segment_records_max(),
             time: Arc::clone(&time),
         };
         let (journal, appender) = Journal::open(setting, &manifest)?;
         let journal = Arc::new(journal);
         let link: Arc<dyn JournalLink> = Arc::clone(&journal) as Arc<dyn JournalLink>;
-        let ledger_options = options.ledger_options();
+        let rules = Arc::new(TableRules::default());
+        let ledger_options = options.ledger_options(&rules);
         let ledger = if is_new {
             let identity = manifest.store_identity;
             Ledger::create(file_system, &directory, identity, ledger_options, link)?
@@ -146,8 +161,10 @@ impl Engine {
             Ledger::open(file_system, &directory, manifest, ledger_options, link)?
         };
         let writer = Writer { appender, is_closed: false, owed_ns: 0 };
+        let limits = Limits { batch_memory_max_bytes: options.shares().batch_memory_max_bytes() };
         let inner = Arc::new(Inner {
             options,
+            limits,
             directory,
             time,
             journal,
@@ -155,12 +172,16 @@ impl Engine {
             writer: Mutex::new(writer),
             catalogue: RwLock::default(),
             shapes: TableShapes::default(),
+            rules,
             collector: Arc::default(),
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
         });
         // The threads first: a long replay needs flushes while it goes on.
         inner.start_threads()?;
+        // What is in tables first: replay depends on the options of tables.
+        inner.ledger.publish(inner.ledger.flushed_sequence());
+        inner.load_catalogue()?;
         inner.replay()?;
         inner.load_catalogue()?;
         inner.start_collection()?;
@@ -221,7 +242,10 @@ impl Engine {
         let inner = &*self.inner;
         let segments = inner.journal.facts();
         let tally = inner.ledger.tally();
-        let mut ledger = LedgerFigures::from(inner.ledger.stats());
+        let stats = inner.ledger.stats();
+        let shares = inner.options.shares();
+        let memory = MemoryFigures::of(&shares, &stats.memory, inner.journal.places_bytes());
+        let mut ledger = LedgerFigures::from(stats);
         for (number, level) in ledger.levels.iter_mut().enumerate() {
             level.reads = LevelReads::of(tally, number);
         }
@@ -240,6 +264,7 @@ impl Engine {
             reads: ReadFigures::of(tally),
             writes: WriteFigures::of(tally),
             ledger,
+            memory,
         }
     }
 }
@@ -248,6 +273,22 @@ impl Inner {
     pub(crate) fn flush(&self, writer: &MutexGuard<'_, Writer>) -> Result<()> {
         self.journal.check_poison()?;
         self.ledger.flush_now(writer.appender.next_sequence() - 1)
+    }
+
+    /// Takes note of the rule of a table, if the entry with this key and head defines one. What
+    /// cannot be read is reported when the whole catalogue is.
+    fn note_entry(&self, key: &[u8], head: &[u8]) {
+        if key.starts_with(&CATALOGUE_TABLE.to_be_bytes())
+            && let Ok(definition) = Definition::decode(head)
+        {
+            self.note_definition(&definition);
+        }
+    }
+
+    /// Takes note of what a definition means for the entries of its table.
+    pub(crate) fn note_definition(&self, definition: &Definition) {
+        self.shapes.note(definition);
+        definition.note_rule(&self.rules);
     }
 
     /// Brings what is only in the journal back into memory.
@@ -261,14 +302,21 @@ impl Inner {
                 RecordKind::Delete | RecordKind::SyncMark => Kind::Delete,
             };
             self.time.raise(record.written_at_ms);
+            self.note_entry(record.key, record.head);
+            let is_held =
+                kind == Kind::Put && self.rules.of_key(record.key).holds(record.value_length());
+            // Should it be damaged, reads of the record will tell.
+            let held = if is_held { record.unpacked().ok() } else { None };
             self.ledger.insert(&Entry {
                 key: record.key,
                 sequence: record.sequence,
                 kind,
-                value_length: record.value.len() as u32,
+                value_length: record.value_length() as u32,
+                stored_length: record.value.len() as u32,
                 written_at_ms: record.written_at_ms,
                 expires_at_ms: record.expires_at_ms,
                 head: record.head,
+                value: held.as_deref(),
             });
             if !record.batch_goes_on {
                 self.ledger.publish(record.sequence);
@@ -299,7 +347,7 @@ impl Inner {
         while let Some((key, entry)) = scan.next()? {
             let unreadable = |what| Error::corruption(&self.directory, 0, what);
             let definition = Definition::decode(&entry.head).map_err(unreadable)?;
-            self.shapes.note(&definition);
+            self.note_definition(&definition);
             let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
             let added = catalogue.add(key, definition, &self.options.head_rules);
             added.map_err(unreadable)?;

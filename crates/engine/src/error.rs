@@ -97,6 +97,15 @@ pub enum Error {
         /// The limit of its size in the journal, in bytes.
         size_limit_bytes: usize,
     },
+    /// The keys and heads of a batch take more memory than the setting allows for one.
+    BatchMemory {
+        /// Its entries.
+        entries: usize,
+        /// About what they take, in bytes.
+        memory_bytes: u64,
+        /// The limit in bytes, which follows from the memory setting.
+        limit_bytes: u64,
+    },
     /// A condition of a batch does not hold. Nothing was written.
     ConditionFailed {
         /// The index of the entry within the batch.
@@ -242,6 +251,11 @@ impl std::fmt::Display for Error {
                 f,
                 "the batch has {entries} entries and {size_bytes} bytes; \
                  it may have 1 to {entries_limit} and up to {size_limit_bytes}"
+            ),
+            Error::BatchMemory { entries, memory_bytes, limit_bytes } => write!(
+                f,
+                "the {entries} entries of the batch take {memory_bytes} bytes of memory, above \
+                 {limit_bytes}: split the batch, or give the store more memory"
             ),
             Error::ConditionFailed { index, current: Some(sequence) } => {
                 write!(f, "condition of entry {index} failed: the key has sequence {sequence}")

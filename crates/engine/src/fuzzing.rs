@@ -12,9 +12,11 @@ const IDENTITY: u64 = 7;
 /// Sequence numbers of a segment that are looked for.
 const SEQUENCES_MAX: u64 = 1_000;
 
-/// A journal record.
+/// A journal record, and its value, which may be compressed.
 pub fn record(bytes: &[u8]) {
-    let _ = Record::decode(bytes, IDENTITY as u32);
+    if let Ok(record) = Record::decode(bytes, IDENTITY as u32) {
+        let _ = record.unpacked();
+    }
 }
 
 /// A whole journal segment: its header, its records, what follows a tear, and its footer.

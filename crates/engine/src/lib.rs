@@ -35,9 +35,11 @@
 
 mod backup;
 mod batch;
+mod budget;
 mod catalogue;
 mod codec;
 mod collect;
+mod compression;
 mod definition;
 mod definitions;
 mod engine;
@@ -58,6 +60,7 @@ pub mod parts;
 mod prepare;
 mod read;
 mod rebuild;
+mod rules;
 mod salvage;
 mod scan;
 mod selection;
@@ -72,6 +75,7 @@ pub use batch::{Batch, Condition, Operation, Written};
 pub use catalogue::{INDEX_NAME_LENGTH_MAX, IndexId, TableId};
 pub use codec::{KEY_LENGTH_MAX, TERM_LENGTH_MAX};
 pub use collect::Collected;
+pub use compression::Compression;
 pub use definition::{HEAD_RULE_NAME_LENGTH_MAX, TableOptions};
 pub use definitions::DefinitionReport;
 pub use engine::{DurableCallback, Engine, SyncTimes};
@@ -82,11 +86,13 @@ pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 pub use rebuild::rebuild_ledger;
+pub use rules::HELD_VALUE_LENGTH_MAX;
 pub use salvage::{Lost, Salvaged, salvage};
 pub use scan::{Direction, Scan};
 pub use selection::Selection;
 pub use snapshot::Snapshot;
 pub use stats::{
     DurabilityFigures, EngineStats, FoundFigures, Job, JobFigures, LedgerFigures, LevelFigures,
-    LevelReads, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures, WriteFigures,
+    LevelReads, MemoryFigures, MemoryShare, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures,
+    WriteFigures,
 };

@@ -56,26 +56,27 @@ pub struct Object {
     pub value: Value,
 }
 
-/// The bytes of a value, where they lie in the mapped journal: nothing is copied, and the segment
-/// stays mapped for as long as the value lives.
+/// The bytes of a value. As a rule they lie in the mapped journal: nothing is copied, and the
+/// segment stays mapped for as long as the value lives.
 #[derive(Clone)]
-pub struct Value {
-    /// None for an empty value, which lies nowhere.
-    map: Option<Arc<dyn Map>>,
-    offset: usize,
-    length: usize,
+pub struct Value(ValueBytes);
+
+#[derive(Clone)]
+enum ValueBytes {
+    Mapped { map: Arc<dyn Map>, offset: usize, length: usize },
+    Owned(Arc<[u8]>),
 }
 
 impl Value {
     /// The value at `offset` of `map`, which nobody writes to any more.
-    pub(crate) fn new(map: Arc<dyn Map>, offset: usize, length: usize) -> Value {
+    pub(crate) fn mapped(map: Arc<dyn Map>, offset: usize, length: usize) -> Value {
         assert!(offset.checked_add(length).is_some_and(|end| end <= map.length()));
-        Value { map: Some(map), offset, length }
+        Value(ValueBytes::Mapped { map, offset, length })
     }
 
-    /// The value without bytes.
-    pub(crate) fn empty() -> Value {
-        Value { map: None, offset: 0, length: 0 }
+    /// A value that was copied or unpacked.
+    pub(crate) fn owned(bytes: Arc<[u8]>) -> Value {
+        Value(ValueBytes::Owned(bytes))
     }
 }
 
@@ -84,11 +85,15 @@ impl Deref for Value {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        let Some(map) = &self.map else { return &[] };
-        // SAFETY: `new` checked that the range is within the map, which lives as long as `self`.
-        // The record there was complete before its sequence number was published, and a place in
-        // the journal is never written twice.
-        unsafe { std::slice::from_raw_parts(map.pointer().add(self.offset), self.length) }
+        match &self.0 {
+            // SAFETY: `mapped` checked that the range is within the map, which lives as long as
+            // `self`. The record there was complete before its sequence number was published, and a
+            // place in the journal is never written twice.
+            ValueBytes::Mapped { map, offset, length } => unsafe {
+                std::slice::from_raw_parts(map.pointer().add(*offset), *length)
+            },
+            ValueBytes::Owned(bytes) => bytes,
+        }
     }
 }
 
@@ -106,6 +111,6 @@ impl PartialEq<[u8]> for Value {
 
 impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Value({} bytes)", self.length)
+        write!(f, "Value({} bytes)", self.len())
     }
 }

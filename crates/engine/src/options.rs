@@ -5,9 +5,11 @@ use std::sync::Arc;
 use pellucid_clock::Clock;
 use pellucid_io::{FileSystem, SystemFileSystem};
 
+use crate::budget::{MEMORY_MIN_BYTES, Shares};
 use crate::error::{Error, Result};
 use crate::head_rule::{HeadRule, check_rules};
 use crate::ledger::LedgerOptions;
+use crate::rules::TableRules;
 
 /// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
@@ -17,14 +19,6 @@ pub(crate) const SEGMENT_SIZE_MAX_BYTES: u64 = 16 << 30;
 pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 /// The longest head, in bytes.
 pub const HEAD_LENGTH_MAX: usize = 64 << 10;
-/// The smallest memory budget, in bytes.
-const MEMORY_MIN_BYTES: u64 = 64 << 10;
-/// The largest memtable, in bytes: its hash table still fits into a processor's cache, and a flush
-/// is done in some ten milliseconds.
-const MEMTABLE_SIZE_MAX_BYTES: u64 = 8 << 20;
-/// One memtable fills, and at least so many less one, and at most so many, wait for their flush.
-const MEMTABLES_MIN: u64 = 4;
-const SEALED_MEMTABLES_MAX: u64 = 8;
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,8 +46,11 @@ pub enum Acknowledgement {
 pub struct EngineOptions {
     /// Size of a segment of the journal; a batch that is larger gets a segment of its own size.
     pub segment_size_bytes: u64,
-    /// Memory for what was written and is not yet in tables. What the operating system caches of
-    /// the files is not part of it.
+    /// All memory that grows with the data, in bytes: what was written and is not yet in tables,
+    /// what is held of tables to answer quickly, and what background work takes. The engine divides
+    /// it ([`crate::MemoryFigures`]) and keeps within it; at least 64 KiB. What the operating
+    /// system caches of the files is not part of it, nor are some hundred KiB that any engine
+    /// takes.
     pub memory_bytes: u64,
     /// The longest value, in bytes, up to [`VALUE_LENGTH_HARD_MAX`].
     pub value_length_max: usize,
@@ -140,17 +137,23 @@ impl EngineOptions {
         Ok(())
     }
 
+    /// How the memory is divided.
+    pub(crate) fn shares(&self) -> Shares {
+        Shares::of(self.memory_bytes)
+    }
+
     /// How the ledger shares in the memory budget.
-    pub(crate) fn ledger_options(&self) -> LedgerOptions {
-        let memtables_bytes = self.memory_bytes / 2;
-        let memtable_size_bytes = (memtables_bytes / MEMTABLES_MIN).min(MEMTABLE_SIZE_MAX_BYTES);
-        let sealed = (memtables_bytes / memtable_size_bytes - 1).min(SEALED_MEMTABLES_MAX);
+    pub(crate) fn ledger_options(&self, rules: &Arc<TableRules>) -> LedgerOptions {
+        let shares = self.shares();
         LedgerOptions {
-            memtable_size_bytes,
-            sealed_memtables_max: sealed as usize,
-            directories_size_max_bytes: self.memory_bytes - memtables_bytes,
+            memtable_size_bytes: shares.memtable_size_bytes(),
+            sealed_memtables_max: (shares.memtables_max() - 1) as usize,
+            table_size_bytes: shares.table_size_bytes(),
+            tables_memory_bytes: shares.tables_bytes,
+            job_memory_bytes: shares.jobs_bytes,
             background: self.background,
             clock: self.clock,
+            rules: Arc::clone(rules),
             ..LedgerOptions::default()
         }
     }

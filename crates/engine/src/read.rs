@@ -12,10 +12,10 @@ use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::tally::{Count, Turn};
 
-/// About how long the record of an entry is: its key and fields come on top of the value and head.
+/// How long the record of an entry is, its padding aside.
 #[inline]
-pub(crate) fn record_length(found: &FoundEntry) -> usize {
-    RECORD_HEADER_LENGTH + found.head.len() + found.value_length as usize
+pub(crate) fn record_length(key: &[u8], found: &FoundEntry) -> usize {
+    RECORD_HEADER_LENGTH + key.len() + found.head.len() + found.stored_length as usize
 }
 
 impl Engine {
@@ -62,11 +62,15 @@ impl Inner {
         let mut missed = 0;
         loop {
             let found = self.look_up(&key, at_sequence, timeline)?;
-            let Some(found) = found else { return Ok(None) };
-            if found.value_length == 0 {
-                return Ok(Some(Object { head: Head::from_found(found), value: Value::empty() }));
+            let Some(mut found) = found else { return Ok(None) };
+            if let Some(value) = found.take_value() {
+                self.ledger.tally().mine().add(Count::HeldValues, 1);
+                return Ok(Some(Object {
+                    head: Head::from_found(found),
+                    value: Value::owned(value),
+                }));
             }
-            let length = record_length(&found);
+            let length = record_length(key.as_bytes(), &found);
             let counting = self.ledger.tally().mine();
             let turn = counting.turn(Count::RecordTurns);
             let (sequence, bytes) = (found.sequence, key.as_bytes());
@@ -77,8 +81,9 @@ impl Inner {
             counting.add(Count::Records, 1);
             counting.add(Count::RecordBytes, u64::from(found.value_length));
             if let Turn::Timed(begun) = turn {
-                counting.add_since(Count::RecordTicks, begun);
+                let ended = counting.add_since(Count::RecordTicks, begun);
                 counting.add(Count::RecordSamples, 1);
+                self.journal.note_read(self.options.clock.nanoseconds(ended.since(begun)));
             }
             timeline.counts.records = timeline.counts.records.saturating_add(1);
             timeline.lap(parts::JOURNAL_READ);

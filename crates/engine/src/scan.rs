@@ -59,10 +59,13 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let Some(found) = self.advance()? else { return Ok(None) };
-        let value = match found.value_length {
-            0 => Value::empty(),
-            _ => self.inner.journal.read(found.sequence, &self.key, record_length(&found))?,
+        let Some(mut found) = self.advance()? else { return Ok(None) };
+        let value = match found.take_value() {
+            Some(value) => Value::owned(value),
+            None => {
+                let length = record_length(&self.key, &found);
+                self.inner.journal.read(found.sequence, &self.key, length)?
+            }
         };
         let object = Object { head: Head::from_found(found), value };
         Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))

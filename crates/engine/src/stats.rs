@@ -1,7 +1,8 @@
 //! Figures of an engine.
 
+use crate::budget::Shares;
 use crate::collect::Collected;
-use crate::ledger::{BackgroundJob, JobStats, LedgerStats, LevelStats, Step};
+use crate::ledger::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats, Step};
 use crate::tally::{Count, FOUND_PLACES, Tally};
 
 pub use crate::tally::SAMPLED_EVERY;
@@ -42,6 +43,49 @@ pub struct EngineStats {
     pub writes: WriteFigures,
     /// Figures of the ledger.
     pub ledger: LedgerFigures,
+    /// Memory beside the page cache, by the shares of the setting.
+    pub memory: MemoryFigures,
+}
+
+/// Memory that grows with the data, by the shares into which the engine divides its setting. What
+/// is left of the setting is for what does not grow, and for what allocators leave unused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryFigures {
+    /// The setting ([`crate::EngineOptions::memory_bytes`]).
+    pub setting_bytes: u64,
+    /// Memtables, their hash tables and orders; those that wait for their flush included. When it
+    /// is used up, writers wait for a flush.
+    pub memtables: MemoryShare,
+    /// What is held of tables: facts, indexes, directories. When it is used up, tables do without
+    /// directories and then without indexes in memory.
+    pub tables: MemoryShare,
+    /// What flushes and merges take while they run; in use is the most that one took so far for the
+    /// table it wrote. When it is used up, tables end earlier.
+    pub jobs: MemoryShare,
+    /// Places of records in segments that are not sealed. When it is used up, segments end earlier.
+    pub journal: MemoryShare,
+}
+
+/// A share of the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryShare {
+    /// What it may take, in bytes.
+    pub limit_bytes: u64,
+    /// What it takes, in bytes.
+    pub used_bytes: u64,
+}
+
+impl MemoryFigures {
+    pub(crate) fn of(shares: &Shares, ledger: &LedgerMemory, journal_bytes: u64) -> MemoryFigures {
+        let share = |limit_bytes, used_bytes| MemoryShare { limit_bytes, used_bytes };
+        MemoryFigures {
+            setting_bytes: shares.setting_bytes,
+            memtables: share(shares.memtables_bytes, ledger.memtables_bytes),
+            tables: share(shares.tables_bytes, ledger.tables_bytes),
+            jobs: share(shares.jobs_bytes, ledger.jobs_peak_bytes),
+            journal: share(shares.journal_bytes, journal_bytes),
+        }
+    }
 }
 
 /// Figures of the ledger.
@@ -164,6 +208,8 @@ pub struct ReadFigures {
     pub memtable: FoundFigures,
     /// Look-ups that ended in each level. A tombstone is found, too.
     pub levels: Vec<FoundFigures>,
+    /// Values that the ledger held, or that are empty, so that no record had to be read.
+    pub held_values: u64,
     /// Records read from the journal.
     pub records: u64,
     /// Bytes of their values.
@@ -220,6 +266,7 @@ impl ReadFigures {
             missing: found(0),
             memtable: found(1),
             levels: (2..FOUND_PLACES).map(found).collect(),
+            held_values: tally.sum(Count::HeldValues),
             records: tally.sum(Count::Records),
             record_bytes: tally.sum(Count::RecordBytes),
             record_time: sampled(tally, Count::RecordSamples, Count::RecordTicks),
@@ -406,7 +453,7 @@ impl From<LedgerStats> for LedgerFigures {
         LedgerFigures {
             memtable_bytes: stats.memtable_bytes + stats.sealed_bytes,
             sealed_memtables: stats.sealed_memtables,
-            table_memory_bytes: stats.table_memory_bytes,
+            table_memory_bytes: stats.memory.tables_bytes,
             levels: stats.levels.into_iter().map(LevelFigures::from).collect(),
             flush: stats.flush.into(),
             debt_bytes: stats.debt_bytes,

@@ -50,6 +50,8 @@ pub(crate) enum Count {
     /// Records read from the journal, their values' bytes, and those timed.
     Records,
     RecordBytes,
+    /// Reads of values that the ledger held.
+    HeldValues,
     RecordSamples,
     RecordTicks,
     /// Records whose steps were timed: the ticks of finding their places, and the ticks of reading
@@ -84,7 +86,7 @@ const BY_PLACE: usize = 3;
 const BY_LEVEL: usize = 7 + 2 * STEPS;
 const LEVELS_BEGIN: usize = BY_PLACE * FOUND_PLACES;
 const SINGLES_BEGIN: usize = LEVELS_BEGIN + BY_LEVEL * LEVELS;
-const COUNTS: usize = SINGLES_BEGIN + 23;
+const COUNTS: usize = SINGLES_BEGIN + 24;
 
 impl Count {
     #[inline(always)]
@@ -105,6 +107,7 @@ impl Count {
             Count::StepSamples(step, level) => by_level(7 + 2 * step as usize, level),
             Count::StepTicks(step, level) => by_level(8 + 2 * step as usize, level),
             Count::Records => SINGLES_BEGIN,
+            Count::HeldValues => SINGLES_BEGIN + 23,
             Count::RecordBytes => SINGLES_BEGIN + 1,
             Count::RecordSamples => SINGLES_BEGIN + 2,
             Count::RecordTicks => SINGLES_BEGIN + 3,
@@ -292,7 +295,7 @@ mod tests {
         let mut indexes: Vec<usize> = places.chain(levels).chain(steps).map(Count::index).collect();
         indexes.sort_unstable();
         assert!(indexes.into_iter().eq(0..SINGLES_BEGIN));
-        assert_eq!(Count::DiskTicks.index(), COUNTS - 1);
+        assert_eq!(Count::HeldValues.index(), COUNTS - 1);
     }
 
     #[test]

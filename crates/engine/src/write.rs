@@ -8,16 +8,19 @@ use pellucid_account::Timeline;
 use crate::batch::{Batch, Condition, Operation, Written};
 use crate::catalogue::TableId;
 use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
+use crate::compression::{Compression, pack};
 use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
 use crate::error::{Error, Result};
 use crate::journal::{Record, RecordKind, padded_length};
 use crate::ledger::{Entry, Kind, NEWEST};
-use crate::options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX};
+use crate::options::{Acknowledgement, HEAD_LENGTH_MAX};
 use crate::parts;
 use crate::tally::Count;
 
 /// Delays below this are saved up: a shorter sleep would last longer than it should.
 const DELAY_MIN_NS: u64 = 200_000;
+/// About what an entry takes in a memtable beside its key and head.
+const ENTRY_MEMORY_BYTES: usize = 48;
 
 impl Engine {
     /// Writes a batch: all entries or none. It is visible to readers on return, and safe as
@@ -116,7 +119,8 @@ impl Inner {
         index_entries: usize,
         timeline: &mut Timeline,
     ) -> Result<u64> {
-        let size_bytes = check_limits(operations, index_entries, &self.options)?;
+        let packed = self.pack_values(operations);
+        let size_bytes = check_limits(operations, index_entries, &packed, self)?;
         let mut writer = self.lock_writer(timeline);
         if writer.is_closed {
             return Err(Error::Closed);
@@ -129,10 +133,10 @@ impl Inner {
         let written_at_ms = self.options.clock.wall().unix_ms();
         let counting = self.ledger.tally().mine();
         let begun = counting.begin_sample(Count::WriteTurns);
-        let first = self.append(&mut writer, operations, written_at_ms)?;
+        let first = self.append(&mut writer, operations, &packed, written_at_ms)?;
         let appended = begun.map(|begun| counting.add_since(Count::AppendTicks, begun));
         timeline.lap(parts::JOURNAL_APPEND);
-        self.insert(operations, first, written_at_ms)?;
+        self.insert(operations, &packed, first, written_at_ms)?;
         let last = first + count - 1;
         self.ledger.publish(last);
         self.ledger.rotate_if_full(last);
@@ -225,6 +229,7 @@ impl Inner {
         &self,
         writer: &mut Writer,
         operations: &[Operation<'_>],
+        packed: &PackedValues,
         written_at_ms: u64,
     ) -> Result<u64> {
         let first = writer.appender.next_sequence();
@@ -234,6 +239,7 @@ impl Inner {
                 Kind::Put => RecordKind::Put,
                 Kind::Delete => RecordKind::Delete,
             };
+            let (value, compression) = packed.stored(index, operation);
             let record = Record {
                 sequence: first + index as u64,
                 written_at_ms,
@@ -242,7 +248,8 @@ impl Inner {
                 batch_goes_on: index + 1 < operations.len(),
                 key: key.as_bytes(),
                 head: operation.head,
-                value: operation.value,
+                compression,
+                value,
             };
             let sequence = self.journal.append(&mut writer.appender, record);
             assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
@@ -251,7 +258,13 @@ impl Inner {
         Ok(first)
     }
 
-    fn insert(&self, operations: &[Operation<'_>], first: u64, written_at_ms: u64) -> Result<()> {
+    fn insert(
+        &self,
+        operations: &[Operation<'_>],
+        packed: &PackedValues,
+        first: u64,
+        written_at_ms: u64,
+    ) -> Result<()> {
         for (index, operation) in operations.iter().enumerate() {
             let key = InternalKey::of_entry(operation.table.0, operation.key)?;
             self.ledger.insert(&Entry {
@@ -259,12 +272,55 @@ impl Inner {
                 sequence: first + index as u64,
                 kind: operation.kind,
                 value_length: operation.value.len() as u32,
+                stored_length: packed.stored(index, operation).0.len() as u32,
                 written_at_ms,
                 expires_at_ms: operation.expires_at_ms,
                 head: operation.head,
+                value: self.held_value(operation),
             });
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// The value of `operation`, if its table has it held in the ledger.
+    #[inline]
+    fn held_value<'a>(&self, operation: &Operation<'a>) -> Option<&'a [u8]> {
+        let rule = self.rules.of(operation.table.0);
+        (operation.kind == Kind::Put && rule.holds(operation.value.len()))
+            .then_some(operation.value)
+    }
+
+    /// Compresses the values whose tables ask for it, before the batch takes its turn.
+    #[inline]
+    fn pack_values(&self, operations: &[Operation<'_>]) -> PackedValues {
+        let is_plain = |operation: &Operation<'_>| {
+            self.rules.of(operation.table.0).values == Compression::None
+        };
+        if operations.iter().all(is_plain) {
+            return PackedValues(Vec::new());
+        }
+        let pack_value = |operation: &Operation<'_>| {
+            let mut packed = Vec::new();
+            let is_packed = !is_plain(operation) && pack(operation.value, &mut packed);
+            is_packed.then_some(packed)
+        };
+        PackedValues(operations.iter().map(pack_value).collect())
+    }
+}
+
+/// The values of a batch that are stored packed, by position; empty if none is.
+struct PackedValues(Vec<Option<Vec<u8>>>);
+
+impl PackedValues {
+    /// The value of the operation at `index` as it is stored.
+    #[inline]
+    fn stored<'a>(&'a self, index: usize, operation: &Operation<'a>) -> (&'a [u8], Compression) {
+        match self.0.get(index) {
+            Some(Some(packed)) => (packed, Compression::Lz4),
+            _ => (operation.value, Compression::None),
+        }
     }
 }
 
@@ -280,9 +336,11 @@ fn user_bytes(operations: &[Operation<'_>]) -> u64 {
 fn check_limits(
     operations: &[Operation<'_>],
     index_entries: usize,
-    options: &EngineOptions,
+    packed: &PackedValues,
+    inner: &Inner,
 ) -> Result<u64> {
-    let mut size_bytes = 0;
+    let (options, limits) = (&inner.options, &inner.limits);
+    let (mut size_bytes, mut memory_bytes) = (0, 0);
     for (index, operation) in operations.iter().enumerate() {
         let (key, head, value) = (operation.key.len(), operation.head.len(), operation.value.len());
         let limit = if index < index_entries { INDEX_KEY_LENGTH_MAX } else { KEY_LENGTH_MAX };
@@ -295,8 +353,15 @@ fn check_limits(
         if value > options.value_length_max {
             return Err(Error::ValueLength { length: value, limit: options.value_length_max });
         }
-        size_bytes += padded_length(TABLE_PREFIX_LENGTH + key, head, value);
+        let stored = packed.stored(index, operation).0.len();
+        size_bytes += padded_length(TABLE_PREFIX_LENGTH + key, head, stored);
+        let held = inner.held_value(operation).map_or(0, <[u8]>::len);
+        memory_bytes += (key + head + held + ENTRY_MEMORY_BYTES) as u64;
     }
     options.check_batch(operations.len(), size_bytes)?;
+    if memory_bytes > limits.batch_memory_max_bytes {
+        let limit_bytes = limits.batch_memory_max_bytes;
+        return Err(Error::BatchMemory { entries: operations.len(), memory_bytes, limit_bytes });
+    }
     Ok(size_bytes)
 }

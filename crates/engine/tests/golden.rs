@@ -2,7 +2,8 @@
 //!
 //! Each folder in `golden` was written by its test with its name in the environment variable
 //! `PELLUCID_GOLDEN`, once, and stays as it is: a build that cannot read it cannot read what its
-//! users have. `version-1` has definitions of tables in version 1, `definitions-2` in version 2.
+//! users have. `version-1` has definitions of tables in version 1, `definitions-2` in version 2,
+//! `packed` what is compressed, and values that the ledger holds.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,8 +22,8 @@ use common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, IndexChange, Operation, Selection,
-    rebuild_ledger, verify,
+    Acknowledgement, Compression, Direction, Engine, EngineOptions, IndexChange, Operation,
+    Selection, TableOptions, rebuild_ledger, verify,
 };
 use pellucid_io::SystemFileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -37,6 +38,9 @@ const KEYS: u8 = 120;
 const VERSION_1: &str = "version-1";
 /// Tables with options, and indexes.
 const DEFINITIONS_2: &str = "definitions-2";
+
+/// Values and blocks that are compressed, and values held in the ledger.
+const PACKED: &str = "packed";
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -159,8 +163,12 @@ fn write_tables(directory: &Path) {
 
 fn check_tables(engine: &Engine, now_ms: u64) {
     let books = engine.table("books").unwrap();
-    let letters = engine.table_with("letters", &ruled()).unwrap();
-    let seen = engine.table_with("seen", &head_only()).unwrap();
+    // Before values could be held in the ledger, none was.
+    let held_value_length_max = 0;
+    let ruled = TableOptions { held_value_length_max, ..ruled() };
+    let head_only = TableOptions { held_value_length_max, ..head_only() };
+    let letters = engine.table_with("letters", &ruled).unwrap();
+    let seen = engine.table_with("seen", &head_only).unwrap();
     let by_parity = engine.index(books, "parity").unwrap();
     let by_nothing = engine.index(books, "nothing").unwrap();
     assert_eq!((engine.tables().len(), engine.indexes(books).len()), (3, 2));
@@ -245,4 +253,52 @@ fn the_tables_and_indexes_of_definitions_2_are_what_they_were() {
         rebuild_ledger(copy.path(), options(clock)).unwrap();
         check_tables(&Engine::open(copy.path(), options(clock)).unwrap(), now_ms);
     }
+}
+
+/// What the table of [`PACKED`] was made with.
+fn packed() -> TableOptions {
+    TableOptions {
+        held_value_length_max: 20,
+        value_compression: Compression::Lz4,
+        block_compression: Compression::Lz4,
+        ..TableOptions::default()
+    }
+}
+
+fn write_packed(directory: &Path) {
+    let engine = Engine::open(directory, options(SimulatedClock::leaked(WRITTEN_AT_MS))).unwrap();
+    let table = engine.table_with("packed", &packed()).unwrap();
+    for key in 0..KEYS {
+        put(&engine, table, &[key], &value(key)).unwrap();
+        if key == KEYS - 10 {
+            engine.flush().unwrap();
+            engine.compact().unwrap();
+        }
+    }
+    engine.wait_durable(engine.stats().published_sequence).unwrap();
+}
+
+#[test]
+fn the_store_with_what_is_compressed_holds_what_it_held() {
+    if is_to_be_written(PACKED) {
+        write_packed(&golden(PACKED));
+    }
+    let copy = copy(PACKED);
+    assert_eq!(verify(copy.path(), &SystemFileSystem).unwrap().problems, []);
+    let options = || options(SimulatedClock::leaked(WRITTEN_AT_MS));
+    let engine = Engine::open(copy.path(), options()).unwrap();
+    let table = engine.table_with("packed", &packed()).unwrap();
+    let check = |engine: &Engine| {
+        for key in 0..KEYS {
+            assert_eq!(get(engine, table, &[key]).unwrap(), Some(value(key)), "{key}");
+        }
+    };
+    check(&engine);
+    let reads = engine.stats().reads;
+    assert_eq!((reads.held_values, reads.records), (21, u64::from(KEYS) - 21));
+    engine.compact().unwrap();
+    check(&engine);
+    engine.close().unwrap();
+    rebuild_ledger(copy.path(), options()).unwrap();
+    check(&Engine::open(copy.path(), options()).unwrap());
 }

@@ -15,7 +15,8 @@ use common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Snapshot, TableId, restore,
+    Acknowledgement, Compression, Condition, Direction, Engine, EngineOptions, Error, Snapshot,
+    TableId, TableOptions, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -44,17 +45,46 @@ struct Model {
     backups: u64,
 }
 
+/// What changes no answer: how values and blocks are kept, and how much memory there is.
+#[derive(Clone, Debug)]
+struct Configuration {
+    table: TableOptions,
+    memory_bytes: u64,
+}
+
+impl Configuration {
+    /// One of all, by number.
+    fn of(number: u64) -> Configuration {
+        let bit = |bit: u32| number >> bit & 1 == 1;
+        let compression = |is_on| if is_on { Compression::Lz4 } else { Compression::None };
+        let table = TableOptions {
+            held_value_length_max: if bit(0) { 64 } else { 0 },
+            value_compression: compression(bit(1)),
+            block_compression: compression(bit(2)),
+            ..TableOptions::default()
+        };
+        Configuration { table, memory_bytes: if bit(3) { 64 << 10 } else { 4 << 20 } }
+    }
+}
+
+/// How many there are.
+const CONFIGURATIONS: u64 = 16;
+
 impl Model {
     fn new(seed: u64) -> Model {
+        Model::with(seed, &Configuration::of(seed % CONFIGURATIONS))
+    }
+
+    fn with(seed: u64, configuration: &Configuration) -> Model {
         let mut choose = Chooser::new(seed);
         let files = SimulatedFileSystem::new();
         let mut options = small(&files);
         let clock = SimulatedClock::leaked(WALL_FIRST_MS);
         options.clock = Clock::simulated(clock);
         options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
-        options.memory_bytes = [64 << 10, 256 << 10][choose.below(2) as usize];
+        options.memory_bytes = configuration.memory_bytes;
         let engine = Engine::open(STORE, options.clone()).unwrap();
-        let table = engine.table("t").unwrap();
+        let table = engine.table_with("t", &configuration.table).unwrap();
         engine.wait_durable(1).unwrap();
         let mut oracle = Oracle::after(1);
         oracle.durable_sequence = 1;
@@ -351,6 +381,18 @@ fn the_store_is_an_ordered_map_even_seeds() {
 #[test]
 fn the_store_is_an_ordered_map_odd_seeds() {
     run_seeds((1..SEEDS).step_by(2));
+}
+
+/// The same operations, whatever is compressed, held in the ledger or held in memory: each run is
+/// compared with the same map.
+#[test]
+fn the_same_operations_give_the_same_answers_under_every_configuration() {
+    for seed in SEEDS..SEEDS + 4 {
+        for number in 0..CONFIGURATIONS {
+            println!("seed {seed}, configuration {number}");
+            Model::with(seed, &Configuration::of(number)).run();
+        }
+    }
 }
 
 #[test]

@@ -66,6 +66,11 @@ pub trait File: Send + Sync {
     fn allocate(&self, length: u64) -> io::Result<()>;
     /// Returns once all bytes written so far, by call or by map, are on the medium.
     fn sync(&self) -> io::Result<()>;
+    /// Says that the bytes that were just read from `offset` on are not needed again soon, so that
+    /// what else is cached need not make room for them. A hint: it may do nothing.
+    fn drop_cached(&self, offset: u64, length: usize) {
+        let _ = (offset, length);
+    }
     /// Maps the first `length` bytes, which must be within the file.
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>>;
 }

@@ -8,8 +8,13 @@ use std::ptr::NonNull;
 
 /// Size and alignment of a large page.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// From this size on memory is mapped by itself, and given back to the system when it is dropped:
+/// an allocator would keep what it cannot hand out again, and that can be more than is in use.
+const MAPPED_MIN_BYTES: usize = 64 << 10;
 /// Smaller memory is aligned to the processor's lines.
 const LINE_BYTES: usize = 64;
+/// The smallest page: maps begin and end with one.
+const PAGE_BYTES: usize = 4096;
 
 /// Memory that is zero at first. Whoever shares it says who may write to it.
 #[derive(Debug)]
@@ -34,12 +39,20 @@ impl ZeroedMemory {
     pub fn new(length: usize) -> ZeroedMemory {
         assert!(length > 0, "memory has a length");
         let is_large = length >= LARGE_PAGE_BYTES;
-        let alignment = if is_large { LARGE_PAGE_BYTES } else { LINE_BYTES };
+        let is_mapped = length >= MAPPED_MIN_BYTES;
+        let alignment = match (is_large, is_mapped) {
+            (true, _) => LARGE_PAGE_BYTES,
+            (false, true) => PAGE_BYTES,
+            (false, false) => LINE_BYTES,
+        };
         let layout = Layout::from_size_align(length, alignment)
             .expect("memory is smaller than the address space");
         let pointer = if is_large {
             // SAFETY: the length is not zero.
             unsafe { large_pages(layout) }
+        } else if is_mapped {
+            // SAFETY: the length is not zero.
+            unsafe { pages(layout) }
         } else {
             // SAFETY: the length is not zero.
             unsafe { alloc_zeroed(layout) }
@@ -61,6 +74,19 @@ impl ZeroedMemory {
     pub fn length(&self) -> usize {
         self.layout.size()
     }
+}
+
+/// Maps memory for `layout`; null if there is none.
+///
+/// # Safety
+/// The layout's size is not zero.
+unsafe fn pages(layout: Layout) -> *mut u8 {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let length = mapped_length(layout);
+    // SAFETY: a new mapping of its own; nothing that exists is touched.
+    let begin = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+    if begin == libc::MAP_FAILED { std::ptr::null_mut() } else { begin.cast() }
 }
 
 /// Maps memory for `layout`, aligned to large pages; null if there is none.
@@ -86,7 +112,7 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
         if front > 0 {
             libc::munmap(begin.cast(), front);
         }
-        let behind = reserved.next_multiple_of(4096) - front - length;
+        let behind = reserved.next_multiple_of(PAGE_BYTES) - front - length;
         if behind > 0 {
             libc::munmap(aligned.add(length).cast(), behind);
         }
@@ -98,14 +124,14 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
 
 /// Bytes that are mapped for a layout: whole pages.
 fn mapped_length(layout: Layout) -> usize {
-    layout.size().next_multiple_of(4096)
+    layout.size().next_multiple_of(PAGE_BYTES)
 }
 
 impl Drop for ZeroedMemory {
     fn drop(&mut self) {
         // SAFETY: got with this layout in `new`, and given back once.
         unsafe {
-            if self.layout.align() == LARGE_PAGE_BYTES {
+            if self.layout.align() >= PAGE_BYTES {
                 libc::munmap(self.pointer().cast(), mapped_length(self.layout));
             } else {
                 dealloc(self.pointer(), self.layout);
@@ -120,9 +146,15 @@ mod tests {
 
     #[test]
     fn memory_of_all_sizes_is_zeroed_aligned_and_writable() {
-        for length in
-            [1, 64, 4097, LARGE_PAGE_BYTES - 1, LARGE_PAGE_BYTES, 3 * LARGE_PAGE_BYTES + 5]
-        {
+        for length in [
+            1,
+            64,
+            4097,
+            MAPPED_MIN_BYTES,
+            LARGE_PAGE_BYTES - 1,
+            LARGE_PAGE_BYTES,
+            3 * LARGE_PAGE_BYTES + 5,
+        ] {
             let memory = ZeroedMemory::new(length);
             assert_eq!(memory.length(), length);
             assert_eq!(memory.pointer().align_offset(LINE_BYTES), 0);

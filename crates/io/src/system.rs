@@ -145,6 +145,20 @@ impl File for SystemFile {
         self.file.sync_data()
     }
 
+    fn drop_cached(&self, offset: u64, length: usize) {
+        let page = page_size_bytes() as u64;
+        let begin = offset & !(page - 1);
+        let length = (offset + length as u64).next_multiple_of(page) - begin;
+        if let (Ok(begin), Ok(length)) = (i64::try_from(begin), i64::try_from(length)) {
+            // SAFETY: the descriptor is open for the length of the call. Advice that is refused
+            // changes nothing.
+            unsafe {
+                let descriptor = self.file.as_raw_fd();
+                libc::posix_fadvise(descriptor, begin, length, libc::POSIX_FADV_DONTNEED);
+            }
+        }
+    }
+
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
         Ok(Arc::new(SystemMap::new(&self.file, length, mode)?))
     }

@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_store::{
-    EngineStats, FoundFigures, Job, JobFigures, LevelFigures, SAMPLED_EVERY, SampledTime, Store,
+    EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare, SAMPLED_EVERY,
+    SampledTime, Store,
 };
 use serde_json::{Map, Value, json};
 
@@ -60,6 +61,7 @@ fn state(stats: &EngineStats) -> Value {
         "memtable_bytes": ledger.memtable_bytes,
         "sealed_memtables": ledger.sealed_memtables,
         "table_memory_bytes": ledger.table_memory_bytes,
+        "memory": memory(stats),
         "levels": ledger.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
         "compaction_debt_bytes": ledger.debt_bytes,
         "write_delay_ns": ledger.write_delay_ns,
@@ -70,6 +72,27 @@ fn state(stats: &EngineStats) -> Value {
         "write_amplification": stats.write_amplification(),
         "space_amplification": stats.space_amplification(),
     })
+}
+
+/// The shares of the memory setting, by name.
+fn shares(stats: &EngineStats) -> [(&'static str, MemoryShare); 4] {
+    let memory = &stats.memory;
+    [
+        ("memtables", memory.memtables),
+        ("tables", memory.tables),
+        ("jobs", memory.jobs),
+        ("journal", memory.journal),
+    ]
+}
+
+fn memory(stats: &EngineStats) -> Value {
+    let share = |(name, share): (&str, MemoryShare)| {
+        let figures = json!({ "limit_bytes": share.limit_bytes, "used_bytes": share.used_bytes });
+        (name.to_owned(), figures)
+    };
+    let mut shares: Map<_, _> = shares(stats).into_iter().map(share).collect();
+    shares.insert("setting_bytes".to_owned(), stats.memory.setting_bytes.into());
+    shares.into()
 }
 
 fn job_name(job: Job) -> String {
@@ -121,6 +144,7 @@ fn reads(stats: &EngineStats) -> Value {
         "look_ups": look_ups.collect::<Map<_, _>>(),
         "levels": stats.ledger.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
         "journal": {
+            "held_values": stats.reads.held_values,
             "records": stats.reads.records,
             "bytes": stats.reads.record_bytes,
             "time": time(stats.reads.record_time),
@@ -234,6 +258,11 @@ pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
     let by_level = |of: fn(&LevelFigures) -> u64| {
         levels().map(|(number, level)| (format!("level=\"{number}\""), of(level) as f64)).collect()
     };
+    let by_share = |of: fn(&MemoryShare) -> u64| {
+        let sample =
+            |(name, share): (&str, MemoryShare)| (format!("share=\"{name}\""), of(&share) as f64);
+        shares(stats).into_iter().map(sample).collect()
+    };
     let look_ups = found(stats);
     let look_ups = look_ups
         .iter()
@@ -278,6 +307,18 @@ pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
             "gauge",
             "Memory of the directories of a level's tables.",
             by_level(|level| level.directory_bytes),
+        ),
+        (
+            "pellucid_engine_memory_bytes",
+            "gauge",
+            "Memory beside the page cache, by share of the setting.",
+            by_share(|share| share.used_bytes),
+        ),
+        (
+            "pellucid_engine_memory_limit_bytes",
+            "gauge",
+            "What each share of the memory setting may take.",
+            by_share(|share| share.limit_bytes),
         ),
         (
             "pellucid_engine_look_ups_total",

@@ -17,6 +17,10 @@ fn number(document: &Value, path: &str) -> u64 {
     document.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path}"))
 }
 
+/// Longer than what the ledger holds by itself, so that reads come from the journal.
+const VALUE: &str = "a value that is longer than those that the ledger holds beside the journal, \
+                     so that it is read from there";
+
 #[test]
 fn requests_are_counted_where_they_end() {
     let running = start();
@@ -24,18 +28,18 @@ fn requests_are_counted_where_they_end() {
     let before = engine(&mut client);
     assert_eq!(before["schema"], "pellucid.engine.v1");
     for round in 0..5 {
-        assert_eq!(client.put(&entity(format!("k{round}")), "value").status, 201);
+        assert_eq!(client.put(&entity(format!("k{round}")), VALUE).status, 201);
     }
     (0..3).for_each(|_| assert_eq!(client.get(&entity("k1")).status, 200));
     (0..2).for_each(|_| assert_eq!(client.get(&entity("none")).status, 404));
     let after = engine(&mut client);
     let added = |path| number(&after, path) - number(&before, path);
     assert_eq!(added("/writes/entries"), 5);
-    assert!(added("/writes/user_bytes") >= 5 * ("k0".len() + "value".len()) as u64);
+    assert!(added("/writes/user_bytes") >= 5 * ("k0".len() + VALUE.len()) as u64);
     assert_eq!(added("/reads/look_ups/memtable/count"), 3);
     assert_eq!(added("/reads/look_ups/missing/count"), 2);
     assert_eq!(added("/reads/journal/records"), 3);
-    assert_eq!(added("/reads/journal/bytes"), 3 * "value".len() as u64);
+    assert_eq!(added("/reads/journal/bytes"), 3 * VALUE.len() as u64);
     assert_eq!(after["state"]["levels"].as_array().unwrap().len(), 7);
     for path in [
         "/reads/journal/place/samples",

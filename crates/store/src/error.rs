@@ -60,6 +60,7 @@ impl From<pellucid_engine::Error> for StoreError {
             | Error::HeadLength { .. }
             | Error::ValueLength { .. }
             | Error::BatchSize { .. }
+            | Error::BatchMemory { .. }
             | Error::Option { .. }
             | Error::TableUnknown { .. }
             | Error::TableDiffers { .. }

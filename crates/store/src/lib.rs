@@ -17,7 +17,7 @@ pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
 pub use pellucid_engine::{
-    EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures, SAMPLED_EVERY,
-    SampledTime, parts,
+    EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures, MemoryShare,
+    SAMPLED_EVERY, SampledTime, parts,
 };
 pub use store::{Range, Scan, Store};

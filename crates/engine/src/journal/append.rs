@@ -8,6 +8,7 @@ use super::footer::{FOOTER_FIXED_LENGTH, PLACE_LENGTH};
 use super::record::{Record, RecordKind, SYNC_MARK_LENGTH};
 use super::segment::Segment;
 use crate::codec::FILE_HEADER_LENGTH;
+use crate::compression::Compression;
 use crate::error::Result;
 
 /// Room that a footer takes beyond the places: its fixed part and the padding of the places.
@@ -82,7 +83,7 @@ impl Journal {
             return Ok(());
         }
         let segment_size = segment_size_for(size_bytes, count).max(self.segment_size_bytes);
-        let segment = self.begin_segment(segment_size, appender.next_sequence)?;
+        let segment = self.begin_segment(segment_size, count, appender.next_sequence)?;
         let full = appender.active.replace(Active::new(segment));
         if let Some(full) = full {
             self.hand_over_for_sealing(full)?;
@@ -123,6 +124,7 @@ impl Journal {
             batch_goes_on: false,
             key: &[],
             head: &[],
+            compression: Compression::None,
             value: &durable.to_le_bytes(),
         };
         lay_down_at(active, &mark);

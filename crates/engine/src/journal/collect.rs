@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pellucid_io::{File, MapMode};
 
@@ -51,9 +51,17 @@ struct Candidate {
     record_bytes: u64,
     /// Bytes that collection would free.
     free_bytes: u64,
+    records: u64,
+    first_sequence: u64,
+    last_sequence: u64,
 }
 
 impl Candidate {
+    /// Records that will be left, if all are of one size.
+    fn live_records(&self) -> u64 {
+        (self.records as f64 * (1.0 - self.share())) as u64
+    }
+
     fn live_bytes(&self) -> u64 {
         self.record_bytes - self.free_bytes
     }
@@ -98,7 +106,7 @@ impl Journal {
             .collect();
         let first_sequence = segments.first()?.first_sequence;
         let last_sequence = segments.last()?.footer()?.last_sequence;
-        books.watched = Some(Watched { first_sequence, last_sequence, dropped: Vec::new() });
+        books.watched = Some(Watched::new(first_sequence, last_sequence));
         Some(Run { segments, first_sequence, last_sequence })
     }
 
@@ -123,7 +131,14 @@ impl Journal {
                 marker_sequence = marker_sequence.min(segment.clean_sequence());
             }
             if !books.damaged.contains(&segment.shared.number) {
-                candidates.push(Candidate { index, record_bytes, free_bytes });
+                candidates.push(Candidate {
+                    index,
+                    record_bytes,
+                    free_bytes,
+                    records: u64::from(footer.count),
+                    first_sequence: segment.first_sequence,
+                    last_sequence: footer.last_sequence,
+                });
             }
         }
         candidates
@@ -139,12 +154,18 @@ impl Journal {
     ) -> std::ops::Range<usize> {
         let (mut low, mut high) = (seed, seed + 1);
         let mut live_bytes = candidates[seed].live_bytes();
+        let mut live_records = candidates[seed].live_records();
         loop {
+            let (first, last) = (&candidates[low], &candidates[high - 1]);
             let fits = |neighbour: &Candidate, beside: &Candidate| {
+                let first_sequence = first.first_sequence.min(neighbour.first_sequence);
+                let last_sequence = last.last_sequence.max(neighbour.last_sequence);
                 let is_small = neighbour.live_bytes() <= live_bytes
                     && neighbour.record_bytes <= self.segment_size_bytes / 2;
                 neighbour.index.abs_diff(beside.index) == 1
                     && live_bytes + neighbour.live_bytes() <= self.segment_size_bytes
+                    && live_records + neighbour.live_records() <= self.segment_records_max
+                    && Watched::reaches(first_sequence, last_sequence)
                     && (neighbour.share() >= limits.dead_share || is_small)
             };
             if high - low >= RUN_SEGMENTS_MAX {
@@ -154,11 +175,13 @@ impl Journal {
                 && fits(next, &candidates[high - 1])
             {
                 live_bytes += next.live_bytes();
+                live_records += next.live_records();
                 high += 1;
             } else if let Some(previous) = low.checked_sub(1)
                 && fits(&candidates[previous], &candidates[low])
             {
                 live_bytes += candidates[previous].live_bytes();
+                live_records += candidates[previous].live_records();
                 low = previous;
             } else {
                 return low..high;
@@ -194,13 +217,16 @@ impl Journal {
     pub(crate) fn install(&self, run: &Run, collected: Arc<Segment>, markers: &[(u64, u64)]) {
         let mut books = lock(&self.books);
         let watched = books.watched.take().expect("a run is watched from its picking on");
-        let mut counted = HashSet::new();
-        for dropped in &watched.dropped {
-            collected.count_dropped(dropped);
-            counted.insert(dropped.sequence);
+        let (mut marker_bytes, mut markers) = (0, markers.iter().peekable());
+        // Both ascend: markers that were dropped meanwhile are counted as such.
+        for dropped in watched.into_sorted() {
+            collected.count_dropped(&dropped);
+            while let Some((_, bytes)) = markers.next_if(|(at, _)| *at < dropped.sequence) {
+                marker_bytes += bytes;
+            }
+            markers.next_if(|(at, _)| *at == dropped.sequence);
         }
-        let uncounted = markers.iter().filter(|(sequence, _)| !counted.contains(sequence));
-        let marker_bytes: u64 = uncounted.map(|(_, bytes)| *bytes).sum();
+        marker_bytes += markers.map(|(_, bytes)| *bytes).sum::<u64>();
         collected.shared.marker_bytes.fetch_add(marker_bytes, Ordering::Relaxed);
         let old_bytes: u64 = run.segments.iter().map(|segment| segment.facts().size_bytes).sum();
         let new_bytes = collected.facts().size_bytes;
@@ -319,6 +345,7 @@ impl<'a> CollectedWriter<'a> {
             number: self.number,
             path: self.path.clone(),
             file: HeldFile::closed(),
+            disk_file: OnceLock::new(),
             map,
             store_seed: self.journal.store_seed,
             dead_bytes: AtomicU64::new(0),

@@ -7,9 +7,10 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use super::record::RECORD_ALIGNMENT;
 use super::{Journal, lock};
 use crate::error::Result;
-use crate::ledger::{Dropped, JournalLink, SegmentFacts};
+use crate::ledger::{Dropped, DroppedList, JournalLink, SegmentFacts};
 
 /// What changes together with the list of segments.
 #[derive(Default)]
@@ -33,7 +34,38 @@ struct Retired {
 pub(super) struct Watched {
     pub(super) first_sequence: u64,
     pub(super) last_sequence: u64,
-    pub(super) dropped: Vec<Dropped>,
+    /// How far each is from the first sequence number, and its record in units of 8 bytes, twice
+    /// that and one more for a marker: a collection is not held up by a merge, and millions may
+    /// come.
+    dropped: Vec<(u32, u32)>,
+}
+
+impl Watched {
+    pub(super) fn new(first_sequence: u64, last_sequence: u64) -> Watched {
+        Watched { first_sequence, last_sequence, dropped: Vec::new() }
+    }
+
+    /// Whether all sequence numbers up to `last_sequence` can be noted.
+    pub(super) fn reaches(first_sequence: u64, last_sequence: u64) -> bool {
+        last_sequence - first_sequence <= u64::from(u32::MAX)
+    }
+
+    fn push(&mut self, dropped: &Dropped) {
+        let distance = (dropped.sequence - self.first_sequence) as u32;
+        let units = (dropped.record_bytes / RECORD_ALIGNMENT) as u32;
+        self.dropped.push((distance, (units << 1) | u32::from(dropped.is_marker)));
+    }
+
+    /// What was dropped, by sequence number.
+    pub(super) fn into_sorted(mut self) -> impl ExactSizeIterator<Item = Dropped> + Clone {
+        self.dropped.sort_unstable();
+        let first_sequence = self.first_sequence;
+        self.dropped.into_iter().map(move |(distance, rest)| Dropped {
+            sequence: first_sequence + u64::from(distance),
+            record_bytes: u64::from(rest >> 1) * RECORD_ALIGNMENT,
+            is_marker: rest & 1 == 1,
+        })
+    }
 }
 
 impl Books {
@@ -48,26 +80,26 @@ impl JournalLink for Journal {
         self.sync_to(sequence).map(|_| ())
     }
 
-    fn on_dropped(&self, dropped: &[Dropped]) {
+    fn on_dropped(&self, dropped: &DroppedList) {
         let mut books = lock(&self.books);
         let segments = self.segments();
-        for entry in dropped {
+        for entry in dropped.iter() {
             if let Some(segment) = segments.find(entry.sequence) {
-                segment.count_dropped(entry);
+                segment.count_dropped(&entry);
             }
             if let Some(watched) = &mut books.watched
                 && (watched.first_sequence..=watched.last_sequence).contains(&entry.sequence)
             {
-                watched.dropped.push(*entry);
+                watched.push(&entry);
             }
         }
     }
 
-    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts> {
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
         let mut books = lock(&self.books);
         let segments = self.segments();
         let mut facts: Vec<_> = segments.segments.iter().map(|segment| segment.facts()).collect();
-        for entry in dropped {
+        for entry in dropped.iter() {
             let Some(index) = segments.find_index(entry.sequence) else { continue };
             if segments.segments[index].place(entry.sequence).is_some() {
                 let facts = &mut facts[index];

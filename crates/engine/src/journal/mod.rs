@@ -24,7 +24,7 @@ mod tests;
 mod verify;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -39,13 +39,21 @@ use crate::object::Value;
 pub(crate) use append::Appender;
 pub(crate) use collect::{CollectedWriter, Limits, Run};
 pub(crate) use current::current_segments;
-pub(crate) use footer::decode_footer;
+pub(crate) use footer::{PLACE_LENGTH, decode_footer};
 pub(crate) use record::{RECORD_HEADER_LENGTH, Record, RecordKind, padded_length};
 pub(crate) use recover::JournalSetting;
 pub(crate) use salvage::{Found, walk_records, write_segment};
 pub(crate) use scan::{find_stray, scan_records};
 pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_path};
 pub(crate) use verify::{SegmentSummary, list_segments, verify_segment};
+
+/// A record whose reading takes as long was not in memory: quick disks need some 10 µs, and a copy
+/// from the page cache 1 µs.
+const SLOW_READ_NS: u64 = 8_000;
+/// After so many samples in a row that were quick, records are taken to be in memory.
+const SLOW_READS_REMEMBERED: u32 = 4;
+/// Of so many records that are read from the disk, one stays in the page cache.
+const STAYS_ONE_IN: u32 = 16;
 
 /// The segments in order, with their first sequence numbers side by side for the search.
 #[derive(Default)]
@@ -84,7 +92,14 @@ pub(crate) struct Journal {
     store_seed: u32,
     boot_identity: [u8; 16],
     segment_size_bytes: u64,
+    /// Records at which a segment ends, so that their places stay within the memory budget.
+    segment_records_max: u64,
     segments: ArcSwap<SegmentList>,
+    /// Above zero while records are read from the disk rather than from memory.
+    slow_reads: AtomicU32,
+    /// Counts those reads: some of the records stay in the page cache.
+    slow_turns: AtomicU32,
+    disk_files: segment::DiskFiles,
     /// Held while the list of segments is replaced.
     segments_change: Mutex<()>,
     /// Held while dead bytes are counted, and while collected segments take the place of others.
@@ -134,7 +149,43 @@ impl Journal {
     ) -> Result<Option<Value>> {
         let segments = self.segments.load();
         let Some(segment) = segments.find(sequence) else { return Ok(None) };
+        if self.slow_reads.load(Ordering::Relaxed) > 0
+            && let Some(value) = self.read_slowly(segment, sequence, key, expected_length)?
+        {
+            return Ok(Some(value));
+        }
         segment.read(sequence, key, expected_length)
+    }
+
+    /// Reads a record from the disk, if it is not in memory.
+    ///
+    /// One record in [`STAYS_ONE_IN`] stays in the page cache. Where records are asked for at
+    /// random out of more than there is memory for, caching each one would do nothing but push out
+    /// the ledger's blocks, and a GET would cost two disk reads; what is asked for often gets its
+    /// turn to stay soon. This is bimodal insertion (Qureshi et al., ISCA 2007).
+    #[cold]
+    fn read_slowly(
+        &self,
+        segment: &Segment,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+    ) -> Result<Option<Value>> {
+        let turn = self.slow_turns.fetch_add(1, Ordering::Relaxed);
+        let how = (&*self.file_system, &self.disk_files, turn.is_multiple_of(STAYS_ONE_IN));
+        segment.read_from_disk(sequence, key, expected_length, how)
+    }
+
+    /// Takes note of how long the reading of a record took: by this the journal learns whether its
+    /// segments are in memory.
+    #[inline]
+    pub(crate) fn note_read(&self, took_ns: u64) {
+        let before = self.slow_reads.load(Ordering::Relaxed);
+        if took_ns >= SLOW_READ_NS {
+            self.slow_reads.store(SLOW_READS_REMEMBERED, Ordering::Relaxed);
+        } else if before > 0 {
+            self.slow_reads.store(before - 1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn missing(&self, sequence: u64) -> Error {
@@ -145,6 +196,14 @@ impl Journal {
     /// The segments as they are now.
     pub(crate) fn segments(&self) -> Arc<SegmentList> {
         self.segments.load_full()
+    }
+
+    /// Memory of the places of records in segments that are not sealed.
+    pub(crate) fn places_bytes(&self) -> u64 {
+        let segments = self.segments();
+        let unsealed = segments.segments.iter().position(|segment| segment.footer().is_none());
+        let first = unsealed.map(|index| segments.segments[index].first_sequence);
+        first.map_or(0, |first| (self.appended_sequence() + 1).saturating_sub(first) * PLACE_LENGTH)
     }
 
     /// The last sequence number of the last batch that was written in full.

@@ -1,11 +1,13 @@
 //! One record: how it is laid down, and how it is checked (`docs/format.md`, Record).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{
     INTERNAL_KEY_LENGTH_MAX, checksum, read_u16, read_u32, read_u64, split_internal_key,
 };
-use crate::options::HEAD_LENGTH_MAX;
+use crate::compression::{Compression, unpack, unpacked_length};
+use crate::options::{HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 
 /// Length of the fixed fields of a record, in bytes.
 pub(crate) const RECORD_HEADER_LENGTH: usize = 40;
@@ -15,6 +17,9 @@ pub(crate) const RECORD_ALIGNMENT: u64 = 8;
 pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_HEADER_LENGTH as u64 + 8;
 /// Flag bit: the batch goes on with the next record.
 const FLAG_BATCH_GOES_ON: u8 = 1;
+/// Where the flags say how the value is compressed, and in how many bits.
+const COMPRESSION_SHIFT: u8 = 1;
+const COMPRESSION_MASK: u8 = 0b111;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +40,9 @@ pub(crate) struct Record<'a> {
     pub(crate) batch_goes_on: bool,
     pub(crate) key: &'a [u8],
     pub(crate) head: &'a [u8],
+    /// How the value is compressed.
+    pub(crate) compression: Compression,
+    /// The value as it is stored: packed, if it is compressed.
     pub(crate) value: &'a [u8],
 }
 
@@ -49,6 +57,8 @@ pub(crate) enum Damage {
     Checksum,
     /// The checksum is right, but the fields cannot be.
     Fields,
+    /// The checksum is right, but the value cannot be unpacked.
+    Packed,
 }
 
 impl Damage {
@@ -58,6 +68,7 @@ impl Damage {
             Damage::Length => "the record's length is impossible",
             Damage::Checksum => "the record's checksum is wrong",
             Damage::Fields => "the record's fields are impossible",
+            Damage::Packed => "the record's value cannot be unpacked",
         }
     }
 }
@@ -90,7 +101,8 @@ impl<'a> Record<'a> {
         fields[16..24].copy_from_slice(&self.expires_at_ms.to_le_bytes());
         fields[24..26].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
         fields[26] = self.kind as u8;
-        fields[27] = u8::from(self.batch_goes_on) * FLAG_BATCH_GOES_ON;
+        let goes_on = u8::from(self.batch_goes_on) * FLAG_BATCH_GOES_ON;
+        fields[27] = goes_on | (self.compression.number() << COMPRESSION_SHIFT);
         fields[28..32].copy_from_slice(&(self.head.len() as u32).to_le_bytes());
         let length = RECORD_HEADER_LENGTH + self.key.len() + self.head.len() + self.value.len();
         // SAFETY: all parts together are within the bytes that the caller vouches for.
@@ -141,9 +153,11 @@ impl<'a> Record<'a> {
             _ => return None,
         };
         let flags = bytes[35];
-        if flags & !FLAG_BATCH_GOES_ON != 0 {
+        if flags & !(FLAG_BATCH_GOES_ON | (COMPRESSION_MASK << COMPRESSION_SHIFT)) != 0 {
             return None;
         }
+        let compression =
+            Compression::from_number((flags >> COMPRESSION_SHIFT) & COMPRESSION_MASK)?;
         let rest = &bytes[RECORD_HEADER_LENGTH..];
         if key_length > INTERNAL_KEY_LENGTH_MAX || head_length > HEAD_LENGTH_MAX {
             return None;
@@ -154,7 +168,14 @@ impl<'a> Record<'a> {
             RecordKind::SyncMark => key.is_empty() && head.is_empty() && value.len() == 8,
             RecordKind::Put | RecordKind::Delete => split_internal_key(key).is_some(),
         };
-        well_formed.then(|| Record {
+        let is_sound = match compression {
+            Compression::None => true,
+            Compression::Lz4 => {
+                let length = unpacked_length(value, VALUE_LENGTH_HARD_MAX);
+                kind == RecordKind::Put && length.is_some()
+            }
+        };
+        (well_formed && is_sound).then(|| Record {
             sequence: read_u64(bytes, 8),
             written_at_ms: read_u64(bytes, 16),
             expires_at_ms: read_u64(bytes, 24),
@@ -162,8 +183,35 @@ impl<'a> Record<'a> {
             batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0,
             key,
             head,
+            compression,
             value,
         })
+    }
+
+    /// Length of the value once it is unpacked.
+    #[inline]
+    pub(crate) fn value_length(&self) -> usize {
+        match self.compression {
+            Compression::None => self.value.len(),
+            // Records are not taken apart, nor written, with a length that cannot be.
+            Compression::Lz4 => unpacked_length(self.value, VALUE_LENGTH_HARD_MAX).unwrap_or(0),
+        }
+    }
+
+    /// An error if the value is compressed and cannot be unpacked.
+    pub(crate) fn check_packed(&self) -> Result<(), Damage> {
+        match self.compression {
+            Compression::None => Ok(()),
+            Compression::Lz4 => self.unpacked().map(|_| ()),
+        }
+    }
+
+    /// The value, unpacked; an error if it is compressed and cannot be unpacked.
+    pub(crate) fn unpacked(&self) -> Result<Arc<[u8]>, Damage> {
+        match self.compression {
+            Compression::None => Ok(self.value.into()),
+            Compression::Lz4 => unpack(self.value, VALUE_LENGTH_HARD_MAX).ok_or(Damage::Packed),
+        }
     }
 
     /// The sequence number that a sync mark vouches for.
@@ -175,6 +223,7 @@ impl<'a> Record<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::pack;
 
     const SEED: u32 = 99;
 
@@ -195,8 +244,46 @@ mod tests {
             batch_goes_on: true,
             key: b"\0\x01key",
             head: b"head",
+            compression: Compression::None,
             value: b"the value",
         }
+    }
+
+    #[test]
+    fn a_compressed_value_returns_unpacked_and_every_flipped_bit_is_noticed() {
+        let value = b"again ".repeat(20);
+        let mut packed = Vec::new();
+        assert!(pack(&value, &mut packed));
+        let compression = Compression::Lz4;
+        let record = Record { compression, value: &packed, ..example() };
+        let bytes = laid_down(&record);
+        let decoded = Record::decode(&bytes, SEED).unwrap();
+        assert_eq!(decoded, record);
+        assert_eq!(decoded.value_length(), value.len());
+        assert_eq!(*decoded.unpacked().unwrap(), value[..]);
+        let length = read_u32(&bytes, 4) as usize;
+        for bit in 0..length * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
+        }
+    }
+
+    /// A broken writer may have put a right checksum on anything.
+    #[test]
+    fn a_compressed_value_that_lies_is_damage() {
+        let compression = Compression::Lz4;
+        let lie = [&u32::MAX.to_le_bytes()[..], b"short"].concat();
+        let decode = |value: &[u8]| {
+            let bytes = laid_down(&Record { compression, value, ..example() });
+            Record::decode(&bytes, SEED).map(|record| record.unpacked())
+        };
+        assert_eq!(decode(&lie), Err(Damage::Fields));
+        assert_eq!(decode(b"abc"), Err(Damage::Fields));
+        let nonsense = [&100_u32.to_le_bytes()[..], &[0xff; 40]].concat();
+        assert_eq!(decode(&nonsense), Ok(Err(Damage::Packed)));
+        let deleted = Record { kind: RecordKind::Delete, compression, value: &lie, ..example() };
+        assert_eq!(Record::decode(&laid_down(&deleted), SEED), Err(Damage::Fields));
     }
 
     #[test]

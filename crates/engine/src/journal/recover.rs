@@ -2,7 +2,7 @@
 //! torn off or destroyed (`docs/format.md`, Recovery).
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -31,6 +31,8 @@ pub(crate) struct JournalSetting {
     pub(crate) directory: PathBuf,
     pub(crate) clock: Clock,
     pub(crate) segment_size_bytes: u64,
+    /// Records at which a segment ends.
+    pub(crate) segment_records_max: u64,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
 }
@@ -103,6 +105,10 @@ impl Journal {
             clock: setting.clock,
             time: setting.time,
             segment_size_bytes: setting.segment_size_bytes,
+            segment_records_max: setting.segment_records_max,
+            slow_reads: AtomicU32::new(0),
+            slow_turns: AtomicU32::new(0),
+            disk_files: Arc::default(),
             segments: ArcSwap::from_pointee(SegmentList::of(segments)),
             segments_change: Mutex::new(()),
             books: Mutex::default(),
@@ -352,6 +358,7 @@ impl Recovery<'_> {
             number: found.number,
             path: found.path.clone(),
             file: HeldFile::closed(),
+            disk_file: OnceLock::new(),
             map: Arc::clone(&found.map),
             store_seed: self.store_seed,
             dead_bytes: AtomicU64::new(found.dead_bytes),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pellucid_io::{File, MapMode};
@@ -46,8 +46,14 @@ enum Spare {
 }
 
 impl Journal {
-    /// Begins a segment of `size_bytes`, with the spare if it is large enough.
-    pub(super) fn begin_segment(&self, size_bytes: u64, first: u64) -> Result<Arc<Segment>> {
+    /// Begins a segment of `size_bytes` and at least `records` places, with the spare if that is
+    /// large enough.
+    pub(super) fn begin_segment(
+        &self,
+        size_bytes: u64,
+        records: u64,
+        first: u64,
+    ) -> Result<Arc<Segment>> {
         let shared = match self.take_spare()? {
             Some(spare) if spare.map.length() as u64 >= size_bytes => spare,
             Some(small) => {
@@ -61,8 +67,9 @@ impl Journal {
         unsafe {
             std::ptr::copy_nonoverlapping(header.as_ptr(), shared.map.pointer(), header.len());
         }
-        let places = (shared.map.length() as u64 / RECORD_WITH_PLACE_MIN + 1) as usize;
-        let segment = Arc::new(Segment::growing(shared, first, places));
+        let possible = shared.map.length() as u64 / RECORD_WITH_PLACE_MIN + 1;
+        let places = possible.min(self.segment_records_max.max(records));
+        let segment = Arc::new(Segment::growing(shared, first, places as usize));
         self.change_segments(|segments| segments.push(Arc::clone(&segment)));
         self.want_spare();
         Ok(segment)
@@ -130,6 +137,7 @@ impl Journal {
                 number,
                 path,
                 file: HeldFile::open(file),
+                disk_file: OnceLock::new(),
                 map,
                 store_seed: self.store_seed,
                 dead_bytes: AtomicU64::new(0),
@@ -188,13 +196,11 @@ impl Journal {
         let shared = &segment.shared;
         let failed = |error| Error::io("seal", &shared.path, error);
         shared.file.sync().map_err(failed)?;
-        let places: Vec<u32> = (0..full.count)
-            .map(|index| segment.place(segment.first_sequence + index))
-            .map(|place| (place.expect("every record has a place") / 8) as u32)
-            .collect();
         let first = segment.first_sequence;
-        let footer =
-            encode_footer(self.store_identity, shared.number, first, full.end, places.into_iter());
+        let places = (0..full.count as usize)
+            .map(|index| segment.place(first + index as u64))
+            .map(|place| (place.expect("every record has a place") / 8) as u32);
+        let footer = encode_footer(self.store_identity, shared.number, first, full.end, places);
         let length = full.end as usize + footer.len();
         assert!(length <= shared.map.length(), "room for the footer was reserved");
         // SAFETY: the range is within the writable map, behind the last record; the writer has

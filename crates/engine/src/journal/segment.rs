@@ -2,14 +2,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use pellucid_io::{File, Map};
+use pellucid_io::{File, FileSystem, Map};
 
 use super::footer::{self, Footer};
 use super::record::{Record, RecordKind};
 use crate::codec::FILE_HEADER_LENGTH;
+use crate::compression::Compression;
 use crate::engine::lock;
 use crate::error::{Error, Result};
 use crate::ledger::{Dropped, SegmentFacts};
@@ -22,6 +23,8 @@ const SUFFIX: &str = ".journal";
 const LINE_LENGTH: usize = 64;
 /// The most that is asked for ahead of a read, in bytes; the processor follows longer runs itself.
 const PREFETCH_MAX: usize = 1024;
+/// Records up to this length, in bytes, are read by one call when they are not in memory.
+const READ_MAX: usize = 128 << 10;
 
 /// The path of segment `number` of the store in `directory`.
 pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
@@ -71,11 +74,32 @@ impl HeldFile {
     }
 }
 
+/// Files that are held open because records are read from the disk; beyond, each read opens its
+/// file.
+const DISK_FILES_MAX: usize = 64;
+
+/// The files that are held open for reads from the disk, counted.
+pub(crate) type DiskFiles = Arc<AtomicUsize>;
+
+/// A file that is held open for reads from the disk, as long as its segment is there.
+pub(crate) struct DiskFile {
+    file: Arc<dyn File>,
+    count: DiskFiles,
+}
+
+impl Drop for DiskFile {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What outlives the change from growing to sealed.
 pub(crate) struct SegmentFile {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
     pub(crate) file: HeldFile,
+    /// The file, once records were read from the disk.
+    pub(crate) disk_file: OnceLock<DiskFile>,
     pub(crate) map: Arc<dyn Map>,
     /// The seed of the records' checksums.
     pub(crate) store_seed: u32,
@@ -109,6 +133,23 @@ fn zeroed_places(count: usize) -> Box<[AtomicU32]> {
     // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the box is the only
     // owner of the memory.
     unsafe { Box::from_raw(pointer as *mut [AtomicU32]) }
+}
+
+impl SegmentFile {
+    /// The file, for reads from the disk.
+    fn disk_file(&self, files: &dyn FileSystem, count: &DiskFiles) -> io::Result<Arc<dyn File>> {
+        if let Some(held) = self.disk_file.get() {
+            return Ok(Arc::clone(&held.file));
+        }
+        let file = files.open(&self.path, false)?;
+        // Counted by this value, kept or not.
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let held = DiskFile { file: Arc::clone(&file), count: Arc::clone(count) };
+        if before < DISK_FILES_MAX {
+            let _ = self.disk_file.set(held);
+        }
+        Ok(file)
+    }
 }
 
 impl Segment {
@@ -244,10 +285,63 @@ impl Segment {
             );
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
+        if record.compression != Compression::None {
+            return self.unpacked(&record, offset).map(Some);
+        }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        let value = Value::new(Arc::clone(&self.shared.map), value_offset, record.value.len());
+        let value = Value::mapped(Arc::clone(&self.shared.map), value_offset, record.value.len());
         Ok(Some(value))
+    }
+
+    /// As [`Segment::read`], for a record that is not in memory: by one call that reads all of it,
+    /// so that a record that reaches over the border of two pages costs one disk read and not two.
+    /// Unless `stays`, its pages are given up right after. `None` if the map is to be asked.
+    pub(crate) fn read_from_disk(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+        (files, count, stays): (&dyn FileSystem, &DiskFiles, bool),
+    ) -> Result<Option<Value>> {
+        let (Some(footer), Some(offset)) = (self.footer(), self.place(sequence)) else {
+            return Ok(None);
+        };
+        let length = expected_length.min(footer.offset.saturating_sub(offset) as usize);
+        if length > READ_MAX || self.shared.map.is_resident(offset as usize, length) {
+            return Ok(None);
+        }
+        // One that was collected may be gone by its name, and is still mapped.
+        let Ok(file) = self.shared.disk_file(files, count) else { return Ok(None) };
+        let value = self.read_by_call(&*file, (sequence, offset), key, length);
+        if !stays {
+            file.drop_cached(offset, length);
+        }
+        value
+    }
+
+    /// Reads the record with this sequence number at this offset by one call.
+    pub(super) fn read_by_call(
+        &self,
+        file: &dyn File,
+        (sequence, offset): (u64, u64),
+        key: &[u8],
+        length: usize,
+    ) -> Result<Option<Value>> {
+        let mut bytes = vec![0; length];
+        let read = file.read_exact_at(&mut bytes, offset);
+        read.map_err(|error| Error::io("read", &self.shared.path, error))?;
+        // Whatever is unexpected is looked at, and reported, through the map.
+        let record = Record::decode(&bytes, self.shared.store_seed).ok().filter(|record| {
+            record.sequence == sequence && record.key == key && record.kind == RecordKind::Put
+        });
+        record.map(|record| self.unpacked(&record, offset)).transpose()
+    }
+
+    /// A copy of the value of `record`, which lies at `offset`.
+    fn unpacked(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
+        let value = record.unpacked().map(Value::owned);
+        value.map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
     }
 
     /// Asks the processor for all lines of a record at once: the checksum would wait for them one

@@ -7,6 +7,7 @@ use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
 use super::*;
+use crate::compression::Compression;
 use crate::ledger::Manifest;
 
 const DIRECTORY: &str = "/store";
@@ -18,6 +19,7 @@ fn open(files: &SimulatedFileSystem) -> Result<(Journal, Appender)> {
         directory: DIRECTORY.into(),
         clock: Clock::monotonic(),
         segment_size_bytes: 4096,
+        segment_records_max: 1 << 10,
         time: Arc::new(MarkedTime::new(Clock::monotonic(), 0)),
     };
     Journal::open(setting, &Manifest::empty(7))
@@ -32,6 +34,7 @@ fn append(journal: &Journal, appender: &mut Appender, key: &[u8], value: &[u8]) 
         batch_goes_on: false,
         key,
         head: b"",
+        compression: Compression::None,
         value,
     };
     journal.reserve(appender, record.padded_length(), 1).unwrap();
@@ -89,4 +92,57 @@ fn a_value_larger_than_a_segment_gets_a_segment_of_its_own() {
     let (journal, _) = open(&files.crash(1)).unwrap();
     assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), large[..]);
     assert_eq!(*journal.read(3, b"\0\x01c", 100).unwrap(), b"small"[..]);
+}
+
+/// While reads are slow, records that are not in memory are read by calls: with the same answers,
+/// and what is unexpected is left to the map, which reports it.
+#[test]
+fn slow_reads_give_the_same_answers() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut appender) = open(&files).unwrap();
+    let value = |number: u64| vec![number as u8; 100 + number as usize];
+    for number in 1..=100 {
+        append(&journal, &mut appender, b"\0\x01k", &value(number));
+    }
+    journal.note_read(u64::MAX);
+    let segments = journal.segments();
+    let mut by_call = 0;
+    for number in 1..=100 {
+        let length = RECORD_HEADER_LENGTH + 3 + value(number).len();
+        assert_eq!(*journal.read(number, b"\0\x01k", length).unwrap(), value(number)[..]);
+        let segment = segments.find(number).unwrap();
+        if segment.footer().is_none() {
+            continue;
+        }
+        let place = (number, segment.place(number).unwrap());
+        let file = files.open(&segment.shared.path, false).unwrap();
+        let read = |key: &[u8], length| segment.read_by_call(&*file, place, key, length);
+        assert_eq!(*read(b"\0\x01k", length).unwrap().unwrap(), value(number)[..]);
+        assert!(read(b"\0\x01k", length - 1).unwrap().is_none(), "cut short");
+        assert!(read(b"\0\x01other", length).unwrap().is_none(), "of another key");
+        by_call += 1;
+    }
+    assert!(by_call > 50);
+    for _ in 0..SLOW_READS_REMEMBERED {
+        assert!(journal.slow_reads.load(Ordering::Relaxed) > 0);
+        journal.note_read(100);
+    }
+    assert_eq!(journal.slow_reads.load(Ordering::Relaxed), 0, "quick reads are mapped again");
+}
+
+/// Places are held in memory until a segment is sealed, so a segment ends when there is no more
+/// memory for them, however much of it is left.
+#[test]
+fn a_segment_has_no_more_records_than_memory_for_their_places() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut appender) = open(&files).unwrap();
+    let journal = Journal { segment_size_bytes: 1 << 20, segment_records_max: 10, ..journal };
+    for _ in 0..35 {
+        append(&journal, &mut appender, b"\0\x01k", b"small");
+    }
+    let segments = journal.segments();
+    let records: Vec<_> =
+        segments.segments.iter().map(|segment| segment.entries().count()).collect();
+    assert_eq!(records, [10, 10, 10, 0], "the last one is not sealed");
+    assert!(journal.places_bytes() <= 10 * 4);
 }

@@ -119,7 +119,8 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
         let sequence = summary.first_sequence + distance;
         let end = footer.offset as usize;
         let record = bytes.get(offset as usize..end).unwrap_or_default();
-        match Record::decode(record, seed) {
+        let decoded = Record::decode(record, seed);
+        match decoded.and_then(|record| record.check_packed().map(|()| record)) {
             Ok(record) if record.kind != RecordKind::SyncMark && record.sequence == sequence => {}
             Ok(record) => {
                 let what = format!("expected sequence {sequence}, found {}", record.sequence);

@@ -93,7 +93,7 @@ impl State {
     /// Whether a table could have a directory and has none.
     fn wants_directory(&self) -> bool {
         let version = self.version.load();
-        version.levels.all().any(|(_, table)| table.wants_directory(&self.directories))
+        version.levels.all().any(|(_, table)| table.wants_directory(&self.table_memory))
     }
 
     /// Makes the directory of one table that has none: of those that were there when the store was
@@ -101,10 +101,13 @@ impl State {
     fn make_one_directory(&self) -> bool {
         let version = self.version.load_full();
         let mut tables = version.levels.all().map(|(_, table)| table);
-        let Some(table) = tables.find(|table| table.wants_directory(&self.directories)) else {
+        let Some(table) = tables.find(|table| table.wants_directory(&self.table_memory)) else {
             return false;
         };
-        table.make_directory(&self.directories, || self.sealed() == 0 && !self.is_closing());
+        let mut lent = self.lend_memory();
+        let is_wanted = || self.sealed() == 0 && !self.is_closing();
+        table.make_directory(&self.table_memory, &mut lent, is_wanted);
+        self.give_back(lent);
         true
     }
 

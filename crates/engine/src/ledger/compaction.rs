@@ -6,17 +6,20 @@ use std::sync::Arc;
 use super::merge::{Merge, RunCursor, Source, runs};
 use super::snapshots::Retention;
 use super::stages::Stages;
-use super::state::{Edit, State};
+use super::state::{Edit, State, WrittenTable};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{NewTable, Table, TableFacts, TableWriter, WriterTimes, table_folder};
+use super::table::{Table, TableFacts, TableWriter, WriterTimes, table_folder};
 use super::version::{LEVELS, Levels};
-use super::{Direction, Dropped, KeyRange, LedgerOptions, Verdict};
+use super::{Direction, Dropped, DroppedList, KeyRange, LedgerOptions, Verdict};
 use crate::error::{Error, Result};
 
 /// Entries between two looks at whether a memtable waits for its flush.
 const ENTRIES_A_SLICE: u64 = 512;
 /// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
 const LEVEL_0_TABLES_MAX: usize = 16;
+
+/// The share of a job's memory at which the writer of a table closes it.
+const WRITER_SHARE: u64 = 2;
 
 /// Which tables are to be merged, and where to.
 pub(super) struct Merging {
@@ -171,7 +174,7 @@ fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
 struct Outputs<'a> {
     state: &'a State,
     writer: Option<TableWriter>,
-    finished: Vec<NewTable>,
+    finished: Vec<WrittenTable>,
     numbers: Vec<u64>,
     /// What the writers of finished tables took.
     times: WriterTimes,
@@ -181,8 +184,11 @@ impl Outputs<'_> {
     fn add(&mut self, entry: &super::Entry<'_>) -> Result<()> {
         let state = self.state;
         // Versions of a key stay in one table: a look-up asks one table of a level.
+        let memory_max_bytes = state.options.job_memory_bytes / WRITER_SHARE;
         let is_full = |writer: &TableWriter| {
-            writer.size_bytes() >= state.options.table_size_bytes && writer.last_key() != entry.key
+            (writer.size_bytes() >= state.options.table_size_bytes
+                || writer.memory_bytes() >= memory_max_bytes)
+                && writer.last_key() != entry.key
         };
         if self.writer.as_ref().is_some_and(is_full) {
             self.finish()?;
@@ -195,7 +201,7 @@ impl Outputs<'_> {
                 let (identity, shape) = (state.store_identity, state.table_shape());
                 let writer =
                     TableWriter::create(&*state.fs, &state.directory, identity, number, shape)?;
-                none.insert(writer)
+                none.insert(writer.with_memory(state.lend_memory()))
             }
         };
         writer.add(entry)
@@ -203,11 +209,12 @@ impl Outputs<'_> {
 
     fn finish(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
+            self.state.note_job_memory(writer.memory_bytes());
             let new = writer.finish()?;
             self.times.filter_ns += new.times.filter_ns;
             self.times.write_ns += new.times.write_ns;
             self.times.sync_ns += new.times.sync_ns;
-            self.finished.push(new);
+            self.finished.push(self.state.written(new));
         }
         Ok(())
     }
@@ -276,14 +283,14 @@ impl State {
             numbers: Vec::new(),
             times: WriterTimes::default(),
         };
-        let mut dropped = Vec::new();
+        let mut dropped = self.dropped_list();
         let written = self
             .write_merged(merging, levels, &mut outputs, &mut dropped, stats)
             .and_then(|()| self.open_new(std::mem::take(&mut outputs.finished)));
         let tables =
             written.inspect_err(|_| self.remove_tables(outputs.numbers.iter().copied()))?;
         stats.add_writer(outputs.times);
-        stats.entries_dropped = dropped.len() as u64;
+        stats.entries_dropped = dropped.count();
         stats.bytes_in = merging.tables().map(|table| table.facts().size_bytes).sum();
         stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
         stats.tables_out = tables.len() as u64;
@@ -303,7 +310,7 @@ impl State {
         merging: &Merging,
         levels: &Levels,
         outputs: &mut Outputs<'_>,
-        dropped: &mut Vec<Dropped>,
+        dropped: &mut DroppedList,
         stats: &mut JobStats,
     ) -> Result<()> {
         use std::ops::Bound::Unbounded;
@@ -321,7 +328,7 @@ impl State {
             let is_deepest = || !levels.may_hold_below(merging.to, entry.key);
             match retention.judge(&entry, is_deepest) {
                 Verdict::Kept => outputs.add(&entry)?,
-                verdict => dropped.push(Dropped::of(&entry, verdict)),
+                verdict => dropped.push(&Dropped::of(&entry, verdict))?,
             }
             let sample = sample.map(|sample| stages.built(sample, outputs.writers_ns(), stats));
             merge.advance()?;
@@ -333,6 +340,7 @@ impl State {
                 self.give_way()?;
             }
         }
+        dropped.close()?;
         outputs.finish()
     }
 

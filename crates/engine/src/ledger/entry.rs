@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// What a record does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +36,18 @@ pub(crate) struct Entry<'a> {
     pub(crate) sequence: u64,
     /// What the record does.
     pub(crate) kind: Kind,
-    /// Length of the value in the journal.
+    /// Length of the value.
     pub(crate) value_length: u32,
+    /// Bytes that the value takes in the journal: fewer where it is compressed there.
+    pub(crate) stored_length: u32,
     /// Milliseconds since the Unix epoch.
     pub(crate) written_at_ms: u64,
     /// Milliseconds since the Unix epoch, 0 for never.
     pub(crate) expires_at_ms: u64,
     /// The head, which HEAD answers with.
     pub(crate) head: &'a [u8],
+    /// The value, if the ledger holds it beside the journal.
+    pub(crate) value: Option<&'a [u8]>,
 }
 
 /// Bytes of a record's header in the journal (docs/format.md, Record).
@@ -54,7 +59,7 @@ impl Entry<'_> {
         let unpadded = RECORD_HEADER_SIZE_BYTES
             + self.key.len() as u64
             + self.head.len() as u64
-            + u64::from(self.value_length);
+            + u64::from(self.stored_length);
         unpadded.next_multiple_of(8)
     }
 
@@ -65,9 +70,11 @@ impl Entry<'_> {
             sequence: self.sequence,
             kind: self.kind,
             value_length: self.value_length,
+            stored_length: self.stored_length,
             written_at_ms: self.written_at_ms,
             expires_at_ms: self.expires_at_ms,
             head: Head::new(self.head),
+            value: self.value.map(Arc::from),
         }
     }
 }
@@ -79,14 +86,29 @@ pub(crate) struct FoundEntry {
     pub(crate) sequence: u64,
     /// What the record does; a tombstone is an answer too.
     pub(crate) kind: Kind,
-    /// Length of the value in the journal.
+    /// Length of the value.
     pub(crate) value_length: u32,
+    /// Bytes that the value takes in the journal.
+    pub(crate) stored_length: u32,
     /// Milliseconds since the Unix epoch.
     pub(crate) written_at_ms: u64,
     /// Milliseconds since the Unix epoch, 0 for never.
     pub(crate) expires_at_ms: u64,
     /// The head.
     pub(crate) head: Head,
+    /// The value, if the ledger holds it.
+    pub(crate) value: Option<Arc<[u8]>>,
+}
+
+impl FoundEntry {
+    /// The value, if the ledger knows it: it is held here, or it is empty.
+    #[inline]
+    pub(crate) fn take_value(&mut self) -> Option<Arc<[u8]>> {
+        match self.value_length {
+            0 => Some(Arc::default()),
+            _ => self.value.take(),
+        }
+    }
 }
 
 /// Heads up to this size are held without an allocation.
@@ -159,12 +181,14 @@ mod tests {
             key: &[0, 1, 7],
             sequence: 1,
             kind: Kind::Put,
-            value_length: 5,
+            value_length: 9,
+            stored_length: 5,
             written_at_ms: 0,
             expires_at_ms: 0,
             head: &[],
+            value: None,
         };
         assert_eq!(entry.record_size_bytes(), 48);
-        assert_eq!(Entry { value_length: 6, ..entry }.record_size_bytes(), 56);
+        assert_eq!(Entry { stored_length: 6, ..entry }.record_size_bytes(), 56);
     }
 }

@@ -1,11 +1,11 @@
 //! Flush: a sealed memtable becomes a table of level 0.
 
 use super::stages::Stages;
-use super::state::{Edit, State};
+use super::state::{Edit, State, WrittenTable};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{NewTable, TableWriter};
+use super::table::{TableWriter, WriterTimes};
 use super::version::SealedMemtable;
-use super::{Dropped, Verdict};
+use super::{Dropped, DroppedList, Verdict};
 use crate::error::Result;
 
 impl State {
@@ -21,13 +21,17 @@ impl State {
 
     fn flush(&self, sealed: &SealedMemtable) -> Result<()> {
         let began = self.options.clock.stopwatch();
-        let mut edit = Edit { flushed_sequence: Some(sealed.last_sequence), ..Edit::default() };
+        let mut edit = Edit {
+            flushed_sequence: Some(sealed.last_sequence),
+            dropped: self.dropped_list(),
+            ..Edit::default()
+        };
         let mut stats = JobStats { runs: 1, ..JobStats::default() };
         if sealed.memtable.entries() > 0 {
             let number = self.take_file_number();
             let new = self.write_flushed(sealed, number, &mut edit.dropped, &mut stats);
-            let written = new.and_then(|new| {
-                stats.add_writer(new.times);
+            let written = new.and_then(|(new, times)| {
+                stats.add_writer(times);
                 let begun = self.options.clock.stopwatch();
                 // A table must not be found after a crash that the journal's records did not
                 // survive.
@@ -44,7 +48,7 @@ impl State {
         self.commit_files(&edit)?;
         stats.commit_ns = begun.elapsed_ns();
         stats.entries_in = sealed.memtable.entries();
-        stats.entries_dropped = edit.dropped.len() as u64;
+        stats.entries_dropped = edit.dropped.count();
         stats.bytes_in = sealed.memtable.size_bytes();
         stats.duration_ns = began.elapsed_ns();
         self.counters.add_job(BackgroundJob::Flush, &stats);
@@ -55,11 +59,12 @@ impl State {
         &self,
         sealed: &SealedMemtable,
         number: u64,
-        dropped: &mut Vec<Dropped>,
+        dropped: &mut DroppedList,
         stats: &mut JobStats,
-    ) -> Result<NewTable> {
+    ) -> Result<(WrittenTable, WriterTimes)> {
         let (identity, shape) = (self.store_identity, self.table_shape());
-        let mut writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
+        let writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
+        let mut writer = writer.with_memory(self.lend_memory());
         let mut retention = self.snapshots.retention(self.link.now_ms());
         let begun = self.options.clock.stopwatch();
         let mut cursor = sealed.memtable.cursor();
@@ -72,7 +77,7 @@ impl State {
             // memtable.
             match retention.judge(&entry, || false) {
                 Verdict::Kept => writer.add(&entry)?,
-                verdict => dropped.push(Dropped::of(&entry, verdict)),
+                verdict => dropped.push(&Dropped::of(&entry, verdict))?,
             }
             let sample = sample.map(|sample| stages.built(sample, writer.times().sum_ns(), stats));
             cursor.next();
@@ -80,6 +85,10 @@ impl State {
                 stages.merged(sample, stats);
             }
         }
-        writer.finish()
+        dropped.close()?;
+        self.note_job_memory(writer.memory_bytes());
+        let new = writer.finish()?;
+        let times = new.times;
+        Ok((self.written(new), times))
     }
 }

@@ -22,6 +22,7 @@
 
 mod background;
 mod compaction;
+mod dropped;
 mod entry;
 mod flush;
 mod manifest;
@@ -39,8 +40,10 @@ mod table;
 mod tree;
 mod version;
 
+pub(crate) use dropped::DroppedList;
 pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
 pub(crate) use manifest::Manifest;
+pub(crate) use memtable::memtable_memory_bytes;
 pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
 };
@@ -48,7 +51,7 @@ pub(crate) use pinned::{Pinned, PinnedVersion};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]
-pub(crate) use stats::{BackgroundJob, JobStats, LedgerStats, LevelStats};
+pub(crate) use stats::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats};
 pub(crate) use table::{STEPS, Step, Table, TableCursor, table_path};
 pub(crate) use tree::Ledger;
 pub(crate) use version::LEVELS;

@@ -1,11 +1,13 @@
 //! The settings of a ledger, and what it asks of the journal.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use pellucid_clock::Clock;
 
-use super::Entry;
+use super::{DroppedList, Entry};
 use crate::error::Error;
+use crate::rules::TableRules;
 
 /// As a sequence number to read at: the newest that is published.
 pub(crate) const NEWEST: u64 = u64::MAX;
@@ -29,8 +31,10 @@ pub(crate) struct LedgerOptions {
     pub(crate) level_0_trigger: usize,
     /// Sealed memtables at which writers wait for a flush.
     pub(crate) sealed_memtables_max: usize,
-    /// Memory that directories of tables may take.
-    pub(crate) directories_size_max_bytes: u64,
+    /// Memory for what is held of tables: their facts, indexes and directories.
+    pub(crate) tables_memory_bytes: u64,
+    /// Memory of a flush and a merge while they run.
+    pub(crate) job_memory_bytes: u64,
     /// Bits of filter for each key.
     pub(crate) filter_bits_per_key: u32,
     /// Whether flush and compaction run on a thread of their own; if not, on the caller of
@@ -38,6 +42,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) background: bool,
     /// What samples are timed with.
     pub(crate) clock: Clock,
+    /// What holds for the entries of each table of keys.
+    pub(crate) rules: Arc<TableRules>,
 }
 
 impl Default for LedgerOptions {
@@ -50,10 +56,12 @@ impl Default for LedgerOptions {
             level_factor: 10,
             level_0_trigger: 8,
             sealed_memtables_max: 4,
-            directories_size_max_bytes: 64 << 20,
+            tables_memory_bytes: 64 << 20,
+            job_memory_bytes: 16 << 20,
             filter_bits_per_key: 10,
             background: true,
             clock: Clock::monotonic(),
+            rules: Arc::default(),
         }
     }
 }
@@ -118,12 +126,12 @@ pub(crate) trait JournalLink: Send + Sync {
 
     /// Takes note of entries that the tree holds no more. Each is handed over exactly once, after
     /// the manifest that is without them was committed; that manifest counts them already.
-    fn on_dropped(&self, dropped: &[Dropped]);
+    fn on_dropped(&self, dropped: &DroppedList);
 
     /// The facts of all segments for a manifest that is about to be committed, in order of their
     /// first sequence numbers, with the bytes of everything that was handed to `on_dropped`, and of
     /// `dropped`, which will be.
-    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts>;
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts>;
 
     /// The time, in milliseconds since the Unix epoch, by which entries expire. It never goes back.
     fn now_ms(&self) -> u64;

@@ -15,9 +15,12 @@ use super::manifest::{Manifest, WriteFailure};
 use super::memtable::Memtable;
 use super::snapshots::Snapshots;
 use super::stats::Counters;
-use super::table::{DirectoryBudget, NewTable, Table, TableShape, table_folder, table_path};
+use super::table::{
+    Directory, DirectoryBuilder, NewTable, Table, TableFacts, TableMemory, TableShape,
+    table_folder, table_path,
+};
 use super::version::{Levels, SealedMemtable, Version};
-use super::{Dropped, JournalLink, LedgerOptions, SegmentFacts};
+use super::{DroppedList, JournalLink, LedgerOptions, SegmentFacts};
 use crate::error::{Error, Result};
 use crate::tally::Tally;
 
@@ -29,6 +32,18 @@ const LEVEL_0_PATIENCE: usize = 3;
 const WRITE_DELAY_STEP_NS: u64 = 500;
 /// The longest delay: at 50,000 writes a second every merge catches up.
 const WRITE_DELAY_MAX_NS: u64 = 20_000;
+
+/// Tables that are written at once: by a merge, and by the flush that interrupts it.
+const LENT_MAX: usize = 2;
+
+/// The share of a job's memory that its list of dropped entries may take.
+const DROPPED_SHARE: u64 = 16;
+
+/// A table that was written, with the directory for which there was room.
+pub(super) struct WrittenTable {
+    pub(super) facts: TableFacts,
+    directory: Option<Directory>,
+}
 
 /// What is guarded by the lock on edits.
 #[derive(Default)]
@@ -57,7 +72,7 @@ pub(super) struct Edit {
     /// The oldest sealed memtable is in tables now, and with it every record up to this.
     pub(super) flushed_sequence: Option<u64>,
     /// Entries that went.
-    pub(super) dropped: Vec<Dropped>,
+    pub(super) dropped: DroppedList,
 }
 
 /// The state of a ledger.
@@ -71,7 +86,13 @@ pub(super) struct State {
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) counters: Counters,
     pub(super) tally: Tally,
-    pub(super) directories: Arc<DirectoryBudget>,
+    /// The memory held of tables.
+    pub(super) table_memory: Arc<TableMemory>,
+    /// Memory in which the keys of tables are collected while they are written: that of the flush
+    /// and that of the merge, kept because what is given back is not always reused.
+    lent: Mutex<Vec<DirectoryBuilder>>,
+    /// The most that a job took for a table.
+    pub(super) jobs_peak_bytes: AtomicU64,
     pub(super) jobs: Mutex<()>,
     committed: Mutex<Committed>,
     edit: Mutex<EditState>,
@@ -81,7 +102,7 @@ pub(super) struct State {
     pub(super) room: Condvar,
     next_file_number: AtomicU64,
     flushed_sequence: AtomicU64,
-    /// Number of sealed memtables.
+    /// Sealed memtables; one that a large batch has made larger counts as several.
     sealed: AtomicUsize,
     failed: AtomicBool,
     closing: AtomicBool,
@@ -99,12 +120,12 @@ impl State {
         options: LedgerOptions,
         link: Arc<dyn JournalLink>,
         levels: Levels,
+        table_memory: Arc<TableMemory>,
         manifest: &Manifest,
     ) -> State {
         let active = Arc::new(Memtable::new(options.memtable_size_bytes));
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
-        let directories = DirectoryBudget::new(options.directories_size_max_bytes);
         let tally = Tally::new(options.clock);
         let state = State {
             fs,
@@ -116,7 +137,9 @@ impl State {
             snapshots: Arc::new(snapshots),
             counters: Counters::default(),
             tally,
-            directories,
+            table_memory,
+            lent: Mutex::default(),
+            jobs_peak_bytes: AtomicU64::new(0),
             jobs: Mutex::new(()),
             committed: Mutex::new(Committed {
                 edition: manifest.edition,
@@ -175,6 +198,7 @@ impl State {
             block_size_bytes: self.options.block_size_bytes,
             filter_bits_per_key: self.options.filter_bits_per_key,
             clock: self.options.clock,
+            rules: Arc::clone(&self.options.rules),
         }
     }
 
@@ -192,7 +216,7 @@ impl State {
         self.write_delay_ns.load(Ordering::Relaxed)
     }
 
-    /// Number of sealed memtables that wait for their flush.
+    /// Sealed memtables that wait for their flush; one above the usual size counts as several.
     #[inline]
     pub(super) fn sealed(&self) -> usize {
         self.sealed.load(Ordering::Acquire)
@@ -255,7 +279,11 @@ impl State {
     /// Makes `version` the current one. Under the lock on edits.
     fn swap(&self, version: Version) {
         self.note_debt(&version);
-        self.sealed.store(version.sealed.len(), Ordering::Release);
+        let usual_bytes = self.options.memtable_size_bytes.max(1);
+        let size_of = |sealed: &SealedMemtable| {
+            (sealed.memtable.size_bytes() / usual_bytes).clamp(1, u64::from(u32::MAX)) as usize
+        };
+        self.sealed.store(version.sealed.iter().map(size_of).sum(), Ordering::Release);
         self.version.store(Arc::new(version));
     }
 
@@ -339,15 +367,53 @@ impl State {
     }
 
     /// Opens tables that were just written, and makes their names durable.
-    pub(super) fn open_new(&self, tables: Vec<NewTable>) -> Result<Vec<Arc<Table>>> {
+    pub(super) fn open_new(&self, tables: Vec<WrittenTable>) -> Result<Vec<Arc<Table>>> {
         let folder = table_folder(&self.directory);
         self.fs.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))?;
-        let open = |new: NewTable| {
-            let table = Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
-            table.give_directory(&new.directory, &self.directories);
+        let open = |new: WrittenTable| {
+            let mut table =
+                Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
+            table.count_memory(&self.table_memory);
+            if let Some(directory) = new.directory {
+                table.give_directory(directory);
+            }
             table.prefault();
             Ok(Arc::new(table))
         };
         tables.into_iter().map(open).collect()
+    }
+
+    /// An empty list of entries that a job drops.
+    pub(super) fn dropped_list(&self) -> DroppedList {
+        let number = self.take_file_number();
+        let path = table_folder(&self.directory).join(format!("{number:016x}.dropped.new"));
+        let limit_bytes = self.options.job_memory_bytes / DROPPED_SHARE;
+        DroppedList::spilling(&self.fs, path, limit_bytes as usize)
+    }
+
+    /// Notes what a job takes, for the figures.
+    pub(super) fn note_job_memory(&self, bytes: u64) {
+        self.jobs_peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Memory to collect the keys of a table in.
+    pub(super) fn lend_memory(&self) -> DirectoryBuilder {
+        lock(&self.lent).pop().unwrap_or_default()
+    }
+
+    /// Makes the directory of a table that was written, and takes the memory back in which its keys
+    /// were collected.
+    pub(super) fn written(&self, new: NewTable) -> WrittenTable {
+        let directory = new.directory.finish(new.blocks, &self.table_memory);
+        self.give_back(new.directory);
+        WrittenTable { facts: new.facts, directory }
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn give_back(&self, memory: DirectoryBuilder) {
+        let mut lent = lock(&self.lent);
+        if lent.len() < LENT_MAX {
+            lent.push(memory);
+        }
     }
 }

@@ -104,8 +104,8 @@ pub(crate) struct LedgerStats {
     pub(crate) flush: JobStats,
     /// Bytes by which levels are above their targets.
     pub(crate) debt_bytes: u64,
-    /// Memory of indexes that are held beside the page cache.
-    pub(crate) table_memory_bytes: u64,
+    /// Memory beside the page cache.
+    pub(crate) memory: LedgerMemory,
     pub(crate) write_delay_ns: u64,
     /// How often, and how long, writers waited for a flush.
     pub(crate) waits: u64,
@@ -117,6 +117,17 @@ pub(crate) struct LedgerStats {
     pub(crate) running: Option<BackgroundJob>,
     /// Why jobs are put off or have ended, if something is wrong.
     pub(crate) trouble: Option<String>,
+}
+
+/// Memory of the tree beside the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LedgerMemory {
+    /// Memtables with all that belongs to them.
+    pub(crate) memtables_bytes: u64,
+    /// What is held of tables.
+    pub(crate) tables_bytes: u64,
+    /// The most that a job took for the table it wrote.
+    pub(crate) jobs_peak_bytes: u64,
 }
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! The tree as a whole: what the façade calls.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use super::manifest::{Manifest, manifest_path};
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
 use super::state::{Edit, State};
-use super::stats::{LedgerStats, LevelStats};
-use super::table::{Table, table_folder, table_path};
+use super::stats::{LedgerMemory, LedgerStats, LevelStats};
+use super::table::{Table, TableMemory, table_folder, table_path};
 use super::version::{LEVELS, Levels};
 use super::{
     Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, background,
@@ -59,15 +60,18 @@ impl Ledger {
     ) -> Result<Ledger> {
         Manifest::remove_unfinished(&*fs, directory)?;
         let mut tables = Vec::with_capacity(manifest.tables.len());
+        let table_memory = TableMemory::new(options.tables_memory_bytes);
         for (level, facts) in &manifest.tables {
-            let table = Table::open(&*fs, directory, manifest.store_identity, facts.clone())?;
+            let mut table = Table::open(&*fs, directory, manifest.store_identity, facts.clone())?;
+            table.count_memory(&table_memory);
             tables.push((usize::from(*level), Arc::new(table)));
         }
         let levels = Levels::new(tables)
             .map_err(|what| Error::corruption(&manifest_path(directory), 0, what))?;
         // Only now: a manifest that does not fit its tables must not cost any other ones.
         remove_unnamed_tables(&*fs, directory, &manifest)?;
-        let state = State::new(fs, directory.to_path_buf(), options, link, levels, &manifest);
+        let directory = directory.to_path_buf();
+        let state = State::new(fs, directory, options, link, levels, table_memory, &manifest);
         Ok(Ledger { state: Arc::new(state), thread: Mutex::new(None) })
     }
 
@@ -112,7 +116,7 @@ impl Ledger {
     pub(crate) fn rotate_if_full(&self, last_sequence: u64) {
         let is_full = {
             let version = self.state.version.load();
-            version.active.size_bytes() >= self.state.options.memtable_size_bytes
+            version.active.is_full(self.state.options.memtable_size_bytes)
         };
         if is_full {
             self.state.seal(last_sequence);
@@ -248,8 +252,12 @@ impl Ledger {
             let target = if level == 0 { 0 } else { target_bytes(&state.options, level) };
             stats.debt_bytes += size_bytes.saturating_sub(target);
         }
-        stats.table_memory_bytes =
-            version.levels.all().map(|(_, table)| table.memory_bytes() as u64).sum();
+        let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
+        stats.memory = LedgerMemory {
+            memtables_bytes: version.active.memory_bytes() + sealed.sum::<u64>(),
+            tables_bytes: state.table_memory.used_bytes(),
+            jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
+        };
         state.counters.read_into(&mut stats);
         let edit = state.lock_edit();
         let trouble = edit.failure.as_ref().or(edit.disk_full.as_ref());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Batch, Direction, Engine, EngineOptions, Error, Operation, Result, Scan,
-    Snapshot, TableId,
+    Snapshot, TableId, TableOptions,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{Random, SeededRandom};
@@ -36,6 +36,12 @@ pub fn small(files: &SimulatedFileSystem) -> EngineOptions {
 /// Opens the store of a test with [`small`] options.
 pub fn open(files: &SimulatedFileSystem) -> Result<Engine> {
     Engine::open(STORE, small(files))
+}
+
+/// The table "t", whose values are in the journal alone, however short they are.
+pub fn journal_only(engine: &Engine) -> TableId {
+    let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
+    engine.table_with("t", &options).unwrap()
 }
 
 /// Puts one key.
@@ -247,7 +253,11 @@ impl Chooser {
         let head_length = [0, 4, 50, 200][self.below(4) as usize];
         let length =
             if self.below(100) == 0 { 20_000 } else { self.below(self.value_length_max + 1) };
-        let (head, value) = (self.bytes(head_length), self.bytes(length as usize));
+        let (head, mut value) = (self.bytes(head_length), self.bytes(length as usize));
+        if self.below(2) == 0 {
+            // Worth compressing.
+            value.iter_mut().for_each(|byte| *byte &= 1);
+        }
         Change { key, put: Some((head, value)), expires_at_ms: 0 }
     }
 

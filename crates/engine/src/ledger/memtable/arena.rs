@@ -11,11 +11,14 @@ use pellucid_io::ZeroedMemory;
 
 /// Bytes of a unit: everything handed out begins at a multiple of it.
 pub(super) const UNIT_SIZE_BYTES: usize = 8;
-/// A chunk is a large page.
+/// The largest chunk is a large page.
 const CHUNK_UNITS_BITS: u32 = 18;
-const CHUNK_SIZE_BYTES: usize = UNIT_SIZE_BYTES << CHUNK_UNITS_BITS;
+const CHUNK_SIZE_MAX_BYTES: usize = UNIT_SIZE_BYTES << CHUNK_UNITS_BITS;
+const CHUNK_SIZE_MIN_BYTES: usize = 4 << 10;
+/// The expected size is made up of at least so many chunks.
+const CHUNKS_EXPECTED_MIN: usize = 4;
 /// The first chunk is smaller, so that an empty memtable costs little.
-const FIRST_CHUNK_SIZE_BYTES: usize = 64 << 10;
+const FIRST_CHUNK_SHARE: usize = 32;
 /// At most 8 GiB in full chunks: far above any size at which a memtable is sealed.
 const CHUNKS_MAX: usize = 4096;
 
@@ -29,7 +32,24 @@ pub(super) struct Arena {
     taken_units: AtomicU32,
     chunk_units: AtomicU32,
     size_bytes: AtomicU64,
+    /// Bytes of all chunks.
+    memory_bytes: AtomicU64,
+    /// Size of a chunk until the expected size is reached; what is beyond comes in the largest.
+    chunk_size_bytes: usize,
+    expected_bytes: u64,
     last_place: AtomicU32,
+}
+
+/// Size of the chunks of an arena that is expected to grow to `expected_bytes`.
+fn chunk_size_bytes(expected_bytes: u64) -> usize {
+    let share = (expected_bytes as usize / CHUNKS_EXPECTED_MIN).max(1);
+    (1 << share.ilog2()).clamp(CHUNK_SIZE_MIN_BYTES, CHUNK_SIZE_MAX_BYTES)
+}
+
+/// Memory of an arena that has grown to `expected_bytes`, as it was told.
+pub(super) fn arena_memory_bytes(expected_bytes: u64) -> u64 {
+    let chunk = chunk_size_bytes(expected_bytes);
+    (chunk / FIRST_CHUNK_SHARE) as u64 + expected_bytes.next_multiple_of(chunk as u64)
 }
 
 // SAFETY: the raw pointers name memory that belongs to the arena alone; which part of it is written
@@ -39,7 +59,9 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    pub(super) fn new() -> Arena {
+    /// An empty arena that is expected to grow to about `expected_bytes`.
+    pub(super) fn new(expected_bytes: u64) -> Arena {
+        let chunk_size_bytes = chunk_size_bytes(expected_bytes);
         let arena = Arena {
             pointers: (0..CHUNKS_MAX).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             chunks: Mutex::new(Vec::new()),
@@ -47,15 +69,23 @@ impl Arena {
             taken_units: AtomicU32::new(0),
             chunk_units: AtomicU32::new(0),
             size_bytes: AtomicU64::new(0),
+            memory_bytes: AtomicU64::new(0),
+            chunk_size_bytes,
+            expected_bytes,
             last_place: AtomicU32::new(0),
         };
-        arena.add_chunk(FIRST_CHUNK_SIZE_BYTES);
+        arena.add_chunk(chunk_size_bytes / FIRST_CHUNK_SHARE);
         arena
     }
 
     /// Bytes handed out so far.
     pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory, those that are not handed out yet included.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Hands out `size_bytes` bytes and returns their place. They hold nothing yet.
@@ -67,7 +97,9 @@ impl Arena {
         let taken = self.taken_units.load(Ordering::Relaxed);
         let free = self.chunk_units.load(Ordering::Relaxed) - taken;
         if units > free as usize {
-            self.add_chunk((units * UNIT_SIZE_BYTES).max(CHUNK_SIZE_BYTES));
+            let is_beyond = self.size_bytes() > self.expected_bytes;
+            let usual = if is_beyond { CHUNK_SIZE_MAX_BYTES } else { self.chunk_size_bytes };
+            self.add_chunk((units * UNIT_SIZE_BYTES).max(usual));
         }
         let taken = self.taken_units.load(Ordering::Relaxed);
         // A chunk above the usual size is taken whole, so that no place beyond the usual is needed.
@@ -115,6 +147,7 @@ impl Arena {
         let chunk = ZeroedMemory::new(size_bytes);
         let pointer = chunk.pointer();
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.memory_bytes.fetch_add(size_bytes as u64, Ordering::Relaxed);
         let number = chunks.len();
         assert!(number < CHUNKS_MAX, "a memtable grew to {CHUNKS_MAX} chunks: it was never sealed");
         chunks.push(chunk);
@@ -132,8 +165,14 @@ mod tests {
 
     #[test]
     fn what_is_handed_out_never_overlaps() {
-        let arena = Arena::new();
-        let sizes = [1, 8, 9, 64 << 10, CHUNK_SIZE_BYTES - 8, CHUNK_SIZE_BYTES + 5, 24, 3 << 20, 8];
+        for expected_bytes in [8 << 20, 10_000, 0] {
+            check_hand_outs(&Arena::new(expected_bytes));
+        }
+    }
+
+    fn check_hand_outs(arena: &Arena) {
+        let max = CHUNK_SIZE_MAX_BYTES;
+        let sizes = [1, 8, 9, 64 << 10, max - 8, max + 5, 24, 3 << 20, 8];
         let mut handed_out = Vec::new();
         for size in sizes {
             // SAFETY: one thread.
@@ -148,5 +187,19 @@ mod tests {
         assert!(handed_out.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         let exact: usize = sizes.iter().map(|size| size.next_multiple_of(8)).sum();
         assert_eq!(arena.size_bytes(), exact as u64);
+        assert!(arena.memory_bytes() >= exact as u64);
+    }
+
+    /// The budget counts on it.
+    #[test]
+    fn memory_is_as_foretold() {
+        for expected_bytes in [4 << 10, 100_000, 1 << 20, 8 << 20] {
+            let arena = Arena::new(expected_bytes);
+            while arena.size_bytes() < expected_bytes {
+                // SAFETY: one thread.
+                unsafe { arena.allocate(48) };
+            }
+            assert!(arena.memory_bytes() <= arena_memory_bytes(expected_bytes));
+        }
     }
 }

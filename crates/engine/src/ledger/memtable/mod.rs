@@ -17,16 +17,30 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use self::order::MemtableCursor;
 
-use self::arena::Arena;
+use self::arena::{Arena, arena_memory_bytes};
 use self::node::{Node, node_size_bytes, write_node};
 use self::order::Order;
-use self::places::Places;
+use self::places::{Places, places_memory_bytes};
 use super::{Entry, Kind};
 
 /// Place of the node before all others; as a link, the end.
 const HEAD_PLACE: u32 = 0;
 /// Bytes of a node with a short key, from which the number of keys is foretold.
 const NODE_SIZE_USUAL_BYTES: u64 = 48;
+
+/// Bytes of an entry's place in the order.
+const ORDER_SIZE_BYTES: u64 = 4;
+
+/// The number of keys of usual size that a memtable of `size_bytes` is made for.
+fn keys_expected(size_bytes: u64) -> usize {
+    (size_bytes / NODE_SIZE_USUAL_BYTES) as usize
+}
+
+/// All memory that a memtable takes when it is sealed at `size_bytes`.
+pub(crate) fn memtable_memory_bytes(size_bytes: u64) -> u64 {
+    let keys = keys_expected(size_bytes);
+    arena_memory_bytes(size_bytes) + places_memory_bytes(keys) + keys as u64 * ORDER_SIZE_BYTES
+}
 
 /// Entries in memory.
 pub(crate) struct Memtable {
@@ -44,8 +58,8 @@ impl Memtable {
     /// An empty memtable that will be sealed at about `size_bytes`.
     pub(crate) fn new(size_bytes: u64) -> Memtable {
         let memtable = Memtable {
-            arena: Arena::new(),
-            places: Places::new((size_bytes / NODE_SIZE_USUAL_BYTES) as usize),
+            arena: Arena::new(size_bytes),
+            places: Places::new(keys_expected(size_bytes)),
             order: Order::default(),
             last: AtomicU32::new(HEAD_PLACE),
             writing: AtomicBool::new(false),
@@ -57,9 +71,11 @@ impl Memtable {
             sequence: 0,
             kind: Kind::Put,
             value_length: 0,
+            stored_length: 0,
             written_at_ms: 0,
             expires_at_ms: 0,
             head: &[],
+            value: None,
         };
         // SAFETY: nobody else knows of the arena, and the node is written where it was handed out.
         unsafe {
@@ -73,6 +89,18 @@ impl Memtable {
     /// Bytes that the entries take, their links included.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.arena.size_bytes()
+    }
+
+    /// Whether it should be sealed, if it was made for `size_bytes`: the entries take as much, or
+    /// there are so many of them that their hash table would have to grow.
+    #[inline]
+    pub(crate) fn is_full(&self, size_bytes: u64) -> bool {
+        self.size_bytes() >= size_bytes || self.places.is_nearly_full()
+    }
+
+    /// All memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.arena.memory_bytes() + self.places.memory_bytes() + self.order.memory_bytes()
     }
 
     /// Number of entries.

@@ -9,8 +9,11 @@
 //! | 24 | 4 | place of the next older node of the same key, or zero |
 //! | 28 | 4 | place of the node that was added next, or zero; the only field that changes |
 //! | 32 | 2 | length of the key |
-//! | 34 | 1 | kind in bits 0–2; bit 3 = expires |
-//! | 35 | | the key, the head, and 8 bytes expires at, if bit 3 |
+//! | 34 | 1 | kind in bits 0–2; bits 3, 4 and 5 say what follows the head |
+//! | 35 | | the key, the head |
+//! | | 8 | expires at, if bit 3 |
+//! | | 4 | length of the value as it is stored, if bit 4 |
+//! | | | the value, if bit 5 |
 
 use std::sync::atomic::AtomicU32;
 
@@ -21,12 +24,16 @@ const KEY_OFFSET: usize = 35;
 
 const KIND_MASK: u8 = 0b111;
 const FLAG_EXPIRES: u8 = 1 << 3;
+const FLAG_STORED: u8 = 1 << 4;
+const FLAG_VALUE: u8 = 1 << 5;
 
 /// Bytes of a node for `entry`.
 #[inline]
 pub(super) fn node_size_bytes(entry: &Entry<'_>) -> usize {
     let expires = if entry.expires_at_ms == 0 { 0 } else { 8 };
-    KEY_OFFSET + entry.key.len() + entry.head.len() + expires
+    let stored = if entry.stored_length == entry.value_length { 0 } else { 4 };
+    let value = entry.value.map_or(0, <[u8]>::len);
+    KEY_OFFSET + entry.key.len() + entry.head.len() + expires + stored + value
 }
 
 /// A node that was written wholly.
@@ -86,21 +93,46 @@ impl<'a> Node<'a> {
         // SAFETY: the head stands behind the key, and never changes.
         let head = unsafe { std::slice::from_raw_parts(key.as_ptr().add(key.len()), head_length) };
         let flags = self.field::<u8>(34);
-        let expires_at_ms = if flags & FLAG_EXPIRES == 0 {
-            0
-        } else {
-            // SAFETY: nodes with this flag have 8 bytes behind the head, at any alignment.
-            unsafe { head.as_ptr().add(head.len()).cast::<u64>().read_unaligned() }
-        };
         let is_put = flags & KIND_MASK == Kind::Put as u8;
-        Entry {
+        let value_length = self.field(16);
+        let mut entry = Entry {
             key,
             sequence: self.sequence(),
             kind: if is_put { Kind::Put } else { Kind::Delete },
-            value_length: self.field(16),
+            value_length,
+            stored_length: value_length,
             written_at_ms: self.field(8),
-            expires_at_ms,
+            expires_at_ms: 0,
             head,
+            value: None,
+        };
+        if flags & !KIND_MASK != 0 {
+            self.read_rest(&mut entry, flags);
+        }
+        entry
+    }
+
+    /// Reads what stands behind the head of `entry`, whose node has these flags.
+    fn read_rest(self, entry: &mut Entry<'a>, flags: u8) {
+        let mut at = entry.head.as_ptr_range().end;
+        if flags & FLAG_EXPIRES != 0 {
+            // SAFETY: nodes with this flag have 8 bytes behind the head, at any alignment.
+            unsafe {
+                entry.expires_at_ms = at.cast::<u64>().read_unaligned();
+                at = at.add(8);
+            }
+        }
+        if flags & FLAG_STORED != 0 {
+            // SAFETY: nodes with this flag have 4 bytes next, at any alignment.
+            unsafe {
+                entry.stored_length = at.cast::<u32>().read_unaligned();
+                at = at.add(4);
+            }
+        }
+        if flags & FLAG_VALUE != 0 {
+            // SAFETY: nodes with this flag have the value next, and it never changes.
+            let value = unsafe { std::slice::from_raw_parts(at, entry.value_length as usize) };
+            entry.value = Some(value);
         }
     }
 }
@@ -111,9 +143,13 @@ impl<'a> Node<'a> {
 /// `pointer` names [`node_size_bytes`] bytes, aligned to 8, which nobody else uses yet.
 #[inline]
 pub(super) unsafe fn write_node(pointer: *mut u8, entry: &Entry<'_>, older: u32) {
+    let is_whole = entry.value.is_none_or(|value| value.len() == entry.value_length as usize);
+    assert!(is_whole, "a value is held wholly or not at all");
     let key_length = u16::try_from(entry.key.len()).expect("keys have at most 2,052 bytes");
     let head_length = u32::try_from(entry.head.len()).expect("heads are below 4 GiB");
     let expires = if entry.expires_at_ms == 0 { 0 } else { FLAG_EXPIRES };
+    let stored = if entry.stored_length == entry.value_length { 0 } else { FLAG_STORED };
+    let value = if entry.value.is_some() { FLAG_VALUE } else { 0 };
     // SAFETY: every write lies within the node, at the alignment of its field; the caller gives the
     // memory.
     unsafe {
@@ -124,14 +160,22 @@ pub(super) unsafe fn write_node(pointer: *mut u8, entry: &Entry<'_>, older: u32)
         pointer.add(24).cast::<u32>().write(older);
         pointer.add(NEXT_OFFSET).cast::<u32>().write(0);
         pointer.add(32).cast::<u16>().write(key_length);
-        pointer.add(34).write(entry.kind as u8 | expires);
+        pointer.add(34).write(entry.kind as u8 | expires | stored | value);
         let key = pointer.add(KEY_OFFSET);
         std::ptr::copy_nonoverlapping(entry.key.as_ptr(), key, entry.key.len());
         let head = key.add(entry.key.len());
         std::ptr::copy_nonoverlapping(entry.head.as_ptr(), head, entry.head.len());
+        let mut at = head.add(entry.head.len());
         if expires != 0 {
-            let expires_at_ms = head.add(entry.head.len()).cast::<u64>();
-            expires_at_ms.write_unaligned(entry.expires_at_ms);
+            at.cast::<u64>().write_unaligned(entry.expires_at_ms);
+            at = at.add(8);
+        }
+        if stored != 0 {
+            at.cast::<u32>().write_unaligned(entry.stored_length);
+            at = at.add(4);
+        }
+        if let Some(value) = entry.value {
+            std::ptr::copy_nonoverlapping(value.as_ptr(), at, value.len());
         }
     }
 }

@@ -9,6 +9,8 @@ use std::cmp::Ordering as Comparison;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pellucid_io::ZeroedMemory;
+
 use super::{HEAD_PLACE, Memtable};
 use crate::ledger::Entry;
 use crate::ledger::prefetch::prefetch;
@@ -34,6 +36,45 @@ struct Runs {
 struct Item {
     front: (u64, u64),
     place: u32,
+}
+
+/// Nodes to be sorted, in memory of their own that is given back to the system: it is megabytes,
+/// and for a moment.
+struct Items {
+    memory: Option<ZeroedMemory>,
+    length: usize,
+    capacity: usize,
+}
+
+impl Items {
+    fn new(capacity: usize) -> Items {
+        let memory = (capacity > 0).then(|| ZeroedMemory::new(capacity * size_of::<Item>()));
+        Items { memory, length: 0, capacity }
+    }
+
+    fn is_full(&self) -> bool {
+        self.length == self.capacity
+    }
+
+    fn push(&mut self, item: Item) {
+        assert!(!self.is_full(), "there is room for as many as were counted");
+        if let Some(memory) = &self.memory {
+            // SAFETY: the memory has room for `capacity` items, of which this one is none so far,
+            // at more than their alignment, and belongs to this value alone.
+            unsafe { memory.pointer().cast::<Item>().add(self.length).write(item) };
+            self.length += 1;
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Item] {
+        match &self.memory {
+            // SAFETY: so many items were written there, and the memory is borrowed with `self`.
+            Some(memory) => unsafe {
+                std::slice::from_raw_parts_mut(memory.pointer().cast::<Item>(), self.length)
+            },
+            None => &mut [],
+        }
+    }
 }
 
 /// The first 16 bytes of a key as two numbers that order as they do.
@@ -72,14 +113,21 @@ impl Order {
         runs.into_iter().next().unwrap_or_default()
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        order.runs.iter().map(|run| size_of_val::<[u32]>(run) as u64).sum()
+    }
+
     fn update(
         &self,
         memtable: &Memtable,
         is_merge_due: impl Fn(&[Arc<[u32]>]) -> bool,
     ) -> Vec<Arc<[u32]>> {
         let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut items = Vec::new();
-        loop {
+        let known: usize = order.runs.iter().map(|run| run.len()).sum();
+        let mut items = Items::new((memtable.entries() as usize).saturating_sub(known));
+        while !items.is_full() {
             let place = memtable.node(order.last).next().load(Ordering::Acquire);
             if place == HEAD_PLACE {
                 break;
@@ -87,6 +135,7 @@ impl Order {
             items.push(Item { front: front_of(memtable.node(place).key()), place });
             order.last = place;
         }
+        let items = items.as_mut_slice();
         if !items.is_empty() {
             items.sort_unstable_by(|one, other| {
                 let by_front = one.front.cmp(&other.front);

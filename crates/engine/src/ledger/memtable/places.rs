@@ -12,6 +12,8 @@ use pellucid_io::ZeroedMemory;
 /// Share of the slots that may be taken, in eighths.
 const LOAD_MAX_EIGHTHS: usize = 6;
 const SLOTS_MIN: usize = 64;
+/// A table is nearly full when this share of its slots is left.
+const NEARLY_SHARE: usize = 64;
 const SLOT_SIZE_BYTES: usize = size_of::<AtomicU64>();
 
 /// Slots, each zero or: upper half, the upper half of the hash; lower half, the place of the node.
@@ -52,6 +54,16 @@ impl Slots {
     }
 }
 
+/// The number of slots that a table for about `keys` keys begins with.
+fn slots_for(keys: usize) -> usize {
+    (keys * 8 / LOAD_MAX_EIGHTHS).next_power_of_two().max(SLOTS_MIN)
+}
+
+/// Memory of a table for about `keys` keys that did not have to grow.
+pub(super) fn places_memory_bytes(keys: usize) -> u64 {
+    (slots_for(keys) * SLOT_SIZE_BYTES) as u64
+}
+
 /// The places of the newest nodes, by the hash of their key.
 pub(super) struct Places {
     current: AtomicPtr<Slots>,
@@ -64,7 +76,7 @@ pub(super) struct Places {
 impl Places {
     /// A table for about `keys` keys; it grows when there are more.
     pub(super) fn new(keys: usize) -> Places {
-        let count = (keys * 8 / LOAD_MAX_EIGHTHS).next_power_of_two().max(SLOTS_MIN);
+        let count = slots_for(keys);
         let places = Places {
             current: AtomicPtr::new(std::ptr::null_mut()),
             all: Mutex::new(Vec::new()),
@@ -81,6 +93,19 @@ impl Places {
         all.push(slots);
         // Release: whoever finds these slots sees all that was moved into them.
         self.current.store(pointer, Ordering::Release);
+    }
+
+    /// Whether a few more keys make the table grow.
+    #[inline]
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let slots = self.current().mask + 1;
+        self.taken.load(Ordering::Relaxed) + slots / NEARLY_SHARE >= slots / 8 * LOAD_MAX_EIGHTHS
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|slots| slots.memory.length() as u64).sum()
     }
 
     #[inline]

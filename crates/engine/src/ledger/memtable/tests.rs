@@ -11,14 +11,18 @@ use crate::codec::key_hash;
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), u32>;
 
 fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
+    let value = sequence.is_multiple_of(3).then_some(key);
+    let value_length = value.map_or(sequence as u32 * 3, |value| value.len() as u32);
     Entry {
         key,
         sequence,
         kind: if sequence.is_multiple_of(5) { Kind::Delete } else { Kind::Put },
-        value_length: sequence as u32 * 3,
+        value_length,
+        stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
         written_at_ms: sequence * 7,
         expires_at_ms: sequence % 2,
         head: &key[..key.len().min(sequence as usize % 4)],
+        value,
     }
 }
 
@@ -27,7 +31,7 @@ fn fill(keys: &[Vec<u8>], size_bytes: u64) -> (Arc<Memtable>, Model) {
     let mut model = Model::new();
     for (key, sequence) in keys.iter().zip(1..) {
         memtable.insert(&entry(key, sequence), key_hash(key));
-        model.insert((key.clone(), Reverse(sequence)), sequence as u32 * 3);
+        model.insert((key.clone(), Reverse(sequence)), entry(key, sequence).value_length);
     }
     (memtable, model)
 }

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering as Order;
 
+use super::packed::{is_packed, unpack_block};
 use crate::codec::{put_varint, read_u16, read_u32, take_varint, varint_length};
 use crate::ledger::{Entry, Kind};
 
@@ -18,7 +19,8 @@ const KIND_MASK: u8 = 0b111;
 const FLAG_EXPIRES: u8 = 1 << 3;
 const FLAG_HEAD: u8 = 1 << 4;
 const FLAG_VALUE: u8 = 1 << 5;
-const FLAGS_KNOWN: u8 = KIND_MASK | FLAG_EXPIRES | FLAG_HEAD | FLAG_VALUE;
+const FLAG_STORED: u8 = 1 << 6;
+const FLAGS_KNOWN: u8 = KIND_MASK | FLAG_EXPIRES | FLAG_HEAD | FLAG_VALUE | FLAG_STORED;
 
 /// The number of leading bytes that two keys share.
 fn shared_length(one: &[u8], other: &[u8]) -> usize {
@@ -90,8 +92,13 @@ impl BlockBuilder {
         self.keys.extend_from_slice(entry.key);
         let expires = if entry.expires_at_ms == 0 { 0 } else { FLAG_EXPIRES };
         let head = if entry.head.is_empty() { 0 } else { FLAG_HEAD };
-        self.fields.push(entry.kind as u8 | expires | head);
+        let value = if entry.value.is_some() { FLAG_VALUE } else { 0 };
+        let stored = if entry.stored_length == entry.value_length { 0 } else { FLAG_STORED };
+        self.fields.push(entry.kind as u8 | expires | head | value | stored);
         put_varint(&mut self.fields, u64::from(entry.value_length));
+        if stored != 0 {
+            put_varint(&mut self.fields, u64::from(entry.stored_length));
+        }
         put_varint(&mut self.fields, entry.written_at_ms);
         if expires != 0 {
             put_varint(&mut self.fields, entry.expires_at_ms);
@@ -99,6 +106,10 @@ impl BlockBuilder {
         if head != 0 {
             put_varint(&mut self.fields, entry.head.len() as u64);
             self.fields.extend_from_slice(entry.head);
+        }
+        if let Some(value) = entry.value {
+            assert!(value.len() == entry.value_length as usize, "a value is held wholly");
+            self.fields.extend_from_slice(value);
         }
         self.pending.push(PendingEntry {
             key_end: self.keys.len(),
@@ -145,7 +156,10 @@ fn fields_length(entry: &Entry<'_>) -> usize {
     if !entry.head.is_empty() {
         length += varint_length(entry.head.len() as u64) + entry.head.len();
     }
-    length
+    if entry.stored_length != entry.value_length {
+        length += varint_length(u64::from(entry.stored_length));
+    }
+    length + entry.value.map_or(0, <[u8]>::len)
 }
 
 /// What is wrong with a block, and where in it.
@@ -168,9 +182,11 @@ pub(super) struct BlockEntry<'a> {
     pub(super) sequence: u64,
     pub(super) kind: Kind,
     pub(super) value_length: u32,
+    pub(super) stored_length: u32,
     pub(super) written_at_ms: u64,
     pub(super) expires_at_ms: u64,
     pub(super) head: &'a [u8],
+    pub(super) value: Option<&'a [u8]>,
 }
 
 impl<'a> BlockEntry<'a> {
@@ -185,9 +201,11 @@ impl<'a> BlockEntry<'a> {
             sequence: self.sequence,
             kind: self.kind,
             value_length: self.value_length,
+            stored_length: self.stored_length,
             written_at_ms: self.written_at_ms,
             expires_at_ms: self.expires_at_ms,
             head: self.head,
+            value: self.value,
         }
     }
 }
@@ -334,6 +352,10 @@ fn decode_fields<'a>(
         return None;
     }
     let value_length = u32::try_from(take_varint(&mut fields)?).ok()?;
+    let stored_length = match flags & FLAG_STORED {
+        0 => value_length,
+        _ => u32::try_from(take_varint(&mut fields)?).ok()?,
+    };
     let written_at_ms = take_varint(&mut fields)?;
     let expires_at_ms = if flags & FLAG_EXPIRES == 0 { 0 } else { take_varint(&mut fields)? };
     let mut head: &[u8] = &[];
@@ -341,14 +363,35 @@ fn decode_fields<'a>(
         let length = usize::try_from(take_varint(&mut fields)?).ok()?;
         (head, fields) = fields.split_at_checked(length)?;
     }
-    if flags & FLAG_VALUE != 0 && fields.len() < value_length as usize {
-        return None;
-    }
-    Some(BlockEntry { key_rest, sequence, kind, value_length, written_at_ms, expires_at_ms, head })
+    let value = match flags & FLAG_VALUE {
+        0 => None,
+        _ => Some(fields.get(..value_length as usize)?),
+    };
+    Some(BlockEntry {
+        key_rest,
+        sequence,
+        kind,
+        value_length,
+        stored_length,
+        written_at_ms,
+        expires_at_ms,
+        head,
+        value,
+    })
 }
 
 /// Checks everything about a block but its checksum: every entry decodes, and their order is right.
 pub(crate) fn check_block(bytes: &[u8]) -> Result<(), BlockFault> {
+    if is_packed(bytes) {
+        // Within it, offsets would say nothing about the file.
+        let unpacked = unpack_block(bytes)?;
+        return check_entries(&unpacked).map_err(|fault| BlockFault { offset: 0, ..fault });
+    }
+    check_entries(bytes)
+}
+
+/// Checks a block that is not packed.
+fn check_entries(bytes: &[u8]) -> Result<(), BlockFault> {
     let block = Block::new(bytes)?;
     let mut before: Option<BlockEntry<'_>> = None;
     for index in 0..block.entries() {
@@ -374,18 +417,22 @@ mod tests {
 
     use super::*;
 
-    type Fields = (bool, u32, u64, u64, Vec<u8>);
+    type Fields = (bool, u32, u64, u64, (Vec<u8>, Option<Vec<u8>>));
     type Model = BTreeMap<(Vec<u8>, Reverse<u64>), Fields>;
 
     fn entry_in<'a>(key: &'a (Vec<u8>, Reverse<u64>), fields: &'a Fields) -> Entry<'a> {
+        let (head, value) = (&fields.4.0, fields.4.1.as_deref());
+        let value_length = value.map_or(fields.1, |value| value.len() as u32);
         Entry {
             key: &key.0,
             sequence: key.1.0,
             kind: if fields.0 { Kind::Put } else { Kind::Delete },
-            value_length: fields.1,
+            value_length,
+            stored_length: if fields.0 { value_length } else { fields.1 / 2 },
             written_at_ms: fields.2,
             expires_at_ms: fields.3,
-            head: &fields.4,
+            head,
+            value,
         }
     }
 
@@ -412,6 +459,7 @@ mod tests {
             });
         let expires = prop_oneof![Just(0), any::<u64>()];
         let head = prop::collection::vec(any::<u8>(), 0..40);
+        let head = (head, prop::option::of(prop::collection::vec(any::<u8>(), 0..70)));
         let fields = (any::<bool>(), any::<u32>(), any::<u64>(), expires, head);
         prop::collection::btree_map(key, fields, 1..80)
     }

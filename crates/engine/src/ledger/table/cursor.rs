@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::block::Block;
+use super::packed::Opened;
 use super::reader::Table;
 use crate::error::Result;
 use crate::ledger::{Entry, Kind};
@@ -19,10 +21,15 @@ pub(crate) struct TableCursor {
     sequence: u64,
     kind: Kind,
     value_length: u32,
+    stored_length: u32,
     written_at_ms: u64,
     expires_at_ms: u64,
-    /// Where in the file the head is.
+    /// The block, if it is packed in the file.
+    unpacked: Option<Arc<[u8]>>,
+    /// Where in the file, or in the unpacked block, the head is.
     head: std::ops::Range<usize>,
+    /// Where there the value is, if it is held.
+    value: Option<std::ops::Range<usize>>,
 }
 
 impl TableCursor {
@@ -38,9 +45,12 @@ impl TableCursor {
             sequence: 0,
             kind: Kind::Put,
             value_length: 0,
+            stored_length: 0,
             written_at_ms: 0,
             expires_at_ms: 0,
+            unpacked: None,
             head: 0..0,
+            value: None,
         }
     }
 
@@ -50,17 +60,24 @@ impl TableCursor {
         if self.block >= self.table.blocks() {
             return None;
         }
-        let head: &[u8] =
-            if self.head.is_empty() { &[] } else { &self.table.bytes()[self.head.clone()] };
+        let head: &[u8] = if self.head.is_empty() { &[] } else { &self.bytes()[self.head.clone()] };
         Some(Entry {
             key: &self.key,
             sequence: self.sequence,
             kind: self.kind,
             value_length: self.value_length,
+            stored_length: self.stored_length,
             written_at_ms: self.written_at_ms,
             expires_at_ms: self.expires_at_ms,
             head,
+            value: self.value.clone().map(|value| &self.bytes()[value]),
         })
+    }
+
+    /// What heads and values lie in.
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.unpacked.as_deref().unwrap_or_else(|| self.table.bytes())
     }
 
     /// Moves to the first entry.
@@ -118,7 +135,8 @@ impl TableCursor {
     }
 
     fn search(&self, block: usize, key: &[u8]) -> Result<usize> {
-        let found = self.table.block(block)?.search(key, u64::MAX);
+        let opened = self.table.open_block(block)?;
+        let found = opened.block().and_then(|block| block.search(key, u64::MAX));
         found.map_err(|fault| self.table.corrupted(block, fault))
     }
 
@@ -138,34 +156,47 @@ impl TableCursor {
         if block >= self.table.blocks() {
             return Ok(());
         }
-        let opened = self.table.block(block)?;
-        self.entries = opened.entries();
+        let opened = self.table.open_block(block)?;
+        let entered = opened.block().map_err(|fault| self.table.corrupted(block, fault))?;
+        self.entries = entered.entries();
         self.index = choose(self.entries);
         self.key.clear();
-        self.key.extend_from_slice(opened.prefix());
-        self.prefix_length = opened.prefix().len();
+        self.key.extend_from_slice(entered.prefix());
+        self.prefix_length = entered.prefix().len();
+        self.unpacked = match opened {
+            Opened::Mapped(_) => None,
+            Opened::Unpacked(bytes) => Some(bytes),
+        };
         self.read()
     }
 
     #[inline]
     fn read(&mut self) -> Result<()> {
         let table = &*self.table;
-        let block = table.entered_block(self.block, self.entries);
+        let (base, block) = match &self.unpacked {
+            None => (table.bytes(), table.entered_block(self.block, self.entries)),
+            Some(bytes) => (&bytes[..], Block::of_checked(bytes, self.entries)),
+        };
         let entry = block.entry(self.index).map_err(|fault| table.corrupted(self.block, fault))?;
         self.key.truncate(self.prefix_length);
         self.key.extend_from_slice(entry.key_rest);
         self.sequence = entry.sequence;
         self.kind = entry.kind;
         self.value_length = entry.value_length;
+        self.stored_length = entry.stored_length;
         self.written_at_ms = entry.written_at_ms;
         self.expires_at_ms = entry.expires_at_ms;
         self.head = match entry.head.is_empty() {
             true => 0..0,
             false => {
-                let begin = entry.head.as_ptr().addr() - table.bytes().as_ptr().addr();
+                let begin = entry.head.as_ptr().addr() - base.as_ptr().addr();
                 begin..begin + entry.head.len()
             }
         };
+        self.value = entry.value.map(|value| {
+            let begin = value.as_ptr().addr() - base.as_ptr().addr();
+            begin..begin + value.len()
+        });
         Ok(())
     }
 }

@@ -10,10 +10,10 @@
 //! zero), the block, and the entry within the block. Keys that find their line full go to the next.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_io::ZeroedMemory;
 
+use super::memory::{TableMemory, Taken};
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 const SLOTS_A_LINE: usize = 16;
@@ -22,59 +22,23 @@ const KEYS_A_LINE: usize = 10;
 /// With fewer bits of tag, too many look-ups would go to a block in vain.
 const TAG_BITS_MIN: u32 = 8;
 
-/// The memory that directories may take in all.
-#[derive(Debug)]
-pub(crate) struct DirectoryBudget {
-    limit_bytes: u64,
-    used_bytes: AtomicU64,
-}
-
-impl DirectoryBudget {
-    pub(crate) fn new(limit_bytes: u64) -> Arc<DirectoryBudget> {
-        Arc::new(DirectoryBudget { limit_bytes, used_bytes: AtomicU64::new(0) })
-    }
-
-    /// Bytes in use.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Whether a directory of so many keys would be within the budget now.
-    pub(crate) fn has_room_for(&self, keys: u64) -> bool {
-        self.used_bytes() + lines_for(keys as usize) as u64 * CACHE_LINE_BYTES as u64
-            <= self.limit_bytes
-    }
-
-    fn take(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
-        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
-        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        taken.ok().map(|_| Taken { budget: Arc::clone(self), bytes })
-    }
-}
-
-/// A share of the budget, given back when it is dropped.
-#[derive(Debug)]
-struct Taken {
-    budget: Arc<DirectoryBudget>,
-    bytes: u64,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.budget.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
+/// Memory of the directory of a table with so many keys.
+pub(super) fn directory_size_bytes(keys: u64) -> u64 {
+    lines_for(keys as usize) as u64 * CACHE_LINE_BYTES as u64
 }
 
 fn lines_for(keys: usize) -> usize {
     keys.div_ceil(KEYS_A_LINE).max(1) + 1
 }
 
-/// Collects the hashes and places of a table's keys.
+/// Collects the hashes and places of a table's keys, at 10 bytes a key.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryBuilder {
     hashes: Vec<u64>,
-    /// Block in the upper half, entry in the lower.
-    places: Vec<u64>,
+    /// The entry of each key within its block: a block has at most 65,535.
+    entries: Vec<u16>,
+    /// For each block, how many keys have their newest entry in the blocks before it.
+    blocks: Vec<u32>,
     entry_max: u64,
 }
 
@@ -82,8 +46,10 @@ impl DirectoryBuilder {
     /// Notes that the newest entry of the key with this hash is entry `entry` of block `block`.
     #[inline]
     pub(crate) fn add(&mut self, hash: u64, block: usize, entry: usize) {
+        let keys = self.hashes.len() as u32;
+        self.blocks.resize(self.blocks.len().max(block + 1), keys);
         self.hashes.push(hash);
-        self.places.push((block as u64) << 32 | entry as u64);
+        self.entries.push(entry as u16);
         self.entry_max = self.entry_max.max(entry as u64);
     }
 
@@ -92,9 +58,22 @@ impl DirectoryBuilder {
         &self.hashes
     }
 
+    /// Memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.hashes.len() * 8 + self.entries.len() * 2 + self.blocks.len() * 4) as u64
+    }
+
+    /// Forgets all keys, and keeps the memory for others.
+    pub(crate) fn clear(&mut self) {
+        self.hashes.clear();
+        self.entries.clear();
+        self.blocks.clear();
+        self.entry_max = 0;
+    }
+
     /// The directory of a table of `blocks` blocks; `None` if the budget has no room for it, or if
     /// the table is too large for 4 bytes a key.
-    pub(crate) fn finish(&self, blocks: usize, budget: &Arc<DirectoryBudget>) -> Option<Directory> {
+    pub(crate) fn finish(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
         let bits_for = |largest: u64| u64::BITS - largest.leading_zeros();
         let entry_bits = bits_for(self.entry_max);
         let place_bits = entry_bits + bits_for(blocks.saturating_sub(1) as u64);
@@ -102,7 +81,7 @@ impl DirectoryBuilder {
             return None;
         }
         let lines = lines_for(self.hashes.len());
-        let taken = budget.take((lines * CACHE_LINE_BYTES) as u64)?;
+        let taken = budget.take_for_directory((lines * CACHE_LINE_BYTES) as u64)?;
         let memory = ZeroedMemory::new(lines * CACHE_LINE_BYTES);
         let lines = u32::try_from(lines).ok()?;
         let directory = Directory { memory, lines, place_bits, entry_bits, _taken: taken };
@@ -111,8 +90,12 @@ impl DirectoryBuilder {
             let count = lines as usize * SLOTS_A_LINE;
             std::slice::from_raw_parts_mut(directory.memory.pointer().cast::<u32>(), count)
         };
-        for (hash, place) in self.hashes.iter().zip(&self.places) {
-            let place = (place >> 32) << entry_bits | (place & u64::from(u32::MAX));
+        let mut block = 0;
+        for (key, (hash, entry)) in self.hashes.iter().zip(&self.entries).enumerate() {
+            while self.blocks.get(block + 1).is_some_and(|first| *first as usize <= key) {
+                block += 1;
+            }
+            let place = (block as u64) << entry_bits | u64::from(*entry);
             let value = directory.tag_of(*hash) << place_bits | place as u32;
             let line = directory.line_of(*hash);
             // There are more slots than keys, so that one is free.
@@ -247,7 +230,7 @@ mod tests {
 
     #[test]
     fn finds_all_keys_and_few_others() {
-        let budget = DirectoryBudget::new(1 << 20);
+        let budget = TableMemory::new(1 << 20);
         let mut builder = DirectoryBuilder::default();
         for key in 0..20_000_u32 {
             builder.add(hash_of(key), key as usize / 27, key as usize % 27);
@@ -268,7 +251,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_full_go_on_in_the_next_even_from_the_last_to_the_first() {
-        let budget = DirectoryBudget::new(1 << 20);
+        let budget = TableMemory::new(1 << 20);
         let mut builder = DirectoryBuilder::default();
         // All of them in the last line.
         let hash = |key: u64| 0xffff_ffff_0000_0000 | key << 24;
@@ -287,8 +270,8 @@ mod tests {
     fn none_is_made_beyond_the_budget_or_the_bits() {
         let mut builder = DirectoryBuilder::default();
         (0..100).for_each(|key| builder.add(hash_of(key), 5, 9));
-        assert!(builder.finish(6, &DirectoryBudget::new(500)).is_none());
-        let budget = DirectoryBudget::new(1 << 20);
+        assert!(builder.finish(6, &TableMemory::new(500)).is_none());
+        let budget = TableMemory::new(1 << 20);
         assert!(builder.finish(1 << 21, &budget).is_none(), "25 bits of place leave 7 of tag");
         assert_eq!(budget.used_bytes(), 0);
         assert!(builder.finish(1 << 20, &budget).is_some());

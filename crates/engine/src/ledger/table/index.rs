@@ -1,9 +1,13 @@
 //! The index of a table: where its blocks are, and the last key of each (docs/format.md, Index).
 //!
-//! Beside it, 8 bytes a block are held in memory: those that follow what all keys of the table
-//! share. A search runs over this dense array, and looks at whole keys only where these bytes are
-//! equal.
+//! Beside it, 16 bytes a block are held in memory as long as the budget has room for them: where
+//! the block is, and the 8 bytes of its last key that follow what all keys of the table share. A
+//! search runs over this dense array, and looks at whole keys only where these bytes are equal.
+//! Without it, searches go to the index in the mapped file.
 
+use std::sync::Arc;
+
+use super::memory::{TableMemory, Taken};
 use crate::codec::{read_u32, read_u64};
 
 pub(super) const INDEX_HEADER_SIZE_BYTES: usize = 16;
@@ -32,6 +36,11 @@ impl IndexBuilder {
         self.places.len()
     }
 
+    /// Memory that it takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.places.len() * size_of::<(u64, u32, usize)>() + self.keys.len()) as u64
+    }
+
     /// Appends the index to `out`, with zeros for its checksum.
     pub(super) fn finish(&self, out: &mut Vec<u8>) {
         let keys_begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * self.places.len();
@@ -58,12 +67,20 @@ struct BlockPlace {
 
 /// What is held in memory of an index. It was checked, and the bytes it came from do not change.
 pub(super) struct IndexShape {
+    /// Number of blocks.
+    blocks: usize,
     /// Bytes that all keys of the table share.
     shared: Box<[u8]>,
+    held: Option<HeldIndex>,
+}
+
+/// The part that is held if there is room for it.
+struct HeldIndex {
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
     /// Where each block begins, and where the last one ends: the index itself need not be touched.
     offsets: Box<[u64]>,
+    _taken: Taken,
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -97,34 +114,48 @@ impl IndexShape {
         check_places(bytes, blocks, smallest, blocks_begin, blocks_end)?;
         let largest = key_at(bytes, blocks - 1).unwrap_or_default();
         let shared = smallest.iter().zip(largest).take_while(|(a, b)| a == b).count();
-        let fronts = (0..blocks).map(|block| {
+        Ok(IndexShape { blocks, shared: smallest[..shared].into(), held: None })
+    }
+
+    /// Holds what makes searches quick, if `memory` has room for it. `bytes` is the index that this
+    /// shape was read from.
+    pub(super) fn hold(&mut self, bytes: &[u8], memory: &Arc<TableMemory>) {
+        let size_bytes = (2 * self.blocks + 1) * size_of::<u64>();
+        let Some(taken) = memory.take(size_bytes as u64) else { return };
+        let shared = self.shared.len();
+        let fronts = (0..self.blocks).map(|block| {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
         });
-        let last = place_at(bytes, blocks - 1);
-        let offsets = (0..blocks).map(|block| place_at(bytes, block).offset);
+        let last = place_at(bytes, self.blocks - 1);
+        let offsets = (0..self.blocks).map(|block| place_at(bytes, block).offset);
         let offsets = offsets.chain([last.offset + u64::from(last.length)]);
-        Ok(IndexShape {
-            fronts: fronts.collect(),
-            offsets: offsets.collect(),
-            shared: smallest[..shared].into(),
-        })
+        let (fronts, offsets) = (fronts.collect(), offsets.collect());
+        self.held = Some(HeldIndex { fronts, offsets, _taken: taken });
     }
 
     /// Number of blocks.
     #[inline]
     pub(super) fn blocks(&self) -> usize {
-        self.fronts.len()
+        self.blocks
     }
 
     /// Where block `block` is. It lies within the file: that was checked.
     #[inline]
-    pub(super) fn place(&self, block: usize) -> std::ops::Range<usize> {
-        self.offsets[block] as usize..self.offsets[block + 1] as usize
+    pub(super) fn place(&self, bytes: &[u8], block: usize) -> std::ops::Range<usize> {
+        match &self.held {
+            Some(held) => held.offsets[block] as usize..held.offsets[block + 1] as usize,
+            None => {
+                let place = place_at(bytes, block);
+                place.offset as usize..place.offset as usize + place.length as usize
+            }
+        }
     }
 
     /// Bytes held in memory.
+    #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
-        (self.fronts.len() + self.offsets.len()) * 8 + self.shared.len()
+        let held = self.held.as_ref().map_or(0, |held| held.fronts.len() + held.offsets.len());
+        held * size_of::<u64>()
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
@@ -137,9 +168,12 @@ impl IndexShape {
             std::cmp::Ordering::Greater => return self.blocks(),
             std::cmp::Ordering::Equal => {}
         }
-        let front = front_of(&key[shared..]);
-        let mut low = self.fronts.partition_point(|other| *other < front);
-        let mut high = low + self.fronts[low..].partition_point(|other| *other == front);
+        let (mut low, mut high) = (0, self.blocks);
+        if let Some(held) = &self.held {
+            let front = front_of(&key[shared..]);
+            low = held.fronts.partition_point(|other| *other < front);
+            high = low + held.fronts[low..].partition_point(|other| *other == front);
+        }
         while low < high {
             let middle = low.midpoint(high);
             match key_at(bytes, middle) {
@@ -235,9 +269,16 @@ mod tests {
             let end = (64 + 100 * keys.len() as u64).next_multiple_of(64);
             let shape = IndexShape::read(&bytes, &keys[0], 64, end).unwrap();
             prop_assert_eq!(shape.blocks(), keys.len());
+            let mut held = IndexShape::read(&bytes, &keys[0], 64, end).unwrap();
+            held.hold(&bytes, &TableMemory::new(1 << 20));
+            prop_assert!(held.size_bytes() > 0);
             prop_assert_eq!(largest_key(&bytes, keys.len()), &keys[keys.len() - 1][..]);
             for key in keys.iter().chain([&sought]) {
-                prop_assert_eq!(shape.search(&bytes, key), keys.partition_point(|last| last < key));
+                let expected = keys.partition_point(|last| last < key);
+                prop_assert_eq!(shape.search(&bytes, key), expected);
+                prop_assert_eq!(held.search(&bytes, key), expected);
+                let block = expected.min(keys.len() - 1);
+                prop_assert_eq!(shape.place(&bytes, block), held.place(&bytes, block));
             }
             prop_assert!(IndexShape::read(&bytes, &keys[0], 64, end + 64).is_err());
             prop_assert!(IndexShape::read(&bytes, &keys[0], 128, end).is_err());

@@ -2,10 +2,14 @@
 //! table).
 
 mod block;
+mod cache;
+mod closing;
 mod cursor;
 mod directory;
 mod filter;
 mod index;
+mod memory;
+mod packed;
 mod reader;
 mod steps;
 mod writer;
@@ -15,11 +19,13 @@ use std::path::{Path, PathBuf};
 use crate::codec::checksum_seed;
 
 pub(crate) use block::check_block;
+pub(crate) use closing::check_closing;
 pub(crate) use cursor::TableCursor;
-pub(crate) use directory::DirectoryBudget;
+pub(crate) use directory::{Directory, DirectoryBuilder};
 pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
-pub(crate) use reader::{Table, check_closing};
+pub(crate) use memory::TableMemory;
+pub(crate) use reader::Table;
 pub(crate) use steps::{STEPS, Step, StepTimes};
 pub(crate) use writer::{NewTable, TableShape, TableWriter, WriterTimes};
 

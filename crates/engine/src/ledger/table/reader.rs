@@ -8,33 +8,20 @@ use pellucid_account::EngineCounts;
 use pellucid_io::{FileSystem, Map, MapMode};
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
-use super::directory::{Directory, DirectoryBudget, DirectoryBuilder, EntryPlace};
+use super::closing::{Part, check_facts, read_closing};
+use super::directory::{Directory, DirectoryBuilder, EntryPlace, directory_size_bytes};
 use super::filter::FilterShape;
-use super::index::{FILTER_ALIGNMENT_BYTES, IndexShape, largest_key};
-use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
-use crate::codec::{
-    FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, checksum_seed, key_hash, read_u32, read_u64,
-};
+use super::index::{IndexShape, largest_key};
+use super::memory::{TableMemory, Taken};
+use super::packed::{Opened, is_packed, unpack_block};
+use super::{TableFacts, part_seed, table_path};
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, key_hash, read_u32};
 use crate::error::{Error, Result};
 use crate::ledger::FoundEntry;
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 
 /// Lines of a block that are asked for at once: what a processor can wait for.
 const PREFETCH_LINES_MAX: usize = 16;
-
-/// A part of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
-    offset: usize,
-    length: usize,
-}
-
-impl Part {
-    #[inline]
-    fn of(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.offset..self.offset + self.length]
-    }
-}
 
 /// An open table.
 pub(crate) struct Table {
@@ -54,8 +41,23 @@ pub(crate) struct Table {
     directory: OnceLock<Directory>,
     /// No directory is to be made, because one cannot be.
     is_plain: AtomicBool,
+    /// A block of the table was unpacked.
+    has_packed: AtomicBool,
     /// Entries of a block, on average: tells about where in its block an entry is.
     entries_a_block: usize,
+    /// The memory of all tables, once this one is counted there.
+    memory: Option<Arc<TableMemory>>,
+    /// What is counted of the memory that it cannot do without.
+    taken: Option<Taken>,
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take().filter(|_| self.has_packed.load(Ordering::Relaxed))
+        {
+            memory.forget_blocks(self.facts.number);
+        }
+    }
 }
 
 impl Table {
@@ -99,7 +101,7 @@ impl Table {
                 .map_err(|(at, what)| {
                     Error::corruption(&path, (closing.index.offset + at) as u64, what)
                 })?;
-        let padding = index_shape.place(index_shape.blocks() - 1).end;
+        let padding = index_shape.place(closing.index.of(bytes), index_shape.blocks() - 1).end;
         if bytes[padding..closing.filter.offset].iter().any(|byte| *byte != 0) {
             let what = "there are bytes between the last block and the filter";
             return Err(Error::corruption(&path, padding as u64, what));
@@ -123,8 +125,25 @@ impl Table {
             directory: OnceLock::new(),
             is_plain: AtomicBool::new(false),
             entries_a_block,
+            memory: None,
+            has_packed: AtomicBool::new(false),
+            taken: None,
             map,
         })
+    }
+
+    /// Has the table's memory counted, and holds its index if there is room for it.
+    pub(crate) fn count_memory(&mut self, memory: &Arc<TableMemory>) {
+        self.taken = Some(memory.take_always(self.fixed_bytes() as u64));
+        self.memory = Some(Arc::clone(memory));
+        self.index_shape.hold(self.index.of(self.map.bytes()), memory);
+    }
+
+    /// Memory that the table cannot do without: itself, its facts, a bit for each block.
+    fn fixed_bytes(&self) -> usize {
+        let facts = self.facts.smallest.len() + self.facts.largest.len();
+        let path = self.path.as_os_str().len();
+        size_of::<Table>() + facts + path + self.checked.len() * size_of::<AtomicU64>()
     }
 
     /// What the manifest holds of the table.
@@ -148,51 +167,50 @@ impl Table {
     }
 
     /// Memory that the table holds beside the page cache.
+    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let directory = self.directory.get().map_or(0, Directory::size_bytes);
-        size_of::<Table>() + self.index_shape.size_bytes() + self.checked.len() * 8 + directory
+        self.fixed_bytes() + self.index_shape.size_bytes() + directory
     }
 
-    /// Takes the directory that was collected while the table was written, if the budget lets it.
-    pub(crate) fn give_directory(
-        &self,
-        directory: &DirectoryBuilder,
-        budget: &Arc<DirectoryBudget>,
-    ) {
-        if let Some(directory) = directory.finish(self.blocks(), budget) {
-            // Whoever was first has made the same.
-            let _ = self.directory.set(directory);
-        }
+    /// Takes the directory that was made when the table had been written.
+    pub(crate) fn give_directory(&self, directory: Directory) {
+        // Whoever was first has made the same.
+        let _ = self.directory.set(directory);
     }
 
     /// Whether the table has no directory, and the budget has room for one.
-    pub(crate) fn wants_directory(&self, budget: &DirectoryBudget) -> bool {
+    pub(crate) fn wants_directory(&self, budget: &TableMemory) -> bool {
         self.directory.get().is_none()
             && !self.is_plain.load(Ordering::Relaxed)
-            && budget.has_room_for(self.keys)
+            && budget.has_room_for_directory(directory_size_bytes(self.keys))
     }
 
     /// Makes the directory from the blocks, unless `is_wanted` says no meanwhile. Damage is not
     /// this one's to report: the table then does without, and reads of the block will tell.
     pub(crate) fn make_directory(
         &self,
-        budget: &Arc<DirectoryBudget>,
+        budget: &Arc<TableMemory>,
+        builder: &mut DirectoryBuilder,
         is_wanted: impl Fn() -> bool,
     ) {
-        let mut builder = DirectoryBuilder::default();
+        builder.clear();
         let mut key = Vec::new();
         for block_index in 0..self.blocks() {
             if !is_wanted() {
                 return;
             }
-            if self.collect(block_index, &mut key, &mut builder).is_err() {
+            if self.collect(block_index, &mut key, builder).is_err() {
                 self.is_plain.store(true, Ordering::Relaxed);
                 return;
             }
         }
-        self.give_directory(&builder, budget);
-        if self.directory.get().is_none() && budget.has_room_for(self.keys) {
-            self.is_plain.store(true, Ordering::Relaxed);
+        match builder.finish(self.blocks(), budget) {
+            Some(directory) => self.give_directory(directory),
+            None if budget.has_room_for_directory(directory_size_bytes(self.keys)) => {
+                self.is_plain.store(true, Ordering::Relaxed);
+            }
+            None => {}
         }
     }
 
@@ -202,9 +220,11 @@ impl Table {
         key: &mut Vec<u8>,
         builder: &mut DirectoryBuilder,
     ) -> Result<()> {
-        let block = self.block(block_index)?;
+        let faulty = |fault| self.corrupted(block_index, fault);
+        let opened = self.open_block(block_index)?;
+        let block = opened.block().map_err(faulty)?;
         for index in 0..block.entries() {
-            let entry = block.entry(index).map_err(|fault| self.corrupted(block_index, fault))?;
+            let entry = block.entry(index).map_err(faulty)?;
             let is_same = key.strip_prefix(block.prefix()) == Some(entry.key_rest);
             if !is_same {
                 key.clear();
@@ -274,30 +294,52 @@ impl Table {
         self.index_shape.blocks()
     }
 
+    /// Where block `block` is in the file.
+    #[inline]
+    fn block_place(&self, block: usize) -> std::ops::Range<usize> {
+        self.index_shape.place(self.index.of(self.bytes()), block)
+    }
+
     /// The first block whose last key is not below `key`, or the number of blocks.
     #[inline]
     pub(super) fn block_for(&self, key: &[u8]) -> usize {
         self.index_shape.search(self.index.of(self.bytes()), key)
     }
 
-    /// Block `block`, whose checksum is checked if it never was.
+    /// Block `block`, whose checksum is checked if it never was, unpacked if it is packed.
     #[inline]
-    pub(super) fn block(&self, block: usize) -> Result<Block<'_>> {
+    pub(super) fn open_block(&self, block: usize) -> Result<Opened<'_>> {
         let bytes = self.bytes();
-        let place = self.index_shape.place(block);
+        let place = self.block_place(block);
         let block_bytes = &bytes[place.clone()];
         let is_checked = self.checked[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
         if !is_checked {
             self.check_sum(block, place.start as u64, block_bytes)?;
         }
-        Block::new(block_bytes).map_err(|fault| self.corrupted(block, fault))
+        if is_packed(block_bytes) {
+            return self.unpacked(block, block_bytes).map(Opened::Unpacked);
+        }
+        Ok(Opened::Mapped(block_bytes))
     }
 
-    /// Block `block`, of which [`Table::block`] said before that it is sound and has so many
-    /// entries, for its entries alone.
+    /// Block `block`, which is packed in `bytes`, from the cache if there is one.
+    #[cold]
+    fn unpacked(&self, block: usize, bytes: &[u8]) -> Result<Arc<[u8]>> {
+        let unpack = || unpack_block(bytes).map_err(|fault| self.corrupted(block, fault));
+        match &self.memory {
+            Some(memory) => {
+                self.has_packed.store(true, Ordering::Relaxed);
+                memory.cached_block((self.facts.number, block), unpack)
+            }
+            None => unpack(),
+        }
+    }
+
+    /// Block `block`, which [`Table::open_block`] said before is sound, not packed, and has so
+    /// many entries, for its entries alone.
     #[inline]
     pub(super) fn entered_block(&self, block: usize, entries: usize) -> Block<'_> {
-        Block::of_checked(&self.bytes()[self.index_shape.place(block)], entries)
+        Block::of_checked(&self.bytes()[self.block_place(block)], entries)
     }
 
     #[cold]
@@ -314,7 +356,7 @@ impl Table {
     /// The error for a fault in block `block`.
     #[cold]
     pub(super) fn corrupted(&self, block: usize, fault: BlockFault) -> Error {
-        let begin = self.index_shape.place(block).start as u64;
+        let begin = self.block_place(block).start as u64;
         Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
     }
 
@@ -351,13 +393,13 @@ impl Table {
 
     /// Whether block `block` is in memory.
     pub(super) fn is_block_resident(&self, block: usize) -> bool {
-        let place = self.index_shape.place(block);
+        let place = self.block_place(block);
         self.map.is_resident(place.start, place.len())
     }
 
     /// The last byte of block `block`.
     pub(super) fn last_byte(&self, block: usize) -> u8 {
-        self.bytes()[self.index_shape.place(block)].last().copied().unwrap_or(0)
+        self.bytes()[self.block_place(block)].last().copied().unwrap_or(0)
     }
 
     /// Looks a key up by the directory.
@@ -391,8 +433,9 @@ impl Table {
     ) -> Result<Option<Option<FoundEntry>>> {
         counts.blocks = counts.blocks.saturating_add(1);
         self.prefetch_entry(place);
-        let block = self.block(place.block)?;
         let faulty = |fault| self.corrupted(place.block, fault);
+        let opened = self.open_block(place.block)?;
+        let block = opened.block().map_err(faulty)?;
         if place.entry >= block.entries() {
             return Ok(None);
         }
@@ -409,7 +452,7 @@ impl Table {
     /// the shared prefix, and about where the entry is.
     #[inline]
     fn prefetch_entry(&self, place: EntryPlace) {
-        let range = self.index_shape.place(place.block);
+        let range = self.block_place(place.block);
         let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
         let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;
         let entries = length.saturating_sub(offsets_end);
@@ -431,10 +474,11 @@ impl Table {
     ) -> Result<Option<FoundEntry>> {
         for block_index in first..self.blocks() {
             counts.blocks = counts.blocks.saturating_add(1);
-            let block_bytes = &self.bytes()[self.index_shape.place(block_index)];
+            let block_bytes = &self.bytes()[self.block_place(block_index)];
             prefetch_all(block_bytes, PREFETCH_LINES_MAX);
-            let block = self.block(block_index)?;
             let faulty = |fault| self.corrupted(block_index, fault);
+            let opened = self.open_block(block_index)?;
+            let block = opened.block().map_err(faulty)?;
             let index = block.search(key, at_sequence).map_err(faulty)?;
             if index < block.entries() {
                 let found = block.entry_of(index, key).map_err(faulty)?;
@@ -451,7 +495,7 @@ impl Table {
     pub(crate) fn verify(&self) -> Result<()> {
         for block in 0..self.blocks() {
             let bytes = self.bytes();
-            let place = self.index_shape.place(block);
+            let place = self.block_place(block);
             let block_bytes = &bytes[place.clone()];
             self.check_sum(block, place.start as u64, block_bytes)?;
             check_block(block_bytes).map_err(|fault| self.corrupted(block, fault))?;
@@ -469,78 +513,4 @@ pub(super) fn count_absent(blocks_before: u8, counts: &mut EngineCounts) {
         false => &mut counts.filters_excluded,
     };
     *counter = counter.saturating_add(1);
-}
-
-struct Closing {
-    offset: usize,
-    filter: Part,
-    index: Part,
-    entries: u64,
-    lowest_sequence: u64,
-    highest_sequence: u64,
-    tombstones: u64,
-    keys: u64,
-    stale_at_ms: u64,
-}
-
-fn check_facts(
-    facts: &TableFacts,
-    closing: &Closing,
-    largest: &[u8],
-) -> std::result::Result<(), &'static str> {
-    if largest != &facts.largest[..] {
-        return Err("the largest key is another one than the manifest says");
-    }
-    let figures = (facts.entries, facts.lowest_sequence, facts.highest_sequence);
-    if figures != (closing.entries, closing.lowest_sequence, closing.highest_sequence) {
-        return Err("the closing has other figures than the manifest");
-    }
-    Ok(())
-}
-
-/// Reads the closing of a table that fills `bytes`, and checks that its parts fit together.
-fn read_closing(
-    bytes: &[u8],
-    store_identity: u64,
-    number: u64,
-) -> std::result::Result<Closing, (usize, &'static str)> {
-    let least = FILE_HEADER_LENGTH + CLOSING_SIZE_BYTES;
-    let Some(closing_offset) =
-        bytes.len().checked_sub(CLOSING_SIZE_BYTES).filter(|_| bytes.len() >= least)
-    else {
-        return Err((0, "the file is too short for a table"));
-    };
-    let closing = &bytes[closing_offset..];
-    let sum = checksum(checksum_seed(&[store_identity, number]), &closing[..88]);
-    if closing[92..] != CLOSING_MAGIC || read_u32(closing, 88) != sum {
-        return Err((closing_offset, "the checksum of the closing is wrong"));
-    }
-    let field = |index: usize| read_u64(closing, index * 8);
-    let (filter_begin, filter_length, index_begin, index_length) =
-        (field(0), field(1), field(2), field(3));
-    let fits = filter_begin >= FILE_HEADER_LENGTH as u64
-        && filter_begin.is_multiple_of(FILTER_ALIGNMENT_BYTES)
-        && filter_begin.checked_add(filter_length) == Some(index_begin)
-        && index_begin.checked_add(index_length) == Some(closing_offset as u64);
-    if !fits {
-        return Err((closing_offset, "the parts of the table do not fit together"));
-    }
-    // All four lie within the file, whose length is a usize.
-    Ok(Closing {
-        offset: closing_offset,
-        filter: Part { offset: filter_begin as usize, length: filter_length as usize },
-        index: Part { offset: index_begin as usize, length: index_length as usize },
-        entries: field(4),
-        lowest_sequence: field(5),
-        highest_sequence: field(6),
-        tombstones: field(7),
-        keys: field(9),
-        stale_at_ms: field(10),
-    })
-}
-
-/// Reads the closing at the end of arbitrary bytes, as when a table is opened.
-#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
-pub(crate) fn check_closing(bytes: &[u8]) -> std::result::Result<(), (usize, &'static str)> {
-    read_closing(bytes, 0, 0).map(|_| ())
 }

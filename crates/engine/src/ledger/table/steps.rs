@@ -120,7 +120,7 @@ impl Table {
             false => Step::FetchDisk,
         };
         steps.begin_anew();
-        std::hint::black_box(self.block(block)?);
+        std::hint::black_box(self.open_block(block)?);
         // A block may end in another page than it begins in.
         std::hint::black_box(self.last_byte(block));
         steps.end(step);

@@ -15,8 +15,8 @@ use crate::ledger::{Entry, Kind};
 
 const STORE: u64 = 0x5151;
 fn shape() -> TableShape {
-    let clock = Clock::monotonic();
-    TableShape { block_size_bytes: 256, filter_bits_per_key: 10, clock }
+    let (clock, rules) = (Clock::monotonic(), Arc::default());
+    TableShape { block_size_bytes: 256, filter_bits_per_key: 10, clock, rules }
 }
 
 fn folder() -> tempfile::TempDir {
@@ -28,11 +28,15 @@ fn folder() -> tempfile::TempDir {
 type Row = (Vec<u8>, u64);
 
 fn entry((key, sequence): &Row) -> Entry<'_> {
+    let value = sequence.is_multiple_of(3).then_some(&key[..]);
+    let value_length = value.map_or(*sequence as u32, |value| value.len() as u32);
     Entry {
         key,
         sequence: *sequence,
         kind: if sequence.is_multiple_of(7) { Kind::Delete } else { Kind::Put },
-        value_length: *sequence as u32,
+        value_length,
+        stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
+        value,
         written_at_ms: sequence * 1000,
         expires_at_ms: sequence % 3,
         head: &key[..key.len().min(*sequence as usize % 5)],
@@ -71,14 +75,14 @@ proptest! {
         let table = Arc::new(Table::open(&SystemFileSystem, directory, STORE, facts).unwrap());
         table.verify().unwrap();
         let mut counts = EngineCounts::default();
-        let budget = DirectoryBudget::new(1 << 20);
+        let budget = TableMemory::new(1 << 20);
         for _ in 0..2 {
             for key in rows.iter().map(|row| &row.0).chain([&sought]) {
                 let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
                 let found = table.get(key, key_hash(key), at, &mut counts).unwrap();
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
-            table.make_directory(&budget, || true);
+            table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
             prop_assert!(budget.used_bytes() > 0);
             prop_assert!(!table.wants_directory(&budget));
         }
@@ -153,10 +157,11 @@ fn the_writer_knows_where_its_keys_are() {
         TableWriter::create(&SystemFileSystem, folder.path(), STORE, 1, shape()).unwrap();
     rows.iter().for_each(|row| writer.add(&entry(row)).unwrap());
     let new = writer.finish().unwrap();
-    let table = Table::open(&SystemFileSystem, folder.path(), STORE, new.facts).unwrap();
-    let budget = DirectoryBudget::new(1 << 20);
-    table.give_directory(&new.directory, &budget);
-    assert!(budget.used_bytes() > 0);
+    let mut table = Table::open(&SystemFileSystem, folder.path(), STORE, new.facts).unwrap();
+    let budget = TableMemory::new(1 << 20);
+    table.count_memory(&budget);
+    table.give_directory(new.directory.finish(new.blocks, &budget).unwrap());
+    assert_eq!(budget.used_bytes(), table.memory_bytes() as u64);
     let mut counts = EngineCounts::default();
     for row in &rows {
         let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut counts).unwrap();
@@ -169,6 +174,27 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
+/// Beyond its budget a table holds nothing but what it cannot do without, and answers as before.
+#[test]
+fn without_memory_answers_come_from_the_file() {
+    let rows: Vec<Row> = (0..900_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let folder = folder();
+    let facts = write(folder.path(), 1, &rows);
+    let mut table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
+    let budget = TableMemory::new(1);
+    table.count_memory(&budget);
+    let needed = budget.used_bytes();
+    assert!(needed > 0, "what is needed is counted");
+    assert!(!table.wants_directory(&budget));
+    table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
+    assert_eq!(budget.used_bytes(), needed);
+    for row in &rows {
+        let mut counts = EngineCounts::default();
+        let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut counts).unwrap();
+        assert_eq!(found, Some(entry(row).to_found()));
+    }
+}
+
 /// A block that is damaged is found when its table's directory is made, and left for reads to
 /// report.
 #[test]
@@ -179,9 +205,9 @@ fn a_damaged_table_gets_no_directory() {
     let file = SystemFileSystem.open(&table_path(folder.path(), 1), true).unwrap();
     file.write_all_at(&[0xff], 3_000).unwrap();
     let table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
-    let budget = DirectoryBudget::new(1 << 20);
+    let budget = TableMemory::new(1 << 20);
     assert!(table.wants_directory(&budget));
-    table.make_directory(&budget, || true);
+    table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
     assert!(!table.wants_directory(&budget), "it is not tried again");
     let get = |row: &Row| table.get(&row.0, key_hash(&row.0), 999, &mut EngineCounts::default());
     assert!(rows.iter().any(|row| matches!(get(row), Err(Error::Corruption { .. }))));

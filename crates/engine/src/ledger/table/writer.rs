@@ -10,16 +10,22 @@ use super::block::BlockBuilder;
 use super::directory::DirectoryBuilder;
 use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
+use super::packed::pack_block;
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
 use crate::codec::{FileHeader, FileKind, checksum, checksum_seed, key_hash};
+use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
+use crate::rules::TableRules;
 
 /// Bytes that are collected before they are written to the file.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
+/// Blocks that are compressed hold so many times more: a kilobyte by itself has little to save.
+const PACKED_BLOCK_FACTOR: usize = 4;
+
 /// The settings of a table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableShape {
     /// Size at which a block is closed.
     pub(crate) block_size_bytes: usize,
@@ -27,6 +33,8 @@ pub(crate) struct TableShape {
     pub(crate) filter_bits_per_key: u32,
     /// What the writing is timed with.
     pub(crate) clock: Clock,
+    /// Which tables of keys have their blocks compressed.
+    pub(crate) rules: Arc<TableRules>,
 }
 
 /// A table is stale once one in so many of its entries has expired.
@@ -39,6 +47,8 @@ pub(crate) struct NewTable {
     pub(crate) facts: TableFacts,
     /// Where its keys are.
     pub(crate) directory: DirectoryBuilder,
+    /// Its blocks.
+    pub(crate) blocks: usize,
     /// What took how long.
     pub(crate) times: WriterTimes,
 }
@@ -72,6 +82,10 @@ pub(crate) struct TableWriter {
     /// Bytes that are in the file already: the buffer begins there.
     written_bytes: u64,
     block: BlockBuilder,
+    /// How the blocks of the table of keys are compressed that the last entry belongs to.
+    compression: Compression,
+    /// Where blocks are packed.
+    packed: Vec<u8>,
     index: IndexBuilder,
     directory: DirectoryBuilder,
     times: WriterTimes,
@@ -109,6 +123,8 @@ impl TableWriter {
             buffer,
             written_bytes: 0,
             block: BlockBuilder::default(),
+            compression: Compression::None,
+            packed: Vec::new(),
             index: IndexBuilder::default(),
             directory: DirectoryBuilder::default(),
             times: WriterTimes::default(),
@@ -142,16 +158,36 @@ impl TableWriter {
         self.written_bytes + self.buffer.len() as u64
     }
 
+    /// Collects keys in the memory of `directory`, which others have used before.
+    pub(crate) fn with_memory(mut self, directory: DirectoryBuilder) -> TableWriter {
+        assert!(self.entries == 0, "memory is lent before the first entry");
+        self.directory = directory;
+        self.directory.clear();
+        self
+    }
+
+    /// Memory of what is collected of the entries: it grows with them.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let expiries = self.expiries_ms.len() * size_of::<u64>();
+        self.directory.memory_bytes() + self.index.memory_bytes() + expiries as u64
+    }
+
     /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
     /// descending.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let is_new_key = self.entries == 0 || self.last != entry.key;
         assert!(self.entries == 0 || &self.last[..] <= entry.key, "entries come in order");
+        let block_size_bytes = match self.compression {
+            Compression::None => self.shape.block_size_bytes,
+            Compression::Lz4 => self.shape.block_size_bytes * PACKED_BLOCK_FACTOR,
+        };
         if !self.block.is_empty()
-            && (self.block.is_full()
-                || self.block.size_with_bytes(entry) > self.shape.block_size_bytes)
+            && (self.block.is_full() || self.block.size_with_bytes(entry) > block_size_bytes)
         {
             self.close_block()?;
+        }
+        if self.entries == 0 || self.last.first_chunk::<2>() != entry.key.first_chunk::<2>() {
+            self.begin_keys_of(entry.key)?;
         }
         if is_new_key {
             let (block, index) = (self.index.blocks(), self.block.entries());
@@ -174,12 +210,25 @@ impl TableWriter {
         Ok(())
     }
 
+    /// Sees to it that a block holds entries of one table of keys only, if any of them is to be
+    /// compressed: that of `key` begins.
+    fn begin_keys_of(&mut self, key: &[u8]) -> Result<()> {
+        let compression = self.shape.rules.of_key(key).blocks;
+        let either = compression != Compression::None || self.compression != Compression::None;
+        if either && !self.block.is_empty() {
+            self.close_block()?;
+        }
+        self.compression = compression;
+        Ok(())
+    }
+
     fn close_block(&mut self) -> Result<()> {
         let begin = self.buffer.len();
         let offset = self.offset();
         // The key added last is that of the block's last entry only if the block is closed before a
         // new key is noted; `add` does so.
         self.block.finish(&mut self.buffer);
+        pack_block(&mut self.buffer, begin, self.compression, &mut self.packed);
         let length = (self.buffer.len() - begin) as u32;
         self.index.add(offset, length, &self.last);
         self.seal(begin);
@@ -240,7 +289,8 @@ impl TableWriter {
             smallest: self.smallest.into(),
             largest: self.last.into(),
         };
-        Ok(NewTable { facts, directory: self.directory, times: self.times })
+        let (directory, blocks) = (self.directory, self.index.blocks());
+        Ok(NewTable { facts, directory, blocks, times: self.times })
     }
 
     /// When so many entries will have expired that it is worth to write the table anew; 0 for

@@ -11,7 +11,7 @@ use pellucid_io::simulated::SimulatedFileSystem;
 
 use crate::error::{Error, Result};
 use crate::ledger::{
-    Dropped, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
+    DroppedList, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
     SegmentFacts,
 };
 
@@ -33,10 +33,12 @@ pub(super) fn small_options() -> LedgerOptions {
         level_factor: 3,
         level_0_trigger: 3,
         sealed_memtables_max: 2,
-        directories_size_max_bytes: 32 << 10,
+        tables_memory_bytes: 32 << 10,
+        job_memory_bytes: 64 << 10,
         filter_bits_per_key: 10,
         background: false,
         clock: pellucid_clock::Clock::monotonic(),
+        rules: Arc::default(),
     }
 }
 
@@ -60,10 +62,10 @@ impl JournalLink for Books {
         Ok(())
     }
 
-    fn on_dropped(&self, dropped: &[Dropped]) {
+    fn on_dropped(&self, dropped: &DroppedList) {
         let mut seen = self.dropped.lock().unwrap();
         let mut dead_bytes = self.dead_bytes.lock().unwrap();
-        for entry in dropped {
+        for entry in dropped.iter() {
             assert!(seen.insert(entry.sequence), "{} was dropped twice", entry.sequence);
             self.dropped_bytes.fetch_add(entry.record_bytes, Ordering::Relaxed);
             let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
@@ -78,9 +80,9 @@ impl JournalLink for Books {
         0
     }
 
-    fn segment_facts(&self, dropped: &[Dropped]) -> Vec<SegmentFacts> {
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
         let mut dead_bytes = self.dead_bytes.lock().unwrap().clone();
-        for entry in dropped {
+        for entry in dropped.iter() {
             let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
             if dead_bytes.len() <= segment {
                 dead_bytes.resize(segment + 1, 0);
@@ -115,11 +117,16 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn entry(&self) -> Entry<'_> {
+        let is_held = self.kind == Kind::Put && self.sequence.is_multiple_of(3);
+        let length = if self.kind == Kind::Put { self.sequence as u32 % 300 } else { 0 };
+        let value_length = if is_held { self.key.len() as u32 } else { length };
         Entry {
             key: &self.key,
             sequence: self.sequence,
             kind: self.kind,
-            value_length: if self.kind == Kind::Put { self.sequence as u32 % 300 } else { 0 },
+            value_length,
+            stored_length: value_length - value_length / 3,
+            value: is_held.then_some(&self.key[..]),
             written_at_ms: 1_700_000_000_000 + self.sequence,
             expires_at_ms: if self.sequence.is_multiple_of(4) { self.sequence } else { 0 },
             head: &b"0123456789012345678901234567890123456789012345"[..self.sequence as usize % 46],

@@ -1,0 +1,129 @@
+//! Compression of values and blocks.
+//!
+//! What is packed begins with its length unpacked, 4 bytes, so that it can be unpacked into memory
+//! of just the right size. That length comes from disk, and memory is only taken for one that the
+//! packed bytes could really unfold to.
+
+use std::sync::Arc;
+
+use crate::codec::read_u32;
+
+/// How bytes are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// By LZ4's block format: quick to unpack, and mostly saves a third to a half of text.
+    Lz4,
+}
+
+/// Length of the length in front of packed bytes.
+const LENGTH_SIZE_BYTES: usize = 4;
+/// LZ4 unfolds a byte to at most so many.
+const UNFOLDING_MAX: usize = 255;
+/// What compression has to save to be worth the unpacking, as a share of the length.
+const SAVING_SHARE: usize = 8;
+
+impl Compression {
+    /// The number that stands for it in files.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Compression::None => 0,
+            Compression::Lz4 => 1,
+        }
+    }
+
+    /// The compression with number `number`, if there is one.
+    pub(crate) fn from_number(number: u8) -> Option<Compression> {
+        match number {
+            0 => Some(Compression::None),
+            1 => Some(Compression::Lz4),
+            _ => None,
+        }
+    }
+}
+
+/// Appends `bytes`, packed, to `out` if that saves an eighth of them; otherwise leaves `out` as it
+/// is and returns false.
+pub(crate) fn pack(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let begin = out.len();
+    let Ok(length) = u32::try_from(bytes.len()) else { return false };
+    let most = lz4_flex::block::get_maximum_output_size(bytes.len());
+    out.resize(begin + LENGTH_SIZE_BYTES + most, 0);
+    out[begin..begin + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_le_bytes());
+    let packed = lz4_flex::block::compress_into(bytes, &mut out[begin + LENGTH_SIZE_BYTES..]);
+    let allowed = bytes.len() - bytes.len().div_ceil(SAVING_SHARE).min(bytes.len());
+    match packed {
+        Ok(size) if LENGTH_SIZE_BYTES + size <= allowed => {
+            out.truncate(begin + LENGTH_SIZE_BYTES + size);
+            true
+        }
+        _ => {
+            out.truncate(begin);
+            false
+        }
+    }
+}
+
+/// The length that `packed` says it has when it is unpacked; `None` if it cannot have that, or if
+/// it is above `limit`.
+pub(crate) fn unpacked_length(packed: &[u8], limit: usize) -> Option<usize> {
+    let rest = packed.len().checked_sub(LENGTH_SIZE_BYTES)?;
+    let length = read_u32(packed, 0) as usize;
+    (length <= limit && length <= rest.saturating_mul(UNFOLDING_MAX)).then_some(length)
+}
+
+/// Unpacks what [`pack`] made; `None` if it is damaged, or above `limit` bytes.
+pub(crate) fn unpack(packed: &[u8], limit: usize) -> Option<Arc<[u8]>> {
+    let length = unpacked_length(packed, limit)?;
+    let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
+    let target = Arc::get_mut(&mut bytes)?;
+    let unpacked = lz4_flex::block::decompress_into(&packed[LENGTH_SIZE_BYTES..], target).ok()?;
+    (unpacked == length).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    #[test]
+    fn only_what_saves_an_eighth_is_packed() {
+        let mut out = vec![9];
+        assert!(!pack(b"", &mut out));
+        assert!(!pack(b"0123456789abcdef", &mut out));
+        assert_eq!(out, [9], "what was there stays");
+        assert!(pack(&[7; 1_000], &mut out));
+        assert!(out.len() < 100);
+        assert_eq!(*unpack(&out[1..], LIMIT).unwrap(), [7; 1_000]);
+        assert!(unpack(&out[1..], 999).is_none(), "above the limit");
+    }
+
+    #[test]
+    fn a_length_that_lies_takes_no_memory() {
+        let lie = [&u32::MAX.to_le_bytes()[..], &[0; 10]].concat();
+        assert_eq!(unpacked_length(&lie, usize::MAX), None);
+        assert!(unpack(&lie, usize::MAX).is_none());
+        assert!(unpack(&[1, 0], LIMIT).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_comes_back(bytes in prop::collection::vec(0_u8..4, 0..3_000)) {
+            let mut packed = Vec::new();
+            if pack(&bytes, &mut packed) {
+                prop_assert!(packed.len() <= bytes.len() - bytes.len() / 8);
+                prop_assert_eq!(&*unpack(&packed, LIMIT).unwrap(), &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = unpack(&bytes, LIMIT);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The entries that a flush or merge drops, in memory that does not grow with them.
+//!
+//! A merge of a store that is overwritten drops millions, and each has to be told to the journal
+//! once the manifest without it is committed. They are packed to some 7 bytes each, and beyond a
+//! limit they go to a file, which is no part of the store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pellucid_io::{File, FileSystem, Map, MapMode};
+
+use super::Dropped;
+use crate::codec::{put_varint, take_varint};
+use crate::error::{Error, Result};
+
+/// Record bytes are multiples of it.
+const RECORD_ALIGNMENT: u64 = 8;
+
+/// Entries that were dropped.
+#[derive(Default)]
+pub(crate) struct DroppedList {
+    count: u64,
+    /// Those that are not in the file.
+    packed: Vec<u8>,
+    spill: Option<Spill>,
+}
+
+/// Where those go that are too many.
+struct Spill {
+    file_system: Arc<dyn FileSystem>,
+    path: PathBuf,
+    limit_bytes: usize,
+    file: Option<Arc<dyn File>>,
+    written_bytes: u64,
+    /// The file, once nothing is added any more.
+    map: Option<Arc<dyn Map>>,
+}
+
+impl DroppedList {
+    /// An empty list that holds `limit_bytes` in memory, and the rest in a file at `path`.
+    pub(crate) fn spilling(
+        file_system: &Arc<dyn FileSystem>,
+        path: PathBuf,
+        limit_bytes: usize,
+    ) -> DroppedList {
+        let file_system = Arc::clone(file_system);
+        let spill =
+            Spill { file_system, path, limit_bytes, file: None, written_bytes: 0, map: None };
+        DroppedList { count: 0, packed: Vec::new(), spill: Some(spill) }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds one.
+    pub(crate) fn push(&mut self, dropped: &Dropped) -> Result<()> {
+        assert!(dropped.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
+        put_varint(&mut self.packed, dropped.sequence);
+        let units = dropped.record_bytes / RECORD_ALIGNMENT;
+        put_varint(&mut self.packed, (units << 1) | u64::from(dropped.is_marker));
+        self.count += 1;
+        match &mut self.spill {
+            Some(spill) if self.packed.len() >= spill.limit_bytes => spill.take(&mut self.packed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that all were added, so that they can be read.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.spill.as_mut().map_or(Ok(()), Spill::close)
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Dropped> + '_ {
+        let spilled = self.spill.as_ref().map_or(&[][..], Spill::bytes);
+        unpack(spilled).chain(unpack(&self.packed))
+    }
+}
+
+fn unpack(mut packed: &[u8]) -> impl Iterator<Item = Dropped> + '_ {
+    std::iter::from_fn(move || {
+        let sequence = take_varint(&mut packed)?;
+        let rest = take_varint(&mut packed)?;
+        let record_bytes = (rest >> 1) * RECORD_ALIGNMENT;
+        Some(Dropped { sequence, record_bytes, is_marker: rest & 1 == 1 })
+    })
+}
+
+impl Spill {
+    fn take(&mut self, packed: &mut Vec<u8>) -> Result<()> {
+        let failed = |error| Error::io("write", &self.path, error);
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(self.file_system.create(&self.path).map_err(failed)?),
+        };
+        file.write_all_at(packed, self.written_bytes).map_err(failed)?;
+        self.written_bytes += packed.len() as u64;
+        packed.clear();
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let map = file.map(self.written_bytes, MapMode::Read);
+        self.map = Some(map.map_err(|error| Error::io("map", &self.path, error))?);
+        Ok(())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        assert!(self.map.is_some() || self.file.is_none(), "the list is closed before it is read");
+        self.map.as_ref().map_or(&[], |map| map.bytes())
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // Should that fail, the next opening removes it.
+            let _ = self.file_system.remove(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_io::simulated::SimulatedFileSystem;
+
+    use super::*;
+
+    #[test]
+    fn all_come_back_from_memory_and_from_the_file_which_goes() {
+        let files = SimulatedFileSystem::new();
+        let file_system: Arc<dyn FileSystem> = Arc::new(files.clone());
+        let path = PathBuf::from("/dropped.new");
+        for (limit_bytes, spills) in [(1 << 20, false), (100, true), (1, true)] {
+            let mut list = DroppedList::spilling(&file_system, path.clone(), limit_bytes);
+            let dropped = |index: u64| Dropped {
+                sequence: index * index,
+                record_bytes: index % 700 * 8,
+                is_marker: index.is_multiple_of(3),
+            };
+            for index in 0..2_000 {
+                list.push(&dropped(index)).unwrap();
+            }
+            list.close().unwrap();
+            assert_eq!(list.count(), 2_000);
+            assert!(list.iter().eq((0..2_000).map(dropped)));
+            assert_eq!(files.exists(&path), spills);
+            drop(list);
+            assert!(!files.exists(&path));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The end of a table, from which its parts are found (docs/format.md, Closing).
+
+use super::index::FILTER_ALIGNMENT_BYTES;
+use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts};
+use crate::codec::{FILE_HEADER_LENGTH, checksum, checksum_seed, read_u32, read_u64};
+
+/// A part of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) offset: usize,
+    pub(super) length: usize,
+}
+
+impl Part {
+    /// Its bytes, of those of the file.
+    #[inline]
+    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.offset..self.offset + self.length]
+    }
+}
+
+/// What the end of a table says of the rest.
+pub(super) struct Closing {
+    pub(super) offset: usize,
+    pub(super) filter: Part,
+    pub(super) index: Part,
+    pub(super) entries: u64,
+    pub(super) lowest_sequence: u64,
+    pub(super) highest_sequence: u64,
+    pub(super) tombstones: u64,
+    pub(super) keys: u64,
+    pub(super) stale_at_ms: u64,
+}
+
+/// Refuses a closing that does not fit what the manifest says.
+pub(super) fn check_facts(
+    facts: &TableFacts,
+    closing: &Closing,
+    largest: &[u8],
+) -> std::result::Result<(), &'static str> {
+    if largest != &facts.largest[..] {
+        return Err("the largest key is another one than the manifest says");
+    }
+    let figures = (facts.entries, facts.lowest_sequence, facts.highest_sequence);
+    if figures != (closing.entries, closing.lowest_sequence, closing.highest_sequence) {
+        return Err("the closing has other figures than the manifest");
+    }
+    Ok(())
+}
+
+/// Reads the closing of a table that fills `bytes`, and checks that its parts fit together.
+pub(super) fn read_closing(
+    bytes: &[u8],
+    store_identity: u64,
+    number: u64,
+) -> std::result::Result<Closing, (usize, &'static str)> {
+    let least = FILE_HEADER_LENGTH + CLOSING_SIZE_BYTES;
+    let Some(closing_offset) =
+        bytes.len().checked_sub(CLOSING_SIZE_BYTES).filter(|_| bytes.len() >= least)
+    else {
+        return Err((0, "the file is too short for a table"));
+    };
+    let closing = &bytes[closing_offset..];
+    let sum = checksum(checksum_seed(&[store_identity, number]), &closing[..88]);
+    if closing[92..] != CLOSING_MAGIC || read_u32(closing, 88) != sum {
+        return Err((closing_offset, "the checksum of the closing is wrong"));
+    }
+    let field = |index: usize| read_u64(closing, index * 8);
+    let (filter_begin, filter_length, index_begin, index_length) =
+        (field(0), field(1), field(2), field(3));
+    let fits = filter_begin >= FILE_HEADER_LENGTH as u64
+        && filter_begin.is_multiple_of(FILTER_ALIGNMENT_BYTES)
+        && filter_begin.checked_add(filter_length) == Some(index_begin)
+        && index_begin.checked_add(index_length) == Some(closing_offset as u64);
+    if !fits {
+        return Err((closing_offset, "the parts of the table do not fit together"));
+    }
+    // All four lie within the file, whose length is a usize.
+    Ok(Closing {
+        offset: closing_offset,
+        filter: Part { offset: filter_begin as usize, length: filter_length as usize },
+        index: Part { offset: index_begin as usize, length: index_length as usize },
+        entries: field(4),
+        lowest_sequence: field(5),
+        highest_sequence: field(6),
+        tombstones: field(7),
+        keys: field(9),
+        stale_at_ms: field(10),
+    })
+}
+
+/// Reads the closing at the end of arbitrary bytes, as when a table is opened.
+#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
+pub(crate) fn check_closing(bytes: &[u8]) -> std::result::Result<(), (usize, &'static str)> {
+    read_closing(bytes, 0, 0).map(|_| ())
+}

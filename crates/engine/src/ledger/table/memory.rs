@@ -1,0 +1,97 @@
+//! The memory that is held of tables beside the page cache, and its limit.
+//!
+//! What a table cannot do without (its facts, a bit for each block) is counted and never refused.
+//! Indexes and directories only make answers quick: they are not held where they would go beyond
+//! the limit, and tables answer from the page cache then.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::cache::BlockCache;
+
+/// What directories leave, as a share of the limit, for the indexes of tables to come: an index
+/// takes a fifth of a directory, and spares as much.
+const LEFT_BY_DIRECTORIES: u64 = 8;
+
+/// The memory of all tables of a store.
+#[derive(Debug)]
+pub(crate) struct TableMemory {
+    limit_bytes: u64,
+    used_bytes: AtomicU64,
+    /// Blocks that were unpacked.
+    blocks: BlockCache,
+}
+
+impl TableMemory {
+    /// Memory of at most `limit_bytes`, as far as it can be refused.
+    pub(crate) fn new(limit_bytes: u64) -> Arc<TableMemory> {
+        let blocks = BlockCache::new(limit_bytes);
+        Arc::new(TableMemory { limit_bytes, used_bytes: AtomicU64::new(0), blocks })
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Block `key.1` of table `key.0`, from the cache or from `unpack`.
+    pub(super) fn cached_block<E>(
+        self: &Arc<Self>,
+        key: (u64, usize),
+        unpack: impl FnOnce() -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        self.blocks.get(key, self, unpack)
+    }
+
+    /// Forgets the unpacked blocks of a table that is gone.
+    pub(super) fn forget_blocks(&self, table: u64) {
+        self.blocks.forget(table);
+    }
+
+    fn directories_limit_bytes(&self) -> u64 {
+        self.limit_bytes - self.limit_bytes / LEFT_BY_DIRECTORIES
+    }
+
+    /// Whether a directory of so many bytes would be within the limit now.
+    pub(super) fn has_room_for_directory(&self, bytes: u64) -> bool {
+        self.used_bytes().saturating_add(bytes) <= self.directories_limit_bytes()
+    }
+
+    /// Takes so many bytes for a directory, if they are within the limit.
+    pub(super) fn take_for_directory(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
+        self.take_within(bytes, self.directories_limit_bytes())
+    }
+
+    /// Takes so many bytes if they are within the limit.
+    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
+        self.take_within(bytes, self.limit_bytes)
+    }
+
+    fn take_within(self: &Arc<Self>, bytes: u64, limit_bytes: u64) -> Option<Taken> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
+        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.ok().map(|_| Taken { memory: Arc::downgrade(self), bytes })
+    }
+
+    /// Takes so many bytes, within the limit or not.
+    pub(super) fn take_always(self: &Arc<Self>, bytes: u64) -> Taken {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Taken { memory: Arc::downgrade(self), bytes }
+    }
+}
+
+/// A part of the memory, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// Weak, because the memory's own cache has parts of it.
+    memory: Weak<TableMemory>,
+    bytes: u64,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.upgrade() {
+            memory.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}

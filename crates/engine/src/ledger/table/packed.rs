@@ -1,0 +1,148 @@
+//! Blocks that are compressed in the file (docs/format.md, Packed block): they are unpacked when
+//! they are opened, and kept in a cache within the memory of tables.
+//!
+//! A block that is not compressed is read where it lies in the mapped file. It pays for the others
+//! with one comparison of a number that it reads anyway.
+
+use std::sync::Arc;
+
+use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault};
+use crate::codec::{read_u16, read_u32};
+use crate::compression::{Compression, pack, unpack};
+
+/// The largest block that is packed, in bytes: an entry of the longest key, head and held value
+/// fits with some others. What is unpacked is never larger.
+const UNPACKED_MAX_BYTES: usize = 256 << 10;
+
+/// The bytes of a block that was opened.
+pub(super) enum Opened<'a> {
+    /// It lies in the file as it is.
+    Mapped(&'a [u8]),
+    /// It was unpacked.
+    Unpacked(Arc<[u8]>),
+}
+
+impl Opened<'_> {
+    /// The block.
+    #[inline]
+    pub(super) fn block(&self) -> Result<Block<'_>, BlockFault> {
+        match self {
+            Opened::Mapped(bytes) => Block::new(bytes),
+            Opened::Unpacked(bytes) => Block::new(bytes),
+        }
+    }
+}
+
+/// Whether `bytes`, a block of a file, are packed: such a block says that it has no entries.
+#[inline]
+pub(super) fn is_packed(bytes: &[u8]) -> bool {
+    bytes.len() >= BLOCK_HEADER_SIZE_BYTES && read_u16(bytes, 8) == 0
+}
+
+/// Replaces the block that begins at `begin` of `out` and ends with it by its packed form, if that
+/// saves an eighth. `scratch` is overwritten.
+pub(super) fn pack_block(
+    out: &mut Vec<u8>,
+    begin: usize,
+    compression: Compression,
+    scratch: &mut Vec<u8>,
+) {
+    let block = &out[begin..];
+    if compression == Compression::None || block.len() > UNPACKED_MAX_BYTES {
+        return;
+    }
+    scratch.clear();
+    scratch.extend_from_slice(&[0; 10]);
+    scratch.extend_from_slice(&u16::from(compression.number()).to_le_bytes());
+    if pack(block, scratch) {
+        let length = scratch.len() as u32;
+        scratch[4..8].copy_from_slice(&length.to_le_bytes());
+        out.truncate(begin);
+        out.extend_from_slice(scratch);
+    }
+}
+
+/// Unpacks a block for which [`is_packed`] holds. What comes out is a block that is not packed.
+pub(super) fn unpack_block(bytes: &[u8]) -> Result<Arc<[u8]>, BlockFault> {
+    let fault = |offset, what| Err(BlockFault { offset, what });
+    if read_u32(bytes, 4) as usize != bytes.len() {
+        return fault(4, "the block has another length than the index says");
+    }
+    match u8::try_from(read_u16(bytes, 10)).ok().and_then(Compression::from_number) {
+        None => fault(10, "the block is compressed in a way that this build does not know"),
+        Some(Compression::None) => fault(8, "the block has no entry"),
+        Some(Compression::Lz4) => {
+            match unpack(&bytes[BLOCK_HEADER_SIZE_BYTES..], UNPACKED_MAX_BYTES) {
+                Some(unpacked) => Ok(unpacked),
+                None => fault(BLOCK_HEADER_SIZE_BYTES as u32, "the block cannot be unpacked"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ledger::table::block::{BlockBuilder, check_block};
+    use crate::ledger::{Entry, Kind};
+
+    fn plain(entries: u64) -> Vec<u8> {
+        let mut builder = BlockBuilder::default();
+        for sequence in 0..entries {
+            let key = [&[0, 1][..], &sequence.to_be_bytes()].concat();
+            builder.add(&Entry {
+                key: &key,
+                sequence,
+                kind: Kind::Put,
+                value_length: 7,
+                stored_length: 7,
+                written_at_ms: 1_700_000_000_000,
+                expires_at_ms: 0,
+                head: b"a head that is often the same",
+                value: Some(b"a value"),
+            });
+        }
+        let mut out = Vec::new();
+        builder.finish(&mut out);
+        out
+    }
+
+    fn packed(block: &[u8]) -> Vec<u8> {
+        let mut out = [b"before", block].concat();
+        pack_block(&mut out, 6, Compression::Lz4, &mut Vec::new());
+        assert_eq!(&out[..6], b"before");
+        out.split_off(6)
+    }
+
+    #[test]
+    fn a_packed_block_is_smaller_and_comes_back() {
+        let block = plain(60);
+        let packed = packed(&block);
+        assert!(packed.len() < block.len() / 2, "{} of {}", packed.len(), block.len());
+        assert!(is_packed(&packed) && !is_packed(&block));
+        assert_eq!(*unpack_block(&packed).unwrap(), block[..]);
+        assert_eq!(check_block(&packed), Ok(()));
+        let tiny = plain(1);
+        assert_eq!(super::tests::packed(&tiny), tiny, "nothing would be saved");
+    }
+
+    proptest! {
+        #[test]
+        fn changed_bytes_never_panic(
+            changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6),
+            cut in any::<usize>(),
+        ) {
+            let mut bytes = packed(&plain(40));
+            for (at, value) in changes {
+                let at = at % bytes.len();
+                bytes[at] = value;
+            }
+            if cut.is_multiple_of(3) {
+                bytes.truncate(cut % (bytes.len() + 1));
+            }
+            let _ = check_block(&bytes);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the options of a table mean for each of its entries, at hand without a lock: writes ask for
+//! it once an entry, flushes and merges once a table.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::compression::Compression;
+
+/// The longest value that the ledger can hold beside the journal, in bytes: a block holds several.
+pub const HELD_VALUE_LENGTH_MAX: u32 = 1 << 10;
+
+/// Rules come in chunks of tables with neighbouring numbers.
+const CHUNK_TABLES: usize = 256;
+
+const HELD_BITS: u32 = 16;
+const COMPRESSION_BITS: u32 = 3;
+const COMPRESSION_MASK: u32 = (1 << COMPRESSION_BITS) - 1;
+
+/// What holds for the entries of one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableRule {
+    /// Values up to this length are held in the ledger, too.
+    pub(crate) held_length_max: u32,
+    /// How values are compressed in the journal.
+    pub(crate) values: Compression,
+    /// How blocks of the ledger are compressed.
+    pub(crate) blocks: Compression,
+}
+
+impl TableRule {
+    fn pack(self) -> u32 {
+        let compressions =
+            u32::from(self.values.number()) | (u32::from(self.blocks.number()) << COMPRESSION_BITS);
+        self.held_length_max.min(HELD_VALUE_LENGTH_MAX) | (compressions << HELD_BITS)
+    }
+
+    fn unpack(packed: u32) -> TableRule {
+        let compression = |shift: u32| {
+            let number = (packed >> (HELD_BITS + shift)) & COMPRESSION_MASK;
+            Compression::from_number(number as u8).unwrap_or_default()
+        };
+        TableRule {
+            held_length_max: packed & ((1 << HELD_BITS) - 1),
+            values: compression(0),
+            blocks: compression(COMPRESSION_BITS),
+        }
+    }
+
+    /// Whether the ledger holds a value of so many bytes. An empty one is known by its length.
+    #[inline]
+    pub(crate) fn holds(self, value_length: usize) -> bool {
+        value_length > 0 && value_length <= self.held_length_max as usize
+    }
+}
+
+/// The rules of all tables, by number. A table that is not known, and the catalogue, has the
+/// default one.
+pub(crate) struct TableRules(Box<[OnceLock<Box<[AtomicU32]>>]>);
+
+impl Default for TableRules {
+    fn default() -> TableRules {
+        let chunks = (usize::from(u16::MAX) + 1) / CHUNK_TABLES;
+        TableRules((0..chunks).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl std::fmt::Debug for TableRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableRules").finish_non_exhaustive()
+    }
+}
+
+impl TableRules {
+    /// The rule of table `table`.
+    #[inline]
+    pub(crate) fn of(&self, table: u16) -> TableRule {
+        let (chunk, index) = place(table);
+        match self.0[chunk].get() {
+            Some(chunk) => TableRule::unpack(chunk[index].load(Ordering::Relaxed)),
+            None => TableRule::default(),
+        }
+    }
+
+    /// The rule of the table that an internal key belongs to.
+    #[inline]
+    pub(crate) fn of_key(&self, key: &[u8]) -> TableRule {
+        key.first_chunk::<2>()
+            .map_or(TableRule::default(), |number| self.of(u16::from_be_bytes(*number)))
+    }
+
+    /// Sets the rule of table `table`.
+    pub(crate) fn set(&self, table: u16, rule: TableRule) {
+        let (chunk, index) = place(table);
+        let none = || (0..CHUNK_TABLES).map(|_| AtomicU32::new(0)).collect();
+        self.0[chunk].get_or_init(none)[index].store(rule.pack(), Ordering::Relaxed);
+    }
+}
+
+fn place(table: u16) -> (usize, usize) {
+    (usize::from(table) / CHUNK_TABLES, usize::from(table) % CHUNK_TABLES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_return_by_table() {
+        let rules = TableRules::default();
+        let rule = |held_length_max, values, blocks| TableRule { held_length_max, values, blocks };
+        let (none, lz4) = (Compression::None, Compression::Lz4);
+        rules.set(1, rule(64, none, lz4));
+        rules.set(u16::MAX, rule(1_024, lz4, none));
+        assert_eq!(rules.of(1), rule(64, none, lz4));
+        assert_eq!(rules.of(u16::MAX), rule(1_024, lz4, none));
+        assert_eq!(rules.of(2), TableRule::default());
+        assert_eq!(rules.of_key(&[0, 1, 9]), rule(64, none, lz4));
+        assert_eq!(rules.of_key(&[]), TableRule::default());
+        assert!(rules.of(1).holds(64) && !rules.of(1).holds(65));
+        assert!(!rules.of(1).holds(0) && !rules.of(2).holds(1));
+    }
+}
