@@ -5,9 +5,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A file system in memory, by its number in `statfs`.
-const TMPFS_MAGIC: i64 = 0x0102_1994;
-
 /// What a process has used so far, by the kernel's account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessFigures {
@@ -80,7 +77,7 @@ pub(crate) fn is_in_memory(folder: &Path) -> bool {
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends with a zero byte and the structure is valid for the write.
     let outcome = unsafe { libc::statfs(path.as_ptr(), &raw mut facts) };
-    outcome == 0 && i64::try_from(facts.f_type) == Ok(TMPFS_MAGIC)
+    outcome == 0 && facts.f_type == libc::TMPFS_MAGIC
 }
 
 #[cfg(test)]

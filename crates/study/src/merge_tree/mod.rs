@@ -190,7 +190,8 @@ fn progress(sample: &Sample) -> String {
 fn outcome(plan: &Plan, recording: &Recording, is_bounded: bool, notes: Vec<String>) -> Outcome {
     let memory_bytes = is_bounded.then_some(plan.memory_bytes);
     let outgrown = |limit: u64| {
-        let is_larger = |sample: &&Sample| store_bytes(sample) > limit as f64;
+        let all = |sample: &Sample| store_bytes(sample) + sample.process.anonymous_bytes as f64;
+        let is_larger = |sample: &&Sample| all(sample) > limit as f64;
         recording.samples.iter().find(is_larger).map(|sample| sample.seconds)
     };
     let source = Source {
@@ -225,10 +226,10 @@ fn account_notes(recording: &Recording) -> Vec<String> {
         .map(|operation| {
             let total = &operation.total;
             format!(
-                "{} {} of {}: {} at p50, {} at p99, {} at p99.9, {} at most.",
-                total.count,
+                "{} ({}): {} requests, {} at p50, {} at p99, {} at p99.9, {} at most.",
+                operation_name(&operation.operation),
                 operation.outcome,
-                operation.operation,
+                total.count,
                 show(total.p50_ns),
                 show(total.p99_ns),
                 show(total.p99_9_ns),
@@ -241,6 +242,16 @@ fn account_notes(recording: &Recording) -> Vec<String> {
         notes.push(format!("{lost} requests are not in the account: it was overrun."));
     }
     notes
+}
+
+fn operation_name(name: &str) -> &str {
+    match name {
+        "get" => "GET",
+        "head" => "HEAD",
+        "put" => "PUT",
+        "put_disk" => "PUT on the medium",
+        other => other,
+    }
 }
 
 fn settings(plan: &Plan, recording: &Recording, is_bounded: bool) -> Vec<(String, String)> {

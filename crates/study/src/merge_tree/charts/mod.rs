@@ -24,7 +24,7 @@ pub(super) struct Source<'a> {
     pub(super) track: Track<'a>,
     /// What memory was bounded to.
     pub(super) memory_bytes: Option<u64>,
-    /// When the store's files were first larger.
+    /// When the store's files and the process's own memory were first more than that.
     pub(super) outgrown_seconds: Option<f64>,
 }
 

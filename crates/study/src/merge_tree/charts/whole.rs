@@ -11,7 +11,7 @@ use super::Source;
 const ENGINE_THREADS: [(&str, &str); 4] = [
     ("flushing and merging", "pellucid-ledger"),
     ("collecting the journal", "pellucid-collec"),
-    ("preparing segments", "pellucid-roll"),
+    ("preparing and sealing segments", "pellucid-journa"),
     ("syncing for others", "pellucid-sync"),
 ];
 
@@ -60,7 +60,7 @@ fn sizes(source: &Source<'_>) -> pellucid_report::Chart {
     }
     source.lines(
         ("sizes", "The store and the memory it has"),
-        "Once all files are larger than what memory is left for pages of files, some of what is \
+        "Once all files and the process's own memory are more than the limit, some of what is \
          read has to come from disk.",
         Unit::Bytes,
         series,
@@ -91,7 +91,7 @@ fn processor(source: &Source<'_>) -> pellucid_report::Chart {
         let values = source.track.rate(|sample| processor_ns(sample, begins) / 1e9);
         Series::new(name, values)
     };
-    let mut series = vec![cores("the load, requests included", LOAD_THREAD)];
+    let mut series = vec![cores("load and requests", LOAD_THREAD)];
     series.extend(ENGINE_THREADS.map(|(name, begins)| cores(name, begins)));
     source.areas(
         ("processor", "Processor time by thread"),
