@@ -29,8 +29,8 @@ pub(crate) struct StudyArguments {
     /// A version that is done within a minute.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// The size of the study that this repeats; merge-tree: 12 hours, 8 GiB of memory, about 100 GB
-    /// of disk.
+    /// The size of the study that this repeats; merge-tree: 12 hours, 8 GiB of memory, 155 GB of
+    /// free disk.
     #[arg(long)]
     full: bool,
     /// The folder for the reports.

@@ -134,7 +134,7 @@ fn wrong_usage_and_failed_work_say_what_to_do() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
         assert!(errors.contains(what), "{arguments:?}: {errors}");
     };
-    fails(&["study"], 2, "merge-tree");
+    fails(&["study"], 2, "<NAME>");
     fails(&["study", "tea-leaves"], 2, "merge-tree");
     fails(&["study", "merge-tree", "--quick", "--full"], 2, "--full");
     fails(&["study", "merge-tree", "--seconds", "0"], 2, "2 seconds");

@@ -23,7 +23,7 @@ use crate::bounded::Membership;
 use crate::error::StudyError;
 use crate::proc::ProcessFigures;
 
-/// Names of the threads of the load and of the account, by which their processor time is told apart.
+/// Names of the threads of the load and of the account, by which processor time is told apart.
 pub(super) const LOAD_THREAD: &str = "study-load";
 const ACCOUNT_THREAD: &str = "study-account";
 const NAMES: Names = Names {

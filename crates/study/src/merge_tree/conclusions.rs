@@ -169,8 +169,8 @@ fn journal_read(whole: Stretch<'_>) -> Finding {
     let told = match (place, read, from_disk) {
         (Some(place), Some(read), Some(from_disk)) => {
             let sentence = format!(
-                "Finding the place took {}, reading {}; {} of the reads came from disk, in {} each, \
-                 the others from the page cache in {}.",
+                "Finding the place took {}, reading {}; {} of the reads came from disk, in {} \
+                 each, the others from the page cache in {}.",
                 time(place),
                 time(read),
                 share(from_disk),
@@ -188,8 +188,8 @@ fn journal_read(whole: Stretch<'_>) -> Finding {
         ("read_cached_ns", whole.sampled(&cached)),
         ("read_disk_ns", whole.sampled(&disk)),
     ];
-    let original = "In the journal nearly all time is consumed by fetching the data, not by looking \
-                    up where it is.";
+    let original = "In the journal nearly all time is consumed by fetching the data, not by \
+                    looking up where it is.";
     finding("journal_fetch", original, told, figures)
 }
 
@@ -333,4 +333,98 @@ fn level_1(whole: Stretch<'_>) -> Finding {
     ];
     let original = "Most files are made for level 1, and very few keys are found there.";
     finding("level_1", original, told, figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::sample::OperationSums;
+    use super::super::track::Track;
+    use super::*;
+
+    /// GETs of 1 µs for the head and, from the third second on, 9 µs instead of 1 for the body; and
+    /// an engine whose counters grow evenly.
+    fn samples() -> Vec<Sample> {
+        let sample = |second: u64| {
+            let body_ns = second * 1_000 + second.saturating_sub(2) * 8_000;
+            let get = OperationSums {
+                count: second,
+                total_ns: (second * 1_000 + body_ns) as f64,
+                parts_ns: [
+                    ("ledger".to_owned(), (second * 1_000) as f64),
+                    ("journal_read".to_owned(), body_ns as f64),
+                ]
+                .into(),
+            };
+            let sampled = |ns: u64| json!({ "samples": second, "sum_ns": second * ns });
+            Sample {
+                seconds: second as f64,
+                engine: json!({
+                    "reads": {
+                        "journal": {
+                            "place": sampled(10),
+                            "read_cached": sampled(100),
+                            "read_disk": sampled(900),
+                        },
+                        "levels": [{
+                            "asked": second * 100, "excluded": second * 80,
+                            "false_positives": second, "by_index": 0,
+                            "steps": {
+                                "directory": sampled(1),
+                                "fetch_cached": sampled(8),
+                                "search": sampled(1),
+                            },
+                        }],
+                    },
+                    "writes": { "journal_append": sampled(900), "memtable": sampled(100) },
+                }),
+                operations: [("get ok".to_owned(), get)].into(),
+                ..Sample::default()
+            }
+        };
+        (0..=6).map(sample).collect()
+    }
+
+    fn found(findings: &[Finding], name: &str) -> Finding {
+        findings.iter().find(|finding| finding.name == name).expect(name).clone()
+    }
+
+    #[test]
+    fn sentences_are_drawn_from_the_figures() {
+        let samples = samples();
+        let track = Track::new(&samples);
+        let source = Source { track, memory_bytes: Some(1), outgrown_seconds: Some(2.0) };
+        let findings = findings(&source);
+        assert_eq!(findings.len(), 9);
+        let body = found(&findings, "get_body_share");
+        assert_eq!(body.figures["body_share_before"], 0.5);
+        assert_eq!(body.figures["body_share_after"], 0.9);
+        assert_eq!(body.is_same, Some(true));
+        assert!(body.sentence.contains("50 %") && body.sentence.contains("90 %"), "{body:?}");
+        assert_eq!(found(&findings, "head_time_stable").is_same, Some(true));
+        let journal = found(&findings, "journal_fetch");
+        assert_eq!((journal.figures["read_ns"], journal.figures["disk_share"]), (500.0, 0.5));
+        assert_eq!(journal.is_same, Some(true));
+        assert_eq!(found(&findings, "filter_exits").figures["excluded_share"], 0.8);
+        assert_eq!(found(&findings, "block_fetch").figures["fetch_share"], 0.8);
+        assert_eq!(found(&findings, "put_ledger_cache").is_same, Some(true));
+        assert_eq!(found(&findings, "merge_share").is_same, None, "there was no merge");
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_said() {
+        let samples = samples();
+        let track = Track::new(&samples);
+        let source = Source { track, memory_bytes: None, outgrown_seconds: None };
+        let all = findings(&source);
+        assert_eq!(found(&all, "get_body_share").is_same, None);
+        assert!(found(&all, "get_body_share").sentence.contains("never outgrew"));
+        assert_eq!(found(&all, "head_time_stable").is_same, None);
+        let none = Source { track: Track::new(&[]), memory_bytes: None, outgrown_seconds: None };
+        assert_eq!(findings(&none), []);
+        let one =
+            Source { track: Track::new(&samples[..1]), memory_bytes: None, outgrown_seconds: None };
+        assert!(findings(&one).iter().all(|finding| finding.is_same.is_none()));
+    }
 }
