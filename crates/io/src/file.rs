@@ -96,6 +96,9 @@ pub trait Map: Send + Sync {
     fn prefault(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
+    /// Says that from now on the bytes are read in any order, as with [`MapMode::ReadRandom`]: for
+    /// a map that was written in order. A hint: it may do nothing.
+    fn expect_random(&self) {}
     /// Whether the pages from `offset` (the first [`RESIDENT_PAGES_MAX`] of them) are in memory, so
     /// that reading them does not wait for the medium. What lives in memory anyway always is.
     fn is_resident(&self, offset: usize, length: usize) -> bool {

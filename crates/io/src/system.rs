@@ -227,6 +227,13 @@ impl Map for SystemMap {
         }
     }
 
+    fn expect_random(&self) {
+        if self.length > 0 {
+            // SAFETY: the range is the map. Advice that is refused changes nothing.
+            unsafe { libc::madvise(self.pointer.cast(), self.length, libc::MADV_RANDOM) };
+        }
+    }
+
     /// By `mincore`, which tells of the page cache for files that the process may write.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let page = page_size_bytes();
@@ -284,6 +291,7 @@ mod tests {
         let mut byte = [0];
         file.read_exact_at(&mut byte, 5000).unwrap();
         assert_eq!(byte, [7]);
+        map.expect_random();
         assert!(map.is_resident(5000, 100), "it was just written");
         assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());

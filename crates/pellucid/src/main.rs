@@ -13,6 +13,7 @@ mod load;
 mod serve;
 mod server_process;
 mod settings;
+mod study;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ enum Command {
     Load(load::LoadArguments),
     Compare(compare::CompareArguments),
     Inspect(inspect::InspectArguments),
+    Study(study::StudyArguments),
 }
 
 /// Why a command ends without having done its work, in words for whoever called it.
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::execute(arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Study(arguments) => study::run(arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

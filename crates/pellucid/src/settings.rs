@@ -118,7 +118,7 @@ impl fmt::Display for AccountingKind {
 /// Bytes, as `64M` or a plain number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Text")]
-struct Size(u64);
+pub(crate) struct Size(pub(crate) u64);
 
 /// A length of time, as `30s` or a plain number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

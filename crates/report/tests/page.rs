@@ -1,6 +1,9 @@
 //! The page as a reader gets it: complete, well formed, alone, and small.
 
-use pellucid_report::{Report, html};
+use pellucid_report::{
+    Chart, ChartSection, Finding, Form, Machine, Moment, Report, STUDY_SCHEMA, Series, StepDone,
+    StudyReport, Unit, html, study_html,
+};
 
 mod sample;
 
@@ -173,4 +176,79 @@ fn the_page_stays_below_its_limit() {
     let single = html(&sample::report(&["GET"], 40_000));
     let points = single.split("class=\"dots\"").nth(1).unwrap().split("/>").next().unwrap();
     assert!((2_000..=4_000).contains(&count(points, "h0")), "{}", count(points, "h0"));
+}
+
+fn chart(name: &str, unit: Unit, form: Form) -> Chart {
+    let values = [Some(3.0), None, Some(f64::NAN), Some(-1.0), Some(5e12)];
+    let values: Vec<_> = values.into_iter().cycle().take(form.length()).collect();
+    let series = |index: usize| Series::new(format!("<s{index}> & \"co\""), values.clone());
+    Chart {
+        name: name.to_owned(),
+        title: format!("</title> {name}"),
+        how_to_read: "<b>".to_owned(),
+        unit,
+        form,
+        series: (0..11).map(series).collect(),
+        moments: vec![Moment { at_seconds: 1.5, label: "<now>".to_owned() }],
+    }
+}
+
+fn study() -> StudyReport {
+    let seconds = || vec![1.0, 2.0, 4.0, 5.0, 6.0];
+    let lines = |is_logarithmic| Form::Lines { seconds: seconds(), is_logarithmic };
+    let rows = ["a", "b", "<c>", "d", "e"].map(str::to_owned).to_vec();
+    let charts = vec![
+        chart("lines", Unit::Bytes, lines(false)),
+        chart("logarithmic", Unit::Nanoseconds, lines(true)),
+        chart("areas", Unit::Share, Form::Areas { seconds: seconds() }),
+        chart("bars", Unit::Count, Form::Bars { rows }),
+        chart("no_time", Unit::Cores, Form::Areas { seconds: Vec::new() }),
+        chart("no_rows", Unit::Ratio, Form::Bars { rows: Vec::new() }),
+    ];
+    let finding = |is_same| Finding {
+        name: "f".to_owned(),
+        original: "It <was> so.".to_owned(),
+        sentence: "It is.".to_owned(),
+        is_same,
+        figures: [("x".to_owned(), 1.0)].into(),
+    };
+    let section = ChartSection { name: "S".to_owned(), description: "D".to_owned(), charts };
+    StudyReport {
+        schema: STUDY_SCHEMA.to_owned(),
+        name: "study".to_owned(),
+        title: "<Study>".to_owned(),
+        question: "Why <not>?".to_owned(),
+        scale: "quick".to_owned(),
+        command: "pellucid study <x>".to_owned(),
+        generated_unix_ms: 1,
+        machine: Machine::of_this_machine("1", None),
+        settings: vec![("Load <s>".to_owned(), "5 s".to_owned())],
+        steps: vec![StepDone { name: "Loading".to_owned(), seconds: 2.0 }],
+        findings: [Some(true), Some(false), None].map(finding).to_vec(),
+        sections: vec![section],
+        notes: vec!["A <note>.".to_owned()],
+    }
+}
+
+#[test]
+fn a_study_has_its_charts_with_their_tables_whatever_their_values() {
+    let report = study();
+    let page = study_html(&report);
+    let elements = elements_of(&page).unwrap();
+    let number = |name: &str| elements.iter().filter(|element| *element == name).count();
+    assert_eq!(number("figure"), report.charts().count());
+    for figure in page.split("<figure").skip(1).take(4) {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<table>") && count(figure, "<td>") >= 5 * 11, "{figure}");
+        assert!(figure.contains("&lt;s3&gt; &amp; &quot;co&quot;"), "{figure}");
+    }
+    assert_eq!(count(&page, "&lt;now&gt;"), 4, "bars have no moments");
+    for (verdict, times) in [("as before", 1), ("otherwise here", 1), ("cannot be told", 1)] {
+        assert_eq!(count(&page, verdict), times);
+    }
+    for foreign in ["NaN", "inf%", "http://", "<now>", "<note>", " style=\""] {
+        assert!(!page.contains(foreign), "{foreign} is in the page");
+    }
+    let text = pellucid_report::text::findings(&report);
+    assert!(text.contains("→ It is.") && text.contains("Note: A <note>."), "{text}");
 }

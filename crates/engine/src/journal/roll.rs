@@ -215,6 +215,9 @@ impl Journal {
         let bytes = unsafe { std::slice::from_raw_parts(shared.map.pointer(), length) };
         let footer = decode_footer(bytes, self.store_identity, shared.number, first)
             .expect("the footer was written a moment ago");
+        // A GET that misses the page cache would otherwise read what lies around it, too: up to
+        // what the disk reads ahead, which may be megabytes.
+        shared.map.expect_random();
         Ok(Arc::new(Segment::sealed(Arc::clone(shared), first, footer)))
     }
 

@@ -4,7 +4,7 @@ use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use super::plot::{Axis, Plot, percentage};
 use super::scale::Scale;
-use crate::chart::{Chart, Form, Moment, Series};
+use crate::chart::{Chart, Form, Moment, Series, Unit};
 use crate::units::duration_tick;
 
 /// Colours there are; a chart with more series begins anew.
@@ -17,6 +17,8 @@ const HEADROOM: f64 = 1.05;
 const MARKS_A_LINE: usize = 8;
 /// A name is written into an area that takes this share of the plot's height somewhere.
 const NAMED_AREA_SHARE: f64 = 0.08;
+/// To either side a name takes about this part of the plot's width.
+const NAME_REACH: usize = 9;
 /// Width of a character of a label in percent of the narrowest bar.
 const CHARACTER_PERCENT: f64 = 2.7;
 const SECOND_NS: f64 = 1e9;
@@ -145,7 +147,12 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
         borders.push(above);
     }
     let greatest = borders[borders.len() - 1].iter().copied().fold(0.0, f64::max);
-    let plot = plot_over_time(chart, end_ns, Scale::linear_to(greatest * HEADROOM));
+    // Shares of a whole end with the whole.
+    let scale = match chart.unit {
+        Unit::Share if greatest <= 1.0 + 1e-9 => Scale::linear_until(1.0),
+        _ => Scale::linear_to(greatest * HEADROOM),
+    };
+    let plot = plot_over_time(chart, end_ns, scale);
     write_legend(markup, chart, |_| Mark::Area);
     // The first and last values reach to the ends of the axis.
     let stretched = |border: &[f64]| -> Vec<(f64, f64)> {
@@ -167,11 +174,12 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
         |markup| {
             let Scale::Linear { greatest } = plot.y.scale else { return };
             for (index, series) in chart.series.iter().enumerate() {
+                let room = |at: usize| room_at(&borders[index], &borders[index + 1], at);
                 // Not at the ends, where the name would reach beyond the plot.
                 let inner = middles.len() / 6..middles.len() - middles.len() / 6;
                 let widest = inner
-                    .max_by(|a, b| value(series, *a).total_cmp(&value(series, *b)))
-                    .filter(|at| value(series, *at) >= greatest * NAMED_AREA_SHARE);
+                    .max_by(|a, b| room(*a).total_cmp(&room(*b)))
+                    .filter(|at| room(*at) >= greatest * NAMED_AREA_SHARE);
                 let Some(at) = widest else { continue };
                 let height = borders[index][at].midpoint(borders[index + 1][at]);
                 let x = percentage(plot.x.scale.place(middles[at]));
@@ -184,6 +192,15 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
             write_hover(markup, chart, seconds, end_ns);
         },
     );
+}
+
+/// The height that an area has everywhere around an interval, as far as a name may reach.
+fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
+    let reach = (above.len() / NAME_REACH).max(1);
+    let around = at.saturating_sub(reach)..(at + reach + 1).min(above.len());
+    let highest = below[around.clone()].iter().copied().fold(0.0, f64::max);
+    let lowest = above[around].iter().copied().fold(f64::INFINITY, f64::min);
+    lowest - highest
 }
 
 fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Moment]) {

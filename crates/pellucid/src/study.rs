@@ -1,0 +1,120 @@
+//! `pellucid study`: loads that ask one question, and reports that answer it.
+
+use std::io::{stdin, stdout};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, ValueEnum};
+use pellucid_report::{StudyReport, text};
+use pellucid_study::{
+    MergeTree, MergeTreeOptions, Scale, Study, StudyError, StudyRun, conduct, run_merge_tree_child,
+    write,
+};
+
+use crate::Failure;
+use crate::settings::Size;
+
+/// Run a study: put a load on, record the account, and answer a question with figures.
+///
+/// Writes NAME.html and NAME.json. Studies: merge-tree asks where the time of GET, PUT and HEAD
+/// goes on a store that outgrows its memory, and what merging costs; it bounds the memory by a
+/// control group where the system allows it, and says so where not.
+///
+/// Example: pellucid study merge-tree --quick -o reports
+#[derive(Args)]
+pub(crate) struct StudyArguments {
+    /// Which study.
+    name: Name,
+    /// A version that is done within a minute.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The size of the study that this repeats; merge-tree: 12 hours, 8 GiB of memory, 155 GB of
+    /// free disk.
+    #[arg(long)]
+    full: bool,
+    /// The folder for the reports.
+    #[arg(short, default_value = ".")]
+    output: PathBuf,
+    /// The folder in which the store is made, and removed [default: that for temporary files].
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Seconds that the load is on [default: 180, --quick 40, --full 43200].
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Memory of the store, its files' pages included [default: 1G, --quick 256M, --full 8G].
+    #[arg(long)]
+    memory: Option<Size>,
+    /// Print the report as JSON; what is being done goes to standard error.
+    #[arg(long)]
+    json: bool,
+    /// Take the part of the process that is measured: the plan comes on standard input.
+    #[arg(long, hide = true)]
+    child: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    MergeTree,
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Failure {
+        match error {
+            StudyError::Options(text) => Failure::usage(text),
+            StudyError::Step(text) => Failure::work(text),
+        }
+    }
+}
+
+/// Runs the study and writes its reports.
+pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
+    if arguments.child {
+        return Ok(run_merge_tree_child(stdin().lock(), stdout())?);
+    }
+    // An interrupt ends the child, which a terminal sends it as well; then this process removes
+    // what was made for the study.
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted)
+        .map_err(Failure::work)?;
+    let (output, json) = (arguments.output.clone(), arguments.json);
+    let report = report_of(arguments)?;
+    let files = write(&report, &output)?;
+    let findings = text::findings(&report);
+    let [html, data] = files.map(|path| path.display().to_string());
+    if json {
+        println!("{}", report.json().map_err(Failure::work)?);
+        eprintln!("The report is in {html} and {data}.");
+    } else {
+        println!("\n{findings}\nThe report is in {html} and {data}.");
+    }
+    Ok(())
+}
+
+fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
+    let scale = match (arguments.quick, arguments.full) {
+        (true, _) => Scale::Quick,
+        (_, true) => Scale::Full,
+        _ => Scale::Default,
+    };
+    let study: Box<dyn Study> = match arguments.name {
+        Name::MergeTree => Box::new(MergeTree::new(MergeTreeOptions {
+            scale,
+            seconds: arguments.seconds,
+            memory_bytes: arguments.memory.map(|size| size.0),
+            data: arguments.data,
+        })),
+    };
+    let program = std::env::current_exe().map_err(Failure::work)?;
+    let child = [program.into(), "study".into(), study.name().into(), "--child".into()];
+    let mut say = |line: &str| {
+        if arguments.json { eprintln!("{line}") } else { println!("{line}") }
+    };
+    let run = StudyRun {
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        child: child.to_vec(),
+        version: env!("CARGO_PKG_VERSION"),
+        say: &mut say,
+    };
+    Ok(conduct(&*study, run)?)
+}

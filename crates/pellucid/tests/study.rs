@@ -1,0 +1,146 @@
+//! `pellucid study`: a tiny run has every chart, with figures in them.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use common::{run, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The charts of the study, in their order.
+const CHARTS: [&str; 25] = [
+    "requests",
+    "sizes",
+    "disk",
+    "processor",
+    "get_parts",
+    "get_shares",
+    "journal_steps",
+    "journal_sources",
+    "put_parts",
+    "put_samples",
+    "put_durable",
+    "put_stalls",
+    "head_times",
+    "head_found",
+    "file_steps",
+    "file_steps_by_level",
+    "file_exits",
+    "file_exits_by_level",
+    "files_made",
+    "job_stages",
+    "job_stages_by_level",
+    "job_bytes",
+    "job_bytes_by_level",
+    "amplification",
+    "debt",
+];
+/// What need not happen in a good run.
+const MAY_BE_EMPTY: [&str; 1] = ["put_stalls"];
+
+fn charts(report: &Value) -> Vec<&Value> {
+    let sections = report["sections"].as_array().unwrap();
+    sections.iter().flat_map(|section| section["charts"].as_array().unwrap()).collect()
+}
+
+fn series<'a>(report: &'a Value, chart: &str, name: &str) -> Vec<&'a Value> {
+    let chart = charts(report).into_iter().find(|found| found["name"] == chart).unwrap();
+    let series = chart["series"].as_array().unwrap();
+    let series = series.iter().find(|series| series["name"] == name);
+    series.unwrap_or_else(|| panic!("no {name} in {chart}"))["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .collect()
+}
+
+fn sum(values: &[&Value]) -> f64 {
+    values.iter().filter_map(|value| value.as_f64()).sum()
+}
+
+#[test]
+fn a_tiny_merge_tree_has_every_chart_with_figures() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--seconds", "5", "--memory", "48M", "--data", data];
+    let output = ["study", "merge-tree", "--json", "-o", out.to_str().unwrap()];
+    let output = run(&[&output[..], &size[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "pellucid.study.v1");
+    let names: Vec<_> =
+        charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    assert_eq!(names, CHARTS);
+    for chart in charts(&report) {
+        let series = chart["series"].as_array().unwrap();
+        let numbers = series.iter().flat_map(|series| series["values"].as_array().unwrap());
+        let numbers: Vec<f64> = numbers.filter_map(Value::as_f64).collect();
+        assert!(numbers.iter().all(|number| *number >= 0.0), "{chart}");
+        let is_filled = numbers.iter().any(|number| *number > 0.0);
+        assert!(is_filled || MAY_BE_EMPTY.contains(&chart["name"].as_str().unwrap()), "{chart}");
+    }
+    // A plausible run: heads and bodies took time, shares add up, more came out than users wrote.
+    for part in ["head (ledger)", "body (journal)"] {
+        let nanoseconds = series(&report, "get_parts", part);
+        assert!(sum(&nanoseconds) / nanoseconds.len() as f64 > 100.0, "{part}: {nanoseconds:?}");
+    }
+    assert!(sum(&series(&report, "put_durable", "sync")) > 1_000.0);
+    assert!(sum(&series(&report, "files_made", "level 0")) > 0.0);
+    let written = series(&report, "amplification", "write").last().unwrap().as_f64().unwrap();
+    assert!((1.0..10.0).contains(&written), "{written}");
+    assert!(report["findings"].as_array().unwrap().len() >= 9);
+    said_how_memory_was_bounded(&report);
+    the_page_has_a_table_beside_each_chart(
+        &std::fs::read_to_string(out.join("merge-tree.html")).unwrap(),
+    );
+    let written = std::fs::read_to_string(out.join("merge-tree.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), report);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "the store was removed");
+}
+
+/// Either memory was bounded, and the chart shows that the limit was kept; or a note says why not.
+fn said_how_memory_was_bounded(report: &Value) {
+    let notes: Vec<_> =
+        report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    if notes.iter().any(|note| note.starts_with("Memory was bounded to 48 MiB")) {
+        let cached = series(report, "sizes", "page cache");
+        let limit = 48.0 * f64::from(1 << 20);
+        assert!(sum(&cached) > 0.0, "{cached:?}");
+        assert!(cached.iter().all(|bytes| bytes.as_f64().unwrap() <= limit), "{cached:?}");
+    } else {
+        let said = notes.iter().any(|note| note.starts_with("Memory was not bounded, because"));
+        assert!(said, "{notes:?}");
+    }
+}
+
+fn the_page_has_a_table_beside_each_chart(page: &str) {
+    assert_eq!(page.matches("<figure").count(), CHARTS.len());
+    for figure in page.split("<figure").skip(1) {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<svg") && figure.contains("<table>"), "{figure}");
+        assert!(figure.matches("<td>").count() >= 2, "the table has figures: {figure}");
+    }
+    for foreign in ["http://", "https://", "<link", "<img", " src=", "NaN", "inf%"] {
+        assert!(!page.contains(foreign), "{foreign} is in the page");
+    }
+}
+
+#[test]
+fn wrong_usage_and_failed_work_say_what_to_do() {
+    let fails = |arguments: &[&str], code: i32, what: &str| {
+        let output = run(arguments);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert!(errors.contains(what), "{arguments:?}: {errors}");
+    };
+    fails(&["study"], 2, "<NAME>");
+    fails(&["study", "tea-leaves"], 2, "merge-tree");
+    fails(&["study", "merge-tree", "--quick", "--full"], 2, "--full");
+    fails(&["study", "merge-tree", "--seconds", "0"], 2, "2 seconds");
+    fails(&["study", "merge-tree", "--memory", "1"], 2, "32M");
+    fails(&["study", "merge-tree", "--data", "/nowhere/at/all"], 1, "/nowhere/at/all");
+    let help = run(&["study", "--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(text(&help.stdout).contains("Example: pellucid study merge-tree"));
+}

@@ -1,0 +1,157 @@
+//! Memory bounded by a control group, page cache included, so that a store can outgrow it in
+//! minutes: version 1 (`memory.limit_in_bytes`) or 2 (`memory.max`), whichever the system has.
+//! Where none may be made, a study goes on without, and says so.
+
+use std::path::{Path, PathBuf};
+
+/// Where control groups are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// A group made for a study, removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct BoundedMemory {
+    folder: PathBuf,
+}
+
+impl BoundedMemory {
+    /// Makes a group whose members share `limit_bytes`. The error says why there is none.
+    pub(crate) fn new(limit_bytes: u64) -> Result<BoundedMemory, String> {
+        let own = std::fs::read_to_string("/proc/self/cgroup")
+            .map_err(|error| format!("this system tells of no control groups ({error})"))?;
+        let name = format!("pellucid-study-{}", std::process::id());
+        let mut refused = "this system has no control group for memory".to_owned();
+        for (parent, file) in candidates(&own) {
+            match make(&parent.join(&name), file, limit_bytes) {
+                Ok(group) => return Ok(group),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// The group's folder, for [`Membership::enter`].
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for BoundedMemory {
+    fn drop(&mut self) {
+        // It is empty once the child has been waited for.
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// Where a group may be made, and the file that bounds it, by the text of `/proc/self/cgroup`.
+/// Below the own group, so that its limits stay; version 2 often allows it only beside.
+fn candidates(own: &str) -> Vec<(PathBuf, &'static str)> {
+    let below = |mount: &str, path: &str| Path::new(mount).join(path.trim_start_matches('/'));
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        if controllers.split(',').any(|name| name == "memory") {
+            found.push((below(&format!("{MOUNT}/memory"), path), "memory.limit_in_bytes"));
+        } else if controllers.is_empty() {
+            let own = below(MOUNT, path);
+            let beside = own.parent().filter(|parent| parent.starts_with(MOUNT));
+            found.extend(beside.map(|parent| (parent.to_path_buf(), "memory.max")));
+            found.insert(0, (own, "memory.max"));
+        }
+    }
+    // Where both are mounted, memory is with the version that names it.
+    found.sort_by_key(|(_, file)| *file == "memory.max");
+    found
+}
+
+fn make(folder: &Path, limit_file: &str, limit_bytes: u64) -> Result<BoundedMemory, String> {
+    let failed = |what: &str, path: &Path, error: std::io::Error| {
+        format!("cannot {what} {}: {error}", path.display())
+    };
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(failed("make", folder, error));
+        }
+        _ => {}
+    }
+    let group = BoundedMemory { folder: folder.to_path_buf() };
+    let limit = folder.join(limit_file);
+    if !limit.exists() {
+        return Err(format!("groups of {} do not bound memory", folder.display()));
+    }
+    std::fs::write(&limit, limit_bytes.to_string())
+        .map_err(|error| failed("write", &limit, error))?;
+    let set = std::fs::read_to_string(&limit).ok().and_then(|text| text.trim().parse().ok());
+    match set {
+        // The kernel rounds to pages.
+        Some(set) if limit_bytes.abs_diff(set) < 1 << 20 => Ok(group),
+        _ => Err(format!("{} does not keep the limit", limit.display())),
+    }
+}
+
+/// A group, from inside.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    folder: PathBuf,
+}
+
+impl Membership {
+    /// Puts this process into the group.
+    pub(crate) fn enter(folder: &Path) -> Result<Membership, String> {
+        let processes = folder.join("cgroup.procs");
+        match std::fs::write(&processes, std::process::id().to_string()) {
+            Ok(()) => Ok(Membership { folder: folder.to_path_buf() }),
+            Err(error) => Err(format!("cannot write {}: {error}", processes.display())),
+        }
+    }
+
+    /// Bytes of the group's memory that hold pages of files; 0 if the kernel does not tell.
+    pub(crate) fn page_cache_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
+        page_cache_of(&text)
+    }
+}
+
+fn page_cache_of(text: &str) -> u64 {
+    let field = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok())
+    };
+    // Version 2 says `file`, version 1 `cache`.
+    field("file").or_else(|| field("cache")).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_looked_for_where_memory_is() {
+        let first = "9:name=systemd:/\n4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n";
+        let found = candidates(first);
+        assert_eq!(found[0].0, Path::new("/sys/fs/cgroup/memory/a/b"));
+        assert_eq!(found[0].1, "memory.limit_in_bytes");
+        let second = candidates("0::/user.slice/one.scope\n");
+        assert_eq!(second[0].0, Path::new("/sys/fs/cgroup/user.slice/one.scope"));
+        assert_eq!(second[1].0, Path::new("/sys/fs/cgroup/user.slice"));
+        assert!(second.iter().all(|(_, file)| *file == "memory.max"));
+        assert_eq!(candidates("nonsense\n\n:"), []);
+    }
+
+    #[test]
+    fn what_cannot_be_bounded_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = make(&folder.path().join("group"), "memory.max", 1 << 30).unwrap_err();
+        assert!(refused.contains("do not bound memory"), "{refused}");
+        let refused = make(&folder.path().join("no/group"), "memory.max", 1 << 30).unwrap_err();
+        assert!(refused.contains("cannot make"), "{refused}");
+        assert!(!folder.path().join("group").exists(), "what was made is removed");
+    }
+
+    #[test]
+    fn page_cache_is_read_from_either_version() {
+        assert_eq!(page_cache_of("cache 4096\nrss 1\n"), 4096);
+        assert_eq!(page_cache_of("anon 1\nfile 8192\n"), 8192);
+        assert_eq!(page_cache_of(""), 0);
+    }
+}

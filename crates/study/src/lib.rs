@@ -1,0 +1,21 @@
+//! The studies: each puts a load on Pellucid, records what its account says, and answers one
+//! question with figures.
+//!
+//! A study that only prints a number convinces nobody. So each one here writes its figures as
+//! charts, each with its table, and says for every conclusion of the study that it repeats, in one
+//! sentence, whether the figures say the same: as text, as one HTML file, and as JSON
+//! (`pellucid.study.v1`, docs/studies.md).
+//!
+//! A [`Study`] says what it asks and does its steps; [`conduct`] runs it and makes the report,
+//! [`write`] the files. What a study measures runs in a process of its own where it can
+//! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
+
+mod bounded;
+mod error;
+mod merge_tree;
+mod proc;
+mod study;
+
+pub use error::StudyError;
+pub use merge_tree::{MergeTree, MergeTreeOptions, run_child as run_merge_tree_child};
+pub use study::{Context, Outcome, Scale, Study, StudyRun, conduct, write};

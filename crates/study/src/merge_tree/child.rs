@@ -1,0 +1,239 @@
+//! The child: the engine as an embedded library, under load, in a process of its own, whose memory
+//! is bounded and whose use of processor and disk is the engine's and the load's alone.
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use pellucid_account::{
+    Account, Accounting, Names, Recorder, RequestFacts, STAMPS, Stamp, Timeline,
+};
+use pellucid_clock::Clock;
+use pellucid_engine::{
+    Acknowledgement, Engine, EngineOptions, Result as EngineResult, TableId, parts,
+};
+use pellucid_server::engine_document;
+
+use super::plan::Plan;
+use super::sample::{Line, OperationSums, Sample};
+use super::work::{Chooser, Request, key_of};
+use crate::bounded::Membership;
+use crate::error::StudyError;
+use crate::proc::ProcessFigures;
+
+/// Names of the threads of the load and of the account, by which processor time is told apart.
+pub(super) const LOAD_THREAD: &str = "study-load";
+const ACCOUNT_THREAD: &str = "study-account";
+const NAMES: Names = Names {
+    operations: &["get", "head", "put", "put_disk"],
+    outcomes: &["ok", "missing"],
+    parts: &parts::NAMES,
+};
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+/// A thread that is behind by more begins its schedule anew: the load is what can be done then.
+const BEHIND_MAX: Duration = Duration::from_millis(200);
+/// A thread that is ahead by less does not sleep.
+const AHEAD_MIN: Duration = Duration::from_micros(200);
+/// The longest plan that is read, in bytes.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+/// Takes the part of the child: reads the plan from `input`, and writes what happens to `output`, a
+/// line of JSON each. For the program that [`crate::Context::child`] names.
+///
+/// # Errors
+/// If the plan cannot be read, or the engine fails.
+pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyError> {
+    let plan: Plan = serde_json::from_reader(input.take(PLAN_BYTES_MAX))
+        .map_err(|error| StudyError::Step(format!("the plan cannot be read: {error}")))?;
+    let group = match plan.group.as_deref().map(Membership::enter) {
+        Some(Ok(group)) => Some(group),
+        Some(Err(error)) => {
+            let note = format!("Memory was not bounded, because the child {error}.");
+            tell(&mut output, &Line::Note(note))?;
+            None
+        }
+        None => None,
+    };
+    let options = EngineOptions {
+        memory_bytes: plan.engine_memory_bytes,
+        segment_size_bytes: plan.segment_bytes,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::open(&plan.data, options).map_err(failed)?;
+    let table = engine.table("objects").map_err(failed)?;
+    let load = Load {
+        account: Account::new(Accounting::Full, Clock::system(), NAMES),
+        engine,
+        table,
+        objects: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+        failure: Mutex::new(None),
+    };
+    let sample = |seconds: f64| {
+        let page_cache_bytes = group.as_ref().map_or(0, Membership::page_cache_bytes);
+        Line::Sample(Box::new(load.sample(seconds, page_cache_bytes)))
+    };
+    let told = std::thread::scope(|scope| {
+        let thread = |name: &str| Builder::new().name(name.to_owned());
+        thread(ACCOUNT_THREAD).spawn_scoped(scope, || load.account.drain_until_stopped())?;
+        for number in 0..plan.threads {
+            let (load, plan) = (&load, &plan);
+            thread(LOAD_THREAD).spawn_scoped(scope, move || load.work(plan, number as u64))?;
+        }
+        let begun = Instant::now();
+        let end = begun + Duration::from_secs(plan.seconds);
+        let told = sample_until(begun, end, &load.is_over, &sample, &mut output);
+        load.is_over.store(true, Ordering::Relaxed);
+        load.account.stop();
+        Ok::<_, std::io::Error>(told)
+    });
+    told.map_err(|error| StudyError::Step(format!("cannot start a thread: {error}")))??;
+    if let Some(failure) = load.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(StudyError::Step(failure));
+    }
+    tell(&mut output, &Line::Account(Box::new(load.account.snapshot(None))))?;
+    load.engine.close().map_err(failed)
+}
+
+fn failed(error: pellucid_engine::Error) -> StudyError {
+    StudyError::Step(format!("the engine failed: {error}"))
+}
+
+fn tell(output: &mut impl Write, line: &Line) -> Result<(), StudyError> {
+    let text = serde_json::to_string(line).map_err(|error| StudyError::Step(error.to_string()))?;
+    let written = writeln!(output, "{text}").and_then(|()| output.flush());
+    written.map_err(|error| StudyError::Step(format!("nobody listens: {error}")))
+}
+
+/// Takes a sample at once, each second, and at the end.
+fn sample_until(
+    begun: Instant,
+    end: Instant,
+    is_over: &AtomicBool,
+    sample: &dyn Fn(f64) -> Line,
+    output: &mut impl Write,
+) -> Result<(), StudyError> {
+    let mut due = begun;
+    loop {
+        let line = sample(begun.elapsed().as_secs_f64());
+        if let Err(error) = tell(output, &line) {
+            is_over.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        if due >= end || is_over.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        due = (due + SAMPLE_PERIOD).min(end);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// What the threads of the child share.
+struct Load {
+    account: Account,
+    engine: Engine,
+    table: TableId,
+    objects: AtomicU64,
+    is_over: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Load {
+    fn sample(&self, seconds: f64, page_cache_bytes: u64) -> Sample {
+        Sample {
+            seconds,
+            engine: engine_document(&self.engine.stats()),
+            operations: OperationSums::of(&self.account.snapshot(None)),
+            process: ProcessFigures::now(),
+            page_cache_bytes,
+        }
+    }
+
+    /// What one thread does: transactions on schedule, until the load is over.
+    fn work(&self, plan: &Plan, thread: u64) {
+        let recorder = self.account.recorder();
+        let mut chooser = Chooser::new(thread + 1, &self.objects);
+        let mut requests = Vec::new();
+        let per_second = plan.transactions_per_second / plan.threads as f64;
+        let pause = Duration::from_secs_f64(1.0 / per_second.max(1e-3));
+        let mut due = Instant::now();
+        while !self.is_over.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            let ahead = due.saturating_duration_since(now);
+            if ahead > AHEAD_MIN {
+                std::thread::sleep(ahead.min(SAMPLE_PERIOD));
+                continue;
+            }
+            due = due.max(now.checked_sub(BEHIND_MAX).unwrap_or(now)) + pause;
+            chooser.transaction(&mut requests);
+            for request in &requests {
+                if let Err(error) = self.serve(*request, &mut chooser, &recorder) {
+                    let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    *failure = Some(format!("the engine failed under load: {error}"));
+                    self.is_over.store(true, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Serves a request, and records where its time went.
+    fn serve(
+        &self,
+        request: Request,
+        chooser: &mut Chooser<'_>,
+        recorder: &Recorder,
+    ) -> EngineResult<()> {
+        let content = match request {
+            Request::Put { .. } => chooser.content(),
+            Request::Get(_) | Request::Head(_) => (&[][..], &[][..]),
+        };
+        let begun = recorder.now();
+        let mut timeline = recorder.begin(begun);
+        for stamp in &STAMPS[1..=Stamp::Started as usize] {
+            timeline.stamp_at(*stamp, begun);
+        }
+        let (operation, is_found) = match request {
+            Request::Get(number) => {
+                (0, self.engine.get(self.table, &key_of(number), &mut timeline)?.is_some())
+            }
+            Request::Head(number) => {
+                (1, self.engine.head(self.table, &key_of(number), &mut timeline)?.is_some())
+            }
+            Request::Put { number, on_disk } => {
+                self.put(number, content, on_disk, &mut timeline)?;
+                (if on_disk { 3 } else { 2 }, true)
+            }
+        };
+        let end = timeline.stamp(Stamp::Executed);
+        timeline.stamp_at(Stamp::Written, end);
+        let outcome = u8::from(!is_found);
+        recorder.record(&timeline, RequestFacts { operation, outcome, ..RequestFacts::default() });
+        Ok(())
+    }
+
+    fn put(
+        &self,
+        number: u64,
+        (head, value): (&[u8], &[u8]),
+        on_disk: bool,
+        timeline: &mut Timeline,
+    ) -> EngineResult<()> {
+        let acknowledgement = match on_disk {
+            true => Acknowledgement::Disk,
+            false => Acknowledgement::Os,
+        };
+        let key = key_of(number);
+        let written = self.engine.put(self.table, &key, head, value, acknowledgement, timeline)?;
+        if written.pending {
+            let asked = timeline.clock().now();
+            let times = self.engine.wait_durable(written.sequence)?;
+            let begun = times.begun.max(asked);
+            timeline.add_part(parts::GROUP_WAIT, begun.since(asked), begun);
+            timeline.add_part(parts::SYNC, times.ended.since(begun), times.ended);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! `merge-tree`: where the time of GET, PUT and HEAD goes in a journal and a merge tree, and what
+//! merging costs, on a store that outgrows its memory.
+//!
+//! It repeats the study of latencies in leveled, the store whose design the engine follows, chart
+//! by chart, on this engine and under a load of the same kind. The engine runs as an embedded
+//! library in a child process, whose memory a control group bounds where the system allows it.
+
+mod charts;
+mod child;
+mod conclusions;
+mod plan;
+mod sample;
+mod track;
+mod work;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+pub use child::run_child;
+pub use plan::MergeTreeOptions;
+
+use self::charts::Source;
+use self::plan::Plan;
+use self::sample::{Line, Recording, Sample};
+use self::track::{Track, number, operation, store_bytes};
+use crate::bounded::BoundedMemory;
+use crate::error::StudyError;
+use crate::proc::{free_bytes, is_in_memory};
+use crate::study::{Context, Outcome, Scale, Study};
+
+/// How often a run says how far it is.
+const TOLD_PARTS: u64 = 10;
+
+/// The study.
+#[derive(Debug)]
+pub struct MergeTree {
+    options: MergeTreeOptions,
+}
+
+impl MergeTree {
+    /// The study with these options.
+    #[must_use]
+    pub fn new(options: MergeTreeOptions) -> MergeTree {
+        MergeTree { options }
+    }
+}
+
+impl Study for MergeTree {
+    fn name(&self) -> &'static str {
+        "merge-tree"
+    }
+
+    fn title(&self) -> &'static str {
+        "Merge tree: a breakdown of latency"
+    }
+
+    fn question(&self) -> &'static str {
+        "Where does the time of GET, PUT and HEAD go in a store made of a journal and a merge \
+         tree, what changes once it outgrows the page cache, and what does merging cost?"
+    }
+
+    fn scale(&self) -> Scale {
+        self.options.scale
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("pellucid-study-");
+        let folder = match &self.options.data {
+            Some(parent) => {
+                folder.tempdir_in(parent).map_err(|e| StudyError::file("use", parent, e))
+            }
+            None => folder.tempdir().map_err(|e| StudyError::file("use", &std::env::temp_dir(), e)),
+        }?;
+        let mut plan = Plan::of(&self.options, folder.path().join("store"))?;
+        check_room(&plan, folder.path())?;
+        let mut notes = Vec::new();
+        let group = match BoundedMemory::new(plan.memory_bytes) {
+            Ok(group) => Some(group),
+            Err(error) => {
+                notes.push(format!(
+                    "Memory was not bounded, because {error}: the store has the page cache of the \
+                     whole machine."
+                ));
+                None
+            }
+        };
+        plan.group = group.as_ref().map(|group| group.folder().to_path_buf());
+        if is_in_memory(folder.path()) {
+            notes.push(
+                "The store is on a file system in memory, so nothing is read from a disk; choose \
+                 another folder with --data."
+                    .to_owned(),
+            );
+        }
+        let name = format!("Loading a store for {} s", plan.seconds);
+        let child = context.child.clone();
+        let recording = context.step(&name, |say| record(&child, &plan, say))?;
+        let is_bounded = group.is_some() && recording.notes.is_empty();
+        notes.extend(recording.notes.iter().cloned());
+        context.step("Drawing the charts", |_| Ok(outcome(&plan, &recording, is_bounded, notes)))
+    }
+}
+
+fn check_room(plan: &Plan, folder: &Path) -> Result<(), StudyError> {
+    let free = free_bytes(folder).unwrap_or(u64::MAX);
+    if free < plan.disk_bytes() {
+        return Err(StudyError::Step(format!(
+            "{} has {} MB free, and the study may take {}: choose another folder with --data, or \
+             less --memory",
+            folder.display(),
+            free / 1_000_000,
+            plan.disk_bytes() / 1_000_000
+        )));
+    }
+    Ok(())
+}
+
+/// A child that is ended when this is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the child and takes what it tells.
+fn record(
+    program: &[std::ffi::OsString],
+    plan: &Plan,
+    say: &mut dyn FnMut(&str),
+) -> Result<Recording, StudyError> {
+    let step = |what: &str, error: std::io::Error| StudyError::Step(format!("{what}: {error}"));
+    let Some((program, arguments)) = program.split_first() else {
+        return Err(StudyError::Step("there is no program for the child".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| step("cannot start the child", error))?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let mut child = Ended(child);
+    let text = serde_json::to_vec(plan).map_err(|error| StudyError::Step(error.to_string()))?;
+    if let Some(mut stdin) = stdin {
+        stdin.write_all(&text).map_err(|error| step("cannot tell the child its plan", error))?;
+    }
+    let mut recording = Recording::default();
+    let mut told = 0;
+    for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
+        let line = line.map_err(|error| step("cannot read what the child tells", error))?;
+        let line: Line = serde_json::from_str(&line)
+            .map_err(|error| StudyError::Step(format!("the child tells nonsense: {error}")))?;
+        if let Line::Sample(sample) = &line {
+            let part = sample.seconds as u64 * TOLD_PARTS / plan.seconds;
+            if part > told {
+                told = part;
+                say(&progress(sample));
+            }
+        }
+        recording.take(line);
+    }
+    let status = child.0.wait().map_err(|error| step("cannot wait for the child", error))?;
+    if !status.success() {
+        let mut text = String::new();
+        if let Some(mut stderr) = child.0.stderr.take() {
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut text);
+        }
+        return Err(StudyError::Step(format!("the child ended with {status}: {}", text.trim())));
+    }
+    Ok(recording)
+}
+
+fn progress(sample: &Sample) -> String {
+    let count =
+        |names: &[&str]| -> u64 { names.iter().map(|name| operation(sample, name).count).sum() };
+    format!(
+        "{:4.0} s: {} GETs, {} PUTs, {} HEADs, store of {:.0} MB",
+        sample.seconds,
+        count(&["get ok", "get missing"]),
+        count(&["put ok", "put_disk ok"]),
+        count(&["head ok", "head missing"]),
+        store_bytes(sample) / 1e6,
+    )
+}
+
+/// The report's content from what was recorded.
+fn outcome(plan: &Plan, recording: &Recording, is_bounded: bool, notes: Vec<String>) -> Outcome {
+    let memory_bytes = is_bounded.then_some(plan.memory_bytes);
+    let outgrown = |limit: u64| {
+        let all = |sample: &Sample| store_bytes(sample) + sample.process.anonymous_bytes as f64;
+        let is_larger = |sample: &&Sample| all(sample) > limit as f64;
+        recording.samples.iter().find(is_larger).map(|sample| sample.seconds)
+    };
+    let source = Source {
+        track: Track::new(&recording.samples),
+        memory_bytes,
+        outgrown_seconds: memory_bytes.and_then(outgrown),
+    };
+    let mut notes = notes;
+    if is_bounded {
+        notes.push(format!(
+            "Memory was bounded to {} MiB by a control group, page cache and the process's own \
+             included.",
+            plan.memory_bytes >> 20
+        ));
+    }
+    notes.extend(account_notes(recording));
+    Outcome {
+        settings: settings(plan, recording, is_bounded),
+        findings: conclusions::findings(&source),
+        sections: charts::sections(&source),
+        notes,
+    }
+}
+
+/// How the requests fared in all: what means do not tell.
+fn account_notes(recording: &Recording) -> Vec<String> {
+    let Some(account) = &recording.account else { return Vec::new() };
+    let show = |ns: u64| pellucid_report::Unit::Nanoseconds.show(ns as f64);
+    let mut notes: Vec<String> = account
+        .operations
+        .iter()
+        .map(|operation| {
+            let total = &operation.total;
+            format!(
+                "{} ({}): {} requests, {} at p50, {} at p99, {} at p99.9, {} at most.",
+                operation_name(&operation.operation),
+                operation.outcome,
+                total.count,
+                show(total.p50_ns),
+                show(total.p99_ns),
+                show(total.p99_9_ns),
+                show(total.max_ns)
+            )
+        })
+        .collect();
+    if account.records_lost > 0 {
+        let lost = account.records_lost;
+        notes.push(format!("{lost} requests are not in the account: it was overrun."));
+    }
+    notes
+}
+
+fn operation_name(name: &str) -> &str {
+    match name {
+        "get" => "GET",
+        "head" => "HEAD",
+        "put" => "PUT",
+        "put_disk" => "PUT on the medium",
+        other => other,
+    }
+}
+
+fn settings(plan: &Plan, recording: &Recording, is_bounded: bool) -> Vec<(String, String)> {
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    let end = recording.samples.last();
+    let objects = end.map_or(0.0, |sample| number(sample, "/writes/entries"));
+    let memory = match is_bounded {
+        true => format!("{} by a control group", mib(plan.memory_bytes)),
+        false => "not bounded".to_owned(),
+    };
+    let settings = [
+        ("Load", format!("{} s on {} threads", plan.seconds, plan.threads)),
+        ("Offered", format!("{:.0} transactions a second", plan.transactions_per_second)),
+        ("Values", "log-normal around 2 KiB, 128 B to 64 KiB; heads of 160 B".to_owned()),
+        ("Memory of the store", memory),
+        ("Of it, the engine's own", mib(plan.engine_memory_bytes)),
+        ("Segments of the journal", mib(plan.segment_bytes)),
+        ("PUTs in all", format!("{objects:.0}")),
+        ("Files in the end", mib(end.map_or(0.0, store_bytes) as u64)),
+    ];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

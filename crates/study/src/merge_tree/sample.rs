@@ -1,0 +1,135 @@
+//! What the child tells: a sample each second, of counters that only grow, so that any two of them
+//! show what happened in between.
+
+use std::collections::BTreeMap;
+
+use pellucid_account::Snapshot;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::proc::ProcessFigures;
+
+/// Samples that are kept; when there are more, every other one goes, and no count is lost.
+const SAMPLES_MAX: usize = 1_200;
+
+/// A line of what the child tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    /// Something that the reader must know.
+    Note(String),
+    /// The figures at a moment.
+    Sample(Box<Sample>),
+    /// The account of all requests, at the end.
+    Account(Box<Snapshot>),
+}
+
+/// The figures at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sample {
+    /// Since the load began.
+    pub(super) seconds: f64,
+    /// The engine's account (docs/engine-account.md).
+    pub(super) engine: Value,
+    /// By operation and outcome, such as `get ok`.
+    pub(super) operations: BTreeMap<String, OperationSums>,
+    /// What the process has used.
+    pub(super) process: ProcessFigures,
+    /// Pages of files in the control group; 0 without one.
+    pub(super) page_cache_bytes: u64,
+}
+
+/// Sums over the requests of one operation and outcome.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct OperationSums {
+    /// Requests.
+    pub(super) count: u64,
+    /// Their times.
+    pub(super) total_ns: f64,
+    /// The times of their parts.
+    pub(super) parts_ns: BTreeMap<String, f64>,
+}
+
+impl OperationSums {
+    /// The sums of all operations of an account.
+    pub(super) fn of(snapshot: &Snapshot) -> BTreeMap<String, OperationSums> {
+        let sum = |count: u64, mean_ns: f64| count as f64 * mean_ns;
+        let operations = snapshot.operations.iter().map(|account| {
+            let parts = account.parts.iter().map(|part| {
+                let times = &part.distribution;
+                (part.name.clone(), sum(times.count, times.mean_ns))
+            });
+            let sums = OperationSums {
+                count: account.count,
+                total_ns: sum(account.total.count, account.total.mean_ns),
+                parts_ns: parts.collect(),
+            };
+            (format!("{} {}", account.operation, account.outcome), sums)
+        });
+        operations.collect()
+    }
+}
+
+/// All that the child told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recording {
+    pub(super) samples: Vec<Sample>,
+    pub(super) notes: Vec<String>,
+    pub(super) account: Option<Snapshot>,
+    /// Of the samples, one in so many is kept.
+    kept_one_in: u64,
+    seen: u64,
+}
+
+impl Recording {
+    /// Takes a line.
+    pub(super) fn take(&mut self, line: Line) {
+        match line {
+            Line::Note(note) => self.notes.push(note),
+            Line::Account(account) => self.account = Some(*account),
+            Line::Sample(sample) => self.take_sample(*sample),
+        }
+    }
+
+    fn take_sample(&mut self, sample: Sample) {
+        let kept_one_in = self.kept_one_in.max(1);
+        if self.seen.is_multiple_of(kept_one_in) {
+            self.samples.push(sample);
+        }
+        self.seen += 1;
+        if self.samples.len() > SAMPLES_MAX {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.kept_one_in = kept_one_in * 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_thinned_evenly() {
+        let mut recording = Recording::default();
+        for second in 0..5_000 {
+            let sample = Sample { seconds: f64::from(second), ..Sample::default() };
+            recording.take(Line::Sample(Box::new(sample)));
+        }
+        let samples = &recording.samples;
+        assert!(samples.len() <= SAMPLES_MAX && samples.len() > SAMPLES_MAX / 2);
+        let steps: Vec<f64> =
+            samples.windows(2).map(|pair| pair[1].seconds - pair[0].seconds).collect();
+        assert!(steps.iter().all(|step| *step == 8.0), "{steps:?}");
+    }
+
+    #[test]
+    fn lines_are_read_back() {
+        let line = Line::Sample(Box::new(Sample { seconds: 1.5, ..Sample::default() }));
+        let text = serde_json::to_string(&line).unwrap();
+        assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
+    }
+}

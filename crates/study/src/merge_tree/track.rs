@@ -1,0 +1,157 @@
+//! From samples to series: what happened in each interval is the difference of the samples at its
+//! ends, and nothing that was counted is lost.
+
+use serde_json::Value;
+
+use super::sample::{OperationSums, Sample};
+
+/// Intervals of a chart over time.
+const INTERVALS_MAX: usize = 90;
+
+/// The values of a series.
+pub(super) type Values = Vec<Option<f64>>;
+
+/// Samples, and the intervals between those at which charts are drawn.
+pub(super) struct Track<'a> {
+    samples: Vec<&'a Sample>,
+}
+
+/// A number of the engine's account, 0 if there is none.
+pub(super) fn number(sample: &Sample, path: &str) -> f64 {
+    sample.engine.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+/// The sum of a number over the levels of an array of the engine's account.
+pub(super) fn over_levels(sample: &Sample, array: &str, path: &str) -> f64 {
+    let levels = sample.engine.pointer(array).and_then(Value::as_array);
+    let each = levels.into_iter().flatten();
+    each.filter_map(|level| level.pointer(path).and_then(Value::as_f64)).sum()
+}
+
+/// Bytes of all files of the store.
+pub(super) fn store_bytes(sample: &Sample) -> f64 {
+    number(sample, "/state/journal_bytes") + over_levels(sample, "/state/levels", "/size_bytes")
+}
+
+/// The sums of an operation with an outcome; zeros if it never occurred.
+pub(super) fn operation(sample: &Sample, name: &str) -> OperationSums {
+    sample.operations.get(name).cloned().unwrap_or_default()
+}
+
+/// One quantity over another, if there is any of that.
+pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then_some(part / whole)
+}
+
+impl<'a> Track<'a> {
+    /// The track of samples in order of time.
+    pub(super) fn new(samples: &'a [Sample]) -> Track<'a> {
+        let step = samples.len().saturating_sub(1).div_ceil(INTERVALS_MAX).max(1);
+        let mut chosen: Vec<&Sample> = samples.iter().step_by(step).collect();
+        // The last interval may be shorter; one of no length would be none.
+        if let (Some(last), Some(chosen_last)) = (samples.last(), chosen.last())
+            && last.seconds > chosen_last.seconds + 0.1
+        {
+            chosen.push(last);
+        }
+        Track { samples: chosen }
+    }
+
+    /// The first sample and the last.
+    pub(super) fn ends(&self) -> Option<(&'a Sample, &'a Sample)> {
+        Some((self.samples.first()?, self.samples.last()?))
+    }
+
+    /// The samples.
+    pub(super) fn samples(&self) -> &[&'a Sample] {
+        &self.samples
+    }
+
+    /// Where each interval ends.
+    pub(super) fn seconds(&self) -> Vec<f64> {
+        self.samples.iter().skip(1).map(|sample| sample.seconds).collect()
+    }
+
+    fn each(&self, value: impl Fn(&Sample, &Sample) -> Option<f64>) -> Values {
+        self.samples.windows(2).map(|pair| value(pair[0], pair[1])).collect()
+    }
+
+    /// By how much a counter grew in each second.
+    pub(super) fn rate(&self, counter: impl Fn(&Sample) -> f64) -> Values {
+        self.each(|before, after| {
+            ratio((counter(after) - counter(before)).max(0.0), after.seconds - before.seconds)
+        })
+    }
+
+    /// By how much one counter grew for each that another one grew by.
+    pub(super) fn mean(
+        &self,
+        sum: impl Fn(&Sample) -> f64,
+        count: impl Fn(&Sample) -> f64,
+    ) -> Values {
+        self.each(|before, after| {
+            ratio((sum(after) - sum(before)).max(0.0), count(after) - count(before))
+        })
+    }
+
+    /// The mean of what was sampled at a path of the engine's account.
+    pub(super) fn sampled(&self, path: &str) -> Values {
+        let (sum, samples) = (format!("{path}/sum_ns"), format!("{path}/samples"));
+        self.mean(|sample| number(sample, &sum), |sample| number(sample, &samples))
+    }
+
+    /// What something is at the end of each interval.
+    pub(super) fn state(&self, value: impl Fn(&Sample) -> Option<f64>) -> Values {
+        self.samples.iter().skip(1).map(|sample| value(sample)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn samples(count: usize) -> Vec<Sample> {
+        let sample = |second: usize| Sample {
+            seconds: second as f64,
+            engine: json!({
+                "a": second * second,
+                "t": { "samples": second / 2, "sum_ns": second * 10 },
+                "levels": [{ "b": 1 }, { "b": second }],
+            }),
+            ..Sample::default()
+        };
+        (0..count).map(sample).collect()
+    }
+
+    #[test]
+    fn values_are_differences() {
+        let samples = samples(4);
+        let track = Track::new(&samples);
+        assert_eq!(track.seconds(), [1.0, 2.0, 3.0]);
+        let rate = track.rate(|sample| number(sample, "/a"));
+        assert_eq!(rate, [Some(1.0), Some(3.0), Some(5.0)]);
+        assert_eq!(track.sampled("/t"), [None, Some(10.0), None], "a mean of nothing is none");
+        let levels = track.state(|sample| Some(over_levels(sample, "/levels", "/b")));
+        assert_eq!(levels, [Some(2.0), Some(3.0), Some(4.0)]);
+        assert_eq!(number(&samples[1], "/nowhere"), 0.0);
+    }
+
+    #[test]
+    fn long_runs_have_longer_intervals_and_lose_nothing() {
+        let samples = samples(1_000);
+        let track = Track::new(&samples);
+        assert!(track.seconds().len() <= INTERVALS_MAX + 1);
+        assert_eq!(track.seconds().last(), Some(&999.0));
+        let rates = track.rate(|sample| number(sample, "/a"));
+        let ends = [0.0].into_iter().chain(track.seconds());
+        let sum: f64 = rates
+            .iter()
+            .zip(ends.zip(track.seconds()))
+            .map(|(rate, (begin, end))| rate.unwrap() * (end - begin))
+            .sum();
+        assert_eq!(sum.round(), 999.0 * 999.0);
+        assert!(Track::new(&[]).ends().is_none() && Track::new(&samples[..1]).seconds().is_empty());
+    }
+}

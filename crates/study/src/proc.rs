@@ -1,0 +1,101 @@
+//! What the operating system knows of a process and its disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// What a process has used so far, by the kernel's account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ProcessFigures {
+    /// Bytes read from disks, read-ahead included.
+    pub(crate) read_bytes: u64,
+    /// Bytes caused to be written.
+    pub(crate) written_bytes: u64,
+    /// Page faults that waited for a disk.
+    pub(crate) major_faults: u64,
+    /// Memory that is no file's.
+    pub(crate) anonymous_bytes: u64,
+    /// Processor time by the name of the thread, in nanoseconds.
+    pub(crate) processor_ns: BTreeMap<String, u64>,
+}
+
+impl ProcessFigures {
+    /// The figures of this process. What cannot be read is zero.
+    pub(crate) fn now() -> ProcessFigures {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let (io, status) = (read("/proc/self/io"), read("/proc/self/status"));
+        ProcessFigures {
+            read_bytes: field(&io, "read_bytes"),
+            written_bytes: field(&io, "write_bytes"),
+            major_faults: major_faults(),
+            anonymous_bytes: field(&status, "RssAnon") << 10,
+            processor_ns: processor_ns(),
+        }
+    }
+}
+
+/// The number of a `name: number …` line.
+fn field(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let value = lines.find(|(key, _)| *key == name).map(|(_, value)| value);
+    let number = value.and_then(|value| value.split_whitespace().next()?.parse().ok());
+    number.unwrap_or(0)
+}
+
+fn major_faults() -> u64 {
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for the write, and the call cannot fail for this process.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    u64::try_from(usage.ru_majflt).unwrap_or(0)
+}
+
+/// Processor time of the threads that run now, summed by their names.
+fn processor_ns() -> BTreeMap<String, u64> {
+    let mut times = BTreeMap::new();
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let ns: u64 =
+            read("schedstat").split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        *times.entry(read("comm").trim().to_owned()).or_insert(0) += ns;
+    }
+    times
+}
+
+/// Bytes that are free where `folder` is.
+pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
+    use pellucid_io::FileSystem;
+    pellucid_io::SystemFileSystem.free_bytes(folder).ok()
+}
+
+/// Whether the files of `folder` are in memory anyway.
+pub(crate) fn is_in_memory(folder: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero byte and the structure is valid for the write.
+    let outcome = unsafe { libc::statfs(path.as_ptr(), &raw mut facts) };
+    outcome == 0 && facts.f_type == libc::TMPFS_MAGIC
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_by_their_names() {
+        let text = "rchar: 5\nread_bytes: 4096\nRssAnon:\t  12 kB\n";
+        assert_eq!((field(text, "read_bytes"), field(text, "RssAnon")), (4096, 12));
+        assert_eq!(field(text, "bytes"), 0);
+    }
+
+    #[test]
+    fn this_process_has_figures() {
+        let figures = ProcessFigures::now();
+        assert!(figures.anonymous_bytes > 0 && !figures.processor_ns.is_empty());
+        assert!(free_bytes(Path::new("/")).is_some_and(|bytes| bytes > 0));
+        assert!(!is_in_memory(Path::new("/proc")) && !is_in_memory(Path::new("/nowhere")));
+    }
+}

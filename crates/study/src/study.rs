@@ -1,0 +1,214 @@
+//! The framework: what every study has, and what is done with its outcome.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pellucid_account::ClockFacts;
+use pellucid_clock::Clock;
+use pellucid_report::{
+    ChartSection, Finding, Machine, STUDY_SCHEMA, StepDone, StudyReport, study_html,
+};
+
+use crate::error::StudyError;
+
+/// How large a study is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Done within a minute.
+    Quick,
+    /// A few minutes.
+    #[default]
+    Default,
+    /// The size of the study that is repeated.
+    Full,
+}
+
+impl Scale {
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Quick => "quick",
+            Scale::Default => "default",
+            Scale::Full => "full",
+        }
+    }
+}
+
+/// A study.
+pub trait Study {
+    /// The name on the command line, such as `merge-tree`; the files are called by it.
+    fn name(&self) -> &'static str;
+    /// The name for people.
+    fn title(&self) -> &'static str;
+    /// What it asks, in a sentence or two.
+    fn question(&self) -> &'static str;
+    /// Its size.
+    fn scale(&self) -> Scale;
+    /// Does its steps ([`Context::step`]).
+    ///
+    /// # Errors
+    /// If a step fails; the text says what to do.
+    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError>;
+}
+
+/// What a study brings back.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was run: names and values.
+    pub settings: Vec<(String, String)>,
+    /// The conclusions.
+    pub findings: Vec<Finding>,
+    /// The charts.
+    pub sections: Vec<ChartSection>,
+    /// What the reader must know to judge the figures.
+    pub notes: Vec<String>,
+}
+
+/// What a study is given while it runs.
+pub struct Context<'a> {
+    /// How the program is called that takes the part of a child: its path, then its arguments.
+    pub child: Vec<OsString>,
+    say: &'a mut dyn FnMut(&str),
+    steps: Vec<StepDone>,
+}
+
+impl Context<'_> {
+    /// Does a step, which is announced, and whose time is part of the report.
+    ///
+    /// # Errors
+    /// Those of the step.
+    pub fn step<T>(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&mut dyn FnMut(&str)) -> Result<T, StudyError>,
+    ) -> Result<T, StudyError> {
+        (self.say)(&format!("{name} …"));
+        let begun = Instant::now();
+        let outcome = work(self.say);
+        let seconds = begun.elapsed().as_secs_f64();
+        self.steps.push(StepDone { name: name.to_owned(), seconds });
+        outcome
+    }
+}
+
+/// What one run of a study needs.
+pub struct StudyRun<'a> {
+    /// The command line that repeats it.
+    pub command: String,
+    /// How the program is called that takes the part of a child ([`Context::child`]).
+    pub child: Vec<OsString>,
+    /// Version of the program.
+    pub version: &'a str,
+    /// Told what is being done, a line at a time.
+    pub say: &'a mut dyn FnMut(&str),
+}
+
+/// Runs a study and makes its report.
+///
+/// # Errors
+/// If a step fails.
+pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, StudyError> {
+    let StudyRun { command, child, version, say } = run;
+    let mut context = Context { child, say, steps: Vec::new() };
+    let outcome = study.run(&mut context)?;
+    let clock = Clock::system();
+    let clock = ClockFacts {
+        source: clock.source().name().to_owned(),
+        ticks_per_second: clock.ticks_per_second(),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Ok(StudyReport {
+        schema: STUDY_SCHEMA.to_owned(),
+        name: study.name().to_owned(),
+        title: study.title().to_owned(),
+        question: study.question().to_owned(),
+        scale: study.scale().name().to_owned(),
+        command,
+        generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        machine: Machine::of_this_machine(version, Some(clock)),
+        settings: outcome.settings,
+        steps: context.steps,
+        findings: outcome.findings,
+        sections: outcome.sections,
+        notes: outcome.notes,
+    })
+}
+
+/// Writes `NAME.html` and `NAME.json` into `folder`, which is made if need be; returns their paths.
+///
+/// # Errors
+/// If the file system fails.
+pub fn write(report: &StudyReport, folder: &Path) -> Result<[PathBuf; 2], StudyError> {
+    std::fs::create_dir_all(folder).map_err(|error| StudyError::file("make", folder, error))?;
+    let json = report.json().map_err(|error| StudyError::Step(error.to_string()))?;
+    let files = [("html", study_html(report)), ("json", json)];
+    let written = files.map(|(ending, text)| {
+        let path = folder.join(format!("{}.{ending}", report.name));
+        match std::fs::write(&path, text) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(StudyError::file("write", &path, error)),
+        }
+    });
+    let [html, json] = written;
+    Ok([html?, json?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counting;
+
+    impl Study for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+        fn title(&self) -> &'static str {
+            "Counting"
+        }
+        fn question(&self) -> &'static str {
+            "How far?"
+        }
+        fn scale(&self) -> Scale {
+            Scale::Quick
+        }
+        fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+            let counted = context.step("Counting", |say| {
+                say("one");
+                Ok(1)
+            })?;
+            let refused = context.step("Refusing", |_| -> Result<(), StudyError> {
+                Err(StudyError::Step("no".to_owned()))
+            });
+            let note = format!("{counted}, {}", refused.unwrap_err());
+            Ok(Outcome { notes: vec![note], ..Outcome::default() })
+        }
+    }
+
+    #[test]
+    fn steps_are_told_and_timed_and_the_report_is_written() {
+        let mut said = Vec::new();
+        let mut say = |line: &str| said.push(line.to_owned());
+        let run = StudyRun {
+            command: "count".to_owned(),
+            child: Vec::new(),
+            version: "1",
+            say: &mut say,
+        };
+        let report = conduct(&Counting, run).unwrap();
+        assert_eq!(said, ["Counting …", "one", "Refusing …"]);
+        assert_eq!(report.steps.len(), 2);
+        assert_eq!((report.notes[0].as_str(), report.scale.as_str()), ("1, no", "quick"));
+        let folder = tempfile::tempdir().unwrap();
+        let [html, json] = write(&report, &folder.path().join("new")).unwrap();
+        assert!(html.ends_with("new/counting.html"));
+        assert!(std::fs::read_to_string(html).unwrap().contains("How far?"));
+        let text = std::fs::read_to_string(json).unwrap();
+        assert_eq!(serde_json::from_str::<StudyReport>(&text).unwrap(), report);
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(write(&report, &file).unwrap_err().to_string().contains("file"));
+    }
+}
