@@ -212,8 +212,8 @@ impl Engine {
     /// selection's direction, whether that entry is still there or not: the next page.
     ///
     /// # Errors
-    /// As [`Engine::scan_index`], and [`Error::TermLength`] and [`Error::KeyLength`] if there cannot
-    /// be such an entry.
+    /// As [`Engine::scan_index`], and [`Error::TermLength`] and [`Error::KeyLength`] if there
+    /// cannot be such an entry.
     pub fn scan_index_after(
         &self,
         index: IndexId,

@@ -58,10 +58,12 @@ impl Inner {
         at_sequence: u64,
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
-        let key = InternalKey::new(table.0, key)?;
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, key)?;
+        let key = &internal;
         let mut missed = 0;
         loop {
-            let found = self.look_up(&key, at_sequence, timeline)?;
+            let found = self.look_up(key, at_sequence, timeline)?;
             let Some(found) = found else { return Ok(None) };
             if found.value_length == 0 {
                 return Ok(Some(Object { head: Head::from_found(found), value: Value::empty() }));
@@ -101,8 +103,9 @@ impl Inner {
         at_sequence: u64,
         timeline: &mut Timeline,
     ) -> Result<Option<Head>> {
-        let key = InternalKey::new(table.0, key)?;
-        Ok(self.look_up(&key, at_sequence, timeline)?.map(Head::from_found))
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, key)?;
+        Ok(self.look_up(&internal, at_sequence, timeline)?.map(Head::from_found))
     }
 
     #[inline]
