@@ -40,6 +40,17 @@ const BATCHES: &[&str] = &[
 
 const QUERIES: &[&str] = &["id=7", "x=1&id=a%20b%00%ff&y", "id=a+b=c&start=%41", "id=1&id=2"];
 
+/// Definitions of tables in both versions, of heads only, with a head rule, and of an index.
+const DEFINITIONS: &[&[u8]] = &[
+    b"\x01\0\x01\0\0\0\0\0",
+    b"\x01\0\x02\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\x01\0\x02\0\x01\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\x01\0\x02\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\x04\0\0\0\0\0rule",
+    b"\x02\0\x02\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0",
+];
+
+const INDEX_KEYS: &[&[u8]] = &[b"term\0\0key", b"\0\xff\0\xff\0\0\0", b"\0\0key", b"a\0\x01k"];
+
 /// The inputs behind each of the beginnings, which are a target's switches.
 fn behind<'a>(switches: &[&[u8]], inputs: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Vec<u8>> {
     let with = |first: &&[u8]| inputs.clone().map(|input| [first, input].concat()).collect();
@@ -132,6 +143,9 @@ fn main() -> io::Result<()> {
     check_example();
     let directory = Path::new(&directory);
     write(directory, "batch", &with_switches(&[b""], BATCHES))?;
+    let index_keys = behind(&[b"\x01"], INDEX_KEYS.iter().copied());
+    let definitions = behind(&[b"\0"], DEFINITIONS.iter().copied());
+    write(directory, "catalogue", &[definitions, index_keys].concat())?;
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
     write(directory, "query", &with_switches(&[b"\0", b"\x01", b"\x05"], QUERIES))?;
     write(

@@ -197,47 +197,55 @@ pub(crate) fn key_hash(internal_key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(internal_key)
 }
 
-/// An internal key on the stack: the table's number, then the user's key.
+/// Room for an internal key on the stack: the table's number, then the user's key. It is set where
+/// it lies, because returning it would copy all of the room.
 pub(crate) struct InternalKey {
     bytes: [MaybeUninit<u8>; INTERNAL_KEY_LENGTH_MAX],
     length: usize,
 }
 
 impl InternalKey {
-    /// The internal key of an object's `key` in `table`.
+    /// Room without a key.
     #[inline]
-    pub(crate) fn new(table: u16, key: &[u8]) -> Result<InternalKey> {
-        InternalKey::up_to(table, key, KEY_LENGTH_MAX)
+    pub(crate) fn empty() -> InternalKey {
+        InternalKey { bytes: [const { MaybeUninit::uninit() }; INTERNAL_KEY_LENGTH_MAX], length: 0 }
     }
 
-    /// The internal key of an object or of an index entry, which may be longer.
+    /// Becomes the internal key of an object's `key` in `table`.
     #[inline]
-    pub(crate) fn of_entry(table: u16, key: &[u8]) -> Result<InternalKey> {
-        InternalKey::up_to(table, key, INDEX_KEY_LENGTH_MAX)
+    pub(crate) fn set(&mut self, table: u16, key: &[u8]) -> Result<()> {
+        self.set_up_to(table, key, KEY_LENGTH_MAX)
+    }
+
+    /// Becomes the internal key of an object or of an index entry, which may be longer.
+    #[inline]
+    pub(crate) fn set_entry(&mut self, table: u16, key: &[u8]) -> Result<()> {
+        self.set_up_to(table, key, INDEX_KEY_LENGTH_MAX)
     }
 
     #[inline]
-    fn up_to(table: u16, key: &[u8], limit: usize) -> Result<InternalKey> {
+    fn set_up_to(&mut self, table: u16, key: &[u8], limit: usize) -> Result<()> {
         let limit = limit.min(INDEX_KEY_LENGTH_MAX);
         if key.is_empty() || key.len() > limit {
             return Err(Error::KeyLength { length: key.len(), limit });
         }
-        let mut bytes = [const { MaybeUninit::uninit() }; INTERNAL_KEY_LENGTH_MAX];
         let [high, low] = table.to_be_bytes();
-        bytes[0].write(high);
-        bytes[1].write(low);
-        // SAFETY: the key's length was checked to fit behind the prefix, and the buffer is new.
+        self.bytes[0].write(high);
+        self.bytes[1].write(low);
+        // SAFETY: the key's length was checked to fit behind the prefix, and nothing else borrows
+        // the buffer.
         unsafe {
-            let rest = bytes.as_mut_ptr().add(TABLE_PREFIX_LENGTH).cast::<u8>();
+            let rest = self.bytes.as_mut_ptr().add(TABLE_PREFIX_LENGTH).cast::<u8>();
             std::ptr::copy_nonoverlapping(key.as_ptr(), rest, key.len());
         }
-        Ok(InternalKey { bytes, length: TABLE_PREFIX_LENGTH + key.len() })
+        self.length = TABLE_PREFIX_LENGTH + key.len();
+        Ok(())
     }
 
     /// The bytes.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the first `length` bytes were written by `new`.
+        // SAFETY: the first `length` bytes were written when that was set.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast::<u8>(), self.length) }
     }
 }
@@ -296,13 +304,16 @@ mod tests {
 
     #[test]
     fn internal_keys_sort_by_table_first() {
-        let low = InternalKey::new(1, b"z").unwrap();
-        let high = InternalKey::new(256, b"a").unwrap();
+        let (mut low, mut high) = (InternalKey::empty(), InternalKey::empty());
+        low.set(1, b"z").unwrap();
+        high.set(256, b"a").unwrap();
         assert!(low.as_bytes() < high.as_bytes());
         assert_eq!(split_internal_key(high.as_bytes()), Some((256, &b"a"[..])));
-        assert!(InternalKey::new(1, &[0; KEY_LENGTH_MAX + 1]).is_err());
-        assert!(InternalKey::of_entry(1, &[0; INDEX_KEY_LENGTH_MAX]).is_ok());
-        assert!(InternalKey::of_entry(1, &[0; INDEX_KEY_LENGTH_MAX + 1]).is_err());
-        assert!(InternalKey::new(1, b"").is_err());
+        assert!(high.set(1, &[0; KEY_LENGTH_MAX + 1]).is_err());
+        assert!(high.set_entry(1, &[0; INDEX_KEY_LENGTH_MAX]).is_ok());
+        assert!(high.set_entry(1, &[0; INDEX_KEY_LENGTH_MAX + 1]).is_err());
+        assert!(high.set(1, b"").is_err());
+        high.set(1, b"b").unwrap();
+        assert_eq!(high.as_bytes(), b"\0\x01b");
     }
 }

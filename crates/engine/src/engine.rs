@@ -8,13 +8,13 @@ use pellucid_clock::Ticks;
 use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
 
 use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableShapes};
-use crate::codec::TABLE_PREFIX_LENGTH;
+use crate::codec::{TABLE_PREFIX_LENGTH, split_internal_key};
 use crate::collect::{self, Collector};
 use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
-use crate::ledger::{self, Entry, JournalLink, Kind, Ledger, Manifest, NEWEST};
+use crate::ledger::{self, Entry, JournalLink, KeyRange, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
 use crate::rules::TableRules;
 use crate::scan::internal_range;
@@ -351,6 +351,15 @@ impl Inner {
             let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
             let added = catalogue.add(key, definition, &self.options.head_rules);
             added.map_err(unreadable)?;
+        }
+        // A salvage may have lost a definition. No other table gets the number while entries are
+        // left under it.
+        let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+        let mut last = self.ledger.scan(all, ledger::Direction::Reverse, NEWEST)?;
+        if let Some((key, _)) = last.next()?
+            && let Some((number, _)) = split_internal_key(key)
+        {
+            catalogue.highest = catalogue.highest.max(number);
         }
         *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = catalogue;
         Ok(())

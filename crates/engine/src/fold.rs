@@ -103,7 +103,7 @@ impl Snapshot {
     /// As [`Snapshot::fold_keys`], with the entries of an index whose terms are selected.
     ///
     /// # Errors
-    /// As [`Engine::get`].
+    /// As [`Engine::scan_index`].
     pub fn fold_index<A>(
         &self,
         index: IndexId,
@@ -170,7 +170,7 @@ impl Engine {
     /// As [`Snapshot::fold_index`], on what is there now.
     ///
     /// # Errors
-    /// As [`Engine::get`].
+    /// As [`Engine::scan_index`].
     pub fn fold_index<A>(
         &self,
         index: IndexId,

@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use crate::codec::{FileHeader, FileKind};
+use crate::definition::Definition;
+use crate::index_key::{put_index_key, split_index_key};
 use crate::journal::{Record, decode_footer, find_stray, scan_records, walk_records};
 use crate::ledger::decoders;
 
@@ -54,6 +56,23 @@ pub fn filter(bytes: &[u8]) {
 /// The closing of a table.
 pub fn closing(bytes: &[u8]) {
     let _ = decoders::check_closing(bytes);
+}
+
+/// The definition of a table. One that is accepted is written as it is read.
+pub fn definition(bytes: &[u8]) {
+    if let Ok(definition) = Definition::decode(bytes) {
+        assert_eq!(Definition::decode(&definition.encode()), Ok(definition));
+    }
+}
+
+/// The key of an index entry. One that is accepted is the only one of its term and object.
+pub fn index_key(bytes: &[u8]) {
+    let mut term = Vec::new();
+    if let Some(key) = split_index_key(bytes, &mut term) {
+        let mut again = Vec::new();
+        let put = put_index_key(&mut again, &term, key);
+        assert!(put.is_ok() && again == bytes, "two keys stand for one entry");
+    }
 }
 
 /// A manifest.

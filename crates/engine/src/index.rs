@@ -83,6 +83,7 @@ impl IndexScan {
         selection: &Selection<'_>,
         after: Option<(&[u8], &[u8])>,
     ) -> Result<IndexScan> {
+        inner.check_index(index)?;
         let (mut start, mut end) = term_bounds(selection.start, selection.end);
         let mut behind = Vec::new();
         if let Some((term, key)) = after {
@@ -111,11 +112,7 @@ impl IndexScan {
         }
         let Some((entry, _)) = self.scan.next_head()? else { return Ok(None) };
         self.left -= 1;
-        let Some(key) = split_index_key(entry, &mut self.term) else {
-            let what = "an index holds a key that is none of an entry";
-            return Err(Error::corruption(&self.inner.directory, 0, what));
-        };
-        Ok(Some(IndexEntry { term: &self.term, key }))
+        split(&self.inner, entry, &mut self.term).map(Some)
     }
 
     /// The next entry with its object as it was at the same moment. There is none if it was deleted
@@ -124,11 +121,26 @@ impl IndexScan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     pub fn next_object(&mut self) -> Result<Option<(IndexEntry<'_>, Option<Object>)>> {
-        let (inner, table) = (Arc::clone(&self.inner), self.table);
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let Some((entry, _)) = self.scan.next_head()? else { return Ok(None) };
+        self.left -= 1;
+        let entry = split(&self.inner, entry, &mut self.term)?;
         let sequence = self.guard.sequence();
-        let Some(entry) = self.next()? else { return Ok(None) };
-        let object = inner.get_at(table, entry.key, sequence, &mut Timeline::off())?;
+        let object = self.inner.get_at(self.table, entry.key, sequence, &mut Timeline::off())?;
         Ok(Some((entry, object)))
+    }
+}
+
+/// The entry that lies under `index_key`; its term is put into `term`.
+fn split<'a>(inner: &Inner, index_key: &'a [u8], term: &'a mut Vec<u8>) -> Result<IndexEntry<'a>> {
+    match split_index_key(index_key, term) {
+        Some(key) => Ok(IndexEntry { term, key }),
+        None => {
+            let what = "an index holds a key that is none of an entry";
+            Err(Error::corruption(&inner.directory, 0, what))
+        }
     }
 }
 
@@ -191,7 +203,7 @@ impl Engine {
     /// The entries of an index whose terms are selected, as they are now.
     ///
     /// # Errors
-    /// As [`Engine::get`].
+    /// As [`Engine::get`], and [`Error::IndexUnknown`].
     pub fn scan_index(&self, index: IndexId, selection: &Selection<'_>) -> Result<IndexScan> {
         self.snapshot().scan_index(index, selection)
     }
@@ -200,8 +212,8 @@ impl Engine {
     /// selection's direction, whether that entry is still there or not: the next page.
     ///
     /// # Errors
-    /// As [`Engine::get`], and [`Error::TermLength`] and [`Error::KeyLength`] if there cannot be
-    /// such an entry.
+    /// As [`Engine::scan_index`], and [`Error::TermLength`] and [`Error::KeyLength`] if there
+    /// cannot be such an entry.
     pub fn scan_index_after(
         &self,
         index: IndexId,
@@ -217,7 +229,7 @@ impl Snapshot {
     /// As [`Engine::scan_index`], at the moment of the snapshot.
     ///
     /// # Errors
-    /// As [`Engine::get`].
+    /// As [`Engine::scan_index`].
     pub fn scan_index(&self, index: IndexId, selection: &Selection<'_>) -> Result<IndexScan> {
         let (inner, guard) = self.parts();
         IndexScan::new(inner, guard, index, selection, None)

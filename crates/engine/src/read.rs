@@ -58,10 +58,12 @@ impl Inner {
         at_sequence: u64,
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
-        let key = InternalKey::new(table.0, key)?;
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, key)?;
+        let key = &internal;
         let mut missed = 0;
         loop {
-            let found = self.look_up(&key, at_sequence, timeline)?;
+            let found = self.look_up(key, at_sequence, timeline)?;
             let Some(mut found) = found else { return Ok(None) };
             if let Some(value) = found.take_value() {
                 self.ledger.tally().mine().add(Count::HeldValues, 1);
@@ -106,8 +108,9 @@ impl Inner {
         at_sequence: u64,
         timeline: &mut Timeline,
     ) -> Result<Option<Head>> {
-        let key = InternalKey::new(table.0, key)?;
-        Ok(self.look_up(&key, at_sequence, timeline)?.map(Head::from_found))
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, key)?;
+        Ok(self.look_up(&internal, at_sequence, timeline)?.map(Head::from_found))
     }
 
     #[inline]

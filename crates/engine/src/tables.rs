@@ -113,6 +113,15 @@ impl Inner {
         catalogue.index(table, name)
     }
 
+    /// Refuses an index that this store does not have.
+    pub(crate) fn check_index(&self, index: IndexId) -> Result<()> {
+        let catalogue = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
+        match catalogue.has_index(index) {
+            true => Ok(()),
+            false => Err(Error::IndexUnknown { number: index.number, table: index.table.number() }),
+        }
+    }
+
     /// Makes the index `name`, or returns the one that another thread made meanwhile.
     pub(crate) fn make_index(&self, table: TableId, name: &str) -> Result<IndexId> {
         let mut catalogue = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);

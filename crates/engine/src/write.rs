@@ -198,12 +198,13 @@ impl Inner {
         timeline: &mut Timeline,
     ) -> Result<()> {
         let mut has_looked = false;
+        let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
             if operation.condition == Condition::None {
                 continue;
             }
             has_looked = true;
-            let key = InternalKey::new(operation.table.0, operation.key)?;
+            key.set(operation.table.0, operation.key)?;
             let found = self.ledger.get(key.as_bytes(), NEWEST, &mut timeline.counts)?;
             let live = found.filter(|entry| self.time.is_live(entry));
             let current = live.map(|entry| entry.sequence);
@@ -233,8 +234,9 @@ impl Inner {
         written_at_ms: u64,
     ) -> Result<u64> {
         let first = writer.appender.next_sequence();
+        let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
-            let key = InternalKey::of_entry(operation.table.0, operation.key)?;
+            key.set_entry(operation.table.0, operation.key)?;
             let kind = match operation.kind {
                 Kind::Put => RecordKind::Put,
                 Kind::Delete => RecordKind::Delete,
@@ -265,8 +267,9 @@ impl Inner {
         first: u64,
         written_at_ms: u64,
     ) -> Result<()> {
+        let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
-            let key = InternalKey::of_entry(operation.table.0, operation.key)?;
+            key.set_entry(operation.table.0, operation.key)?;
             self.ledger.insert(&Entry {
                 key: key.as_bytes(),
                 sequence: first + index as u64,

@@ -8,20 +8,24 @@
 
 mod common;
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::*;
 use pellucid_account::Timeline;
 use pellucid_engine::{
-    Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, Operation, TableId,
+    Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, IndexChange,
+    IndexId, Operation, Selection, TableId,
 };
 use pellucid_io::SeededRandom;
 use pellucid_io::simulated::SimulatedFileSystem;
 
 /// Pairs of keys that every batch sets to the same value.
 const PAIRS: u64 = 50;
+/// Objects that move from term to term, and moves of each writer.
+const MOVED_KEYS: u64 = 30;
+const MOVES: u64 = 10_000;
 /// Batches of each writer.
 const BATCHES: u64 = 40_000;
 
@@ -171,4 +175,83 @@ fn writers_that_wait_for_the_medium_share_syncs_and_lose_nothing() {
         let value = get(&engine, table, &[b'k', writer, number]).unwrap();
         assert_eq!(value, Some(vec![number]));
     }
+}
+
+/// Moves objects from term to term, each time on the condition that nobody else has.
+fn move_objects(engine: &Engine, table: TableId, index: IndexId, seed: u64) {
+    let mut random = SeededRandom::new(seed);
+    let mut timeline = Timeline::off();
+    for _ in 0..MOVES {
+        let key = [random.below(MOVED_KEYS) as u8];
+        let new = [random.below(5) as u8];
+        let found = engine.get(table, &key, &mut timeline).unwrap();
+        let old = found.as_ref().map(|object| object.value.to_vec());
+        let condition =
+            found.map_or(Condition::Absent, |object| Condition::Sequence(object.head.sequence));
+        let mut changes = vec![];
+        changes.extend(old.as_ref().map(|old| IndexChange::remove(index, old)));
+        let operation = match random.below(8) {
+            0 => Operation::delete(table, &key),
+            _ => {
+                changes.push(IndexChange::add(index, &new));
+                Operation::put(table, &key, &new)
+            }
+        };
+        let operation = operation.with_index_changes(&changes).with_condition(condition);
+        match engine.write_operations(&[operation], Acknowledgement::Os, &mut timeline) {
+            Ok(_) | Err(Error::ConditionFailed { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Every object is found by its value, and by nothing else.
+fn check_moved(engine: &Engine, table: TableId, index: IndexId) {
+    let (snapshot, all) = (engine.snapshot(), Selection::default());
+    let objects = snapshot.fold_objects(table, &all, Vec::new(), |mut found, key, object| {
+        found.push((object.value.to_vec(), key.to_vec()));
+        ControlFlow::Continue(found)
+    });
+    let entries = snapshot.fold_index(index, &all, Vec::new(), |mut found, entry| {
+        found.push((entry.term.to_vec(), entry.key.to_vec()));
+        ControlFlow::Continue(found)
+    });
+    let mut objects = objects.unwrap();
+    objects.sort();
+    assert_eq!(entries.unwrap(), objects);
+}
+
+#[test]
+fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    let index = engine.index(table, "value").unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers = [1, 2].map(|seed| {
+            let engine = &engine;
+            scope.spawn(move || move_objects(engine, table, index, seed))
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                check_moved(&engine, table, index);
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                engine.flush().unwrap();
+                engine.compact().unwrap();
+                engine.collect().unwrap();
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    check_moved(&engine, table, index);
+    drop(engine);
+    check_moved(&open(&files.kill()).unwrap(), table, index);
+    check_moved(&open(&files.crash(7)).unwrap(), table, index);
 }

@@ -6,6 +6,7 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use common::{STORE, get, open, put, small};
@@ -206,6 +207,8 @@ fn an_index_is_found_by_name_and_belongs_to_its_table() {
     let add = [IndexChange::add(by_colour, b"red")];
     let put = Operation::put(fruit, b"apple", b"").with_index_changes(&add);
     assert!(matches!(write(&strange, put), Err(Error::IndexUnknown { .. })));
+    let refused = strange.scan_index(by_colour, &Selection::default());
+    assert!(matches!(refused, Err(Error::IndexUnknown { .. })));
 }
 
 #[test]
@@ -304,4 +307,24 @@ fn salvage_and_verify_take_indexes_for_what_they_are() {
     assert_eq!(engine.index(table, "i").unwrap(), index);
     assert_eq!(entries(&engine, index), expected);
     assert_eq!(heads(&engine, table), vec![b"vvvvv".to_vec(); 100]);
+}
+
+/// A new table must not find the entries of one whose definition was lost.
+#[test]
+fn the_number_of_a_lost_table_is_not_given_away() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let lost = engine.table("lost").unwrap();
+    put(&engine, lost, b"k", b"of the lost table").unwrap();
+    engine.close().unwrap();
+    // The definition is the first record of the first segment.
+    let path = Path::new(STORE).join("journal").join(&common::list(&files, "journal")[0]);
+    files.flip_bits(&path, 64 + 50, 1).unwrap();
+    let salvaged = salvage(STORE, "/salvaged", small(&files)).unwrap();
+    assert_eq!((salvaged.records, salvaged.lost.len()), (1, 1));
+    let engine = Engine::open("/salvaged", small(&files)).unwrap();
+    assert_eq!(engine.tables(), []);
+    let new = engine.table("new").unwrap();
+    assert!(new.number() > lost.number());
+    assert_eq!(get(&engine, new, b"k").unwrap(), None);
 }

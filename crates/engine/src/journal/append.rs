@@ -20,6 +20,8 @@ pub(crate) struct Appender {
     next_sequence: u64,
     /// The sequence number that the last sync mark vouches for.
     marked: u64,
+    /// Whether the batch of the last record goes on.
+    is_within_batch: bool,
 }
 
 /// The segment that is being written.
@@ -55,7 +57,8 @@ fn segment_size_for(size_bytes: u64, count: u64) -> u64 {
 impl Appender {
     /// The end of a journal whose last record has `last_sequence` and is on the medium.
     pub(super) fn after(last_sequence: u64) -> Appender {
-        Appender { active: None, next_sequence: last_sequence + 1, marked: last_sequence }
+        let (next_sequence, marked) = (last_sequence + 1, last_sequence);
+        Appender { active: None, next_sequence, marked, is_within_batch: false }
     }
 
     /// The sequence number that the next record gets.
@@ -96,9 +99,11 @@ impl Journal {
     #[inline]
     pub(crate) fn append(&self, appender: &mut Appender, record: Record<'_>) -> u64 {
         let durable = self.durable.load(Ordering::Relaxed);
-        if durable > appender.marked {
+        // Not between the records of a batch: earlier builds take a mark there for damage.
+        if durable > appender.marked && !appender.is_within_batch {
             self.append_mark(appender, durable);
         }
+        appender.is_within_batch = record.batch_goes_on;
         let sequence = appender.next_sequence;
         let active = appender.active.as_mut().expect("reserve made a segment active");
         let offset = active.end;

@@ -146,3 +146,34 @@ fn a_segment_has_no_more_records_than_memory_for_their_places() {
     assert_eq!(records, [10, 10, 10, 0], "the last one is not sealed");
     assert!(journal.places_bytes() <= 10 * 4);
 }
+
+/// A sync that ended while a batch was written put its mark into the batch, and the store, whose
+/// process then died, was refused as damaged.
+#[test]
+fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut appender) = open(&files).unwrap();
+    let record = Record {
+        sequence: 0,
+        written_at_ms: 1,
+        expires_at_ms: 0,
+        kind: RecordKind::Put,
+        batch_goes_on: true,
+        compression: Compression::None,
+        key: b"\0\x01k",
+        head: b"",
+        value: b"value",
+    };
+    append(&journal, &mut appender, b"\0\x01a", b"1");
+    journal.reserve(&mut appender, 2 * record.padded_length(), 2).unwrap();
+    journal.append(&mut appender, record);
+    journal.sync_to(1).unwrap();
+    journal.append(&mut appender, Record { batch_goes_on: false, ..record });
+    journal.complete_batch(&appender);
+    let offset = |sequence| journal.segments().segments[0].place(sequence).unwrap();
+    assert_eq!(offset(3) - offset(2), record.padded_length(), "there is nothing in between");
+    append(&journal, &mut appender, b"\0\x01b", b"4");
+    assert!(offset(4) - offset(3) > record.padded_length(), "the mark");
+    let (_, appender) = open(&files.kill()).unwrap();
+    assert_eq!(appender.next_sequence(), 5);
+}
