@@ -12,7 +12,7 @@ use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::tally::{Count, Turn};
 
-/// About how long the record of an entry is: its key and fields come on top of the value and head.
+/// How long the record of an entry is, without its key.
 #[inline]
 pub(crate) fn record_length(found: &FoundEntry) -> usize {
     RECORD_HEADER_LENGTH + found.head.len() + found.value_length as usize
@@ -66,7 +66,7 @@ impl Inner {
             if found.value_length == 0 {
                 return Ok(Some(Object { head: Head::from_found(found), value: Value::empty() }));
             }
-            let length = record_length(&found);
+            let length = record_length(&found) + key.as_bytes().len();
             let counting = self.ledger.tally().mine();
             let turn = counting.turn(Count::RecordTurns);
             let (sequence, bytes) = (found.sequence, key.as_bytes());

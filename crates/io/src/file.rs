@@ -91,6 +91,11 @@ pub trait Map: Send + Sync {
     fn prefault(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
+    /// Begins to fetch the pages of a range from the medium, in as few reads as can be. It is advice:
+    /// what lives in memory anyway has nothing to do.
+    fn fetch(&self, offset: usize, length: usize) {
+        let _ = (offset, length);
+    }
     /// Whether the pages from `offset` (the first [`RESIDENT_PAGES_MAX`] of them) are in memory, so
     /// that reading them does not wait for the medium. What lives in memory anyway always is.
     fn is_resident(&self, offset: usize, length: usize) -> bool {

@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 
 /// Size and alignment of a large page.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// Memory is made longer by one in so many bytes at most, so that all of it is in large pages.
+const ROUNDED_UP_SHARE: usize = 8;
 /// Smaller memory is aligned to the processor's lines.
 const LINE_BYTES: usize = 64;
 
@@ -68,7 +70,7 @@ impl ZeroedMemory {
 /// # Safety
 /// The layout's size is not zero.
 unsafe fn large_pages(layout: Layout) -> *mut u8 {
-    let reserved = layout.size() + LARGE_PAGE_BYTES;
+    let reserved = mapped_length(layout) + LARGE_PAGE_BYTES;
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping of its own; nothing that exists is touched.
@@ -86,7 +88,7 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
         if front > 0 {
             libc::munmap(begin.cast(), front);
         }
-        let behind = reserved.next_multiple_of(4096) - front - length;
+        let behind = reserved - front - length;
         if behind > 0 {
             libc::munmap(aligned.add(length).cast(), behind);
         }
@@ -96,9 +98,11 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
     }
 }
 
-/// Bytes that are mapped for a layout: whole pages.
+/// Bytes that are mapped for a layout: whole pages, and whole large pages if that is little more.
 fn mapped_length(layout: Layout) -> usize {
-    layout.size().next_multiple_of(4096)
+    let large = layout.size().next_multiple_of(LARGE_PAGE_BYTES);
+    let is_little_more = large - layout.size() <= layout.size() / ROUNDED_UP_SHARE;
+    if is_little_more { large } else { layout.size().next_multiple_of(4096) }
 }
 
 impl Drop for ZeroedMemory {
@@ -120,9 +124,15 @@ mod tests {
 
     #[test]
     fn memory_of_all_sizes_is_zeroed_aligned_and_writable() {
-        for length in
-            [1, 64, 4097, LARGE_PAGE_BYTES - 1, LARGE_PAGE_BYTES, 3 * LARGE_PAGE_BYTES + 5]
-        {
+        for length in [
+            1,
+            64,
+            4097,
+            LARGE_PAGE_BYTES - 1,
+            LARGE_PAGE_BYTES,
+            3 * LARGE_PAGE_BYTES + 5,
+            4 * LARGE_PAGE_BYTES - 5000,
+        ] {
             let memory = ZeroedMemory::new(length);
             assert_eq!(memory.length(), length);
             assert_eq!(memory.pointer().align_offset(LINE_BYTES), 0);

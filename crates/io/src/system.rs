@@ -213,6 +213,17 @@ impl Map for SystemMap {
         }
     }
 
+    fn fetch(&self, offset: usize, length: usize) {
+        let begin = (offset & !(page_size_bytes() - 1)).min(self.length);
+        let end = offset.saturating_add(length).min(self.length);
+        if begin < end {
+            // SAFETY: the range is within the map. Advice that is refused changes nothing.
+            unsafe {
+                libc::madvise(self.pointer.add(begin).cast(), end - begin, libc::MADV_WILLNEED)
+            };
+        }
+    }
+
     /// By `mincore`, which tells of the page cache for files that the process may write.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let page = page_size_bytes();
@@ -270,6 +281,7 @@ mod tests {
         let mut byte = [0];
         file.read_exact_at(&mut byte, 5000).unwrap();
         assert_eq!(byte, [7]);
+        map.fetch(5000, usize::MAX);
         assert!(map.is_resident(5000, 100), "it was just written");
         assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());

@@ -81,8 +81,8 @@ impl Journal {
         if appender.active.as_ref().is_some_and(|active| active.has_room(size_bytes, count)) {
             return Ok(());
         }
-        let segment_size = segment_size_for(size_bytes, count).max(self.segment_size_bytes);
-        let segment = self.begin_segment(segment_size, appender.next_sequence)?;
+        let needed_bytes = segment_size_for(size_bytes, count);
+        let segment = self.begin_segment(needed_bytes, appender.next_sequence)?;
         let full = appender.active.replace(Active::new(segment));
         if let Some(full) = full {
             self.hand_over_for_sealing(full)?;

@@ -11,9 +11,11 @@ mod collect;
 mod current;
 mod footer;
 mod link;
+mod ranked;
 mod record;
 mod recover;
 mod roll;
+mod runs;
 mod salvage;
 mod scan;
 mod segment;
@@ -24,7 +26,7 @@ mod tests;
 mod verify;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -73,6 +75,44 @@ impl SegmentList {
     }
 }
 
+/// Where a record is: the segment's index in the list, and the record's offset in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordPlace {
+    segment: usize,
+    offset: u64,
+}
+
+impl SegmentList {
+    /// Asks for what [`SegmentList::place`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, sequence: u64) {
+        if let Some(segment) = self.find(sequence) {
+            segment.prefetch_place(sequence);
+        }
+    }
+
+    /// Where the record with `sequence` is, if there is one.
+    #[inline]
+    pub(crate) fn place(&self, sequence: u64) -> Option<RecordPlace> {
+        let segment = self.find_index(sequence)?;
+        let offset = self.segments[segment].place(sequence)?;
+        Some(RecordPlace { segment, offset })
+    }
+
+    /// Asks for the record at `place`, which is expected to have `length` bytes.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, place: RecordPlace, length: usize) {
+        self.segments[place.segment].prefetch(place.offset as usize, length);
+    }
+
+    /// Reads the value of the record at `place`, and checks that it is that of `key` with
+    /// `sequence`.
+    #[inline]
+    pub(crate) fn read(&self, place: RecordPlace, sequence: u64, key: &[u8]) -> Result<Value> {
+        self.segments[place.segment].read_at(place.offset, sequence, key)
+    }
+}
+
 /// The journal of an open store.
 pub(crate) struct Journal {
     file_system: Arc<dyn FileSystem>,
@@ -102,6 +142,8 @@ pub(crate) struct Journal {
     syncing: Mutex<SyncTimes>,
     /// The failure after which nothing may be written, once there was one.
     poison: OnceLock<String>,
+    /// Whether the last record of which it was asked had to be fetched from the medium.
+    is_cold: AtomicBool,
     roller: Mutex<roll::RollerState>,
     roller_changed: Condvar,
     waiters: Mutex<sync::Waiters>,
@@ -134,6 +176,9 @@ impl Journal {
     ) -> Result<Option<Value>> {
         let segments = self.segments.load();
         let Some(segment) = segments.find(sequence) else { return Ok(None) };
+        if self.is_cold.load(Ordering::Relaxed) {
+            segment.fetch_together(sequence, expected_length);
+        }
         segment.read(sequence, key, expected_length)
     }
 

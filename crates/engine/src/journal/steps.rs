@@ -2,6 +2,8 @@
 //! and reading it, from the page cache or from the medium. Kept apart from [`Journal::read`], so
 //! that reads that are not sampled pay nothing.
 
+use std::sync::atomic::Ordering;
+
 use super::Journal;
 use crate::error::Result;
 use crate::object::Value;
@@ -24,11 +26,12 @@ impl Journal {
         let Some(offset) = segment.place(sequence) else { return Ok(None) };
         counting.add_since(Count::PlaceTicks, begun);
         counting.add(Count::PlaceSamples, 1);
-        let (samples, ticks) =
-            match segment.shared.map.is_resident(offset as usize, expected_length) {
-                true => (Count::CachedSamples, Count::CachedTicks),
-                false => (Count::DiskSamples, Count::DiskTicks),
-            };
+        let is_resident = segment.shared.map.is_resident(offset as usize, expected_length);
+        self.is_cold.store(!is_resident, Ordering::Relaxed);
+        let (samples, ticks) = match is_resident {
+            true => (Count::CachedSamples, Count::CachedTicks),
+            false => (Count::DiskSamples, Count::DiskTicks),
+        };
         let begun = counting.now();
         let value = segment.read(sequence, key, expected_length);
         counting.add_since(ticks, begun);

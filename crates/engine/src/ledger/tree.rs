@@ -8,7 +8,7 @@ use std::time::Duration;
 use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
 
-use super::compaction::{Merging, target_bytes};
+use super::compaction::{Merging, debt_bytes};
 use super::manifest::{Manifest, manifest_path};
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
@@ -244,10 +244,8 @@ impl Ledger {
         };
         for level in 0..LEVELS {
             stats.levels[level] = level_stats(&version.levels, level);
-            let size_bytes = stats.levels[level].size_bytes;
-            let target = if level == 0 { 0 } else { target_bytes(&state.options, level) };
-            stats.debt_bytes += size_bytes.saturating_sub(target);
         }
+        stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         stats.table_memory_bytes =
             version.levels.all().map(|(_, table)| table.memory_bytes() as u64).sum();
         state.counters.read_into(&mut stats);

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering as Order;
 
-use crate::codec::{put_varint, read_u16, read_u32, take_varint, varint_length};
+use crate::codec::{keys_equal, put_varint, read_u16, read_u32, take_varint, varint_length};
 use crate::ledger::{Entry, Kind};
 
 /// Bytes of a block's header.
@@ -317,7 +317,9 @@ impl<'a> Block<'a> {
         key: &[u8],
     ) -> Result<Option<BlockEntry<'a>>, BlockFault> {
         let entry = self.entry(index)?;
-        let is_of_key = key.strip_prefix(self.prefix) == Some(entry.key_rest);
+        let is_of_key = key.split_at_checked(self.prefix.len()).is_some_and(|(prefix, rest)| {
+            keys_equal(rest, entry.key_rest) && keys_equal(prefix, self.prefix)
+        });
         Ok(is_of_key.then_some(entry))
     }
 }

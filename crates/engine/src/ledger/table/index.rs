@@ -63,7 +63,7 @@ pub(super) struct IndexShape {
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
     /// Where each block begins, and where the last one ends: the index itself need not be touched.
-    offsets: Box<[u64]>,
+    offsets: Box<[u32]>,
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -101,8 +101,12 @@ impl IndexShape {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
         });
         let last = place_at(bytes, blocks - 1);
-        let offsets = (0..blocks).map(|block| place_at(bytes, block).offset);
-        let offsets = offsets.chain([last.offset + u64::from(last.length)]);
+        let end = last.offset + u64::from(last.length);
+        if u32::try_from(end).is_err() {
+            return Err((8, "the blocks go beyond 4 GiB, which no table has"));
+        }
+        let offsets = (0..blocks).map(|block| place_at(bytes, block).offset as u32);
+        let offsets = offsets.chain([end as u32]);
         Ok(IndexShape {
             fronts: fronts.collect(),
             offsets: offsets.collect(),
@@ -124,7 +128,7 @@ impl IndexShape {
 
     /// Bytes held in memory.
     pub(super) fn size_bytes(&self) -> usize {
-        (self.fronts.len() + self.offsets.len()) * 8 + self.shared.len()
+        self.fronts.len() * 8 + self.offsets.len() * 4 + self.shared.len()
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the

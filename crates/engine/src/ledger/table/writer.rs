@@ -15,8 +15,9 @@ use crate::codec::{FileHeader, FileKind, checksum, checksum_seed, key_hash};
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
 
-/// Bytes that are collected before they are written to the file.
-const WRITE_BUFFER_BYTES: usize = 256 << 10;
+/// Bytes that are collected before they are written to the file, at a multiple of as many: the page
+/// cache then takes them in large pages, and a look-up does not wait for page tables.
+const WRITE_BUFFER_BYTES: usize = 2 << 20;
 
 /// The settings of a table.
 #[derive(Clone, Copy, Debug)]
@@ -183,8 +184,8 @@ impl TableWriter {
         let length = (self.buffer.len() - begin) as u32;
         self.index.add(offset, length, &self.last);
         self.seal(begin);
-        if self.buffer.len() >= WRITE_BUFFER_BYTES {
-            self.write_out()?;
+        while self.buffer.len() >= WRITE_BUFFER_BYTES {
+            self.write_out(WRITE_BUFFER_BYTES)?;
         }
         Ok(())
     }
@@ -198,14 +199,15 @@ impl TableWriter {
         self.buffer[begin..begin + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    fn write_out(&mut self) -> Result<()> {
+    /// Writes the first `length` bytes of the buffer.
+    fn write_out(&mut self, length: usize) -> Result<()> {
         let begun = self.shape.clock.stopwatch();
         self.file
-            .write_all_at(&self.buffer, self.written_bytes)
+            .write_all_at(&self.buffer[..length], self.written_bytes)
             .map_err(|error| Error::io("write", &self.path, error))?;
         self.times.write_ns += begun.elapsed_ns();
-        self.written_bytes += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.written_bytes += length as u64;
+        self.buffer.drain(..length);
         Ok(())
     }
 
@@ -227,7 +229,9 @@ impl TableWriter {
         self.seal(begin);
         self.add_closing(filter_offset, index_offset);
         self.times.filter_ns += begun.elapsed_ns();
-        self.write_out()?;
+        while !self.buffer.is_empty() {
+            self.write_out(self.buffer.len().min(WRITE_BUFFER_BYTES))?;
+        }
         let begun = self.shape.clock.stopwatch();
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
         self.times.sync_ns += begun.elapsed_ns();
