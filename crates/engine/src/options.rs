@@ -50,8 +50,8 @@ pub enum Acknowledgement {
 /// ```
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// The largest size of a segment of the journal: in a small journal segments are smaller. A batch
-    /// that is larger gets a segment of its own size.
+    /// The largest size of a segment of the journal: in a small journal segments are smaller. A
+    /// batch that is larger gets a segment of its own size.
     pub segment_size_bytes: u64,
     /// Memory for what was written and is not yet in tables. What the operating system caches of
     /// the files is not part of it.

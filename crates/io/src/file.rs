@@ -91,11 +91,14 @@ pub trait Map: Send + Sync {
     fn prefault(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
-    /// Asks for large pages where the map is not yet in memory. Touching them costs much less, and a
-    /// sync of a change writes all of a large page. It is advice.
-    fn prefer_large_pages(&self) {}
-    /// Begins to fetch the pages of a range from the medium, in as few reads as can be. It is advice:
-    /// what lives in memory anyway has nothing to do.
+    /// Asks for large pages for the first `length` bytes, as far as they are not yet in memory.
+    /// Touching them costs much less, and a sync of a change writes all of a large page. It is
+    /// advice.
+    fn prefer_large_pages(&self, length: usize) {
+        let _ = length;
+    }
+    /// Begins to fetch the pages of a range from the medium, in as few reads as can be. It is
+    /// advice: what lives in memory anyway has nothing to do.
     fn fetch(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }

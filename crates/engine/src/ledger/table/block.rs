@@ -134,6 +134,12 @@ impl BlockBuilder {
         self.fields.clear();
         self.pending.clear();
     }
+
+    /// Notes in the header of a finished block that it is as long as `block` is now.
+    pub(super) fn note_padding(block: &mut [u8]) {
+        let length = u32::try_from(block.len()).expect("blocks are below 4 GiB");
+        block[4..8].copy_from_slice(&length.to_le_bytes());
+    }
 }
 
 fn fields_length(entry: &Entry<'_>) -> usize {

@@ -63,7 +63,35 @@ pub(super) struct IndexShape {
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
     /// Where each block begins, and where the last one ends: the index itself need not be touched.
-    offsets: Box<[u32]>,
+    offsets: Offsets,
+}
+
+/// Where the blocks of a table begin.
+enum Offsets {
+    /// All but the last are of one length: there is nothing to look up.
+    Even { begin: u32, step: u32, end: u32 },
+    /// Each of them, and where the last one ends.
+    Each(Box<[u32]>),
+}
+
+impl Offsets {
+    fn of(offsets: Box<[u32]>) -> Offsets {
+        let [begin, second, .., end] = *offsets else { return Offsets::Each(offsets) };
+        let step = second - begin;
+        let expected = |block: usize| u64::from(begin) + block as u64 * u64::from(step);
+        let mut begins = offsets[..offsets.len() - 1].iter().enumerate();
+        match begins.all(|(block, offset)| u64::from(*offset) == expected(block)) {
+            true => Offsets::Even { begin, step, end },
+            false => Offsets::Each(offsets),
+        }
+    }
+
+    fn size_bytes(&self) -> usize {
+        match self {
+            Offsets::Even { .. } => 0,
+            Offsets::Each(offsets) => offsets.len() * 4,
+        }
+    }
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -109,7 +137,7 @@ impl IndexShape {
         let offsets = offsets.chain([end as u32]);
         Ok(IndexShape {
             fronts: fronts.collect(),
-            offsets: offsets.collect(),
+            offsets: Offsets::of(offsets.collect()),
             shared: smallest[..shared].into(),
         })
     }
@@ -123,12 +151,20 @@ impl IndexShape {
     /// Where block `block` is. It lies within the file: that was checked.
     #[inline]
     pub(super) fn place(&self, block: usize) -> std::ops::Range<usize> {
-        self.offsets[block] as usize..self.offsets[block + 1] as usize
+        match &self.offsets {
+            Offsets::Even { begin, step, end } => {
+                assert!(block < self.blocks(), "block {block} is none of the table");
+                let place = *begin as usize + block * *step as usize;
+                let is_last = block + 1 == self.blocks();
+                place..if is_last { *end as usize } else { place + *step as usize }
+            }
+            Offsets::Each(offsets) => offsets[block] as usize..offsets[block + 1] as usize,
+        }
     }
 
     /// Bytes held in memory.
     pub(super) fn size_bytes(&self) -> usize {
-        self.fronts.len() * 8 + self.offsets.len() * 4 + self.shared.len()
+        self.fronts.len() * 8 + self.offsets.size_bytes() + self.shared.len()
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
@@ -220,6 +256,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn blocks_of_one_length_are_placed_as_others_are() {
+        for lengths in [vec![100; 9], vec![100, 100, 40], vec![100, 90, 100], vec![7, 9], vec![7]] {
+            let mut builder = IndexBuilder::default();
+            let (mut begin, mut places) = (64, Vec::new());
+            for (index, length) in lengths.iter().enumerate() {
+                builder.add(begin, *length, &[index as u8]);
+                places.push(begin as usize..begin as usize + *length as usize);
+                begin += u64::from(*length);
+            }
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            let shape = IndexShape::read(&bytes, &[0], 64, begin.next_multiple_of(64)).unwrap();
+            let found: Vec<_> = (0..lengths.len()).map(|block| shape.place(block)).collect();
+            assert_eq!(found, places);
+        }
+    }
 
     proptest! {
         #[test]

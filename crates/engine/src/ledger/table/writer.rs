@@ -30,6 +30,8 @@ pub(crate) struct TableShape {
     pub(crate) clock: Clock,
 }
 
+/// A block is filled up with zeros to its full size if one in so many bytes of it is missing at most.
+const BLOCK_PADDING_SHARE: usize = 16;
 /// A table is stale once one in so many of its entries has expired.
 const STALE_ONE_IN: u64 = 4;
 
@@ -152,7 +154,7 @@ impl TableWriter {
             && (self.block.is_full()
                 || self.block.size_with_bytes(entry) > self.shape.block_size_bytes)
         {
-            self.close_block()?;
+            self.close_block(false)?;
         }
         if is_new_key {
             let (block, index) = (self.index.blocks(), self.block.entries());
@@ -175,12 +177,18 @@ impl TableWriter {
         Ok(())
     }
 
-    fn close_block(&mut self) -> Result<()> {
+    fn close_block(&mut self, is_last: bool) -> Result<()> {
         let begin = self.buffer.len();
         let offset = self.offset();
         // The key added last is that of the block's last entry only if the block is closed before a
         // new key is noted; `add` does so.
         self.block.finish(&mut self.buffer);
+        // Blocks of one length are found without a look at where each of them begins.
+        let missing = self.shape.block_size_bytes.saturating_sub(self.buffer.len() - begin);
+        if !is_last && missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE {
+            self.buffer.resize(self.buffer.len() + missing, 0);
+            BlockBuilder::note_padding(&mut self.buffer[begin..]);
+        }
         let length = (self.buffer.len() - begin) as u32;
         self.index.add(offset, length, &self.last);
         self.seal(begin);
@@ -215,7 +223,7 @@ impl TableWriter {
     /// takes a sync of the folder.
     pub(crate) fn finish(mut self) -> Result<NewTable> {
         assert!(self.entries > 0, "a table has at least one entry");
-        self.close_block()?;
+        self.close_block(true)?;
         let padded = self.offset().next_multiple_of(FILTER_ALIGNMENT_BYTES);
         self.buffer.resize(self.buffer.len() + (padded - self.offset()) as usize, 0);
         let begun = self.shape.clock.stopwatch();
