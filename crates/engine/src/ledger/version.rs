@@ -38,8 +38,8 @@ pub(crate) struct SealedMemtable {
 #[derive(Clone)]
 pub(crate) struct Levels {
     tables: [Arc<[Arc<Table>]>; LEVELS],
-    /// The beginnings of the tables' largest keys, side by side: a look-up need not visit the tables
-    /// to learn which one may have its key.
+    /// The beginnings of the tables' largest keys, side by side: a look-up need not visit the
+    /// tables to learn which one may have its key.
     fronts: [Arc<[u128]>; LEVELS],
 }
 

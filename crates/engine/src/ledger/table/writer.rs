@@ -15,8 +15,8 @@ use crate::codec::{FileHeader, FileKind, checksum, checksum_seed, key_hash};
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
 
-/// Bytes that are collected before they are written to the file, at a multiple of as many: the page
-/// cache then takes them in large pages, and a look-up does not wait for page tables.
+/// Bytes that are collected before they are written to the file, at a multiple of as many: the
+/// page cache then takes them in large pages, and a look-up does not wait for page tables.
 const WRITE_BUFFER_BYTES: usize = 2 << 20;
 
 /// The settings of a table.
@@ -30,7 +30,8 @@ pub(crate) struct TableShape {
     pub(crate) clock: Clock,
 }
 
-/// A block is filled up with zeros to its full size if one in so many bytes of it is missing at most.
+/// A block is filled up with zeros to its full size if one in so many of its bytes is missing, at
+/// most.
 const BLOCK_PADDING_SHARE: usize = 16;
 /// A table is stale once one in so many of its entries has expired.
 const STALE_ONE_IN: u64 = 4;
