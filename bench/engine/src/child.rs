@@ -68,6 +68,8 @@ fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<
     store.compact()?;
     settle(store)?;
     figures.set("compaction_s", begun.elapsed().as_secs_f64());
+    let written = process::disk_traffic().written_bytes - traffic.written_bytes;
+    figures.set("written_with_compaction_per_byte", written / user_bytes(task.keys));
     let scanned = scan(store, "scan_after_compaction", figures)?;
     let disk = process::disk_bytes(&task.folder)? as f64;
     figures.set("live_bytes", scanned as f64);
@@ -93,14 +95,18 @@ fn fill_and_settle(
     let cpu_us = (process::cpu_seconds() - cpu) * 1e6 / keys as f64;
     figures.operation("put", keys as f64 / seconds, cpu_us, &latencies);
     let after = process::disk_traffic();
-    let user_bytes = (keys * (work::KEY_LENGTH + work::VALUE_LENGTH) as u64) as f64;
-    let per_byte = |bytes: f64| bytes / user_bytes;
+    let per_byte = |bytes: f64| bytes / user_bytes(keys);
     figures.set("written_per_byte", per_byte(after.written_bytes - traffic.written_bytes));
     figures.set("cancelled_per_byte", per_byte(after.cancelled_bytes - traffic.cancelled_bytes));
     if let Some(bytes) = store.written_bytes() {
         figures.set("written_by_own_count_per_byte", per_byte(bytes as f64));
     }
     Ok(())
+}
+
+/// Bytes of the keys and values of so many puts.
+fn user_bytes(puts: u64) -> f64 {
+    (puts * (work::KEY_LENGTH + work::VALUE_LENGTH) as u64) as f64
 }
 
 fn settle(store: &dyn Peer) -> Outcome<()> {

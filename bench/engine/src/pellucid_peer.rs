@@ -75,15 +75,19 @@ impl Peer for Pellucid {
 
     fn is_settled(&self) -> Outcome<bool> {
         let ledger = self.engine.stats().ledger;
-        // Tables of level 0 that are too few to be merged count as debt, so it says nothing here.
         match ledger.trouble {
             Some(trouble) => Err(trouble),
-            None => Ok(ledger.running.is_none() && ledger.sealed_memtables == 0),
+            None => {
+                let is_behind = ledger.debt_bytes > 0 || ledger.sealed_memtables > 0;
+                Ok(ledger.running.is_none() && !is_behind)
+            }
         }
     }
 
     fn compact(&self) -> Outcome<()> {
-        self.engine.compact().map_err(text)
+        // What the merges have dropped is dead in the journal, and collection makes room of it.
+        self.engine.compact().map_err(text)?;
+        self.engine.collect().map(|_| ()).map_err(text)
     }
 
     fn written_bytes(&self) -> Option<u64> {

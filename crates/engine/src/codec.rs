@@ -191,6 +191,23 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// Whether two keys are the same. Keys are short, and a call of the library's comparison takes longer
+/// than the comparison.
+#[inline]
+pub(crate) fn keys_equal(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let (Some(one_last), Some(other_last)) = (one.last_chunk::<8>(), other.last_chunk::<8>())
+    else {
+        return one.iter().zip(other).all(|(one, other)| one == other);
+    };
+    // The last 8 bytes overlap those before.
+    let (one, other) = (one.chunks_exact(8), other.chunks_exact(8));
+    one.zip(other).all(|(one, other)| read_u64(one, 0) == read_u64(other, 0))
+        && u64::from_le_bytes(*one_last) == u64::from_le_bytes(*other_last)
+}
+
 /// The 64-bit hash of an internal key that filters are built from.
 #[inline]
 pub(crate) fn key_hash(internal_key: &[u8]) -> u64 {
@@ -300,6 +317,20 @@ mod tests {
         }
         let foreign = FileHeader::decode_expected(&bytes, FileKind::Journal, 78, 3, path);
         assert!(matches!(foreign, Err(Error::Foreign { .. })));
+    }
+
+    #[test]
+    fn keys_of_all_lengths_are_compared_wholly() {
+        for length in 0..40 {
+            let key: Vec<u8> = (0..length).collect();
+            assert!(keys_equal(&key, &key.clone()));
+            assert!(!keys_equal(&key, &[&key[..], &[0]].concat()));
+            for at in 0..key.len() {
+                let mut other = key.clone();
+                other[at] ^= 0x80;
+                assert!(!keys_equal(&key, &other), "byte {at} of {length}");
+            }
+        }
     }
 
     #[test]

@@ -33,6 +33,9 @@ const SLICE_BYTES: u64 = 256 << 10;
 const DEAD_SHARE_BACKGROUND: f64 = 0.5;
 /// The share from which on [`Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
+/// [`Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is spread
+/// so thin that freeing a byte would cost the copying of five and more.
+const DEAD_LEFT_ONE_IN: u64 = 25;
 /// The thread looks for work this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the thread rests after each slice: at most 128 MiB are looked at in a second.
@@ -146,8 +149,9 @@ impl Judge {
 }
 
 impl Engine {
-    /// Collects every segment of the journal of which a tenth or more is dead, and returns when
-    /// that is done. What was flushed counts, and is dead once a merge has dropped it: after
+    /// Collects the segments of the journal of which most is dead, one after another, until no more
+    /// than 4 % of the journal are, or no segment is left of which a tenth is, and returns when that
+    /// is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
     /// itself, in the background, once half of a segment is dead.
     ///
@@ -180,7 +184,9 @@ impl Engine {
         let before = inner.collected();
         // Each run takes at least one segment with it.
         for _ in 0..=inner.journal.segments().segments.len() {
-            if !inner.collect_one(DEAD_SHARE_ON_CALL, || {})? {
+            let (dead_bytes, all_bytes) = inner.journal.dead_and_all_bytes();
+            let is_done = dead_bytes <= all_bytes / DEAD_LEFT_ONE_IN;
+            if is_done || !inner.collect_one(DEAD_SHARE_ON_CALL, || {})? {
                 break;
             }
         }

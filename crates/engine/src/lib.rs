@@ -33,6 +33,7 @@
 //! ends the process with a signal, as a bad memory bank would; the next opening then names what is
 //! missing. A full disk does not, because space is allocated before it is mapped.
 
+mod ahead;
 mod backup;
 mod batch;
 mod budget;

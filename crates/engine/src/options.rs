@@ -44,7 +44,8 @@ pub enum Acknowledgement {
 /// ```
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// Size of a segment of the journal; a batch that is larger gets a segment of its own size.
+    /// The largest size of a segment of the journal: in a small journal segments are smaller. A
+    /// batch that is larger gets a segment of its own size.
     pub segment_size_bytes: u64,
     /// All memory that grows with the data, in bytes: what was written and is not yet in tables,
     /// what is held of tables to answer quickly, and what background work takes. The engine divides

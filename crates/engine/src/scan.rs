@@ -3,13 +3,13 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::ahead::Ahead;
 use crate::catalogue::TableId;
 use crate::codec::TABLE_PREFIX_LENGTH;
 use crate::engine::Inner;
 use crate::error::Result;
 use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
-use crate::object::{Head, Object, Value};
-use crate::read::record_length;
+use crate::object::{Head, Object};
 
 /// Which way a scan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,7 @@ pub enum Direction {
 pub struct Scan {
     inner: Arc<Inner>,
     ledger_scan: LedgerScan,
+    ahead: Ahead,
     /// The internal key that the last call returned.
     key: Vec<u8>,
     /// Keeps what the scan sees for as long as it goes on.
@@ -50,7 +51,7 @@ impl Scan {
             Direction::Backward => ledger::Direction::Reverse,
         };
         let ledger_scan = inner.ledger.scan(range.as_key_range(), direction, guard.sequence())?;
-        Ok(Scan { inner, ledger_scan, key: Vec::new(), _guard: guard })
+        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), key: Vec::new(), _guard: guard })
     }
 
     /// The next key with its head and value; `None` at the end.
@@ -59,15 +60,12 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let Some(mut found) = self.advance()? else { return Ok(None) };
-        let value = match found.take_value() {
-            Some(value) => Value::owned(value),
-            None => {
-                let length = record_length(&self.key, &found);
-                self.inner.journal.read(found.sequence, &self.key, length)?
-            }
-        };
-        let object = Object { head: Head::from_found(found), value };
+        let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
+        let row = self.ahead.next(&inner.journal, |key| advance(inner, ledger_scan, key))?;
+        let Some(mut row) = row else { return Ok(None) };
+        let value = self.ahead.read(&inner.journal, &mut row)?;
+        let object = Object { head: Head::from_found(row.found), value };
+        self.ahead.recycle(std::mem::replace(&mut self.key, row.key));
         Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))
     }
 
@@ -76,21 +74,31 @@ impl Scan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let Some(found) = self.advance()? else { return Ok(None) };
-        Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], Head::from_found(found))))
-    }
-
-    /// Moves on to the next live key.
-    fn advance(&mut self) -> Result<Option<FoundEntry>> {
-        while let Some((key, found)) = self.ledger_scan.next()? {
-            if self.inner.time.is_live(&found) {
-                self.key.clear();
-                self.key.extend_from_slice(key);
-                return Ok(Some(found));
+        let found = match self.ahead.pop() {
+            Some(row) => {
+                self.ahead.recycle(std::mem::replace(&mut self.key, row.key));
+                Some(row.found)
             }
-        }
-        Ok(None)
+            None => advance(&self.inner, &mut self.ledger_scan, &mut self.key)?,
+        };
+        Ok(found.map(|found| (&self.key[TABLE_PREFIX_LENGTH..], Head::from_found(found))))
     }
+}
+
+/// Moves on to the next live key.
+fn advance(
+    inner: &Inner,
+    ledger_scan: &mut LedgerScan,
+    into: &mut Vec<u8>,
+) -> Result<Option<FoundEntry>> {
+    while let Some((key, found)) = ledger_scan.next()? {
+        if inner.time.is_live(&found) {
+            into.clear();
+            into.extend_from_slice(key);
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// A range of internal keys.

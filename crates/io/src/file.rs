@@ -99,6 +99,12 @@ pub trait Map: Send + Sync {
     /// Says that from now on the bytes are read in any order, as with [`MapMode::ReadRandom`]: for
     /// a map that was written in order. A hint: it may do nothing.
     fn expect_random(&self) {}
+    /// Asks for large pages for the first `length` bytes, as far as they are not yet in memory.
+    /// Touching them costs much less, and a sync of a change writes all of a large page. It is
+    /// advice.
+    fn prefer_large_pages(&self, length: usize) {
+        let _ = length;
+    }
     /// Whether the pages from `offset` (the first [`RESIDENT_PAGES_MAX`] of them) are in memory, so
     /// that reading them does not wait for the medium. What lives in memory anyway always is.
     fn is_resident(&self, offset: usize, length: usize) -> bool {

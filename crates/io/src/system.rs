@@ -227,6 +227,14 @@ impl Map for SystemMap {
         }
     }
 
+    fn prefer_large_pages(&self, length: usize) {
+        let length = length.min(self.length);
+        if length > 0 {
+            // SAFETY: the range is within the map. Advice that is refused changes nothing.
+            unsafe { libc::madvise(self.pointer.cast(), length, libc::MADV_HUGEPAGE) };
+        }
+    }
+
     fn expect_random(&self) {
         if self.length > 0 {
             // SAFETY: the range is the map. Advice that is refused changes nothing.
@@ -284,6 +292,7 @@ mod tests {
         let file = SystemFileSystem.create(&folder.join("a")).unwrap();
         file.allocate(8192).unwrap();
         let map = file.map(8192, MapMode::Write).unwrap();
+        map.prefer_large_pages(usize::MAX);
         map.prefault(100, 5000);
         // SAFETY: the offset is within the map, and nobody else uses it.
         unsafe { map.pointer().add(5000).write(7) };

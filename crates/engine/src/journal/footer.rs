@@ -1,5 +1,7 @@
 //! The footer of a sealed segment: where each of its records begins (`docs/format.md`).
 
+use super::ranked;
+use super::runs::Runs;
 use crate::codec::{checksum, checksum_seed, read_u32, read_u64};
 
 /// Length of the fixed part, which ends the file.
@@ -10,6 +12,8 @@ const CLOSING_MAGIC: [u8; 4] = *b"PLSF";
 const KIND_DENSE: u32 = 0;
 /// The place array has pairs of sequence number and place, for the records that are left.
 const KIND_SPARSE: u32 = 1;
+/// A bitmap of the sequence numbers whose records are left, and a place for each of them.
+const KIND_RANKED: u32 = 2;
 /// Bytes of an entry of the dense array.
 pub(crate) const PLACE_LENGTH: u64 = 4;
 /// Bytes of an entry of the sparse array.
@@ -27,6 +31,13 @@ pub(crate) enum Places {
         /// No tombstone and no expired value up to it has anything older to hide here.
         clean_sequence: u64,
     },
+    /// The same, with enough records left that a bitmap takes less room than pairs.
+    Ranked {
+        /// As above.
+        clean_sequence: u64,
+        /// How many sequence numbers the segment stands for.
+        sequences: u64,
+    },
 }
 
 /// Bytes that the footer of a segment with `count` records takes.
@@ -35,8 +46,14 @@ pub(crate) fn footer_length(count: u64) -> u64 {
 }
 
 /// Bytes that the footer of a collected segment with `count` records takes.
-pub(crate) fn sparse_footer_length(count: u64) -> u64 {
+fn sparse_footer_length(count: u64) -> u64 {
     count * PAIR_LENGTH + 8 + FOOTER_FIXED_LENGTH
+}
+
+/// The same, if its places are ranked.
+fn ranked_footer_length(sequences: u64, count: u64) -> u64 {
+    let places = (count * PLACE_LENGTH).next_multiple_of(8);
+    ranked::units_length(sequences) + places + 8 + FOOTER_FIXED_LENGTH
 }
 
 /// The footer, from its fixed part.
@@ -67,34 +84,82 @@ impl Footer {
         match self.places {
             Places::Dense => footer_length(u64::from(self.count)),
             Places::Sparse { .. } => sparse_footer_length(u64::from(self.count)),
+            Places::Ranked { sequences, .. } => {
+                ranked_footer_length(sequences, u64::from(self.count))
+            }
         }
     }
 
-    /// Entry `index` of the place array of `file`: how far the sequence number is from the first
-    /// one, and the offset of the record.
-    #[inline]
-    pub(crate) fn entry(&self, file: &[u8], index: u64) -> (u64, u64) {
-        let at = self.offset as usize;
+    /// No tombstone and no expired value up to it has anything older to hide here; `None` if the
+    /// segment was not collected.
+    pub(crate) fn clean_sequence(&self) -> Option<u64> {
         match self.places {
-            Places::Dense => {
-                let place = read_u32(file, at + (index * PLACE_LENGTH) as usize);
-                (index, u64::from(place) * 8)
-            }
-            Places::Sparse { .. } => {
-                let pair = at + (index * PAIR_LENGTH) as usize;
-                (u64::from(read_u32(file, pair)), u64::from(read_u32(file, pair + 4)) * 8)
+            Places::Dense => None,
+            Places::Sparse { clean_sequence } | Places::Ranked { clean_sequence, .. } => {
+                Some(clean_sequence)
             }
         }
+    }
+
+    /// The entries of `file`, ascending: how far each sequence number is from the first one, and
+    /// the offset of its record.
+    pub(crate) fn entries<'a>(&self, file: &'a [u8]) -> Entries<'a> {
+        Entries { footer: *self, file, index: 0, distance: 0 }
+    }
+
+    /// Pair `index`: how far its sequence number is from the first one, and the record's offset.
+    #[inline]
+    fn pair(&self, file: &[u8], index: u64) -> (u64, u64) {
+        let pair = self.offset as usize + (index * PAIR_LENGTH) as usize;
+        (u64::from(read_u32(file, pair)), u64::from(read_u32(file, pair + 4)) * 8)
+    }
+
+    /// The number of the record that is `distance` sequence numbers from the first one of `file`
+    /// among the segment's records, where that is known without a search.
+    #[inline]
+    pub(super) fn number_of(&self, file: &[u8], distance: u64) -> Option<u64> {
+        match self.places {
+            Places::Dense => (distance < u64::from(self.count)).then_some(distance),
+            Places::Ranked { sequences, .. } if distance < sequences => {
+                ranked::rank_of(file, self.offset as usize, distance)
+            }
+            Places::Ranked { .. } | Places::Sparse { .. } => None,
+        }
+    }
+
+    /// Where the place array begins; `None` if there are pairs instead.
+    #[inline]
+    fn array_offset(&self) -> Option<usize> {
+        match self.places {
+            Places::Dense => Some(self.offset as usize),
+            Places::Ranked { sequences, .. } => {
+                Some(self.offset as usize + ranked::units_length(sequences) as usize)
+            }
+            Places::Sparse { .. } => None,
+        }
+    }
+
+    /// The places in runs, if few runs describe them.
+    pub(super) fn runs(&self, file: &[u8]) -> Option<Runs> {
+        let array = file.get(self.array_offset()?..)?;
+        let places = array.chunks_exact(PLACE_LENGTH as usize).map(|place| read_u32(place, 0));
+        Runs::of(places.take(self.count as usize))
     }
 
     /// The offset of the record that is `distance` sequence numbers from the first one of `file`.
     #[inline]
     pub(crate) fn place(&self, file: &[u8], distance: u64) -> Option<u64> {
-        match self.places {
-            Places::Dense if distance < u64::from(self.count) => Some(self.entry(file, distance).1),
-            Places::Dense => None,
-            Places::Sparse { .. } => self.find(file, distance),
-        }
+        let Some(array) = self.array_offset() else { return self.find(file, distance) };
+        let number = self.number_of(file, distance)?;
+        Some(u64::from(read_u32(file, array + (number * PLACE_LENGTH) as usize)) * 8)
+    }
+
+    /// Where the place of the record that is `distance` from the first one stands, if that is known
+    /// without a search.
+    #[inline]
+    pub(crate) fn place_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
+        let number = self.number_of(file, distance)?;
+        file.get(self.array_offset()? + (number * PLACE_LENGTH) as usize).map(std::ptr::from_ref)
     }
 
     /// Looks for a pair. Sequence numbers that are left are spread evenly as a rule, so that the
@@ -103,8 +168,7 @@ impl Footer {
         let (mut low, mut high) = (0_usize, self.count as usize);
         let mut is_guess = true;
         while high - low > PAIRS_WALKED {
-            let (first, last) =
-                (self.entry(file, low as u64).0, self.entry(file, high as u64 - 1).0);
+            let (first, last) = (self.pair(file, low as u64).0, self.pair(file, high as u64 - 1).0);
             if distance < first || distance > last {
                 return None;
             }
@@ -116,7 +180,7 @@ impl Footer {
             };
             // The guess leaves some pairs on either side, as it is off by a few.
             let middle = middle.clamp(low + 1, high - 1);
-            if self.entry(file, middle as u64).0 <= distance {
+            if self.pair(file, middle as u64).0 <= distance {
                 low = middle;
             } else {
                 high = middle;
@@ -124,9 +188,41 @@ impl Footer {
             is_guess = !is_guess;
         }
         (low as u64..high as u64)
-            .map(|index| self.entry(file, index))
+            .map(|index| self.pair(file, index))
             .find(|(found, _)| *found == distance)
             .map(|(_, offset)| offset)
+    }
+}
+
+/// The entries of a footer, one after another.
+pub(crate) struct Entries<'a> {
+    footer: Footer,
+    file: &'a [u8],
+    index: u64,
+    /// Of ranked places, the next one to be looked at.
+    distance: u64,
+}
+
+impl Iterator for Entries<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let (footer, index) = (&self.footer, self.index);
+        if index >= u64::from(footer.count) {
+            return None;
+        }
+        self.index += 1;
+        match footer.places {
+            Places::Dense => Some((index, footer.place(self.file, index)?)),
+            Places::Sparse { .. } => Some(footer.pair(self.file, index)),
+            Places::Ranked { sequences, .. } => {
+                let place = (self.distance..sequences).find_map(|distance| {
+                    footer.place(self.file, distance).map(|offset| (distance, offset))
+                })?;
+                self.distance = place.0 + 1;
+                Some(place)
+            }
+        }
     }
 }
 
@@ -148,23 +244,34 @@ pub(crate) fn encode_footer(
     close(bytes, [store_identity, number], KIND_DENSE, count, last_sequence, offset)
 }
 
-/// The footer's bytes for a collected segment that stands for the sequence numbers up to
-/// `last_sequence`: `pairs` of distance from the first one and place, ascending.
-pub(crate) fn encode_sparse_footer(
+/// The footer's bytes for a collected segment that stands for the sequence numbers from
+/// `first_sequence` up to `last_sequence`: `pairs` of distance from the first one and place,
+/// ascending. They are laid down in whichever way takes less room.
+pub(crate) fn encode_collected_footer(
     store_identity: u64,
     number: u64,
+    first_sequence: u64,
     (last_sequence, clean_sequence): (u64, u64),
     offset: u64,
     pairs: &[(u32, u32)],
 ) -> Vec<u8> {
-    let count = pairs.len() as u64;
-    let mut bytes = Vec::with_capacity(sparse_footer_length(count) as usize);
-    for (distance, place) in pairs {
-        bytes.extend_from_slice(&distance.to_le_bytes());
-        bytes.extend_from_slice(&place.to_le_bytes());
+    let (count, sequences) = (pairs.len() as u64, last_sequence.saturating_sub(first_sequence) + 1);
+    let is_ranked = ranked_footer_length(sequences, count) <= sparse_footer_length(count);
+    let mut bytes = Vec::new();
+    if is_ranked {
+        bytes = ranked::encode_units(pairs.iter().map(|(distance, _)| *distance), sequences);
+        let places = bytes.len();
+        bytes.extend(pairs.iter().flat_map(|(_, place)| place.to_le_bytes()));
+        bytes.resize(places + (count * PLACE_LENGTH).next_multiple_of(8) as usize, 0);
+    } else {
+        for (distance, place) in pairs {
+            bytes.extend_from_slice(&distance.to_le_bytes());
+            bytes.extend_from_slice(&place.to_le_bytes());
+        }
     }
     bytes.extend_from_slice(&clean_sequence.to_le_bytes());
-    close(bytes, [store_identity, number], KIND_SPARSE, count, last_sequence, offset)
+    let kind = if is_ranked { KIND_RANKED } else { KIND_SPARSE };
+    close(bytes, [store_identity, number], kind, count, last_sequence, offset)
 }
 
 fn close(
@@ -200,16 +307,19 @@ pub(crate) fn decode_footer(
     }
     let (kind, count) = (read_u32(fixed, 0), read_u32(fixed, 4));
     let (last_sequence, offset) = (read_u64(fixed, 8), read_u64(fixed, 16));
+    let range = last_sequence.checked_sub(first_sequence).ok_or(NoFooter::Damaged)?;
+    // As many bits as a file can have: what does not fit is refused below.
+    let sequences = range.saturating_add(1).min(file.len() as u64 * 8);
     let places = match kind {
         KIND_DENSE => Places::Dense,
         KIND_SPARSE => Places::Sparse { clean_sequence: 0 },
+        KIND_RANKED => Places::Ranked { clean_sequence: 0, sequences },
         _ => return Err(NoFooter::Damaged),
     };
     let mut footer = Footer { offset, count, last_sequence, places };
     let fits = offset.checked_add(footer.length()) == Some(file.len() as u64)
         && offset >= crate::codec::FILE_HEADER_LENGTH as u64
-        && offset.is_multiple_of(8)
-        && last_sequence >= first_sequence;
+        && offset.is_multiple_of(8);
     if !fits {
         return Err(NoFooter::Damaged);
     }
@@ -217,12 +327,15 @@ pub(crate) fn decode_footer(
     if checksum(checksum_seed(&[store_identity, number]), covered) != read_u32(fixed, 24) {
         return Err(NoFooter::Damaged);
     }
-    let range = last_sequence - first_sequence;
     let is_sound = match &mut footer.places {
         Places::Dense => count > 0 && u64::from(count) - 1 == range,
         Places::Sparse { clean_sequence } => {
             *clean_sequence = read_u64(file, fixed_offset - 8);
             is_ascending(&footer, file, range)
+        }
+        Places::Ranked { clean_sequence, sequences } => {
+            *clean_sequence = read_u64(file, fixed_offset - 8);
+            ranked::are_sound(file, offset as usize, *sequences, u64::from(count))
         }
     };
     if is_sound { Ok(footer) } else { Err(NoFooter::Damaged) }
@@ -232,7 +345,7 @@ pub(crate) fn decode_footer(
 fn is_ascending(footer: &Footer, file: &[u8], range: u64) -> bool {
     let mut next = 0;
     (0..u64::from(footer.count)).all(|index| {
-        let (distance, _) = footer.entry(file, index);
+        let (distance, _) = footer.pair(file, index);
         let ascends = distance >= next && distance <= range;
         next = distance + 1;
         ascends
@@ -252,7 +365,7 @@ mod tests {
     fn collected(distances: impl Iterator<Item = u32>, last_sequence: u64) -> Vec<u8> {
         let pairs: Vec<_> = distances.map(|distance| (distance, distance + 12)).collect();
         let mut file = vec![0; 96];
-        file.extend(encode_sparse_footer(5, 6, (last_sequence, 77), 96, &pairs));
+        file.extend(encode_collected_footer(5, 6, 100, (last_sequence, 77), 96, &pairs));
         file
     }
 
@@ -278,6 +391,11 @@ mod tests {
 
     #[test]
     fn the_footer_of_a_collected_segment_returns_even_if_nothing_is_left() {
+        let file = collected((10..14).chain(20..40), 150);
+        let footer = decode_footer(&file, 5, 6, 100).unwrap();
+        let places = Places::Ranked { clean_sequence: 77, sequences: 51 };
+        assert_eq!(footer, Footer { offset: 96, count: 24, last_sequence: 150, places });
+        check_flips(&file);
         let file = collected([2, 3, 8].into_iter(), 110);
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
         let places = Places::Sparse { clean_sequence: 77 };
@@ -296,14 +414,17 @@ mod tests {
     #[test]
     fn every_pair_is_found_and_no_other() {
         let even: Vec<u32> = (0..500).map(|index| index * 3 + 1).collect();
+        let many: Vec<u32> = (0..500_000).map(|index| index * 9 + 1).collect();
         let mut clusters: Vec<u32> = (0..300).chain(90_000..90_200).collect();
         clusters.push(4_000_000);
-        for distances in [even, clusters, vec![7], Vec::new()] {
+        for distances in [even, many, clusters, vec![7], Vec::new()] {
             let file = collected(distances.iter().copied(), 5_000_000);
             let footer = decode_footer(&file, 5, 6, 100).unwrap();
+            let entries = footer.entries(&file).map(|(distance, _)| distance as u32);
+            assert!(entries.eq(distances.iter().copied()));
             let around = distances.iter().flat_map(|at| [at.saturating_sub(1), *at, at + 1]);
-            for distance in around.chain([0, 5_000]) {
-                let expected = distances.contains(&distance);
+            for distance in around.chain([0, 5_000]).take(5_000) {
+                let expected = distances.binary_search(&distance).is_ok();
                 let place = footer.place(&file, u64::from(distance));
                 assert_eq!(place, expected.then_some((u64::from(distance) + 12) * 8));
             }

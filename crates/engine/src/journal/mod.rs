@@ -11,9 +11,11 @@ mod collect;
 mod current;
 mod footer;
 mod link;
+mod ranked;
 mod record;
 mod recover;
 mod roll;
+mod runs;
 mod salvage;
 mod scan;
 mod segment;
@@ -78,6 +80,44 @@ impl SegmentList {
     #[inline]
     pub(crate) fn find_index(&self, sequence: u64) -> Option<usize> {
         self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)
+    }
+}
+
+/// Where a record is: the segment's index in the list, and the record's offset in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordPlace {
+    segment: usize,
+    offset: u64,
+}
+
+impl SegmentList {
+    /// Asks for what [`SegmentList::place`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, sequence: u64) {
+        if let Some(segment) = self.find(sequence) {
+            segment.prefetch_place(sequence);
+        }
+    }
+
+    /// Where the record with `sequence` is, if there is one.
+    #[inline]
+    pub(crate) fn place(&self, sequence: u64) -> Option<RecordPlace> {
+        let segment = self.find_index(sequence)?;
+        let offset = self.segments[segment].place(sequence)?;
+        Some(RecordPlace { segment, offset })
+    }
+
+    /// Asks for the record at `place`, which is expected to have `length` bytes.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, place: RecordPlace, length: usize) {
+        self.segments[place.segment].prefetch(place.offset as usize, length);
+    }
+
+    /// Reads the value of the record at `place`, and checks that it is that of `key` with
+    /// `sequence`.
+    #[inline]
+    pub(crate) fn read(&self, place: RecordPlace, sequence: u64, key: &[u8]) -> Result<Value> {
+        self.segments[place.segment].read_at(place.offset, sequence, key)
     }
 }
 

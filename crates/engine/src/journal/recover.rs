@@ -11,7 +11,7 @@ use pellucid_io::{File, FileSystem, Map, MapMode};
 
 use super::append::Appender;
 use super::current::{Span, current_segments};
-use super::footer::{Footer, NoFooter, Places, decode_footer, encode_footer};
+use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
 use super::roll::RollerState;
 use super::scan::{Scanned, find_stray, scan_records};
 use super::segment::{
@@ -133,7 +133,7 @@ impl Found {
     fn span(&self) -> Span {
         let first_sequence = self.header.first_sequence;
         let (last_sequence, is_collected) = match &self.state {
-            State::Sealed(footer) => (footer.last_sequence, footer.places != Places::Dense),
+            State::Sealed(footer) => (footer.last_sequence, footer.clean_sequence().is_some()),
             State::Unsealed(scanned) => {
                 ((first_sequence + scanned.places.len() as u64).saturating_sub(1), false)
             }

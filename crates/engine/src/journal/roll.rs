@@ -20,6 +20,13 @@ const ROLL_THREAD: &str = "pellucid-journal";
 const SEALING_MAX: usize = 8;
 /// How long a writer waits for the roll thread before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
+/// A segment is this share of the journal, between the limits: one that is being written and one that
+/// is ready for it take their space before it is used, and a large share would be felt.
+const SEGMENT_SHARE: u64 = 128;
+/// The smallest segment, in bytes, unless the setting is below.
+const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
+/// Sizes are multiples of this, in bytes: a large page.
+const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
 /// The shortest record takes this much with its place: header, table number, one byte of key.
 const RECORD_WITH_PLACE_MIN: u64 = 48 + PLACE_LENGTH;
 
@@ -46,21 +53,22 @@ enum Spare {
 }
 
 impl Journal {
-    /// Begins a segment of `size_bytes` and at least `records` places, with the spare if that is
+    /// Begins a segment of at least `needed_bytes` and `records` places, with the spare if that is
     /// large enough.
     pub(super) fn begin_segment(
         &self,
-        size_bytes: u64,
+        needed_bytes: u64,
         records: u64,
         first: u64,
     ) -> Result<Arc<Segment>> {
+        let size_bytes = || needed_bytes.max(self.usual_segment_size_bytes());
         let shared = match self.take_spare()? {
-            Some(spare) if spare.map.length() as u64 >= size_bytes => spare,
+            Some(spare) if spare.map.length() as u64 >= needed_bytes => spare,
             Some(small) => {
                 self.discard(&small);
-                self.make_segment_file(size_bytes)?
+                self.make_segment_file(size_bytes())?
             }
-            None => self.make_segment_file(size_bytes)?,
+            None => self.make_segment_file(size_bytes())?,
         };
         let header = self.header(shared.number, first).encode();
         // SAFETY: the map is writable and longer than a header, and nobody else knows it yet.
@@ -73,6 +81,14 @@ impl Journal {
         self.change_segments(|segments| segments.push(Arc::clone(&segment)));
         self.want_spare();
         Ok(segment)
+    }
+
+    /// The size of the next segment, if no batch needs a larger one.
+    pub(super) fn usual_segment_size_bytes(&self) -> u64 {
+        let segments = self.segments();
+        let journal_bytes: u64 = segments.segments.iter().map(|s| s.facts().size_bytes).sum();
+        let share = (journal_bytes / SEGMENT_SHARE).next_multiple_of(SEGMENT_SIZE_STEP_BYTES);
+        share.max(SEGMENT_SIZE_USUAL_MIN_BYTES).min(self.segment_size_bytes)
     }
 
     fn header(&self, number: u64, first_sequence: u64) -> FileHeader {
@@ -254,7 +270,7 @@ impl Journal {
             if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {
                 roller.spare = Spare::Making;
                 drop(roller);
-                let made = self.make_segment_file(self.segment_size_bytes);
+                let made = self.make_segment_file(self.usual_segment_size_bytes());
                 roller = lock(&self.roller);
                 // A writer that finds no spare tries for itself, and gets the error to return.
                 roller.spare = made.map_or(Spare::Absent, Spare::Ready);

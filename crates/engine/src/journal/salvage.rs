@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pellucid_io::FileSystem;
 
-use super::footer::{decode_footer, encode_sparse_footer};
+use super::footer::{decode_footer, encode_collected_footer};
 use super::record::{RECORD_ALIGNMENT, RECORD_HEADER_LENGTH, Record};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, read_u32, read_u64};
 use crate::error::{Error, Result};
@@ -117,7 +117,7 @@ pub(crate) fn write_segment<'a>(
             end += bytes.len() as u64;
         }
         // Nobody knows what hid what in the part that was lost: no marker goes because of it.
-        let footer = encode_sparse_footer(identity, number, (last, 0), end, &pairs);
+        let footer = encode_collected_footer(identity, number, first, (last, 0), end, &pairs);
         file.write_all_at(&footer, end)?;
         file.sync()
     };

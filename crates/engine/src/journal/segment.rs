@@ -7,20 +7,19 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pellucid_io::{File, FileSystem, Map};
 
-use super::footer::{self, Footer};
+use super::footer::Footer;
 use super::record::{Record, RecordKind};
-use crate::codec::FILE_HEADER_LENGTH;
+use super::runs::Runs;
+use crate::codec::{FILE_HEADER_LENGTH, keys_equal};
 use crate::compression::Compression;
 use crate::engine::lock;
 use crate::error::{Error, Result};
-use crate::ledger::{Dropped, SegmentFacts};
+use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::object::Value;
 
 /// Where the journal's segments lie within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 const SUFFIX: &str = ".journal";
-/// What the processor loads as a whole, in bytes.
-const LINE_LENGTH: usize = 64;
 /// The most that is asked for ahead of a read, in bytes; the processor follows longer runs itself.
 const PREFETCH_MAX: usize = 1024;
 /// Records up to this length, in bytes, are read by one call when they are not in memory.
@@ -123,7 +122,7 @@ enum Places {
     /// The segment is being written: places in memory, zero where there is no record yet.
     Growing(Box<[AtomicU32]>),
     /// The segment is sealed: places in its footer.
-    Sealed(Footer),
+    Sealed { footer: Footer, runs: Option<Runs> },
 }
 
 /// An array of zeros whose pages come with their first use.
@@ -152,6 +151,14 @@ impl SegmentFile {
     }
 }
 
+/// The bytes of a sealed segment: nobody writes to them.
+fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
+    let length = footer.offset + footer.length();
+    // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment is not
+    // written to.
+    unsafe { std::slice::from_raw_parts(shared.map.pointer(), length as usize) }
+}
+
 impl Segment {
     /// A segment that is being written, with space for `places` records.
     pub(crate) fn growing(shared: Arc<SegmentFile>, first_sequence: u64, places: usize) -> Segment {
@@ -160,14 +167,16 @@ impl Segment {
 
     /// A sealed segment, whose footer was checked.
     pub(crate) fn sealed(shared: Arc<SegmentFile>, first_sequence: u64, footer: Footer) -> Segment {
-        Segment { shared, first_sequence, places: Places::Sealed(footer) }
+        let bytes = sealed_bytes(&shared, &footer);
+        let runs = footer.runs(bytes);
+        Segment { shared, first_sequence, places: Places::Sealed { footer, runs } }
     }
 
     /// The footer, if the segment is sealed.
     pub(crate) fn footer(&self) -> Option<&Footer> {
         match &self.places {
             Places::Growing(_) => None,
-            Places::Sealed(footer) => Some(footer),
+            Places::Sealed { footer, .. } => Some(footer),
         }
     }
 
@@ -175,7 +184,7 @@ impl Segment {
     pub(crate) fn places_capacity(&self) -> usize {
         match &self.places {
             Places::Growing(places) => places.len(),
-            Places::Sealed(_) => 0,
+            Places::Sealed { .. } => 0,
         }
     }
 
@@ -188,7 +197,7 @@ impl Segment {
                 let index = (sequence - self.first_sequence) as usize;
                 places[index].store((offset / 8) as u32, Ordering::Release);
             }
-            Places::Sealed(_) => unreachable!("a sealed segment takes no records"),
+            Places::Sealed { .. } => unreachable!("a sealed segment takes no records"),
         }
     }
 
@@ -201,18 +210,39 @@ impl Segment {
                 let place = places.get(index as usize)?.load(Ordering::Acquire);
                 (place != 0).then_some(u64::from(place) * 8)
             }
-            Places::Sealed(footer) => footer.place(self.sealed_bytes(footer), index),
+            Places::Sealed { footer, runs: Some(runs) } => {
+                let number = footer.number_of(sealed_bytes(&self.shared, footer), index)?;
+                Some(runs.place(number) * 8)
+            }
+            Places::Sealed { footer, runs: None } => {
+                footer.place(sealed_bytes(&self.shared, footer), index)
+            }
+        }
+    }
+
+    /// Asks the processor for the line in which the place of `sequence` is.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, sequence: u64) {
+        let Some(distance) = sequence.checked_sub(self.first_sequence) else { return };
+        match &self.places {
+            Places::Growing(places) => {
+                let place = places.get(distance as usize).map(std::ptr::from_ref);
+                place.into_iter().for_each(|place| prefetch(place.cast()));
+            }
+            Places::Sealed { runs: Some(_), .. } => {}
+            Places::Sealed { footer, runs: None } => {
+                let at = footer.place_line(sealed_bytes(&self.shared, footer), distance);
+                at.into_iter().for_each(prefetch);
+            }
         }
     }
 
     /// The sequence number and offset of each record of a sealed segment, ascending.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let footer = self.footer();
-        let count = footer.map_or(0, |footer| u64::from(footer.count));
-        (0..count).filter_map(move |index| {
-            let (distance, offset) = footer?.entry(self.sealed_bytes(footer?), index);
-            Some((self.first_sequence + distance, offset))
-        })
+        let entries =
+            self.footer().map(|footer| footer.entries(sealed_bytes(&self.shared, footer)));
+        let entries = entries.into_iter().flatten();
+        entries.map(|(distance, offset)| (self.first_sequence + distance, offset))
     }
 
     /// Bytes of the records of a sealed segment.
@@ -222,15 +252,12 @@ impl Segment {
 
     /// No marker up to it has anything older to hide in this segment.
     pub(crate) fn clean_sequence(&self) -> u64 {
-        match self.footer().map(|footer| footer.places) {
-            Some(footer::Places::Sparse { clean_sequence }) => clean_sequence,
-            Some(footer::Places::Dense) | None => 0,
-        }
+        self.footer().and_then(Footer::clean_sequence).unwrap_or(0)
     }
 
     /// Whether the segment was collected, so that batches in it may have lost their ends.
     pub(crate) fn is_collected(&self) -> bool {
-        self.footer().is_some_and(|footer| footer.places != footer::Places::Dense)
+        self.footer().is_some_and(|footer| footer.clean_sequence().is_some())
     }
 
     /// Counts the record of a dropped entry, if the segment has it.
@@ -246,15 +273,7 @@ impl Segment {
 
     /// All bytes of the file of a sealed segment, none of one that grows.
     pub(crate) fn sealed_file(&self) -> &[u8] {
-        self.footer().map_or(&[], |footer| self.sealed_bytes(footer))
-    }
-
-    /// The bytes of a sealed segment: nobody writes to them.
-    fn sealed_bytes(&self, footer: &Footer) -> &[u8] {
-        let length = footer.offset + footer.length();
-        // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment
-        // is not written to.
-        unsafe { std::slice::from_raw_parts(self.shared.map.pointer(), length as usize) }
+        self.footer().map_or(&[], |footer| sealed_bytes(&self.shared, footer))
     }
 
     /// The end of the records, as far as readers may look.
@@ -262,7 +281,7 @@ impl Segment {
     fn records_end(&self) -> usize {
         match &self.places {
             Places::Growing(_) => self.shared.map.length(),
-            Places::Sealed(footer) => footer.offset as usize,
+            Places::Sealed { footer, .. } => footer.offset as usize,
         }
     }
 
@@ -277,8 +296,17 @@ impl Segment {
     ) -> Result<Option<Value>> {
         let Some(offset) = self.place(sequence) else { return Ok(None) };
         self.prefetch(offset as usize, expected_length);
+        self.read_at(offset, sequence, key).map(Some)
+    }
+
+    /// Reads the record at `offset`, and checks that it is that of `key` with `sequence`.
+    #[inline]
+    pub(crate) fn read_at(&self, offset: u64, sequence: u64, key: &[u8]) -> Result<Value> {
         let record = self.record_at(offset)?;
-        if record.sequence != sequence || record.key != key || record.kind != RecordKind::Put {
+        if record.sequence != sequence
+            || !keys_equal(record.key, key)
+            || record.kind != RecordKind::Put
+        {
             let what = format!(
                 "expected sequence {sequence} with the key looked up, found sequence {} ({:?})",
                 record.sequence, record.kind
@@ -286,12 +314,11 @@ impl Segment {
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
         if record.compression != Compression::None {
-            return self.unpacked(&record, offset).map(Some);
+            return self.unpacked(&record, offset);
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        let value = Value::mapped(Arc::clone(&self.shared.map), value_offset, record.value.len());
-        Ok(Some(value))
+        Ok(Value::mapped(Arc::clone(&self.shared.map), value_offset, record.value.len()))
     }
 
     /// As [`Segment::read`], for a record that is not in memory: by one call that reads all of it,
@@ -347,19 +374,12 @@ impl Segment {
     /// Asks the processor for all lines of a record at once: the checksum would wait for them one
     /// after another.
     #[inline]
-    fn prefetch(&self, offset: usize, length: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let end = offset.saturating_add(length.min(PREFETCH_MAX)).min(self.shared.map.length());
-            let pointer = self.shared.map.pointer();
-            for line in (offset..end).step_by(LINE_LENGTH) {
-                // SAFETY: the address is within the map; a prefetch reads nothing and cannot fault.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(pointer.add(line).cast()) };
-            }
+    pub(crate) fn prefetch(&self, offset: usize, length: usize) {
+        let end = offset.saturating_add(length.min(PREFETCH_MAX)).min(self.shared.map.length());
+        let pointer = self.shared.map.pointer();
+        for line in (offset & !(CACHE_LINE_BYTES - 1)..end).step_by(CACHE_LINE_BYTES) {
+            prefetch(pointer.wrapping_add(line));
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (offset, length);
     }
 
     /// Reads and checks the record at `offset`, which must be published.

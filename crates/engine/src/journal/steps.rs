@@ -24,11 +24,11 @@ impl Journal {
         let Some(offset) = segment.place(sequence) else { return Ok(None) };
         counting.add_since(Count::PlaceTicks, begun);
         counting.add(Count::PlaceSamples, 1);
-        let (samples, ticks) =
-            match segment.shared.map.is_resident(offset as usize, expected_length) {
-                true => (Count::CachedSamples, Count::CachedTicks),
-                false => (Count::DiskSamples, Count::DiskTicks),
-            };
+        let is_resident = segment.shared.map.is_resident(offset as usize, expected_length);
+        let (samples, ticks) = match is_resident {
+            true => (Count::CachedSamples, Count::CachedTicks),
+            false => (Count::DiskSamples, Count::DiskTicks),
+        };
         let begun = counting.now();
         let value = segment.read(sequence, key, expected_length);
         counting.add_since(ticks, begun);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pellucid_io::{FileSystem, MapMode};
 
 use super::current::Span;
-use super::footer::{Footer, NoFooter, Places, decode_footer};
+use super::footer::{Footer, NoFooter, decode_footer};
 use super::record::{Record, RecordKind};
 use super::scan::{find_stray, scan_records};
 use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
@@ -113,9 +113,8 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     summary.is_sealed = true;
     summary.last_sequence = footer.last_sequence;
     summary.records = u64::from(footer.count);
-    summary.is_collected = footer.places != Places::Dense;
-    for index in 0..summary.records {
-        let (distance, offset) = footer.entry(bytes, index);
+    summary.is_collected = footer.clean_sequence().is_some();
+    for (distance, offset) in footer.entries(bytes) {
         let sequence = summary.first_sequence + distance;
         let end = footer.offset as usize;
         let record = bytes.get(offset as usize..end).unwrap_or_default();

@@ -29,7 +29,7 @@ pub(super) struct Merging {
 }
 
 /// The size that level `level` should not be above.
-pub(super) fn target_bytes(options: &LedgerOptions, level: usize) -> u64 {
+fn target_bytes(options: &LedgerOptions, level: usize) -> u64 {
     let factor = options.level_factor.saturating_pow(level.saturating_sub(1) as u32);
     options.level_base_bytes.saturating_mul(factor)
 }
@@ -47,6 +47,18 @@ fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> bool {
         0 => levels.level(0).len() >= options.level_0_trigger.max(1),
         _ => levels.size_bytes(level) > target_bytes(options, level),
     }
+}
+
+/// Bytes by which merges are behind: all of level 0 once so many of its tables wait that they are due,
+/// and what another level has beyond its target. At rest it is zero.
+pub(super) fn debt_bytes(options: &LedgerOptions, levels: &Levels) -> u64 {
+    (0..LEVELS - 1)
+        .filter(|level| is_due(options, levels, *level))
+        .map(|level| {
+            let target = if level == 0 { 0 } else { target_bytes(options, level) };
+            levels.size_bytes(level).saturating_sub(target)
+        })
+        .sum()
 }
 
 /// The ends of what the keys of `tables` span.

@@ -139,7 +139,7 @@ struct Standing {
 
 /// The first 16 bytes of a key as a number that orders as they do.
 #[inline]
-fn front_of(key: &[u8]) -> u128 {
+pub(super) fn front_of(key: &[u8]) -> u128 {
     if let Some(first) = key.first_chunk::<16>() {
         return u128::from_be_bytes(*first);
     }

@@ -48,6 +48,7 @@ pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
 };
 pub(crate) use pinned::{Pinned, PinnedVersion};
+pub(crate) use prefetch::{CACHE_LINE_BYTES, prefetch};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]

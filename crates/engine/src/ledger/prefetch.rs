@@ -2,11 +2,11 @@
 //! waits about as long as for one.
 
 /// Bytes that come into the cache together.
-pub(super) const CACHE_LINE_BYTES: usize = 64;
+pub(crate) const CACHE_LINE_BYTES: usize = 64;
 
 /// Asks for the line that `pointer` is in. Any address is allowed: nothing is read.
 #[inline(always)]
-pub(super) fn prefetch(pointer: *const u8) {
+pub(crate) fn prefetch(pointer: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction is a hint that never faults, and every x86-64 processor has it.
     unsafe {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
 
-use super::compaction::{Merging, target_bytes};
+use super::compaction::{Merging, debt_bytes};
 use super::manifest::{Manifest, manifest_path};
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
@@ -248,9 +248,6 @@ impl Ledger {
         };
         for level in 0..LEVELS {
             stats.levels[level] = level_stats(&version.levels, level);
-            let size_bytes = stats.levels[level].size_bytes;
-            let target = if level == 0 { 0 } else { target_bytes(&state.options, level) };
-            stats.debt_bytes += size_bytes.saturating_sub(target);
         }
         let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
         stats.memory = LedgerMemory {
@@ -258,6 +255,7 @@ impl Ledger {
             tables_bytes: state.table_memory.used_bytes(),
             jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
         };
+        stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         state.counters.read_into(&mut stats);
         let edit = state.lock_edit();
         let trouble = edit.failure.as_ref().or(edit.disk_full.as_ref());

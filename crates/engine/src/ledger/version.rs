@@ -7,6 +7,7 @@ use pellucid_account::EngineCounts;
 
 use super::FoundEntry;
 use super::memtable::Memtable;
+use super::merge::front_of;
 use super::table::{Step, StepTimes, Table, TableFacts};
 use crate::codec::key_hash;
 use crate::error::Result;
@@ -37,6 +38,9 @@ pub(crate) struct SealedMemtable {
 #[derive(Clone)]
 pub(crate) struct Levels {
     tables: [Arc<[Arc<Table>]>; LEVELS],
+    /// The beginnings of the tables' largest keys, side by side: a look-up need not visit the
+    /// tables to learn which one may have its key.
+    fronts: [Arc<[u128]>; LEVELS],
 }
 
 impl Levels {
@@ -69,7 +73,11 @@ impl Levels {
                 return Err(fault(level, pair));
             }
         }
-        Ok(Levels { tables: levels.map(Arc::from) })
+        let fronts_of = |tables: &Vec<Arc<Table>>| {
+            tables.iter().map(|table| front_of(&table.facts().largest)).collect()
+        };
+        let fronts = std::array::from_fn(|level| fronts_of(&levels[level]));
+        Ok(Levels { tables: levels.map(Arc::from), fronts })
     }
 
     /// The tables of a level.
@@ -113,11 +121,20 @@ impl Levels {
     }
 
     /// The table of a level below 0 that may hold `key`.
-    #[inline]
     fn table_for(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
-        let tables = &self.tables[level];
-        let table = tables.get(tables.partition_point(|table| *table.facts().largest < *key))?;
+        let table = self.first_up_to(level, key, front_of(key))?;
         (*table.facts().smallest <= *key).then_some(table)
+    }
+
+    /// The first table of a level below 0 whose largest key is not below `key`.
+    #[inline]
+    fn first_up_to(&self, level: usize, key: &[u8], front: u128) -> Option<&Arc<Table>> {
+        let (tables, fronts) = (&self.tables[level], &self.fronts[level]);
+        let mut index = fronts.partition_point(|other| *other < front);
+        while fronts.get(index) == Some(&front) && *tables[index].facts().largest < *key {
+            index += 1;
+        }
+        tables.get(index)
     }
 
     /// The levels without the tables numbered in `removed`, and with `added`.
@@ -147,10 +164,12 @@ impl Levels {
         counts: &mut EngineCounts,
         asking: &Asking<'_>,
     ) -> Result<Option<FoundEntry>> {
+        let front = front_of(key);
         let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
         // All are asked ahead, so that one wait serves for all.
         for (level, candidate) in deeper.iter_mut().enumerate().skip(1) {
-            *candidate = self.table_for(level, key).map(|table| &**table);
+            // That the key lies below the table's smallest one, its directory knows as well.
+            *candidate = self.first_up_to(level, key, front).map(|table| &**table);
             if let Some(table) = candidate {
                 table.prefetch_hash(hash);
             }

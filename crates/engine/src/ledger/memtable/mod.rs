@@ -22,6 +22,7 @@ use self::node::{Node, node_size_bytes, write_node};
 use self::order::Order;
 use self::places::{Places, places_memory_bytes};
 use super::{Entry, Kind};
+use crate::codec::keys_equal;
 
 /// Place of the node before all others; as a link, the end.
 const HEAD_PLACE: u32 = 0;
@@ -120,7 +121,7 @@ impl Memtable {
     /// same key.
     pub(crate) fn insert(&self, entry: &Entry<'_>, hash: u64) {
         assert!(!self.writing.swap(true, Ordering::Acquire), "a memtable has one writer at a time");
-        let is_key = |place| self.node(place).key() == entry.key;
+        let is_key = |place| keys_equal(self.node(place).key(), entry.key);
         self.places.replace(hash, is_key, |known| {
             let older = known.unwrap_or(HEAD_PLACE);
             let in_order = known.is_none_or(|known| self.node(known).sequence() < entry.sequence);
@@ -146,7 +147,11 @@ impl Memtable {
     /// The newest entry of `key` that is not above `at_sequence`. `hash` is that of the key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at_sequence: u64) -> Option<Entry<'_>> {
-        let mut place = self.places.find(hash, |place| self.node(place).key() == key)?;
+        // What the reader may see was counted before it was published.
+        if self.entries() == 0 {
+            return None;
+        }
+        let mut place = self.places.find(hash, |place| keys_equal(self.node(place).key(), key))?;
         while place != HEAD_PLACE {
             let node = self.node(place);
             if node.sequence() <= at_sequence {

@@ -7,7 +7,7 @@
 use std::cmp::Ordering as Order;
 
 use super::packed::{is_packed, unpack_block};
-use crate::codec::{put_varint, read_u16, read_u32, take_varint, varint_length};
+use crate::codec::{keys_equal, put_varint, read_u16, read_u32, take_varint, varint_length};
 use crate::ledger::{Entry, Kind};
 
 /// Bytes of a block's header.
@@ -144,6 +144,12 @@ impl BlockBuilder {
         self.keys.clear();
         self.fields.clear();
         self.pending.clear();
+    }
+
+    /// Notes in the header of a finished block that it is as long as `block` is now.
+    pub(super) fn note_padding(block: &mut [u8]) {
+        let length = u32::try_from(block.len()).expect("blocks are below 4 GiB");
+        block[4..8].copy_from_slice(&length.to_le_bytes());
     }
 }
 
@@ -335,7 +341,9 @@ impl<'a> Block<'a> {
         key: &[u8],
     ) -> Result<Option<BlockEntry<'a>>, BlockFault> {
         let entry = self.entry(index)?;
-        let is_of_key = key.strip_prefix(self.prefix) == Some(entry.key_rest);
+        let is_of_key = key.split_at_checked(self.prefix.len()).is_some_and(|(prefix, rest)| {
+            keys_equal(rest, entry.key_rest) && keys_equal(prefix, self.prefix)
+        });
         Ok(is_of_key.then_some(entry))
     }
 }

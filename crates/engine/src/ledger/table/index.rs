@@ -79,8 +79,37 @@ struct HeldIndex {
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
     /// Where each block begins, and where the last one ends: the index itself need not be touched.
-    offsets: Box<[u64]>,
+    offsets: Offsets,
     _taken: Taken,
+}
+
+/// Where the blocks of a table begin.
+enum Offsets {
+    /// All but the last are of one length: there is nothing to look up.
+    Even { begin: u32, step: u32, end: u32 },
+    /// Each of them, and where the last one ends.
+    Each(Box<[u32]>),
+}
+
+impl Offsets {
+    fn of(offsets: Box<[u32]>) -> Offsets {
+        let [begin, second, .., end] = *offsets else { return Offsets::Each(offsets) };
+        let step = second - begin;
+        let expected = |block: usize| u64::from(begin) + block as u64 * u64::from(step);
+        let mut begins = offsets[..offsets.len() - 1].iter().enumerate();
+        match begins.all(|(block, offset)| u64::from(*offset) == expected(block)) {
+            true => Offsets::Even { begin, step, end },
+            false => Offsets::Each(offsets),
+        }
+    }
+
+    #[cfg(test)]
+    fn size_bytes(&self) -> usize {
+        match self {
+            Offsets::Even { .. } => 0,
+            Offsets::Each(offsets) => offsets.len() * 4,
+        }
+    }
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -129,7 +158,9 @@ impl IndexShape {
         let last = place_at(bytes, self.blocks - 1);
         let offsets = (0..self.blocks).map(|block| place_at(bytes, block).offset);
         let offsets = offsets.chain([last.offset + u64::from(last.length)]);
-        let (fronts, offsets) = (fronts.collect(), offsets.collect());
+        // Beyond 4 GiB, which no table has, the index itself is asked.
+        let offsets = offsets.map(|offset| u32::try_from(offset).ok()).collect::<Option<_>>();
+        let (fronts, Some(offsets)) = (fronts.collect(), offsets.map(Offsets::of)) else { return };
         self.held = Some(HeldIndex { fronts, offsets, _taken: taken });
     }
 
@@ -142,8 +173,14 @@ impl IndexShape {
     /// Where block `block` is. It lies within the file: that was checked.
     #[inline]
     pub(super) fn place(&self, bytes: &[u8], block: usize) -> std::ops::Range<usize> {
-        match &self.held {
-            Some(held) => held.offsets[block] as usize..held.offsets[block + 1] as usize,
+        match self.held.as_ref().map(|held| &held.offsets) {
+            Some(Offsets::Even { begin, step, end }) => {
+                assert!(block < self.blocks, "block {block} is none of the table");
+                let place = *begin as usize + block * *step as usize;
+                let is_last = block + 1 == self.blocks;
+                place..if is_last { *end as usize } else { place + *step as usize }
+            }
+            Some(Offsets::Each(offsets)) => offsets[block] as usize..offsets[block + 1] as usize,
             None => {
                 let place = place_at(bytes, block);
                 place.offset as usize..place.offset as usize + place.length as usize
@@ -154,8 +191,9 @@ impl IndexShape {
     /// Bytes held in memory.
     #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
-        let held = self.held.as_ref().map_or(0, |held| held.fronts.len() + held.offsets.len());
-        held * size_of::<u64>()
+        let held =
+            |held: &HeldIndex| held.fronts.len() * size_of::<u64>() + held.offsets.size_bytes();
+        self.held.as_ref().map_or(0, held)
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
@@ -250,6 +288,28 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn blocks_of_one_length_are_placed_as_others_are() {
+        for lengths in [vec![100; 9], vec![100, 100, 40], vec![100, 90, 100], vec![7, 9], vec![7]] {
+            let mut builder = IndexBuilder::default();
+            let (mut begin, mut places) = (64, Vec::new());
+            for (index, length) in lengths.iter().enumerate() {
+                builder.add(begin, *length, &[index as u8]);
+                places.push(begin as usize..begin as usize + *length as usize);
+                begin += u64::from(*length);
+            }
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            let end = begin.next_multiple_of(64);
+            let mut shape = IndexShape::read(&bytes, &[0], 64, end).unwrap();
+            for _ in ["by the index", "held in memory"] {
+                let found = (0..lengths.len()).map(|block| shape.place(&bytes, block));
+                assert_eq!(found.collect::<Vec<_>>(), places);
+                shape.hold(&bytes, &TableMemory::new(1 << 20));
+            }
+        }
+    }
 
     proptest! {
         #[test]

@@ -18,8 +18,9 @@ use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
 use crate::rules::TableRules;
 
-/// Bytes that are collected before they are written to the file.
-const WRITE_BUFFER_BYTES: usize = 256 << 10;
+/// Bytes that are collected before they are written to the file, at a multiple of as many: the
+/// page cache then takes them in large pages, and a look-up does not wait for page tables.
+const WRITE_BUFFER_BYTES: usize = 2 << 20;
 
 /// Blocks that are compressed hold so many times more: a kilobyte by itself has little to save.
 const PACKED_BLOCK_FACTOR: usize = 4;
@@ -37,6 +38,9 @@ pub(crate) struct TableShape {
     pub(crate) rules: Arc<TableRules>,
 }
 
+/// A block is filled up with zeros to its full size if one in so many of its bytes is missing, at
+/// most.
+const BLOCK_PADDING_SHARE: usize = 16;
 /// A table is stale once one in so many of its entries has expired.
 const STALE_ONE_IN: u64 = 4;
 
@@ -184,7 +188,7 @@ impl TableWriter {
         if !self.block.is_empty()
             && (self.block.is_full() || self.block.size_with_bytes(entry) > block_size_bytes)
         {
-            self.close_block()?;
+            self.close_block(false)?;
         }
         if self.entries == 0 || self.last.first_chunk::<2>() != entry.key.first_chunk::<2>() {
             self.begin_keys_of(entry.key)?;
@@ -216,24 +220,31 @@ impl TableWriter {
         let compression = self.shape.rules.of_key(key).blocks;
         let either = compression != Compression::None || self.compression != Compression::None;
         if either && !self.block.is_empty() {
-            self.close_block()?;
+            self.close_block(true)?;
         }
         self.compression = compression;
         Ok(())
     }
 
-    fn close_block(&mut self) -> Result<()> {
+    fn close_block(&mut self, is_last: bool) -> Result<()> {
         let begin = self.buffer.len();
         let offset = self.offset();
         // The key added last is that of the block's last entry only if the block is closed before a
         // new key is noted; `add` does so.
         self.block.finish(&mut self.buffer);
         pack_block(&mut self.buffer, begin, self.compression, &mut self.packed);
+        // Blocks of one length are found without a look at where each of them begins.
+        let missing = self.shape.block_size_bytes.saturating_sub(self.buffer.len() - begin);
+        let is_nearly_full = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE;
+        if !is_last && self.compression == Compression::None && is_nearly_full {
+            self.buffer.resize(self.buffer.len() + missing, 0);
+            BlockBuilder::note_padding(&mut self.buffer[begin..]);
+        }
         let length = (self.buffer.len() - begin) as u32;
         self.index.add(offset, length, &self.last);
         self.seal(begin);
-        if self.buffer.len() >= WRITE_BUFFER_BYTES {
-            self.write_out()?;
+        while self.buffer.len() >= WRITE_BUFFER_BYTES {
+            self.write_out(WRITE_BUFFER_BYTES)?;
         }
         Ok(())
     }
@@ -247,14 +258,15 @@ impl TableWriter {
         self.buffer[begin..begin + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    fn write_out(&mut self) -> Result<()> {
+    /// Writes the first `length` bytes of the buffer.
+    fn write_out(&mut self, length: usize) -> Result<()> {
         let begun = self.shape.clock.stopwatch();
         self.file
-            .write_all_at(&self.buffer, self.written_bytes)
+            .write_all_at(&self.buffer[..length], self.written_bytes)
             .map_err(|error| Error::io("write", &self.path, error))?;
         self.times.write_ns += begun.elapsed_ns();
-        self.written_bytes += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.written_bytes += length as u64;
+        self.buffer.drain(..length);
         Ok(())
     }
 
@@ -262,7 +274,7 @@ impl TableWriter {
     /// takes a sync of the folder.
     pub(crate) fn finish(mut self) -> Result<NewTable> {
         assert!(self.entries > 0, "a table has at least one entry");
-        self.close_block()?;
+        self.close_block(true)?;
         let padded = self.offset().next_multiple_of(FILTER_ALIGNMENT_BYTES);
         self.buffer.resize(self.buffer.len() + (padded - self.offset()) as usize, 0);
         let begun = self.shape.clock.stopwatch();
@@ -276,7 +288,9 @@ impl TableWriter {
         self.seal(begin);
         self.add_closing(filter_offset, index_offset);
         self.times.filter_ns += begun.elapsed_ns();
-        self.write_out()?;
+        while !self.buffer.is_empty() {
+            self.write_out(self.buffer.len().min(WRITE_BUFFER_BYTES))?;
+        }
         let begun = self.shape.clock.stopwatch();
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
         self.times.sync_ns += begun.elapsed_ns();
