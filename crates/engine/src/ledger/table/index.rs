@@ -103,7 +103,6 @@ impl Offsets {
         }
     }
 
-    #[cfg(test)]
     fn size_bytes(&self) -> usize {
         match self {
             Offsets::Even { .. } => 0,
@@ -149,8 +148,6 @@ impl IndexShape {
     /// Holds what makes searches quick, if `memory` has room for it. `bytes` is the index that this
     /// shape was read from.
     pub(super) fn hold(&mut self, bytes: &[u8], memory: &Arc<TableMemory>) {
-        let size_bytes = (2 * self.blocks + 1) * size_of::<u64>();
-        let Some(taken) = memory.take(size_bytes as u64) else { return };
         let shared = self.shared.len();
         let fronts = (0..self.blocks).map(|block| {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
@@ -160,8 +157,10 @@ impl IndexShape {
         let offsets = offsets.chain([last.offset + u64::from(last.length)]);
         // Beyond 4 GiB, which no table has, the index itself is asked.
         let offsets = offsets.map(|offset| u32::try_from(offset).ok()).collect::<Option<_>>();
-        let (fronts, Some(offsets)) = (fronts.collect(), offsets.map(Offsets::of)) else { return };
-        self.held = Some(HeldIndex { fronts, offsets, _taken: taken });
+        let Some(offsets) = offsets.map(Offsets::of) else { return };
+        let size_bytes = self.blocks * size_of::<u64>() + offsets.size_bytes();
+        let Some(taken) = memory.take(size_bytes as u64) else { return };
+        self.held = Some(HeldIndex { fronts: fronts.collect(), offsets, _taken: taken });
     }
 
     /// Number of blocks.
