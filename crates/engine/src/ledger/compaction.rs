@@ -49,8 +49,8 @@ fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> bool {
     }
 }
 
-/// Bytes by which merges are behind: all of level 0 once so many of its tables wait that they are due,
-/// and what another level has beyond its target. At rest it is zero.
+/// Bytes by which merges are behind: all of level 0 once so many of its tables wait that they are
+/// due, and what another level has beyond its target. At rest it is zero.
 pub(super) fn debt_bytes(options: &LedgerOptions, levels: &Levels) -> u64 {
     (0..LEVELS - 1)
         .filter(|level| is_due(options, levels, *level))
