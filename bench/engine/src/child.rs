@@ -60,7 +60,7 @@ fn measure_filled(store: &dyn Peer, task: &Task, anonymous_before: u64) -> Outco
 }
 
 fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<()> {
-    let draws = Draws::new(task.keys);
+    let (draws, traffic) = (Draws::new(task.keys), process::disk_traffic());
     fill_and_settle(store, &draws, task.keys, figures)?;
     scan(store, "scan_after_fill", figures)?;
     reads(store, &draws, task.keys, "settled_", figures)?;

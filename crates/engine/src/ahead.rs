@@ -59,7 +59,7 @@ impl Ahead {
         let Some(segments) = &self.segments else { return Ok(None) };
         while self.asked < self.rows.len().min(ROWS_AHEAD_MAX / 2) {
             let row = &mut self.rows[self.asked];
-            if row.found.is_in_journal() {
+            if !is_held(&row.found) {
                 row.place = segments.place(row.found.sequence);
             }
             if let Some(place) = row.place {
@@ -87,7 +87,7 @@ impl Ahead {
         let mut key = self.spare_keys.pop().unwrap_or_default();
         match find(&mut key) {
             Ok(Some(found)) => {
-                if let Some(segments) = self.segments.as_ref().filter(|_| found.is_in_journal()) {
+                if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&found)) {
                     segments.prefetch_place(found.sequence);
                 }
                 self.rows.push_back(Row { key, found, place: None });
@@ -113,11 +113,15 @@ impl Ahead {
         if let Some(value) = row.found.take_value() {
             return Ok(Value::owned(value));
         }
-        let length = record_length(&row.key, &row.found);
-        let (Some(segments), Some(place)) = (&self.segments, row.place) else {
-            return journal.read(row.found.sequence, &row.key, length);
-        };
-        segments.read(place, row.found.sequence, &row.key)
+        match (&self.segments, row.place) {
+            (Some(segments), Some(place)) if !journal.reads_are_slow() => {
+                segments.read(place, row.found.sequence, &row.key)
+            }
+            _ => {
+                let length = record_length(&row.key, &row.found);
+                journal.read(row.found.sequence, &row.key, length)
+            }
+        }
     }
 
     /// Takes a key back, to be used again.
@@ -126,4 +130,9 @@ impl Ahead {
             self.spare_keys.push(key);
         }
     }
+}
+
+/// Whether the journal need not be asked for the value.
+fn is_held(found: &FoundEntry) -> bool {
+    found.value_length == 0 || found.value.is_some()
 }

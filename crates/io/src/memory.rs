@@ -11,8 +11,6 @@ const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// From this size on memory is mapped by itself, and given back to the system when it is dropped:
 /// an allocator would keep what it cannot hand out again, and that can be more than is in use.
 const MAPPED_MIN_BYTES: usize = 64 << 10;
-/// Memory is made longer by one in so many bytes at most, so that all of it is in large pages.
-const ROUNDED_UP_SHARE: usize = 8;
 /// Smaller memory is aligned to the processor's lines.
 const LINE_BYTES: usize = 64;
 /// The smallest page: maps begin and end with one.
@@ -96,7 +94,7 @@ unsafe fn pages(layout: Layout) -> *mut u8 {
 /// # Safety
 /// The layout's size is not zero.
 unsafe fn large_pages(layout: Layout) -> *mut u8 {
-    let reserved = mapped_length(layout) + LARGE_PAGE_BYTES;
+    let reserved = layout.size() + LARGE_PAGE_BYTES;
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping of its own; nothing that exists is touched.
@@ -114,7 +112,7 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
         if front > 0 {
             libc::munmap(begin.cast(), front);
         }
-        let behind = reserved - front - length;
+        let behind = reserved.next_multiple_of(PAGE_BYTES) - front - length;
         if behind > 0 {
             libc::munmap(aligned.add(length).cast(), behind);
         }
@@ -124,11 +122,9 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
     }
 }
 
-/// Bytes that are mapped for a layout: whole pages, and whole large pages if that is little more.
+/// Bytes that are mapped for a layout: whole pages.
 fn mapped_length(layout: Layout) -> usize {
-    let large = layout.size().next_multiple_of(LARGE_PAGE_BYTES);
-    let is_little_more = large - layout.size() <= layout.size() / ROUNDED_UP_SHARE;
-    if is_little_more { large } else { layout.size().next_multiple_of(4096) }
+    layout.size().next_multiple_of(PAGE_BYTES)
 }
 
 impl Drop for ZeroedMemory {
@@ -158,7 +154,6 @@ mod tests {
             LARGE_PAGE_BYTES - 1,
             LARGE_PAGE_BYTES,
             3 * LARGE_PAGE_BYTES + 5,
-            4 * LARGE_PAGE_BYTES - 5000,
         ] {
             let memory = ZeroedMemory::new(length);
             assert_eq!(memory.length(), length);

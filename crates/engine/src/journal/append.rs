@@ -77,8 +77,8 @@ impl Appender {
     /// The end of a journal whose last record has `last_sequence` and is on the medium.
     pub(super) fn after(last_sequence: u64) -> Appender {
         let (next_sequence, marked) = (last_sequence + 1, last_sequence);
-        let (active, is_within_batch, syncs_at_roll) = (None, false, 0);
-        Appender { active, next_sequence, marked, is_within_batch, syncs_at_roll }
+        let (is_within_batch, syncs_at_roll) = (false, 0);
+        Appender { active: None, next_sequence, marked, is_within_batch, syncs_at_roll }
     }
 
     /// The sequence number that the next record gets.

@@ -216,6 +216,11 @@ impl Journal {
         segment.read_from_disk(sequence, key, expected_length, how)
     }
 
+    /// Whether records had to be fetched from the medium of late.
+    pub(crate) fn reads_are_slow(&self) -> bool {
+        self.slow_reads.load(Ordering::Relaxed) > 0
+    }
+
     /// Takes note of how long the reading of a record took: by this the journal learns whether its
     /// segments are in memory.
     #[inline]

@@ -53,8 +53,8 @@ enum Spare {
 }
 
 impl Journal {
-    /// Begins a segment of at least `needed_bytes` and `records` places, with the spare if that is
-    /// large enough.
+    /// Begins a segment of at least `needed_bytes` and at least `records` places, with the spare if
+    /// that is large enough.
     pub(super) fn begin_segment(
         &self,
         needed_bytes: u64,

@@ -134,6 +134,14 @@ fn zeroed_places(count: usize) -> Box<[AtomicU32]> {
     unsafe { Box::from_raw(pointer as *mut [AtomicU32]) }
 }
 
+/// The bytes of a sealed segment: nobody writes to them.
+fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
+    let length = footer.offset + footer.length();
+    // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment is
+    // not written to.
+    unsafe { std::slice::from_raw_parts(shared.map.pointer(), length as usize) }
+}
+
 impl SegmentFile {
     /// The file, for reads from the disk.
     fn disk_file(&self, files: &dyn FileSystem, count: &DiskFiles) -> io::Result<Arc<dyn File>> {
@@ -149,14 +157,6 @@ impl SegmentFile {
         }
         Ok(file)
     }
-}
-
-/// The bytes of a sealed segment: nobody writes to them.
-fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
-    let length = footer.offset + footer.length();
-    // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment is not
-    // written to.
-    unsafe { std::slice::from_raw_parts(shared.map.pointer(), length as usize) }
 }
 
 impl Segment {

@@ -101,12 +101,6 @@ pub(crate) struct FoundEntry {
 }
 
 impl FoundEntry {
-    /// Whether the value is in the journal alone.
-    #[inline]
-    pub(crate) fn is_in_journal(&self) -> bool {
-        self.value_length > 0 && self.value.is_none()
-    }
-
     /// The value, if the ledger knows it: it is held here, or it is empty.
     #[inline]
     pub(crate) fn take_value(&mut self) -> Option<Arc<[u8]>> {

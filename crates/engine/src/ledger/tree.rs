@@ -250,12 +250,12 @@ impl Ledger {
             stats.levels[level] = level_stats(&version.levels, level);
         }
         let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
+        stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         stats.memory = LedgerMemory {
             memtables_bytes: version.active.memory_bytes() + sealed.sum::<u64>(),
             tables_bytes: state.table_memory.used_bytes(),
             jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
         };
-        stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         state.counters.read_into(&mut stats);
         let edit = state.lock_edit();
         let trouble = edit.failure.as_ref().or(edit.disk_full.as_ref());

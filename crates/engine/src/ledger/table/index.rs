@@ -71,7 +71,29 @@ pub(super) struct IndexShape {
     blocks: usize,
     /// Bytes that all keys of the table share.
     shared: Box<[u8]>,
+    even: Option<EvenBlocks>,
     held: Option<HeldIndex>,
+}
+
+/// Blocks of which all but the last are of one length: where they are needs no look-up.
+struct EvenBlocks {
+    begin: usize,
+    step: usize,
+    /// Where the last one ends.
+    end: usize,
+}
+
+impl EvenBlocks {
+    /// Of an index that was checked.
+    fn of(bytes: &[u8], blocks: usize) -> Option<EvenBlocks> {
+        let (first, last) = (place_at(bytes, 0), place_at(bytes, blocks - 1));
+        let is_even = (0..blocks - 1).all(|block| place_at(bytes, block).length == first.length);
+        is_even.then(|| EvenBlocks {
+            begin: first.offset as usize,
+            step: first.length as usize,
+            end: last.offset as usize + last.length as usize,
+        })
+    }
 }
 
 /// The part that is held if there is room for it.
@@ -79,36 +101,9 @@ struct HeldIndex {
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
     /// Where each block begins, and where the last one ends: the index itself need not be touched.
-    offsets: Offsets,
+    /// Nothing if the blocks are even.
+    offsets: Box<[u64]>,
     _taken: Taken,
-}
-
-/// Where the blocks of a table begin.
-enum Offsets {
-    /// All but the last are of one length: there is nothing to look up.
-    Even { begin: u32, step: u32, end: u32 },
-    /// Each of them, and where the last one ends.
-    Each(Box<[u32]>),
-}
-
-impl Offsets {
-    fn of(offsets: Box<[u32]>) -> Offsets {
-        let [begin, second, .., end] = *offsets else { return Offsets::Each(offsets) };
-        let step = second - begin;
-        let expected = |block: usize| u64::from(begin) + block as u64 * u64::from(step);
-        let mut begins = offsets[..offsets.len() - 1].iter().enumerate();
-        match begins.all(|(block, offset)| u64::from(*offset) == expected(block)) {
-            true => Offsets::Even { begin, step, end },
-            false => Offsets::Each(offsets),
-        }
-    }
-
-    fn size_bytes(&self) -> usize {
-        match self {
-            Offsets::Even { .. } => 0,
-            Offsets::Each(offsets) => offsets.len() * 4,
-        }
-    }
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -142,12 +137,16 @@ impl IndexShape {
         check_places(bytes, blocks, smallest, blocks_begin, blocks_end)?;
         let largest = key_at(bytes, blocks - 1).unwrap_or_default();
         let shared = smallest.iter().zip(largest).take_while(|(a, b)| a == b).count();
-        Ok(IndexShape { blocks, shared: smallest[..shared].into(), held: None })
+        let even = EvenBlocks::of(bytes, blocks);
+        Ok(IndexShape { blocks, shared: smallest[..shared].into(), even, held: None })
     }
 
     /// Holds what makes searches quick, if `memory` has room for it. `bytes` is the index that this
     /// shape was read from.
     pub(super) fn hold(&mut self, bytes: &[u8], memory: &Arc<TableMemory>) {
+        let offsets = if self.even.is_some() { 0 } else { self.blocks + 1 };
+        let size_bytes = (self.blocks + offsets) * size_of::<u64>();
+        let Some(taken) = memory.take(size_bytes as u64) else { return };
         let shared = self.shared.len();
         let fronts = (0..self.blocks).map(|block| {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
@@ -155,11 +154,7 @@ impl IndexShape {
         let last = place_at(bytes, self.blocks - 1);
         let offsets = (0..self.blocks).map(|block| place_at(bytes, block).offset);
         let offsets = offsets.chain([last.offset + u64::from(last.length)]);
-        // Beyond 4 GiB, which no table has, the index itself is asked.
-        let offsets = offsets.map(|offset| u32::try_from(offset).ok()).collect::<Option<_>>();
-        let Some(offsets) = offsets.map(Offsets::of) else { return };
-        let size_bytes = self.blocks * size_of::<u64>() + offsets.size_bytes();
-        let Some(taken) = memory.take(size_bytes as u64) else { return };
+        let offsets = if self.even.is_some() { Box::default() } else { offsets.collect() };
         self.held = Some(HeldIndex { fronts: fronts.collect(), offsets, _taken: taken });
     }
 
@@ -172,14 +167,13 @@ impl IndexShape {
     /// Where block `block` is. It lies within the file: that was checked.
     #[inline]
     pub(super) fn place(&self, bytes: &[u8], block: usize) -> std::ops::Range<usize> {
-        match self.held.as_ref().map(|held| &held.offsets) {
-            Some(Offsets::Even { begin, step, end }) => {
-                assert!(block < self.blocks, "block {block} is none of the table");
-                let place = *begin as usize + block * *step as usize;
-                let is_last = block + 1 == self.blocks;
-                place..if is_last { *end as usize } else { place + *step as usize }
-            }
-            Some(Offsets::Each(offsets)) => offsets[block] as usize..offsets[block + 1] as usize,
+        if let Some(even) = &self.even {
+            assert!(block < self.blocks, "block {block} is none of the table");
+            let begin = even.begin + block * even.step;
+            return begin..if block + 1 == self.blocks { even.end } else { begin + even.step };
+        }
+        match &self.held {
+            Some(held) => held.offsets[block] as usize..held.offsets[block + 1] as usize,
             None => {
                 let place = place_at(bytes, block);
                 place.offset as usize..place.offset as usize + place.length as usize
@@ -190,9 +184,8 @@ impl IndexShape {
     /// Bytes held in memory.
     #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
-        let held =
-            |held: &HeldIndex| held.fronts.len() * size_of::<u64>() + held.offsets.size_bytes();
-        self.held.as_ref().map_or(0, held)
+        let held = self.held.as_ref().map_or(0, |held| held.fronts.len() + held.offsets.len());
+        held * size_of::<u64>()
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
@@ -300,13 +293,10 @@ mod tests {
             }
             let mut bytes = Vec::new();
             builder.finish(&mut bytes);
-            let end = begin.next_multiple_of(64);
-            let mut shape = IndexShape::read(&bytes, &[0], 64, end).unwrap();
-            for _ in ["by the index", "held in memory"] {
-                let found = (0..lengths.len()).map(|block| shape.place(&bytes, block));
-                assert_eq!(found.collect::<Vec<_>>(), places);
-                shape.hold(&bytes, &TableMemory::new(1 << 20));
-            }
+            let shape = IndexShape::read(&bytes, &[0], 64, begin.next_multiple_of(64)).unwrap();
+            let found: Vec<_> =
+                (0..lengths.len()).map(|block| shape.place(&bytes, block)).collect();
+            assert_eq!(found, places);
         }
     }
 

@@ -220,7 +220,7 @@ impl TableWriter {
         let compression = self.shape.rules.of_key(key).blocks;
         let either = compression != Compression::None || self.compression != Compression::None;
         if either && !self.block.is_empty() {
-            self.close_block(true)?;
+            self.close_block(false)?;
         }
         self.compression = compression;
         Ok(())
@@ -232,14 +232,14 @@ impl TableWriter {
         // The key added last is that of the block's last entry only if the block is closed before a
         // new key is noted; `add` does so.
         self.block.finish(&mut self.buffer);
-        pack_block(&mut self.buffer, begin, self.compression, &mut self.packed);
         // Blocks of one length are found without a look at where each of them begins.
         let missing = self.shape.block_size_bytes.saturating_sub(self.buffer.len() - begin);
-        let is_nearly_full = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE;
-        if !is_last && self.compression == Compression::None && is_nearly_full {
+        let is_little = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE;
+        if !is_last && is_little && self.compression == Compression::None {
             self.buffer.resize(self.buffer.len() + missing, 0);
             BlockBuilder::note_padding(&mut self.buffer[begin..]);
         }
+        pack_block(&mut self.buffer, begin, self.compression, &mut self.packed);
         let length = (self.buffer.len() - begin) as u32;
         self.index.add(offset, length, &self.last);
         self.seal(begin);
