@@ -1,6 +1,6 @@
 //! Rows that a scan has found and not yet returned: their records lie anywhere in the journal, and
-//! waiting for them one after another would take most of a scan's time. So a row's place is asked for
-//! when it is found, its record some rows later, and it is read some rows after that.
+//! waiting for them one after another would take most of a scan's time. So a row's place is asked
+//! for when it is found, its record some rows later, and it is read some rows after that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::ledger::FoundEntry;
 use crate::object::Value;
 use crate::read::record_length;
 
-/// Rows that are found ahead at most. A processor waits for no more lines at a time than the records
-/// of half of them have.
+/// Rows that are found ahead at most. A processor waits for no more lines at a time than the
+/// records of half of them have.
 const ROWS_AHEAD_MAX: usize = 16;
 /// Rows for which one look at the list of segments serves: as long as it is held, no collected
 /// segment's space is given back.

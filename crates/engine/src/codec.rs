@@ -191,8 +191,8 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Whether two keys are the same. Keys are short, and a call of the library's comparison takes longer
-/// than the comparison.
+/// Whether two keys are the same. Keys are short, and a call of the library's comparison takes
+/// longer than the comparison.
 #[inline]
 pub(crate) fn keys_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {

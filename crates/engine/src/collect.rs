@@ -33,8 +33,8 @@ const SLICE_BYTES: u64 = 256 << 10;
 const DEAD_SHARE_BACKGROUND: f64 = 0.5;
 /// The share from which on [`Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
-/// [`Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is spread
-/// so thin that freeing a byte would cost the copying of five and more.
+/// [`Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is
+/// spread so thin that freeing a byte would cost the copying of five and more.
 const DEAD_LEFT_ONE_IN: u64 = 25;
 /// The thread looks for work this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -150,8 +150,8 @@ impl Judge {
 
 impl Engine {
     /// Collects the segments of the journal of which most is dead, one after another, until no more
-    /// than 4 % of the journal are, or no segment is left of which a tenth is, and returns when that
-    /// is done. What was flushed counts, and is dead once a merge has dropped it: after
+    /// than 4 % of the journal are, or no segment is left of which a tenth is, and returns when
+    /// that is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
     /// itself, in the background, once half of a segment is dead.
     ///

@@ -14,10 +14,10 @@ use crate::error::Result;
 /// Room that a footer takes beyond the places: its fixed part and the padding of the places.
 const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
 
-/// Syncs of a segment up to which large pages are a gain: touching a page of 4 KiB for the first time
-/// costs 2.5 µs, one of 2 MiB a third of that for as much, and a sync has fewer to protect. But each
-/// sync writes all of the large page that is being filled, 1 ms instead of 0.1: flushes ask for a few
-/// of them, and writers that wait for the medium for thousands.
+/// Syncs of a segment up to which large pages are a gain: touching a page of 4 KiB for the first
+/// time costs 2.5 µs, one of 2 MiB a third of that for as much, and a sync has fewer to protect.
+/// But each sync writes all of the large page that is being filled, 1 ms instead of 0.1: flushes
+/// ask for a few of them, and writers that wait for the medium for thousands.
 const LARGE_SYNCS_MAX: u64 = 16;
 /// So much of a segment's end has no large pages, in bytes.
 const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;

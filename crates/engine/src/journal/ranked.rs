@@ -1,6 +1,6 @@
 //! The places of a collected segment in which enough records are left: a bitmap of the sequence
-//! numbers that have one, with the count of those before every few bits, so that a place is found by
-//! one look at the bitmap, which is small enough for a processor's cache, and one at the places.
+//! numbers that have one, with the count of those before every few bits, so that a place is found
+//! by one look at the bitmap, which is small enough for a processor's cache, and one at the places.
 //! Pairs of sequence number and place took twice the room and a search of three or four misses.
 
 use crate::codec::{read_u32, read_u64};

@@ -20,8 +20,8 @@ const ROLL_THREAD: &str = "pellucid-journal";
 const SEALING_MAX: usize = 8;
 /// How long a writer waits for the roll thread before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
-/// A segment is this share of the journal, between the limits: one that is being written and one that
-/// is ready for it take their space before it is used, and a large share would be felt.
+/// A segment is this share of the journal, between the limits: one that is being written and one
+/// that is ready for it take their space before it is used, and a large share would be felt.
 const SEGMENT_SHARE: u64 = 128;
 /// The smallest segment, in bytes, unless the setting is below.
 const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;

@@ -1,8 +1,8 @@
 //! Places that need no look-up: where neighbouring records are of one length, the place of one
 //! follows from its number. A segment whose records come in a few such runs, as with values of one
-//! size, is described by them, in a line or two that stay in a processor's cache, while its array of
-//! places would be waited for. It is only another way to the same numbers, made from the array when
-//! the segment is opened; a segment of many lengths has none.
+//! size, is described by them, in a line or two that stay in a processor's cache, while its array
+//! of places would be waited for. It is only another way to the same numbers, made from the array
+//! when the segment is opened; a segment of many lengths has none.
 
 /// Runs of a segment at most. A sync mark, of which a sealed segment has a few, begins a new one.
 const RUNS_MAX: usize = 6;
