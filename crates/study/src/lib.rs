@@ -7,7 +7,7 @@
 //! (`pellucid.study.v1`, docs/studies.md).
 //!
 //! A [`Study`] says what it asks and does its steps; [`conduct`] runs it and makes the report,
-//! [`write`] the files. What a study measures runs in a process of its own where it can
+//! [`write()`] the files. What a study measures runs in a process of its own where it can
 //! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
 
 mod bounded;
