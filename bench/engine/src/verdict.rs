@@ -178,8 +178,8 @@ pub fn judge_all(results: &Results) -> bool {
         ("get_beside_writer_vs_rocksdb", against("get_beside_writer_per_s"), Bar::AtLeast(3.0)),
         ("put_p999_vs_rocksdb", against("put_p999_us"), Bar::AtMost(1.0)),
         ("put_longest_ms", scaled("put_max_us", 1e3), Bar::AtMost(20.0)),
-        // What compacting and collecting everything adds is in the table of further figures.
-        ("written_per_user_byte", own("written_per_byte"), Bar::AtMost(2.0)),
+        // Compacting and collecting are paid for: the disk is measured after them.
+        ("written_per_user_byte", own("written_with_compaction_per_byte"), Bar::AtMost(2.0)),
         ("disk_per_live_byte", own("disk_per_live_byte"), Bar::AtMost(1.35)),
         ("get_bounded_memory_vs_rocksdb", against("get_confined_per_s"), Bar::AtLeast(1.0)),
         ("disk_reads_per_get_bounded", own("confined_reads_per_get"), Bar::AtMost(1.1)),

@@ -93,8 +93,7 @@ fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, us
 }
 
 /// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and
-/// holds
-/// `records`, ascending: sequence number and bytes with the padding.
+/// holds `records`, ascending: sequence number and bytes with the padding.
 pub(crate) fn write_segment<'a>(
     files: &dyn FileSystem,
     path: &Path,
