@@ -7,6 +7,7 @@ use std::{env, fs, io};
 use pellucid_engine::{Engine, verify};
 use pellucid_fuzz::checksums::fix_file;
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file};
+use pellucid_value::json::{Limits, parse_packed};
 
 const HEADER_BYTES: usize = 64;
 const CLOSING_BYTES: usize = 96;
@@ -39,6 +40,12 @@ const BATCHES: &[&str] = &[
 ];
 
 const QUERIES: &[&str] = &["id=7", "x=1&id=a%20b%00%ff&y", "id=a+b=c&start=%41", "id=1&id=2"];
+
+const JSON: &[&str] = &[
+    "{\"a\":[1,-2.5e3,18446744073709551615,true,null],\"b\":{\"c\":\"\\u00fc\\ud83e\\udd51\"}}",
+    "[{\"_key\":\"1\",\"x\":\"a longer text, with \\\"quotes\\\" and \\n\"},[],{}]",
+    "{\"a\":1,\"b\":2,\"a\":3}",
+];
 
 /// Definitions of tables in both versions, of heads only, with a head rule, and of an index.
 const DEFINITIONS: &[&[u8]] = &[
@@ -147,6 +154,9 @@ fn main() -> io::Result<()> {
     let definitions = behind(&[b"\0"], DEFINITIONS.iter().copied());
     write(directory, "catalogue", &[definitions, index_keys].concat())?;
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
+    write(directory, "json", &with_switches(&[b""], JSON))?;
+    let packed = |text: &&str| parse_packed(text.as_bytes(), Limits::default()).ok();
+    write(directory, "packed", &JSON.iter().filter_map(packed).collect::<Vec<_>>())?;
     write(directory, "query", &with_switches(&[b"\0", b"\x01", b"\x05"], QUERIES))?;
     write(
         directory,

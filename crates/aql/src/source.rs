@@ -1,0 +1,354 @@
+//! Where a query finds its data.
+//!
+//! A source stands for one query and one moment: all reads see the same state, whatever others
+//! write meanwhile. Its writes are collected in one batch and become visible together or not at
+//! all, once the query is through.
+
+use std::ops::{Bound, ControlFlow};
+
+use pellucid_value::{Value, index_key};
+
+use crate::QueryError;
+
+/// The number of a collection.
+pub type CollectionId = u64;
+/// The number of an index within its collection; 0 is the primary one.
+pub type IndexId = u64;
+
+/// A collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// Its number.
+    pub id: CollectionId,
+    /// Its name now.
+    pub name: String,
+    /// Whether its documents are edges.
+    pub is_edge: bool,
+}
+
+/// What an index is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// Over `_key`.
+    Primary,
+    /// Over `_from` or over `_to`.
+    Edge,
+    /// Sorted, over fields of the user's choice.
+    Persistent,
+    /// Sorted, over the field by which documents expire.
+    Ttl,
+}
+
+/// A field of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexField {
+    /// The names on the way to it.
+    pub path: Vec<String>,
+    /// Whether the elements of the array there are indexed, one by one (`[*]`).
+    pub expands: bool,
+}
+
+/// An index of a collection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Index {
+    /// Its number.
+    pub id: IndexId,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: IndexKind,
+    /// What it is sorted by, the most significant first.
+    pub fields: Vec<IndexField>,
+    /// Whether no two documents have the same values.
+    pub unique: bool,
+    /// Whether documents stay out of it that lack a field or have null there.
+    pub sparse: bool,
+    /// The share of different values among all, above 0 and up to 1.
+    pub selectivity: f64,
+}
+
+/// Which entries of an index are looked at: those whose first fields equal `equal`, and whose next
+/// field is within the bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexRange {
+    /// Values of the first fields.
+    pub equal: Vec<Value>,
+    /// The lower bound of the next field.
+    pub low: Bound<Value>,
+    /// The upper bound of the next field.
+    pub high: Bound<Value>,
+}
+
+impl IndexRange {
+    /// The whole index.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { equal: Vec::new(), low: Bound::Unbounded, high: Bound::Unbounded }
+    }
+
+    /// The range in bytes of fields that were encoded one after another by [`index_key::encode`]:
+    /// from the first on, which belongs to it, to the second, which does not. Anything may follow
+    /// the fields in a key.
+    #[must_use]
+    pub fn key_bounds(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut prefix = Vec::new();
+        self.equal.iter().for_each(|value| index_key::encode(value.view(), &mut prefix));
+        let bound = |value: &Value, after: bool| {
+            let mut key = prefix.clone();
+            index_key::encode(value.view(), &mut key);
+            if after {
+                key.push(index_key::ABOVE_ALL);
+            }
+            key
+        };
+        let low = match &self.low {
+            Bound::Included(value) => bound(value, false),
+            Bound::Excluded(value) => bound(value, true),
+            Bound::Unbounded => prefix.clone(),
+        };
+        let high = match &self.high {
+            Bound::Included(value) => bound(value, true),
+            Bound::Excluded(value) => bound(value, false),
+            Bound::Unbounded => [&prefix[..], &[index_key::ABOVE_ALL]].concat(),
+        };
+        (low, high)
+    }
+}
+
+/// A look at an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexRequest {
+    /// The index.
+    pub index: IndexId,
+    /// Which entries.
+    pub range: IndexRange,
+    /// From the last entry to the first.
+    pub reverse: bool,
+}
+
+/// Documents, one after another. It keeps its place between calls, and what it needs of its source.
+pub trait Scan: Send {
+    /// Hands packed documents to `visit`, with the system attributes in them, until that says to
+    /// stop, some were handed out, or there are no more. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn advance(
+        &mut self,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<bool, QueryError>;
+}
+
+/// Entries of an index, without their documents.
+pub trait FieldScan: Send {
+    /// Hands the values of all fields of each entry to `visit`, as [`Scan::advance`] does. An entry
+    /// whose values are not exact (`index_key::Decoded::is_exact`) comes with those of its
+    /// document.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn advance(
+        &mut self,
+        visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> Result<bool, QueryError>;
+}
+
+/// What data there is, at one moment.
+pub trait Source: Send + Sync {
+    /// The collection of that name, or of that number in decimal digits.
+    fn collection(&self, name: &str) -> Option<Collection>;
+
+    /// How many documents a collection has.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn count(&self, collection: CollectionId) -> Result<u64, QueryError>;
+
+    /// All documents of a collection, in the order of their keys.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError>;
+
+    /// The indexes of a collection, the primary one too.
+    fn indexes(&self, collection: CollectionId) -> Vec<Index>;
+
+    /// The documents that an index has within a range, in its order.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn index_scan(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+    ) -> Result<Box<dyn Scan>, QueryError>;
+
+    /// As [`index_scan`](Self::index_scan), without reading documents; nothing if the index cannot
+    /// do that.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn index_fields(
+        &self,
+        _collection: CollectionId,
+        _request: &IndexRequest,
+    ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
+        Ok(None)
+    }
+
+    /// The document of that key.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError>;
+
+    /// Begins the batch of a query that writes; there is one at most.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError>;
+}
+
+/// The writes of a query. Dropped without a commit, they never were.
+pub trait WriteBatch: Send {
+    /// Adds a write to the batch, and says what it will have done. It sees the state of the source
+    /// with the writes of the batch so far.
+    ///
+    /// # Errors
+    /// As [`number`](crate::number) has them: 1202, 1210, 1221, 1227 and 1200 mean that this write
+    /// was not added, and the batch is as before.
+    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError>;
+
+    /// Writes all of it together.
+    ///
+    /// # Errors
+    /// If another writer came first to one of the documents (1200), or the store failed. Then
+    /// nothing was written.
+    fn commit(self: Box<Self>) -> Result<(), QueryError>;
+}
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    /// Adds a document.
+    Insert,
+    /// Merges attributes into one.
+    Update,
+    /// Puts other attributes in the place of all of its own.
+    Replace,
+    /// Removes one.
+    Remove,
+}
+
+impl WriteKind {
+    /// The node of a plan that does it.
+    #[must_use]
+    pub fn node_name(self) -> &'static str {
+        match self {
+            Self::Insert => "InsertNode",
+            Self::Update => "UpdateNode",
+            Self::Replace => "ReplaceNode",
+            Self::Remove => "RemoveNode",
+        }
+    }
+}
+
+/// What an insert does where a document of that key is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OverwriteMode {
+    /// It fails.
+    #[default]
+    Conflict,
+    /// It does nothing.
+    Ignore,
+    /// It replaces that one.
+    Replace,
+    /// It updates that one.
+    Update,
+}
+
+/// The options of a write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriteOptions {
+    /// Attributes that are updated to null stay; otherwise they go.
+    pub keep_null: bool,
+    /// Objects within a document are merged by an update.
+    pub merge_objects: bool,
+    /// Wait for the medium.
+    pub wait_for_sync: bool,
+    /// A write that fails on its document is counted as ignored, and the query goes on.
+    pub ignore_errors: bool,
+    /// The revision in the document that is given does not matter.
+    pub ignore_revisions: bool,
+    /// For inserts.
+    pub overwrite_mode: OverwriteMode,
+    /// An update or replacement happens only if this attribute gets greater.
+    pub version_attribute: Option<String>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            keep_null: true,
+            merge_objects: true,
+            wait_for_sync: false,
+            ignore_errors: false,
+            ignore_revisions: true,
+            overwrite_mode: OverwriteMode::Conflict,
+            version_attribute: None,
+        }
+    }
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub struct Write<'a> {
+    /// What it does.
+    pub kind: WriteKind,
+    /// To which collection.
+    pub collection: CollectionId,
+    /// The key of the document that is there; none for inserts.
+    pub key: Option<&'a str>,
+    /// The revision that the document should have, where the options do not ignore it.
+    pub revision: Option<&'a str>,
+    /// The new document, or the attributes to merge; null for removals. What is in `_key` of a new
+    /// document is its key; `_id` and `_rev` do not matter.
+    pub document: &'a Value,
+    /// How.
+    pub options: &'a WriteOptions,
+}
+
+/// What a write will have done.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The document as it was, null if there was none.
+    pub old: Value,
+    /// The document as it will be, null if there will be none.
+    pub new: Value,
+    /// It did nothing, by its options.
+    pub is_ignored: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_hold_what_they_should() {
+        let range = IndexRange {
+            equal: vec![Value::from("a")],
+            low: Bound::Excluded(Value::Int(1)),
+            high: Bound::Included(Value::Int(3)),
+        };
+        let (low, high) = range.key_bounds();
+        for (fields, is_within) in
+            [(["a", "1"], false), (["a", "2"], true), (["a", "3"], true), (["a", "4"], false)]
+        {
+            let mut key = Vec::new();
+            index_key::encode(Value::from(fields[0]).view(), &mut key);
+            index_key::encode(Value::Int(fields[1].parse().unwrap()).view(), &mut key);
+            key.extend_from_slice(b"document key");
+            assert_eq!(low <= key && key < high, is_within, "{fields:?}");
+        }
+    }
+}

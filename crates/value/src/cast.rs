@@ -1,0 +1,103 @@
+//! Casts between types, by AQL's rules: they never fail.
+
+use crate::{ArrayRef, Number, ObjectRef, Ref, Value, json};
+
+/// As a number: null and false are 0, true is 1, strings are what they spell, the only element of
+/// an array is what it is; all else is 0, or nothing where a string spells no number.
+#[must_use]
+pub fn to_number(value: Ref<'_>) -> Number {
+    match value {
+        Ref::Bool(value) => Number::Int(i64::from(value)),
+        Ref::Number(number) => number,
+        Ref::String(text) => number_of_text(text).unwrap_or(Number::Int(0)),
+        Ref::Array(array) if array.len() == 1 => array.get(0).map_or(Number::Int(0), to_number),
+        Ref::Null | Ref::Array(_) | Ref::Object(_) => Number::Int(0),
+    }
+}
+
+/// The number that all of `text` spells, but for white space around it.
+#[must_use]
+pub fn number_of_text(text: &str) -> Option<Number> {
+    let text = text.trim_matches(|character: char| character.is_ascii_whitespace());
+    if let Ok(value) = text.parse::<i64>() {
+        return Some(Number::Int(value));
+    }
+    if let Ok(value) = text.parse::<u64>() {
+        return Some(Number::Uint(value));
+    }
+    // Rust also reads "inf" and "nan", which are no numbers here.
+    let spells = |character: char| character.is_ascii_digit() || "+-.eE".contains(character);
+    let value = text.parse::<f64>().ok().filter(|_| text.chars().all(spells))?;
+    value.is_finite().then_some(Number::Double(value))
+}
+
+/// As a string: null is empty, arrays and objects are their JSON.
+#[must_use]
+pub fn to_text(value: Ref<'_>) -> String {
+    let mut text = String::new();
+    write_text(value, &mut text);
+    text
+}
+
+/// Appends the value as a string.
+pub fn write_text(value: Ref<'_>, text: &mut String) {
+    match value {
+        Ref::Null => {}
+        Ref::String(part) => text.push_str(part),
+        _ => text.push_str(&json::to_string(value)),
+    }
+}
+
+/// As an array: null is empty, an object is its values, any other value becomes the only element.
+#[must_use]
+pub fn to_array(value: &Value) -> Vec<Value> {
+    match value.view() {
+        Ref::Null => Vec::new(),
+        Ref::Array(ArrayRef::Built(elements)) => elements.as_ref().clone(),
+        Ref::Array(_) => value.elements(),
+        Ref::Object(ObjectRef::Built(_) | ObjectRef::Packed(_)) => {
+            value.members(true).into_iter().map(|(_, member)| member).collect()
+        }
+        _ => vec![value.clone()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(json: &str) -> String {
+        let value = json::parse_value(json.as_bytes(), json::Limits::default()).unwrap();
+        Value::number(to_number(value.view())).to_json()
+    }
+
+    #[test]
+    fn everything_has_a_number() {
+        for (json, expected) in [
+            ("null", "0"),
+            ("true", "1"),
+            ("\" 12 \"", "12"),
+            ("\"-1.5e2\"", "-150"),
+            ("\"1x\"", "0"),
+            ("\"inf\"", "0"),
+            ("\"\"", "0"),
+            ("[]", "0"),
+            ("[[\"3\"]]", "3"),
+            ("[1,2]", "0"),
+            ("{\"a\":1}", "0"),
+            ("\"18446744073709551615\"", "18446744073709551615"),
+        ] {
+            assert_eq!(number(json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn everything_has_a_text() {
+        for (json, expected) in
+            [("null", ""), ("\"a\"", "a"), ("1.50", "1.5"), ("[1,\"a\"]", "[1,\"a\"]")]
+        {
+            let value = json::parse_value(json.as_bytes(), json::Limits::default()).unwrap();
+            assert_eq!(to_text(value.view()), expected);
+        }
+    }
+}

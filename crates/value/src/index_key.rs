@@ -1,0 +1,254 @@
+//! Values as bytes whose order is the order of values, for the keys of indexes.
+//!
+//! Equal values have equal bytes, whatever they look like: 1 and 1.0, `[1]` and `[1,null]`. No
+//! encoding is the beginning of another one, so that those of several fields follow each other and
+//! still compare field by field. What an encoding does not keep is the look of a value: where
+//! [`Decoded::is_exact`] is false, the document has to say.
+//!
+//! The bytes are in docs/format.md.
+
+use crate::{ArrayRef, Number, ObjectBuilder, ObjectRef, Ref, Value, packed};
+
+const NULL: u8 = 16;
+const FALSE: u8 = 32;
+const TRUE: u8 = 33;
+const NUMBER: u8 = 48;
+const STRING: u8 = 64;
+const ARRAY: u8 = 80;
+const OBJECT: u8 = 96;
+const END: u8 = 0;
+const MEMBER: u8 = 1;
+
+/// Less than the first byte of every encoding.
+pub const BELOW_ALL: u8 = 0;
+/// Greater than the first byte of every encoding.
+pub const ABOVE_ALL: u8 = 0xff;
+
+/// 2^53: from here on whole numbers lie between neighbouring doubles.
+const WIDE: f64 = 9_007_199_254_740_992.0;
+
+/// A value that was decoded.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// It, or one that is equal.
+    pub value: Value,
+    /// Whether it is sure to be written as the one that was encoded.
+    pub is_exact: bool,
+}
+
+/// Appends the encoding of `value`.
+pub fn encode(value: Ref<'_>, out: &mut Vec<u8>) {
+    match value {
+        Ref::Null => out.push(NULL),
+        Ref::Bool(false) => out.push(FALSE),
+        Ref::Bool(true) => out.push(TRUE),
+        Ref::Number(number) => encode_number(number, out),
+        Ref::String(text) => {
+            out.push(STRING);
+            encode_text(text, 0, out);
+        }
+        Ref::Array(array) => encode_array(array, out),
+        Ref::Object(object) => encode_object(object, out),
+    }
+}
+
+fn encode_number(number: Number, out: &mut Vec<u8>) {
+    out.push(NUMBER);
+    let (double, above) = match number {
+        Number::Int(value) => split(i128::from(value)),
+        Number::Uint(value) => split(i128::from(value)),
+        // Both zeros are one number.
+        Number::Double(value) => (value + 0.0, 0),
+    };
+    let bits = double.to_bits();
+    let ordered = if double.is_sign_negative() { !bits } else { bits ^ (1 << 63) };
+    out.extend_from_slice(&ordered.to_be_bytes());
+    if double.abs() >= WIDE {
+        out.extend_from_slice(&above.to_be_bytes());
+    }
+}
+
+/// The greatest double that is not above `whole`, and what is missing.
+fn split(whole: i128) -> (f64, u16) {
+    let nearest = whole as f64;
+    let double = if nearest as i128 > whole { nearest.next_down() } else { nearest };
+    // Neighbouring doubles below 2^64 are at most 2^11 apart.
+    (double, (whole - double as i128) as u16)
+}
+
+/// Appends text with all its bytes turned by `turn`.
+fn encode_text(text: &str, turn: u8, out: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        out.push(byte ^ turn);
+        if byte == 0 {
+            out.push(0xff ^ turn);
+        }
+    }
+    out.extend_from_slice(&[turn, 1 ^ turn]);
+}
+
+fn encode_array(array: ArrayRef<'_>, out: &mut Vec<u8>) {
+    out.push(ARRAY);
+    let mut nulls = 0;
+    for element in array.iter() {
+        if matches!(element, Ref::Null) {
+            nulls += 1;
+            continue;
+        }
+        out.extend(std::iter::repeat_n(NULL, nulls));
+        nulls = 0;
+        encode(element, out);
+    }
+    out.push(END);
+}
+
+fn encode_object(object: ObjectRef<'_>, out: &mut Vec<u8>) {
+    out.push(OBJECT);
+    for (name, value) in object.sorted().filter(|(_, value)| !matches!(value, Ref::Null)) {
+        out.push(MEMBER);
+        // An object that has a lesser name is the greater one: the other one has null there.
+        encode_text(name, 0xff, out);
+        encode(value, out);
+    }
+    out.push(END);
+}
+
+/// The value at the front of `bytes`, and how many of them it takes; nothing if they are no
+/// encoding.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<(Decoded, usize)> {
+    let mut at = 0;
+    let decoded = decode_at(bytes, &mut at, 0)?;
+    Some((decoded, at))
+}
+
+fn take(bytes: &[u8], at: &mut usize) -> Option<u8> {
+    let byte = *bytes.get(*at)?;
+    *at += 1;
+    Some(byte)
+}
+
+fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<Decoded> {
+    if depth > packed::DEPTH_MAX {
+        return None;
+    }
+    let exact = |value| Some(Decoded { value, is_exact: true });
+    match take(bytes, at)? {
+        NULL => exact(Value::Null),
+        FALSE => exact(Value::Bool(false)),
+        TRUE => exact(Value::Bool(true)),
+        NUMBER => decode_number(bytes, at),
+        STRING => exact(Value::from(decode_text(bytes, at, 0)?)),
+        ARRAY => {
+            let mut elements = Vec::new();
+            while *bytes.get(*at)? != END {
+                elements.push(decode_at(bytes, at, depth + 1)?.value);
+            }
+            *at += 1;
+            Some(Decoded { value: Value::array(elements), is_exact: false })
+        }
+        OBJECT => {
+            let mut object = ObjectBuilder::new();
+            while take(bytes, at)? == MEMBER {
+                let name = decode_text(bytes, at, 0xff)?;
+                object.insert(name, decode_at(bytes, at, depth + 1)?.value);
+            }
+            Some(Decoded { value: object.finish(), is_exact: false })
+        }
+        _ => None,
+    }
+}
+
+fn decode_number(bytes: &[u8], at: &mut usize) -> Option<Decoded> {
+    let ordered = u64::from_be_bytes(*bytes.get(*at..)?.first_chunk()?);
+    *at += 8;
+    let bits = if ordered >> 63 == 1 { ordered ^ (1 << 63) } else { !ordered };
+    let double = f64::from_bits(bits);
+    let mut above = 0;
+    if double.abs() >= WIDE {
+        above = u16::from_be_bytes(*bytes.get(*at..)?.first_chunk()?);
+        *at += 2;
+    }
+    let value = match Number::Double(double).exact_whole() {
+        Some(whole) => Value::number(Number::from_wide(whole + i128::from(above))),
+        None if double.is_nan() => return None,
+        None => Value::from(double),
+    };
+    Some(Decoded { value, is_exact: double.abs() < WIDE })
+}
+
+fn decode_text(bytes: &[u8], at: &mut usize, turn: u8) -> Option<String> {
+    let mut text = Vec::new();
+    loop {
+        let byte = take(bytes, at)? ^ turn;
+        if byte != 0 {
+            text.push(byte);
+            continue;
+        }
+        match take(bytes, at)? ^ turn {
+            0xff => text.push(0),
+            1 => return String::from_utf8(text).ok(),
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{ascending, values};
+    use crate::{compare, equal};
+    use proptest::prelude::*;
+
+    fn encoded(value: &Value) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(value.view(), &mut out);
+        out
+    }
+
+    #[test]
+    fn the_samples_keep_their_order() {
+        let samples: Vec<_> = ascending().iter().map(encoded).collect();
+        assert!(samples.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn bytes_order_as_values(left in values(), right in values()) {
+            let order = compare(left.view(), right.view());
+            prop_assert_eq!(encoded(&left).cmp(&encoded(&right)), order);
+        }
+
+        #[test]
+        fn several_fields_compare_one_by_one(
+            left in proptest::collection::vec(values(), 3),
+            right in proptest::collection::vec(values(), 3),
+        ) {
+            let all = |fields: &[Value]| fields.iter().flat_map(encoded).collect::<Vec<_>>();
+            let orders = left.iter().zip(&right).map(|(a, b)| compare(a.view(), b.view()));
+            let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
+            prop_assert_eq!(all(&left).cmp(&all(&right)), order);
+        }
+
+        #[test]
+        fn values_come_back(value in values(), behind in any::<u8>()) {
+            let mut bytes = encoded(&value);
+            let length = bytes.len();
+            bytes.push(behind);
+            let (decoded, taken) = decode(&bytes).unwrap();
+            prop_assert_eq!(taken, length);
+            prop_assert!(equal(decoded.value.view(), value.view()));
+            if decoded.is_exact {
+                prop_assert_eq!(decoded.value.to_json(), value.to_json());
+            }
+        }
+
+        #[test]
+        fn any_bytes_decode_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Some((_, taken)) = decode(&bytes) {
+                prop_assert!(taken <= bytes.len());
+            }
+        }
+    }
+}

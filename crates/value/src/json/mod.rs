@@ -1,0 +1,12 @@
+//! JSON text (RFC 8259): read straight into packed form, and written by the rules that ArangoDB's
+//! drivers expect.
+
+mod error;
+mod number;
+mod parse;
+mod string;
+mod write;
+
+pub use error::{JsonError, JsonProblem};
+pub use parse::{Limits, Parser, parse_packed, parse_value};
+pub use write::{to_string, write, write_number, write_string};

@@ -1,0 +1,113 @@
+//! Writes JSON text as ArangoDB's drivers expect it: no white space, attributes as inserted, whole
+//! doubles without fraction.
+
+use std::io::Write as _;
+
+use crate::{Number, Ref};
+
+/// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
+/// `.0` where they are whole.
+const FRACTION_BEGIN: f64 = 9_007_199_254_740_992.0;
+/// From here on doubles are written with an exponent.
+const EXPONENT_BEGIN: f64 = 18_446_744_073_709_551_616.0 * 100.0;
+/// Below it too.
+const EXPONENT_END: f64 = 1e-7;
+/// 2^64, where the `.0` ends.
+const FRACTION_END: f64 = 18_446_744_073_709_551_616.0;
+
+/// The value as text.
+#[must_use]
+pub fn to_string(value: Ref<'_>) -> String {
+    let mut out = Vec::new();
+    write(value, &mut out);
+    // All that is written is UTF-8.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Appends the value.
+pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
+    match value {
+        Ref::Null => out.extend_from_slice(b"null"),
+        Ref::Bool(true) => out.extend_from_slice(b"true"),
+        Ref::Bool(false) => out.extend_from_slice(b"false"),
+        Ref::Number(number) => write_number(number, out),
+        Ref::String(text) => write_string(text, out),
+        Ref::Array(array) => {
+            out.push(b'[');
+            for (place, element) in array.iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                write(element, out);
+            }
+            out.push(b']');
+        }
+        Ref::Object(object) => {
+            out.push(b'{');
+            for (place, (name, member)) in object.iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                write_string(name, out);
+                out.push(b':');
+                write(member, out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// Appends a number; null for what is none.
+pub fn write_number(number: Number, out: &mut Vec<u8>) {
+    // Writing to memory cannot fail.
+    let _ = match number {
+        Number::Int(value) => write!(out, "{value}"),
+        Number::Uint(value) => write!(out, "{value}"),
+        Number::Double(value) => return write_double(value, out),
+    };
+}
+
+fn write_double(value: f64, out: &mut Vec<u8>) {
+    // Zero has no sign here.
+    let value = value + 0.0;
+    let size = value.abs();
+    let _ = if !value.is_finite() {
+        write!(out, "null")
+    } else if size >= EXPONENT_BEGIN || (size < EXPONENT_END && size > 0.0) {
+        let text = format!("{value:e}");
+        // The sign of the exponent is written, as elsewhere.
+        let signed = if text.contains("e-") { text } else { text.replace('e', "e+") };
+        write!(out, "{signed}")
+    } else if (FRACTION_BEGIN..FRACTION_END).contains(&size) && value.fract() == 0.0 {
+        write!(out, "{value}.0")
+    } else {
+        write!(out, "{value}")
+    };
+}
+
+/// Appends a string with its quotes.
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    loop {
+        let plain = super::string::plain_bytes(&bytes[at..]);
+        out.extend_from_slice(&bytes[at..at + plain]);
+        at += plain;
+        let Some(byte) = bytes.get(at) else { break };
+        at += 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            control => {
+                let _ = write!(out, "\\u{control:04X}");
+            }
+        }
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,48 @@
+//! Values of documents and queries.
+//!
+//! Documents are read far more often than they are written, and most reads want one attribute of
+//! them. So a document is stored in a binary form ([`packed`]) in which an attribute is found
+//! without looking at the others, and a [`Value`] may be a part of such bytes: a scan hands out
+//! attributes without copies. Whatever a value's form, it is read through [`Ref`], and order,
+//! casts, JSON and index keys are defined on that alone, so that no two forms can disagree.
+//!
+//! The rules (order of types, truthiness, casts, how numbers print) are those of ArangoDB's AQL.
+
+mod cast;
+pub mod index_key;
+pub mod json;
+mod kind;
+mod merge;
+mod number;
+mod object;
+mod order;
+pub mod packed;
+mod reference;
+#[cfg(test)]
+mod samples;
+mod shared;
+mod text;
+mod value;
+
+pub use cast::{number_of_text, to_array, to_number, to_text, write_text};
+pub use kind::Kind;
+pub use merge::{MergeOptions, merge_into};
+pub use number::{Number, compare_numbers};
+pub use object::{Object, ObjectBuilder};
+pub use order::{compare, equal};
+pub use reference::{ArrayRef, Members, ObjectRef, Ref};
+pub use shared::Shared;
+pub use text::Text;
+pub use value::Value;
+
+/// What to do about an attribute that an object has twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// An error, as for documents from outside.
+    #[default]
+    Refuse,
+    /// The first one stays, as in object literals of AQL (ArangoDB 3.12).
+    First,
+    /// The last one stays, in the place of the first.
+    Last,
+}

@@ -1,0 +1,156 @@
+//! Numbers: whole ones are exact over the range of 64 bits with and without sign, others are
+//! doubles, and the two compare by what they mean.
+
+use std::cmp::Ordering;
+
+/// A number.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    /// A whole number that fits a signed one.
+    Int(i64),
+    /// A whole number above the signed ones.
+    Uint(u64),
+    /// Any other; never NaN in a value that was made by this crate.
+    Double(f64),
+}
+
+/// 2^63, the least double above all signed whole numbers.
+const INT_END: f64 = 9_223_372_036_854_775_808.0;
+/// 2^64, the least double above all unsigned whole numbers.
+const UINT_END: f64 = 18_446_744_073_709_551_616.0;
+
+impl Number {
+    /// The nearest double.
+    #[must_use]
+    pub fn to_double(self) -> f64 {
+        match self {
+            Self::Int(value) => value as f64,
+            Self::Uint(value) => value as f64,
+            Self::Double(value) => value,
+        }
+    }
+
+    /// The whole part, towards zero, held within the signed range.
+    #[must_use]
+    pub fn to_int(self) -> i64 {
+        match self {
+            Self::Int(value) => value,
+            Self::Uint(_) => i64::MAX,
+            // `as` saturates, and takes NaN as 0.
+            Self::Double(value) => value as i64,
+        }
+    }
+
+    /// From a wide whole number; a double if it is beyond 64 bits.
+    #[must_use]
+    pub fn from_wide(value: i128) -> Self {
+        if let Ok(value) = i64::try_from(value) {
+            Self::Int(value)
+        } else if let Ok(value) = u64::try_from(value) {
+            Self::Uint(value)
+        } else {
+            Self::Double(value as f64)
+        }
+    }
+
+    /// The whole number that it is, if it is one.
+    #[must_use]
+    pub fn exact_whole(self) -> Option<i128> {
+        match self {
+            Self::Int(value) => Some(i128::from(value)),
+            Self::Uint(value) => Some(i128::from(value)),
+            Self::Double(value) => {
+                let whole = value.fract() == 0.0 && (-INT_END..UINT_END).contains(&value);
+                whole.then_some(value as i128)
+            }
+        }
+    }
+
+    /// Whether it is zero.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        match self {
+            Self::Int(value) => value == 0,
+            Self::Uint(value) => value == 0,
+            Self::Double(value) => value == 0.0,
+        }
+    }
+}
+
+/// Compares exactly: a whole number is not rounded to meet a double.
+#[must_use]
+pub fn compare_numbers(left: Number, right: Number) -> Ordering {
+    use Number::{Double, Int, Uint};
+    match (left, right) {
+        (Int(left), Int(right)) => left.cmp(&right),
+        (Uint(left), Uint(right)) => left.cmp(&right),
+        (Int(left), Uint(right)) => i128::from(left).cmp(&i128::from(right)),
+        (Uint(left), Int(right)) => i128::from(left).cmp(&i128::from(right)),
+        (Double(left), Double(right)) => compare_doubles(left, right),
+        (Int(left), Double(right)) => compare_whole(i128::from(left), right),
+        (Uint(left), Double(right)) => compare_whole(i128::from(left), right),
+        (Double(left), Int(right)) => compare_whole(i128::from(right), left).reverse(),
+        (Double(left), Uint(right)) => compare_whole(i128::from(right), left).reverse(),
+    }
+}
+
+/// NaN, which no value should have, counts as less than all others, so that the order stays total.
+fn compare_doubles(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right).unwrap_or_else(|| right.is_nan().cmp(&left.is_nan()))
+}
+
+fn compare_whole(whole: i128, double: f64) -> Ordering {
+    if double.is_nan() || double < -INT_END {
+        return Ordering::Greater;
+    }
+    if double >= UINT_END {
+        return Ordering::Less;
+    }
+    // The truncated double is exact in 128 bits; only where the whole parts meet does the fraction
+    // decide.
+    let truncated = double as i128;
+    whole.cmp(&truncated).then_with(|| {
+        let fraction = double.fract();
+        0.0_f64.partial_cmp(&fraction).unwrap_or(Ordering::Equal)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_and_doubles_compare_exactly() {
+        use Number::{Double, Int, Uint};
+        let ascending = [
+            Double(f64::NEG_INFINITY),
+            Double(-1e300),
+            Int(i64::MIN),
+            Double(-1.5),
+            Int(-1),
+            Double(-0.5),
+            Int(0),
+            Double(0.5),
+            Int(1),
+            Int((1 << 53) - 1),
+            Double(9_007_199_254_740_992.0),
+            Int((1 << 53) + 1),
+            Int(i64::MAX),
+            Double(INT_END),
+            Uint((1 << 63) + 1),
+            Uint(u64::MAX),
+            Double(UINT_END),
+            Double(f64::INFINITY),
+        ];
+        for (left_at, left) in ascending.iter().enumerate() {
+            for (right_at, right) in ascending.iter().enumerate() {
+                assert_eq!(
+                    compare_numbers(*left, *right),
+                    left_at.cmp(&right_at),
+                    "{left:?} {right:?}"
+                );
+            }
+        }
+        assert_eq!(compare_numbers(Double(-0.0), Int(0)), Ordering::Equal);
+    }
+}

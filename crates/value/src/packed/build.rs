@@ -1,0 +1,326 @@
+//! Writes packed documents, front to back: lengths and tables are filled in when an array or object
+//! ends, so that nothing is moved.
+
+use super::{CONTAINER_HEADER_BYTES, FORMAT, string_at, tag};
+use crate::{ArrayRef, Duplicates, Number, ObjectRef, Ref};
+
+/// Writes one document: values between [`begin_object`](Self::begin_object) or
+/// [`begin_array`](Self::begin_array) and [`end`](Self::end), in objects each after its
+/// [`name`](Self::name). Using it otherwise is a mistake in the program and ends it.
+#[derive(Debug)]
+pub struct Builder {
+    bytes: Vec<u8>,
+    /// Arrays and objects that have not ended.
+    frames: Vec<Frame>,
+    /// Where the entries of all frames begin, from the front of `bytes`.
+    entries: Vec<u32>,
+    duplicates: Duplicates,
+    /// A name waits for its value.
+    is_named: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    start: usize,
+    first_entry: usize,
+    is_object: bool,
+}
+
+/// An object has this name twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DuplicateName {
+    pub(crate) name: String,
+}
+
+impl Builder {
+    /// Of two members of one name the later one stays.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(Vec::new(), Duplicates::Last)
+    }
+
+    /// Uses the memory of `bytes`, whose contents go.
+    #[must_use]
+    pub fn with(mut bytes: Vec<u8>, duplicates: Duplicates) -> Self {
+        bytes.clear();
+        bytes.push(FORMAT);
+        let (frames, entries) = (Vec::new(), Vec::new());
+        Self { bytes, frames, entries, duplicates, is_named: false }
+    }
+
+    /// Begins another document in the memory of `bytes`.
+    pub(crate) fn restart(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        bytes.push(FORMAT);
+        self.bytes = bytes;
+        self.frames.clear();
+        self.entries.clear();
+        self.is_named = false;
+    }
+
+    /// The document, after which only [`restart`](Self::restart) makes sense.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        assert!(self.frames.is_empty() && self.bytes.len() > 1, "a document is one whole value");
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// How many bytes have been written.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing has been written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() <= 1
+    }
+
+    fn begin_value(&mut self) {
+        match self.frames.last() {
+            Some(frame) if frame.is_object => {
+                assert!(self.is_named, "a member of an object has a name");
+                self.is_named = false;
+            }
+            Some(_) => self.entries.push(position(self.bytes.len())),
+            None => assert_eq!(self.bytes.len(), 1, "a document is one value"),
+        }
+    }
+
+    /// Adds null.
+    pub fn null(&mut self) {
+        self.begin_value();
+        self.bytes.push(tag::NULL);
+    }
+
+    /// Adds true or false.
+    pub fn bool(&mut self, value: bool) {
+        self.begin_value();
+        self.bytes.push(if value { tag::TRUE } else { tag::FALSE });
+    }
+
+    /// Adds a number; a double that is none becomes null.
+    pub fn number(&mut self, number: Number) {
+        match number {
+            Number::Int(value) => self.int(value),
+            Number::Uint(value) => match i64::try_from(value) {
+                Ok(value) => self.int(value),
+                Err(_) => self.wide(tag::UINT_8, value.to_le_bytes()),
+            },
+            Number::Double(value) if value.is_finite() => {
+                self.wide(tag::DOUBLE, value.to_le_bytes());
+            }
+            Number::Double(_) => self.null(),
+        }
+    }
+
+    fn wide(&mut self, tag: u8, bytes: [u8; 8]) {
+        self.begin_value();
+        self.bytes.push(tag);
+        self.bytes.extend_from_slice(&bytes);
+    }
+
+    fn int(&mut self, value: i64) {
+        if let Ok(value) = i8::try_from(value) {
+            self.begin_value();
+            self.bytes.push(tag::INT_1);
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        } else if let Ok(value) = i16::try_from(value) {
+            self.begin_value();
+            self.bytes.push(tag::INT_2);
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        } else if let Ok(value) = i32::try_from(value) {
+            self.begin_value();
+            self.bytes.push(tag::INT_4);
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        } else {
+            self.wide(tag::INT_8, value.to_le_bytes());
+        }
+    }
+
+    /// Adds a string.
+    pub fn string(&mut self, text: &str) {
+        self.begin_value();
+        self.raw_string(text);
+    }
+
+    fn raw_string(&mut self, text: &str) {
+        match u8::try_from(text.len()) {
+            Ok(length) if length <= 127 => self.bytes.push(tag::SHORT_STRING + length),
+            _ => {
+                self.bytes.push(tag::STRING);
+                self.bytes.extend_from_slice(&position(text.len()).to_le_bytes());
+            }
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// Names the next value of an object.
+    pub fn name(&mut self, name: &str) {
+        let is_object = self.frames.last().is_some_and(|frame| frame.is_object);
+        assert!(is_object && !self.is_named, "a name stands in an object, before its value");
+        self.is_named = true;
+        self.entries.push(position(self.bytes.len()));
+        self.raw_string(name);
+    }
+
+    /// Begins an array.
+    pub fn begin_array(&mut self) {
+        self.begin(tag::ARRAY, false);
+    }
+
+    /// Begins an object.
+    pub fn begin_object(&mut self) {
+        self.begin(tag::OBJECT, true);
+    }
+
+    fn begin(&mut self, tag: u8, is_object: bool) {
+        self.begin_value();
+        let start = self.bytes.len();
+        self.frames.push(Frame { start, first_entry: self.entries.len(), is_object });
+        self.bytes.push(tag);
+        self.bytes.extend_from_slice(&[0; CONTAINER_HEADER_BYTES - 1]);
+    }
+
+    /// Ends the array or object that began last.
+    pub fn end(&mut self) {
+        // The rule for duplicates is kept by dropping one, so that nothing can fail.
+        let _ = self.try_end();
+    }
+
+    /// As [`end`](Self::end); says which name comes twice if that is refused. The first one stays.
+    pub(crate) fn try_end(&mut self) -> Result<(), DuplicateName> {
+        assert!(!self.is_named, "a name has its value before the object ends");
+        let frame = self.frames.pop().expect("what ends has begun");
+        let mut outcome = Ok(());
+        if frame.is_object {
+            self.sort(frame.first_entry);
+            if let Some(duplicate) = self.duplicate(frame.first_entry) {
+                outcome = Err(duplicate);
+                self.drop_duplicates(&frame);
+            }
+        }
+        self.close(&frame);
+        if self.duplicates == Duplicates::Refuse { outcome } else { Ok(()) }
+    }
+
+    fn name_at(bytes: &[u8], entry: u32) -> &[u8] {
+        string_at(&bytes[entry as usize..]).map_or(&[], |(name, _)| name)
+    }
+
+    /// Orders the entries from `first` on by name, those of one name as they were added.
+    fn sort(&mut self, first: usize) {
+        let bytes = &self.bytes;
+        let by_name = |left: &u32, right: &u32| {
+            Self::name_at(bytes, *left).cmp(Self::name_at(bytes, *right)).then(left.cmp(right))
+        };
+        self.entries[first..].sort_unstable_by(by_name);
+    }
+
+    /// A name that comes twice among the ordered entries from `first` on.
+    fn duplicate(&self, first: usize) -> Option<DuplicateName> {
+        let name_at = |entry| Self::name_at(&self.bytes, entry);
+        let same = |pair: &&[u32]| name_at(pair[0]) == name_at(pair[1]);
+        let pair = self.entries[first..].windows(2).find(same)?;
+        let name = String::from_utf8_lossy(name_at(pair[1])).into_owned();
+        Some(DuplicateName { name })
+    }
+
+    /// Writes the members of the object again, of each name only the one that stays.
+    fn drop_duplicates(&mut self, frame: &Frame) {
+        let body = frame.start + CONTAINER_HEADER_BYTES;
+        let old = self.bytes.split_off(body);
+        let mut inserted = self.entries.split_off(frame.first_entry);
+        inserted.sort_unstable();
+        let ends = inserted.iter().skip(1).map(|end| *end as usize).chain([body + old.len()]);
+        let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
+        for (begin, end) in inserted.iter().zip(ends) {
+            let member = &old[*begin as usize - body..end - body];
+            let name = string_at(member).map_or(&[][..], |(name, _)| name);
+            match kept.iter_mut().find(|(other, _)| *other == name) {
+                Some(first) if self.duplicates == Duplicates::Last => first.1 = member,
+                Some(_) => {}
+                None => kept.push((name, member)),
+            }
+        }
+        for (_, member) in kept {
+            self.entries.push(position(self.bytes.len()));
+            self.bytes.extend_from_slice(member);
+        }
+        self.sort(frame.first_entry);
+    }
+
+    /// Writes the table, and the length into the header.
+    fn close(&mut self, frame: &Frame) {
+        let entries = &self.entries[frame.first_entry..];
+        let body = self.bytes.len() - frame.start;
+        let width: u8 = [(0, 0xff), (1, 0xffff)]
+            .into_iter()
+            .find(|(_, greatest)| body <= *greatest)
+            .map_or(2, |(width, _)| width);
+        for entry in entries {
+            let offset = entry - position(frame.start);
+            match width {
+                0 => self.bytes.push(offset as u8),
+                1 => self.bytes.extend_from_slice(&(offset as u16).to_le_bytes()),
+                _ => self.bytes.extend_from_slice(&offset.to_le_bytes()),
+            }
+        }
+        let length = position(self.bytes.len() - frame.start);
+        let header = &mut self.bytes[frame.start..frame.start + CONTAINER_HEADER_BYTES];
+        header[0] += width;
+        header[1..5].copy_from_slice(&length.to_le_bytes());
+        header[5..9].copy_from_slice(&position(entries.len()).to_le_bytes());
+        self.entries.truncate(frame.first_entry);
+    }
+
+    /// Adds any value; what is packed already is copied as it is.
+    pub fn value(&mut self, value: Ref<'_>) {
+        match value {
+            Ref::Null => self.null(),
+            Ref::Bool(value) => self.bool(value),
+            Ref::Number(number) => self.number(number),
+            Ref::String(text) => self.string(text),
+            Ref::Array(ArrayRef::Packed(array)) => self.node(array.node()),
+            Ref::Object(ObjectRef::Packed(object)) => self.node(object.node()),
+            Ref::Array(array) => {
+                self.begin_array();
+                array.iter().for_each(|element| self.value(element));
+                self.end();
+            }
+            Ref::Object(object) => {
+                self.begin_object();
+                for (name, member) in object.iter() {
+                    self.name(name);
+                    self.value(member);
+                }
+                self.end();
+            }
+        }
+    }
+
+    fn node(&mut self, node: &[u8]) {
+        self.begin_value();
+        self.bytes.extend_from_slice(node);
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        self.take()
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An offset as the format has it.
+///
+/// # Panics
+/// Beyond 4 GiB, which every caller's limits exclude.
+fn position(offset: usize) -> u32 {
+    u32::try_from(offset).expect("a document is smaller than 4 GiB")
+}

@@ -1,0 +1,134 @@
+//! Whether bytes are a packed document altogether, for bytes that come from outside.
+
+use std::fmt;
+
+use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, node_of, string_at, tag};
+
+/// What is wrong with bytes that should be a packed document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The first byte names a format that this version does not know.
+    Format {
+        /// The first byte.
+        format: u8,
+    },
+    /// A node does not fit into the bytes that it has, or has an unknown tag.
+    Cut {
+        /// Where.
+        offset: usize,
+    },
+    /// A string is no UTF-8.
+    Text {
+        /// Where its node begins.
+        offset: usize,
+    },
+    /// A table of entries does not say where they are.
+    Table {
+        /// Where the array or object begins.
+        offset: usize,
+    },
+    /// Arrays and objects lie deeper in each other than [`DEPTH_MAX`].
+    Depth {
+        /// Where.
+        offset: usize,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format { format } => {
+                write!(formatter, "packed document of unknown format {format}")
+            }
+            Self::Cut { offset } => write!(formatter, "packed document is cut at byte {offset}"),
+            Self::Text { offset } => {
+                write!(formatter, "packed document has a string that is no UTF-8 at byte {offset}")
+            }
+            Self::Table { offset } => {
+                write!(formatter, "packed document has a wrong table at byte {offset}")
+            }
+            Self::Depth { offset } => write!(
+                formatter,
+                "packed document is nested deeper than {DEPTH_MAX} at byte {offset}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// Checks every byte of a packed document.
+///
+/// # Errors
+/// What is wrong first.
+pub fn check(document: &[u8]) -> Result<(), Damage> {
+    let node = node_of(document)?;
+    let end = check_node(node, 1, 0)?;
+    if end == node.len() { Ok(()) } else { Err(Damage::Cut { offset: 1 + end }) }
+}
+
+/// Checks the node at the front of `node`, which lies at `offset`, and returns its length.
+fn check_node(node: &[u8], offset: usize, depth: usize) -> Result<usize, Damage> {
+    let length = extent(node).ok_or(Damage::Cut { offset })?;
+    let first = node[0];
+    match first {
+        tag::STRING | tag::SHORT_STRING..=tag::SHORT_STRING_END => check_string(node, offset)?,
+        tag::DOUBLE => {
+            let bytes = node[1..].first_chunk().ok_or(Damage::Cut { offset })?;
+            if !f64::from_le_bytes(*bytes).is_finite() {
+                return Err(Damage::Cut { offset });
+            }
+        }
+        _ if (tag::ARRAY..tag::ARRAY + 3).contains(&first) => {
+            check_entries(node, first - tag::ARRAY, false, (offset, depth))?;
+        }
+        _ if (tag::OBJECT..tag::OBJECT + 3).contains(&first) => {
+            check_entries(node, first - tag::OBJECT, true, (offset, depth))?;
+        }
+        _ => {}
+    }
+    Ok(length)
+}
+
+fn check_string(node: &[u8], offset: usize) -> Result<(), Damage> {
+    let (text, _) = string_at(node).ok_or(Damage::Cut { offset })?;
+    std::str::from_utf8(text).map(|_| ()).map_err(|_| Damage::Text { offset })
+}
+
+fn check_entries(
+    node: &[u8],
+    width: u8,
+    is_object: bool,
+    (offset, depth): (usize, usize),
+) -> Result<(), Damage> {
+    if depth >= DEPTH_MAX {
+        return Err(Damage::Depth { offset });
+    }
+    let table = Table::open(node, width).ok_or(Damage::Table { offset })?;
+    let mut places = Vec::new();
+    let mut at = CONTAINER_HEADER_BYTES;
+    while at < table.begin {
+        places.push(at);
+        if is_object {
+            let entry = &table.node[at..table.begin];
+            check_string(entry, offset + at)?;
+            at += extent(entry).ok_or(Damage::Cut { offset: offset + at })?;
+        }
+        at += check_node(&table.node[at..table.begin], offset + at, depth + 1)?;
+    }
+    let mut named = Vec::new();
+    let mut last: Option<&[u8]> = None;
+    for place in 0..table.count {
+        let entry = table.entry(place).ok_or(Damage::Table { offset })?;
+        named.push(table.begin - entry.len());
+        let name = is_object.then(|| string_at(entry)).flatten().map(|(name, _)| name);
+        if is_object && last.is_some_and(|last| name.is_none_or(|name| name <= last)) {
+            return Err(Damage::Table { offset });
+        }
+        last = name;
+    }
+    if is_object {
+        named.sort_unstable();
+    }
+    if named == places { Ok(()) } else { Err(Damage::Table { offset }) }
+}

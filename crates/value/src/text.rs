@@ -1,0 +1,89 @@
+//! Strings that are cheap to clone.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::Shared;
+
+/// A string: of its own, of the program, or a part of a packed document.
+#[derive(Clone)]
+pub struct Text(Form);
+
+#[derive(Clone)]
+enum Form {
+    Static(&'static str),
+    Owned(Arc<str>),
+    Part(Shared),
+}
+
+impl Text {
+    /// Takes a part of packed bytes; text that is no UTF-8 is taken as empty.
+    pub(crate) fn part(bytes: Shared) -> Self {
+        Self(Form::Part(bytes))
+    }
+
+    /// The string.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Form::Static(text) => text,
+            Form::Owned(text) => text,
+            Form::Part(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+        }
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        if text.is_empty() { Self(Form::Static("")) } else { Self(Form::Owned(Arc::from(text))) }
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Arc<str>> for Text {
+    fn from(text: Arc<str>) -> Self {
+        Self(Form::Owned(text))
+    }
+}
+
+impl Text {
+    /// A string that the program has anyway.
+    #[must_use]
+    pub const fn fixed(text: &'static str) -> Self {
+        Self(Form::Static(text))
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), formatter)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

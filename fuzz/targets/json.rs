@@ -1,0 +1,25 @@
+//! JSON text. What is read must be a whole packed document, and be the same after it was written
+//! and read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_value::json::{Limits, parse_packed};
+use pellucid_value::packed::check;
+use pellucid_value::{Duplicates, Value};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(document) = parse_packed(data, Limits::default()) else {
+        let limits = Limits { duplicates: Duplicates::First, ..Limits::default() };
+        if let Ok(document) = parse_packed(data, limits) {
+            assert_eq!(check(&document), Ok(()));
+        }
+        return;
+    };
+    assert_eq!(check(&document), Ok(()));
+    let value = Value::open(&document).expect("a whole document opens");
+    let text = value.to_json();
+    let again = parse_packed(text.as_bytes(), Limits::default()).expect("what is written is read");
+    let again = Value::open(&again).expect("a whole document opens");
+    assert_eq!(again.to_json(), text);
+    assert!(again == value);
+});

@@ -1,0 +1,30 @@
+//! Packed documents. Damaged ones are read without a panic; whole ones are the same after they were
+//! built anew, and their index keys keep them.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_value::packed::{Builder, check, open};
+use pellucid_value::{Value, equal, index_key};
+
+fuzz_target!(|data: &[u8]| {
+    if let Some((decoded, taken)) = index_key::decode(data) {
+        let mut key = Vec::new();
+        index_key::encode(decoded.value.view(), &mut key);
+        let (again, _) = index_key::decode(&key).expect("an encoding decodes");
+        assert!(taken <= data.len() && again.value == decoded.value);
+    }
+    let Ok(view) = open(data) else { return };
+    let text = pellucid_value::json::to_string(view);
+    if check(data).is_err() {
+        return;
+    }
+    let mut builder = Builder::new();
+    builder.value(view.to_value().view());
+    let built = Value::open(&builder.finish()).expect("a whole document opens");
+    assert!(equal(built.view(), view));
+    assert_eq!(built.to_json(), text);
+    let mut key = Vec::new();
+    index_key::encode(view, &mut key);
+    let (decoded, taken) = index_key::decode(&key).expect("an encoding decodes");
+    assert!(taken == key.len() && equal(decoded.value.view(), view));
+});
