@@ -10,6 +10,7 @@ use pellucid_clock::Ticks;
 use crate::connection::Connection;
 use crate::event_loop::EventLoop;
 use crate::service::{Letter, Service};
+use crate::tls::Session;
 
 /// Connections accepted before those that are open are served again.
 const ACCEPTS_MAX: usize = 1_024;
@@ -59,7 +60,14 @@ impl<S: Service> EventLoop<S> {
         // Without it, a response in two writes waits for the client's delayed acknowledgement.
         let _ = socket.set_nodelay(true);
         let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
-        let connection = Connection::new(socket, number as u32, id.generation, woke);
+        let mut connection = Connection::new(socket, number as u32, id.generation, woke);
+        if let Some(certificates) = &self.shared.certificates {
+            let Ok(session) = Session::new(certificates.config()) else {
+                self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+                return;
+            };
+            connection.tls = Some(Box::new(session));
+        }
         self.connections.insert(Box::new(connection));
     }
 }

@@ -9,11 +9,14 @@ use pellucid_clock::Ticks;
 use crate::chunked::ChunkedDecoder;
 use crate::response::{Manner, Streamed};
 use crate::service::BodySource;
+use crate::tls::Session;
 
 /// A connection. While it is idle it holds no buffer: requests are parsed and responses written in
 /// buffers of the event loop, and only what is left over moves here.
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
+    /// What stands between socket and buffers on a listener with TLS.
+    pub(crate) tls: Option<Box<Session>>,
     pub(crate) generation: u32,
     /// Number of the connection on this server, for the account.
     pub(crate) number: u32,
@@ -108,6 +111,7 @@ impl Connection {
     pub(crate) fn new(socket: TcpStream, number: u32, generation: u32, now: Ticks) -> Connection {
         Connection {
             socket,
+            tls: None,
             generation,
             number,
             input: Vec::new(),
@@ -122,6 +126,11 @@ impl Connection {
             progress_at: now,
             ended: false,
         }
+    }
+
+    /// Whether something waits until the kernel takes it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Whether the next request may be looked at.

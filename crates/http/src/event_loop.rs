@@ -16,7 +16,8 @@ use crate::response::DateLine;
 use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 use crate::slots::Slots;
-use crate::socket::receive;
+use crate::socket::{Received, receive_some};
+use crate::tls::{WIRE_BYTES_MAX, add};
 
 /// How often time limits are looked at.
 const SWEEP_PAUSE: Duration = Duration::from_millis(250);
@@ -58,6 +59,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) connections: Slots,
     /// Where requests are read to and, if they are whole, parsed in.
     pub(crate) scratch: Box<[u8]>,
+    /// Where ciphertext is read to; empty without TLS.
+    pub(crate) wire: Box<[u8]>,
     /// Where responses are encoded.
     pub(crate) out: Vec<u8>,
     pub(crate) date_line: DateLine,
@@ -92,6 +95,7 @@ impl<S: Service> EventLoop<S> {
             recorder,
             clock,
             limits: shared.limits,
+            wire: vec![0; if shared.certificates.is_some() { WIRE_BYTES_MAX } else { 0 }].into(),
             shared,
             connections: Slots::default(),
             scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
@@ -193,6 +197,13 @@ impl<S: Service> EventLoop<S> {
     /// Ends a connection, and accounts for the responses that it did not get out.
     fn discard(&mut self, slot: usize, mut connection: Connection) {
         self.release_body(&mut connection);
+        if connection.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            add(&self.shared.tls[self.index].handshakes_failed, 1);
+        } else if connection.closing == Closing::Cleanly
+            && let Some(tls) = &mut connection.tls
+        {
+            tls.close(&connection.socket);
+        }
         for record in connection.finished.drain(..).filter_map(|finished| finished.record) {
             self.recorder.record_sealed(record, None);
         }
@@ -215,7 +226,7 @@ impl<S: Service> EventLoop<S> {
         connection: &mut Connection,
         woke: Ticks,
     ) -> Fate {
-        if !connection.output.is_empty() && self.flush_rest(connection) == Fate::Drop {
+        if connection.has_unsent() && self.flush_rest(connection) == Fate::Drop {
             return Fate::Drop;
         }
         for _ in 0..TURNS_MAX {
@@ -258,14 +269,23 @@ impl<S: Service> EventLoop<S> {
             }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let read = receive(&connection.socket, &mut scratch);
+        let read = self.read(connection, &mut scratch);
         turn.received = self.read_clock();
-        if let Ok(count @ 1..) = read {
-            self.digest(slot, connection, &scratch[..count], turn);
+        match read {
+            Ok(Received::Bytes { count, .. }) => {
+                self.digest(slot, connection, &scratch[..count], turn);
+            }
+            Ok(Received::NotTls) => self.refuse_plain(connection, turn),
+            _ => {}
         }
-        let filled = matches!(read, Ok(count) if count == scratch.len());
         self.scratch = scratch;
-        self.after_read(connection, read, filled, woke)
+        self.after_read(connection, read, woke)
+    }
+
+    fn read(&mut self, connection: &mut Connection, plain: &mut [u8]) -> io::Result<Received> {
+        let Some(tls) = &mut connection.tls else { return receive_some(&connection.socket, plain) };
+        let meter = &self.shared.tls[self.index];
+        tls.receive(&connection.socket, &mut self.wire, plain, meter, &self.clock)
     }
 
     /// Parses what was read, where it stands if nothing precedes it.
@@ -287,12 +307,11 @@ impl<S: Service> EventLoop<S> {
     fn after_read(
         &mut self,
         connection: &mut Connection,
-        read: io::Result<usize>,
-        filled: bool,
+        read: io::Result<Received>,
         woke: Ticks,
     ) -> Step {
         match read {
-            Ok(0) => {
+            Ok(Received::End) => {
                 if connection.closing == Closing::No {
                     connection.closing = Closing::Cleanly;
                 }
@@ -302,7 +321,8 @@ impl<S: Service> EventLoop<S> {
                     Step::Again
                 }
             }
-            Ok(_) => {
+            Ok(Received::NotTls) => Step::Again,
+            Ok(Received::Bytes { filled, .. }) => {
                 connection.progress_at = woke;
                 let more = filled || connection.ended || connection.closing != Closing::No;
                 let streaming = matches!(connection.stage, Stage::Streaming(_));

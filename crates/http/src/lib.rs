@@ -26,6 +26,7 @@ mod slots;
 mod socket;
 mod streams;
 mod sweep;
+mod tls;
 
 pub use chunked::ChunkedDecoder;
 pub use head::{Framing, Head, HeaderSpace, parse};
@@ -36,5 +37,6 @@ pub use limits::{
 pub use refusal::Refusal;
 pub use request::{Header, Request};
 pub use response::{Response, write_decimal};
-pub use server::{Server, ServerGauge, ServerStats, listen};
+pub use server::{Endpoint, Server, ServerGauge, ServerStats, listen};
 pub use service::{BodySource, Completer, Exchange, Filled, Handled, Service};
+pub use tls::{CertificateError, Certificates, TlsFigures};

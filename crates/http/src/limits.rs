@@ -38,6 +38,8 @@ pub struct Limits {
     /// How long a client may take to send one request, or to take in one response, without any
     /// progress on our side's terms.
     pub exchange: Duration,
+    /// How long a client may take from its connection to the end of its TLS handshake.
+    pub handshake: Duration,
     /// How long a stop waits for requests in flight.
     pub stop: Duration,
 }
@@ -49,8 +51,9 @@ impl Default for Limits {
             connections: 16 * 1024,
             requests_in_flight: 4 * 1024,
             body_bytes_in_flight: 192 * 1024 * 1024,
-            idle: Duration::from_secs(75),
+            idle: Duration::from_secs(300),
             exchange: Duration::from_secs(30),
+            handshake: Duration::from_secs(10),
             stop: Duration::from_secs(10),
         }
     }

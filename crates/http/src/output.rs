@@ -8,6 +8,7 @@ use crate::connection::{Connection, Finished};
 use crate::event_loop::{EventLoop, Fate};
 use crate::service::Service;
 use crate::socket::send;
+use crate::tls::Sent;
 
 /// An output buffer that has grown beyond this is given back.
 const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
@@ -16,12 +17,15 @@ impl<S: Service> EventLoop<S> {
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
     /// are out. What the kernel does not take stays with the connection.
     pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
-        let (sent, failed) = write_all(&connection.socket, &out);
+        let Sent { bytes: sent, progressed, failed } = self.write(connection, &out);
         if sent > 0 {
             self.record_written(connection, sent);
         }
         if failed {
             return Fate::Drop;
+        }
+        if progressed && sent < out.len() {
+            connection.progress_at = self.clock.now();
         }
         if sent == out.len() {
             out.clear();
@@ -37,11 +41,16 @@ impl<S: Service> EventLoop<S> {
 
     pub(crate) fn flush_rest(&mut self, connection: &mut Connection) -> Fate {
         let output = std::mem::take(&mut connection.output);
-        let (before, fate) = (output.len(), self.flush(connection, output));
-        if connection.output.len() < before {
+        let fate = self.flush(connection, output);
+        if connection.output.is_empty() {
             connection.progress_at = self.clock.now();
         }
         fate
+    }
+
+    fn write(&mut self, connection: &mut Connection, out: &[u8]) -> Sent {
+        let Some(tls) = &mut connection.tls else { return write_all(&connection.socket, out) };
+        tls.send(&connection.socket, out, &self.shared.tls[self.index], &self.clock)
     }
 
     fn record_written(&mut self, connection: &mut Connection, sent: usize) {
@@ -59,16 +68,18 @@ impl<S: Service> EventLoop<S> {
     }
 }
 
-fn write_all(socket: &TcpStream, out: &[u8]) -> (usize, bool) {
-    let mut sent = 0;
-    while sent < out.len() {
-        match send(socket, &out[sent..]) {
-            Ok(0) => return (sent, true),
-            Ok(count) => sent += count,
+fn write_all(socket: &TcpStream, out: &[u8]) -> Sent {
+    let (mut bytes, mut failed) = (0, false);
+    while bytes < out.len() {
+        match send(socket, &out[bytes..]) {
+            Ok(count @ 1..) => bytes += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return (sent, true),
+            Ok(0) | Err(_) => {
+                failed = true;
+                break;
+            }
         }
     }
-    (sent, false)
+    Sent { bytes, progressed: bytes > 0, failed }
 }

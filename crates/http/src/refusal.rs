@@ -25,6 +25,8 @@ pub enum Refusal {
     TooSlow,
     /// More requests are in flight than may be.
     Overloaded,
+    /// Anything but TLS where TLS is spoken.
+    PlainText,
 }
 
 impl Refusal {
@@ -32,7 +34,7 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
-            Refusal::Malformed(_) => 400,
+            Refusal::Malformed(_) | Refusal::PlainText => 400,
             Refusal::TargetTooLong => 414,
             Refusal::HeadTooLarge => 431,
             Refusal::BodyTooLarge(_) => 413,
@@ -66,6 +68,9 @@ impl fmt::Display for Refusal {
                 f.write_str("the only expectation known is `100-continue`")
             }
             Refusal::TooSlow => f.write_str("the request was not sent in time"),
+            Refusal::PlainText => {
+                f.write_str("this port speaks TLS: use https:// in place of http://")
+            }
             Refusal::Overloaded => {
                 f.write_str("too many requests are in flight: try again in a moment")
             }

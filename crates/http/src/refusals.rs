@@ -4,7 +4,7 @@ use pellucid_account::{RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::connection::{Begun, Closing, Connection, Finished};
-use crate::event_loop::{EventLoop, Fate};
+use crate::event_loop::{EventLoop, Fate, Turn};
 use crate::head::Head;
 use crate::refusal::Refusal;
 use crate::requests::{Arrival, saturating_u32};
@@ -78,6 +78,17 @@ impl<S: Service> EventLoop<S> {
         }
         let record = self.recorder.seal(&timeline, facts);
         connection.finished.push_back(Finished { record, end: out.len() });
+    }
+
+    /// Answers, in plain text, a client that does not know that TLS is spoken here.
+    pub(crate) fn refuse_plain(&mut self, connection: &mut Connection, turn: Turn) {
+        connection.tls = None;
+        let begun = Begun { arrived: turn.woke, attended: turn.attended, at: turn.woke };
+        let mut out = std::mem::take(&mut self.out);
+        self.refuse(connection, &Refusal::PlainText, None, begun, turn.received, &mut out);
+        if self.flush(connection, out) == Fate::Drop {
+            connection.closing = Closing::AtOnce;
+        }
     }
 
     /// Answers a request that did not come in within its time.

@@ -13,15 +13,20 @@ use pellucid_clock::Clock;
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
 use crate::service::{Letter, Mailbox, Service};
+use crate::tls::{Certificates, TlsFigures, TlsMeter};
 
 /// Connections that the kernel may hold ready to be accepted.
-const BACKLOG: i32 = 1_024;
+const BACKLOG: i32 = 4_096;
 
 /// What the event loops share. Every field is a counter that is touched per connection or per
 /// hand-over, never per request that is answered at once.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
+    /// What new connections are encrypted with.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    /// What TLS costs each loop.
+    pub(crate) tls: Vec<TlsMeter>,
     /// Connections of each loop.
     pub(crate) loads: Vec<AtomicUsize>,
     pub(crate) connections_ever: AtomicU64,
@@ -55,6 +60,16 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// Where a server is met, and on what terms.
+pub struct Endpoint {
+    /// The socket that it listens on, from [`listen`].
+    pub listener: TcpListener,
+    /// Its limits.
+    pub limits: Limits,
+    /// Where they are, TLS is spoken, and nothing else.
+    pub certificates: Option<Arc<Certificates>>,
+}
+
 /// A running transport.
 pub struct Server<L: Send + 'static> {
     address: SocketAddr,
@@ -74,6 +89,8 @@ pub struct ServerStats {
     pub requests_in_flight: usize,
     /// Bytes held for bodies that are coming in.
     pub body_bytes: usize,
+    /// What TLS costs.
+    pub tls: TlsFigures,
 }
 
 /// Looks at the figures of a transport from anywhere, as long as it runs.
@@ -86,7 +103,10 @@ impl ServerGauge {
     /// The figures now.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
+        let mut tls = TlsFigures::default();
+        self.shared.tls.iter().for_each(|meter| meter.add_to(&mut tls, &self.shared.clock));
         ServerStats {
+            tls,
             connections_open: self.shared.connections_open(),
             connections_ever: self.shared.connections_ever.load(Ordering::Relaxed),
             requests_in_flight: self.shared.requests_in_flight.load(Ordering::Relaxed),
@@ -96,23 +116,25 @@ impl ServerGauge {
 }
 
 impl<L: Send + 'static> Server<L> {
-    /// Serves on `listener` with one event loop for each service that `services` makes; it is given
+    /// Serves at `endpoint` with one event loop for each service that `services` makes; it is given
     /// a gauge, so that services can show the transport's figures.
     ///
     /// # Errors
     /// If the system has no room for the loops' descriptors or threads.
     pub fn start<S: Service<Later = L> + Send>(
-        listener: TcpListener,
-        limits: Limits,
+        endpoint: Endpoint,
         account: &Account,
         loops: usize,
         mut service: impl FnMut(ServerGauge) -> S,
     ) -> io::Result<Server<L>> {
         assert!(loops > 0, "somebody has to serve");
+        let Endpoint { listener, limits, certificates } = endpoint;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             clock: account.clock(),
             limits,
+            certificates,
+            tls: (0..loops).map(|_| TlsMeter::default()).collect(),
             loads: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             connections_ever: AtomicU64::new(0),
             requests_in_flight: AtomicUsize::new(0),

@@ -56,6 +56,9 @@ impl<S: Service> EventLoop<S> {
     }
 
     pub(crate) fn begin_linger(&mut self, connection: &mut Connection) {
+        if let Some(tls) = &mut connection.tls {
+            tls.close(&connection.socket);
+        }
         let _ = connection.socket.shutdown(Shutdown::Write);
         connection.progress_at = self.clock.now();
         connection.stage = Stage::Lingering { left_bytes: LINGER_BYTES_MAX };

@@ -48,10 +48,14 @@ impl<S: Service> EventLoop<S> {
         };
         let idle_for = if self.stop_by.is_some() { Duration::ZERO } else { self.limits.idle };
         let stalled = longer(connection.progress_at, self.limits.exchange);
+        if connection.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            let is_late = longer(connection.progress_at, self.limits.handshake);
+            return if is_late || self.stop_by.is_some() { Verdict::Drop } else { Verdict::Keep };
+        }
         match &connection.stage {
             Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Drop,
             Stage::Lingering { .. } | Stage::Waiting(_) => Verdict::Keep,
-            _ if !connection.output.is_empty() && stalled => Verdict::Drop,
+            _ if connection.has_unsent() && stalled => Verdict::Drop,
             Stage::Streaming(_) => Verdict::Keep,
             Stage::Serving if connection.closing != Closing::No => Verdict::Keep,
             Stage::Serving if connection.is_idle() => {

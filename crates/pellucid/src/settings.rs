@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pellucid_server::{Accounting, Acknowledgement, ServerOptions};
+use pellucid_server::{Accounting, Acknowledgement, ServerOptions, TlsFiles};
 use serde::Deserialize;
 
 use crate::Failure;
@@ -34,6 +34,13 @@ struct Settings {
     /// Address to listen on [default: 127.0.0.1:8080]; port 0 takes any that is free.
     #[arg(long, env = "PELLUCID_LISTEN")]
     listen: Option<SocketAddr>,
+    /// Chain of certificates in PEM, the server's own first; with --tls-key it turns on TLS.
+    /// Files that change are read again, at SIGHUP at once.
+    #[arg(long, env = "PELLUCID_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the server's certificate, in PEM.
+    #[arg(long, env = "PELLUCID_TLS_KEY")]
+    tls_key: Option<PathBuf>,
     /// The store below [default: embedded].
     #[arg(long, env = "PELLUCID_ENGINE")]
     engine: Option<EngineKind>,
@@ -69,7 +76,7 @@ struct Settings {
     /// request if that is more].
     #[arg(long, env = "PELLUCID_BODIES_MAX")]
     bodies_max: Option<Size>,
-    /// How long a connection may be open with nothing to do [default: 75s].
+    /// How long a connection may be open with nothing to do [default: 300s].
     #[arg(long, env = "PELLUCID_IDLE_TIMEOUT")]
     idle_timeout: Option<Span>,
     /// How long a client may take to send a request or to take in a response [default: 30s].
@@ -191,6 +198,8 @@ impl Settings {
         Settings {
             data: self.data.or(other.data),
             listen: self.listen.or(other.listen),
+            tls_cert: self.tls_cert.or(other.tls_cert),
+            tls_key: self.tls_key.or(other.tls_key),
             engine: self.engine.or(other.engine),
             sync: self.sync.or(other.sync),
             threads: self.threads.or(other.threads),
@@ -219,6 +228,11 @@ impl Settings {
         let mut options = ServerOptions::new(data);
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
         options.listen = self.listen.unwrap_or(options.listen);
+        options.tls = match (self.tls_cert, self.tls_key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+            _ => return Err(Failure::usage("--tls-cert and --tls-key are given both or neither")),
+        };
         options.threads = self.threads.unwrap_or(options.threads);
         if options.threads == 0 {
             return Err(Failure::usage("--threads is at least 1"));

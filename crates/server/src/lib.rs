@@ -6,6 +6,7 @@
 
 mod admin;
 mod batch;
+mod certificates;
 mod conditions;
 mod engine_page;
 mod entity;
@@ -29,4 +30,4 @@ pub use pellucid_account::Accounting;
 pub use pellucid_http::Limits;
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions};
 pub use process::ProcessFigures;
-pub use run::{RunningServer, ServerError, ServerOptions, start};
+pub use run::{RunningServer, ServerError, ServerOptions, TlsFiles, start};

@@ -1,9 +1,9 @@
 //! `GET /metrics`: the account and the figures of transport and store, for Prometheus.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use pellucid_account::{Distribution, OperationAccount, Snapshot};
-use pellucid_http::ServerStats;
+use pellucid_http::{ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
 use crate::engine_page::{families, singles};
@@ -90,9 +90,46 @@ fn write_transport(page: &mut String, figures: &Figures) {
     }
     let help = "Connections accepted since the start.";
     single(page, "pellucid_connections_total", "counter", help, transport.connections_ever);
+    write_tls(page, &transport.tls);
     let help = "Requests whose record was overwritten before it could be counted.";
     let lost = figures.snapshot.records_lost;
     single(page, "pellucid_account_records_lost_total", "counter", help, lost);
+}
+
+fn write_tls(page: &mut String, tls: &TlsFigures) {
+    let counters = [
+        ("pellucid_tls_handshakes_total", "TLS handshakes completed.", tls.handshakes),
+        (
+            "pellucid_tls_handshakes_failed_total",
+            "Connections that ended before their TLS handshake was complete.",
+            tls.handshakes_failed,
+        ),
+        ("pellucid_tls_decrypted_bytes_total", "Bytes decrypted.", tls.decrypted_bytes),
+        ("pellucid_tls_encrypted_bytes_total", "Bytes encrypted.", tls.encrypted_bytes),
+    ];
+    for (name, help, value) in counters {
+        single(page, name, "counter", help, value);
+    }
+    let times = [
+        (
+            "pellucid_tls_handshake_seconds_total",
+            "The server's time in TLS handshakes, without the waits for clients.",
+            tls.handshake_ns,
+        ),
+        (
+            "pellucid_tls_decrypt_seconds_total",
+            "Time spent decrypting, part of the phase receive.",
+            tls.decrypt_ns,
+        ),
+        (
+            "pellucid_tls_encrypt_seconds_total",
+            "Time spent encrypting, part of the phase write.",
+            tls.encrypt_ns,
+        ),
+    ];
+    for (name, help, value_ns) in times {
+        single(page, name, "counter", help, value_ns as f64 / 1e9);
+    }
 }
 
 fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {
@@ -135,7 +172,7 @@ fn family(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
-fn single(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+fn single(page: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
     family(page, name, kind, help);
     let _ = writeln!(page, "{name} {value}");
 }

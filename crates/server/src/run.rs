@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
 use pellucid_clock::Clock;
-use pellucid_http::{Limits, Server, listen};
+use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store};
 
+use crate::certificates::CertificateWatch;
 use crate::engine_page::EngineLog;
 use crate::helper::Helper;
 use crate::log::Log;
@@ -28,6 +29,8 @@ pub struct ServerOptions {
     pub data: PathBuf,
     /// Where to listen; port 0 for any that is free.
     pub listen: SocketAddr,
+    /// Where certificate and key are, both in PEM, if TLS is to be spoken.
+    pub tls: Option<TlsFiles>,
     /// What the acknowledgement of a write means that does not say it itself.
     pub acknowledgement: Acknowledgement,
     /// Event loops.
@@ -44,6 +47,15 @@ pub struct ServerOptions {
     pub embedded: EmbeddedOptions,
 }
 
+/// The files behind TLS. They are read again when they change.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The chain of certificates, the server's own first.
+    pub certificate: PathBuf,
+    /// The private key of the server's certificate.
+    pub key: PathBuf,
+}
+
 impl ServerOptions {
     /// The defaults, for a store in `data`: one event loop per core, loopback only.
     #[must_use]
@@ -51,6 +63,7 @@ impl ServerOptions {
         ServerOptions {
             data,
             listen: SocketAddr::from(([127, 0, 0, 1], 8_080)),
+            tls: None,
             acknowledgement: Acknowledgement::Os,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             accounting: Accounting::Full,
@@ -69,6 +82,8 @@ pub enum ServerError {
     Store(PathBuf, pellucid_store::StoreError),
     /// The address could not be listened on.
     Listen(SocketAddr, std::io::Error),
+    /// The certificate cannot be used.
+    Certificate(CertificateError),
     /// A thread could not be started, or an event loop failed.
     Run(std::io::Error),
 }
@@ -81,6 +96,9 @@ impl fmt::Display for ServerError {
             }
             ServerError::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}; choose another with --listen")
+            }
+            ServerError::Certificate(error) => {
+                write!(f, "{error}; name both files with --tls-cert and --tls-key")
             }
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
@@ -95,6 +113,7 @@ pub struct RunningServer {
     shared: Arc<Shared>,
     drain: Option<JoinHandle<()>>,
     engine_log: Option<EngineLog>,
+    certificates: Option<CertificateWatch>,
     data: PathBuf,
 }
 
@@ -105,6 +124,10 @@ pub struct RunningServer {
 pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerError> {
     let data = options.data.clone();
     let store_error = |error| ServerError::Store(data.clone(), error);
+    let certificates = options.tls.as_ref();
+    let certificates =
+        certificates.map(|files| Certificates::load(&files.certificate, &files.key)).transpose();
+    let certificates = certificates.map_err(ServerError::Certificate)?.map(Arc::new);
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(&options.data, options.embedded).map_err(store_error)?);
     let entities = store.table(ENTITIES).map_err(store_error)?;
@@ -121,7 +144,9 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         log,
         version: env!("CARGO_PKG_VERSION"),
     });
-    let server = Server::start(listener, options.limits, &account, options.threads, |gauge| Api {
+    let endpoint =
+        Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
+    let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
         shared: Arc::clone(&shared),
         gauge,
     });
@@ -135,7 +160,9 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let engine_log = (!options.engine_log.is_zero())
         .then(|| EngineLog::start(store, shared.log.clone(), options.engine_log));
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?;
-    Ok(RunningServer { server, shared, drain, engine_log, data: options.data })
+    let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
+    let certificates = watch.transpose().map_err(ServerError::Run)?;
+    Ok(RunningServer { server, shared, drain, engine_log, certificates, data: options.data })
 }
 
 impl RunningServer {
@@ -143,6 +170,20 @@ impl RunningServer {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// The URL of its root.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address())
+    }
+
+    /// Reads the certificate again, if there is one; the log says what came of it.
+    pub fn reload_certificate(&self) {
+        if let Some(certificates) = &self.certificates {
+            certificates.reload();
+        }
     }
 
     /// Its account.
@@ -158,7 +199,7 @@ impl RunningServer {
     pub fn stop(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
         self.shared.account.stop();
-        drop(self.engine_log);
+        drop((self.engine_log, self.certificates));
         if let Some(drain) = self.drain {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();

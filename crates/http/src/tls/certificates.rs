@@ -1,0 +1,150 @@
+//! The server's certificate and key, from files that may change while it runs.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ProducesTickets;
+
+/// Protocols offered in the handshake, the preferred one first.
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// Tickets sent after a handshake of TLS 1.3: clients keep few, and each costs an encryption.
+const TICKETS: usize = 1;
+
+/// Why a certificate cannot be used.
+#[derive(Debug)]
+pub enum CertificateError {
+    /// A file cannot be read, or is not PEM.
+    File(PathBuf, pem::Error),
+    /// The file holds no certificate.
+    NoCertificate(PathBuf),
+    /// Certificate and key are unusable, or do not belong together.
+    Pair(rustls::Error),
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CertificateError::File(path, pem::Error::Io(error)) => {
+                write!(f, "cannot read {}: {error}", path.display())
+            }
+            CertificateError::File(path, pem::Error::NoItemsFound) => {
+                write!(f, "{} holds no private key in PEM", path.display())
+            }
+            CertificateError::File(path, error) => {
+                write!(f, "{} is no intact PEM file: {error}", path.display())
+            }
+            CertificateError::NoCertificate(path) => {
+                write!(f, "{} holds no certificate in PEM", path.display())
+            }
+            CertificateError::Pair(error) => {
+                write!(f, "certificate and key cannot be used together: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+/// What tells one state of the two files from the next.
+type FilesState = [Option<(SystemTime, u64)>; 2];
+
+/// A certificate chain with its key, as it is used for new connections.
+pub struct Certificates {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// Outlives reloads, so that clients can resume their sessions across them.
+    ticketer: Arc<dyn ProducesTickets>,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    config: Arc<ServerConfig>,
+    files: FilesState,
+}
+
+impl Certificates {
+    /// Reads a chain (the server's certificate first) and its key, both in PEM.
+    ///
+    /// # Errors
+    /// See [`CertificateError`].
+    pub fn load(certificate: &Path, key: &Path) -> Result<Certificates, CertificateError> {
+        let ticketer = ring::Ticketer::new().map_err(CertificateError::Pair)?;
+        let files = state_of(certificate, key);
+        let config = read(certificate, key, &ticketer)?;
+        Ok(Certificates {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            ticketer,
+            current: Mutex::new(Current { config, files }),
+        })
+    }
+
+    /// Reads the files again: new connections get the new pair, and those that are open keep
+    /// theirs.
+    ///
+    /// # Errors
+    /// See [`CertificateError`]; the old pair stays then.
+    pub fn reload(&self) -> Result<(), CertificateError> {
+        let files = state_of(&self.certificate, &self.key);
+        let config = read(&self.certificate, &self.key, &self.ticketer);
+        let mut current = self.lock();
+        // Also after a failure: it is told once, not again until the files change again.
+        current.files = files;
+        current.config = config?;
+        Ok(())
+    }
+
+    /// As [`Certificates::reload`], if the files were written since they were last looked at.
+    pub fn reload_if_changed(&self) -> Option<Result<(), CertificateError>> {
+        let is_changed = state_of(&self.certificate, &self.key) != self.lock().files;
+        is_changed.then(|| self.reload())
+    }
+
+    /// What a new connection is served with.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.lock().config)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn state_of(certificate: &Path, key: &Path) -> FilesState {
+    [certificate, key].map(|path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    })
+}
+
+fn read(
+    certificate: &Path,
+    key: &Path,
+    ticketer: &Arc<dyn ProducesTickets>,
+) -> Result<Arc<ServerConfig>, CertificateError> {
+    let file_error = |path: &Path| {
+        let path = path.to_owned();
+        move |error| CertificateError::File(path, error)
+    };
+    let chain = CertificateDer::pem_file_iter(certificate).map_err(file_error(certificate))?;
+    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(file_error(certificate))?;
+    if chain.is_empty() {
+        return Err(CertificateError::NoCertificate(certificate.to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(file_error(key))?;
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(CertificateError::Pair)?;
+    config.alpn_protocols = PROTOCOLS.map(Vec::from).to_vec();
+    config.ticketer = Arc::clone(ticketer);
+    config.send_tls13_tickets = TICKETS;
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,123 @@
+//! A service made for the tests of the transport, and a server around it.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp};
+use pellucid_clock::Clock;
+use pellucid_http::{
+    BodySource, Certificates, Endpoint, Exchange, Filled, Handled, Head, Limits, Refusal, Request,
+    Response, Server, Service, listen,
+};
+
+const NAMES: Names =
+    Names { operations: &["echo", "refused"], outcomes: &["ok"], parts: &["nothing"] };
+
+/// Answers with what it was sent: at once, from another thread (`/later`), or in pieces
+/// (`/pieces`).
+struct Echo;
+
+struct Pieces {
+    left: usize,
+    broken: bool,
+}
+
+impl BodySource for Pieces {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        self.left -= 1;
+        out.extend(std::iter::repeat_n(b'a' + (self.left % 26) as u8, 50_000));
+        match (self.left, self.broken) {
+            (0, true) => Filled::Broken,
+            (0, false) => Filled::Last,
+            _ => Filled::More,
+        }
+    }
+}
+
+impl Service for Echo {
+    type Later = Vec<u8>;
+
+    fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
+        1_000_000
+    }
+
+    fn handle(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Exchange<'_, Vec<u8>>,
+    ) -> Handled {
+        for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
+            exchange.timeline.stamp(stamp);
+        }
+        match request.path {
+            "/later" => {
+                let (completer, body) = (exchange.completer(), request.body.to_vec());
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(20));
+                    completer.complete(body);
+                });
+                Handled::Later
+            }
+            "/pieces" | "/broken" => {
+                response.status(200).finish_streamed(None);
+                let broken = request.path == "/broken";
+                Handled::Stream(Box::new(Pieces { left: 40, broken }))
+            }
+            _ => {
+                response.status(200).finish(request.body);
+                Handled::Done
+            }
+        }
+    }
+
+    fn resume(
+        &mut self,
+        later: Vec<u8>,
+        response: &mut Response<'_>,
+        _exchange: &mut Exchange<'_, Vec<u8>>,
+    ) -> Handled {
+        response.status(202).finish(&later);
+        Handled::Done
+    }
+
+    fn facts_of_refusal(&self, _refusal: &Refusal) -> RequestFacts {
+        RequestFacts { operation: 1, ..RequestFacts::default() }
+    }
+}
+
+pub(crate) struct Running {
+    pub(crate) server: Option<Server<Vec<u8>>>,
+    pub(crate) account: Account,
+    pub(crate) address: SocketAddr,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().unwrap();
+        }
+    }
+}
+
+pub(crate) fn start(limits: Limits) -> Running {
+    start_with(limits, None)
+}
+
+pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>) -> Running {
+    let account = Account::new(Accounting::Full, Clock::system(), NAMES);
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let endpoint = Endpoint { listener, limits, certificates };
+    let server = Server::start(endpoint, &account, 2, |_| Echo).unwrap();
+    let address = server.address();
+    Running { server: Some(server), account, address }
+}
+
+pub(crate) fn connect(running: &Running) -> TcpStream {
+    let socket = TcpStream::connect(running.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
