@@ -9,8 +9,8 @@ use signal_hook::iterator::Signals;
 use crate::Failure;
 use crate::settings::ServeArguments;
 
-/// Serves until SIGTERM or SIGINT, reads the certificate again at SIGHUP, and in the end lets requests
-/// in flight finish and closes the store.
+/// Serves until SIGTERM or SIGINT, reads the certificate again at SIGHUP, and in the end lets
+/// requests in flight finish and closes the store.
 pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let options = arguments.options()?;
     // Before anything runs: a signal that comes early must not kill a store that is half open.
