@@ -19,6 +19,12 @@ impl<S: Service> EventLoop<S> {
         true
     }
 
+    /// Gives back a part of what the connection holds of the budget.
+    pub(crate) fn release(&self, connection: &mut Connection, bytes: usize) {
+        connection.reserved_bytes -= bytes;
+        self.shared.body_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Gives back what the connection holds of the budget.
     pub(crate) fn release_body(&self, connection: &mut Connection) {
         let held = std::mem::take(&mut connection.reserved_bytes);

@@ -7,6 +7,7 @@ use pellucid_account::{Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::chunked::ChunkedDecoder;
+use crate::http2;
 use crate::response::{Manner, Streamed};
 use crate::service::BodySource;
 use crate::tls::Session;
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) begun: Option<Begun>,
     /// When anything last went in or out.
     pub(crate) progress_at: Ticks,
+    /// It is known which protocol the client speaks.
+    pub(crate) is_settled: bool,
     /// The peer will send no more.
     pub(crate) ended: bool,
 }
@@ -51,6 +54,8 @@ pub(crate) enum Stage {
     Waiting(Box<Parked>),
     /// A response is streamed; nothing is read until it is out.
     Streaming(Box<Streaming>),
+    /// Streams of HTTP/2, each a request of its own.
+    Http2(Box<http2::Session>),
     /// The last response is out; what the client still sends is thrown away for a while, because
     /// closing at once would make the kernel discard the response.
     Lingering { left_bytes: usize },
@@ -124,6 +129,7 @@ impl Connection {
             reserved_bytes: 0,
             begun: None,
             progress_at: now,
+            is_settled: false,
             ended: false,
         }
     }

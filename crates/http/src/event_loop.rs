@@ -63,6 +63,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) wire: Box<[u8]>,
     /// Where responses are encoded.
     pub(crate) out: Vec<u8>,
+    /// Where the bodies of streams are written, before the protocol frames them.
+    pub(crate) body: Vec<u8>,
     pub(crate) date_line: DateLine,
     pub(crate) date_until: Ticks,
     /// Connections that had more to do than a turn may take.
@@ -100,6 +102,7 @@ impl<S: Service> EventLoop<S> {
             connections: Slots::default(),
             scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             out: Vec::new(),
+            body: Vec::new(),
             date_line: DateLine::at(clock.wall()),
             date_until: clock.now(),
             again: Vec::new(),
@@ -213,6 +216,13 @@ impl<S: Service> EventLoop<S> {
                 self.recorder.record(&streaming.timeline, streaming.facts);
                 self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
             }
+            Stage::Http2(session) => {
+                let (abandoned, in_flight) = session.abandoned();
+                for (timeline, facts) in abandoned {
+                    self.recorder.record(&timeline, facts);
+                }
+                self.shared.requests_in_flight.fetch_sub(in_flight, Ordering::Relaxed);
+            }
             Stage::Serving | Stage::Lingering { .. } => {}
         }
         self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
@@ -245,6 +255,11 @@ impl<S: Service> EventLoop<S> {
                 Stage::Streaming(_) => self.pump(connection),
                 Stage::Lingering { .. } => self.linger(connection),
                 Stage::Serving => self.serve(slot, connection, woke),
+                Stage::Http2(_) => {
+                    let attended = self.last;
+                    let turn = Turn { woke, attended, received: attended };
+                    self.serve_http2(slot, connection, turn)
+                }
             };
             match step {
                 Step::Again => {}
@@ -282,7 +297,11 @@ impl<S: Service> EventLoop<S> {
         self.after_read(connection, read, woke)
     }
 
-    fn read(&mut self, connection: &mut Connection, plain: &mut [u8]) -> io::Result<Received> {
+    pub(crate) fn read(
+        &mut self,
+        connection: &mut Connection,
+        plain: &mut [u8],
+    ) -> io::Result<Received> {
         let Some(tls) = &mut connection.tls else { return receive_some(&connection.socket, plain) };
         let meter = &self.shared.tls[self.index];
         tls.receive(&connection.socket, &mut self.wire, plain, meter, &self.clock)
@@ -325,7 +344,7 @@ impl<S: Service> EventLoop<S> {
             Ok(Received::Bytes { filled, .. }) => {
                 connection.progress_at = woke;
                 let more = filled || connection.ended || connection.closing != Closing::No;
-                let streaming = matches!(connection.stage, Stage::Streaming(_));
+                let streaming = matches!(connection.stage, Stage::Streaming(_) | Stage::Http2(_));
                 let unparsed = !connection.input.is_empty()
                     && connection.input.len() >= connection.wanted_bytes;
                 if more || streaming || unparsed { Step::Again } else { Step::Blocked }
@@ -340,6 +359,13 @@ impl<S: Service> EventLoop<S> {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
         let Some(mut connection) = self.connections.take_by_id(id) else { return };
         let slot = id.slot as usize;
+        if let Stage::Http2(session) = &mut connection.stage
+            && let Some(parked) = session.take_parked(id.stream)
+        {
+            self.complete_stream(id, session, *parked, later);
+            let fate = self.advance(slot, &mut connection, woke);
+            return self.settle(slot, connection, fate);
+        }
         let fate = match self.complete(id, &mut connection, later) {
             Fate::Keep => self.advance(slot, &mut connection, woke),
             Fate::Drop => Fate::Drop,

@@ -39,6 +39,8 @@ pub struct Head<'h, 'b> {
     pub is_old: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
+    /// Whether the client would rather go on in HTTP/2 on this connection.
+    pub wants_http2: bool,
 }
 
 /// Parses a head from the beginning of `bytes`; nothing if it is not complete yet.
@@ -86,6 +88,7 @@ pub fn parse<'h, 'b>(
         keep_alive: !fields.close && (version == 1 || fields.keep_alive),
         is_old: version == 0,
         expects_continue: fields.expects_continue && version == 1,
+        wants_http2: fields.upgrades && fields.names_http2 && fields.has_settings && version == 1,
     }))
 }
 
@@ -132,6 +135,10 @@ struct Fields {
     close: bool,
     keep_alive: bool,
     expects_continue: bool,
+    /// The header `Connection` says that `Upgrade` is meant for us, which says that it is HTTP/2.
+    upgrades: bool,
+    names_http2: bool,
+    has_settings: bool,
     hosts: usize,
 }
 
@@ -144,7 +151,10 @@ impl Fields {
             match header.name.len() {
                 4 if is("host") => fields.hosts += 1,
                 6 if is("expect") => fields.expect(header.value)?,
+                7 if is("upgrade") => fields.names_http2 |= list_has(header.value, "h2c"),
+                14 if is("http2-settings") => fields.has_settings = true,
                 10 if is("connection") => {
+                    fields.upgrades |= list_has(header.value, "upgrade");
                     fields.close |= list_has(header.value, "close");
                     fields.keep_alive |= list_has(header.value, "keep-alive");
                 }

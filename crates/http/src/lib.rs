@@ -13,6 +13,7 @@ mod chunked;
 mod connection;
 mod event_loop;
 mod head;
+mod http2;
 mod limits;
 mod output;
 mod refusal;

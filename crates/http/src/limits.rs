@@ -31,6 +31,9 @@ pub struct Limits {
     pub connections: usize,
     /// Requests that may wait for the store or be streamed at a time. Beyond it: 503.
     pub requests_in_flight: usize,
+    /// Streams of HTTP/2 that a connection may have open at a time. A client is told, and a stream
+    /// beyond it is refused.
+    pub streams: usize,
     /// Bytes of request bodies held at a time, over all connections. Beyond it: 503.
     pub body_bytes_in_flight: usize,
     /// How long a connection may be open with nothing to do.
@@ -50,6 +53,7 @@ impl Default for Limits {
             head_bytes: 16 * 1024,
             connections: 16 * 1024,
             requests_in_flight: 4 * 1024,
+            streams: 128,
             body_bytes_in_flight: 192 * 1024 * 1024,
             idle: Duration::from_secs(300),
             exchange: Duration::from_secs(30),

@@ -62,11 +62,7 @@ impl<S: Service> EventLoop<S> {
     ) {
         let begin = out.len();
         let mut response = Response::new(out, &self.date_line, manner);
-        response.status(refusal.status());
-        if *refusal == Refusal::Overloaded {
-            response.header("Retry-After", b"1");
-        }
-        response.finish_text(&refusal.to_string());
+        response.refuse(refusal);
         let kind = self.service.facts_of_refusal(refusal);
         (facts.operation, facts.outcome) = (kind.operation, kind.outcome);
         facts.status = refusal.status();

@@ -13,6 +13,7 @@ use crate::connection::{
 };
 use crate::event_loop::{EventLoop, Fate, Turn};
 use crate::head::{Framing, Head, parse};
+use crate::http2::{PREFACE, SWITCHING, Session, synthetic_headers};
 use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -46,6 +47,11 @@ impl<S: Service> EventLoop<S> {
         bytes: &[u8],
         turn: Turn,
     ) -> usize {
+        if !connection.is_settled
+            && let Some(used) = self.settle_protocol(connection, bytes)
+        {
+            return used;
+        }
         let mut out = std::mem::take(&mut self.out);
         assert!(out.is_empty(), "the output of the last turn went out or to its connection");
         let (mut used, mut waited_until) = (0, None);
@@ -78,6 +84,46 @@ impl<S: Service> EventLoop<S> {
             connection.closing = Closing::AtOnce;
         }
         used
+    }
+
+    /// Finds out, by its first bytes, which protocol the client speaks. Returns how many bytes were
+    /// used, unless it is HTTP/1.1.
+    fn settle_protocol(&self, connection: &mut Connection, bytes: &[u8]) -> Option<usize> {
+        if bytes.len() < PREFACE.len() && PREFACE.starts_with(bytes) {
+            connection.wanted_bytes = bytes.len() + 1;
+            // So that it has only the time for one request.
+            let now = self.last;
+            connection.begun.get_or_insert(Begun { arrived: now, attended: now, at: now });
+            return Some(0);
+        }
+        connection.is_settled = true;
+        let agreed = connection.tls.as_ref().is_some_and(|tls| tls.agreed_on_http2());
+        if !agreed && !bytes.starts_with(PREFACE) {
+            return None;
+        }
+        let mut session = Session::new(&self.limits, None);
+        session.feed(bytes);
+        (connection.begun, connection.wanted_bytes) = (None, 0);
+        connection.stage = Stage::Http2(Box::new(session));
+        Some(bytes.len())
+    }
+
+    /// Goes on in HTTP/2, where this request is answered, if the client asked for it.
+    fn upgrade(
+        &self,
+        connection: &mut Connection,
+        head: &Head<'_, '_>,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if !head.wants_http2 || !body.is_empty() || connection.tls.is_some() {
+            return false;
+        }
+        let Some(frame) = synthetic_headers(head) else { return false };
+        out.extend_from_slice(SWITCHING);
+        (connection.begun, connection.wanted_bytes) = (None, 0);
+        connection.stage = Stage::Http2(Box::new(Session::new(&self.limits, Some(frame))));
+        true
     }
 
     fn look(
@@ -222,6 +268,9 @@ impl<S: Service> EventLoop<S> {
         arrival: Arrival,
         out: &mut Vec<u8>,
     ) {
+        if self.upgrade(connection, head, body, out) {
+            return;
+        }
         (connection.begun, connection.wanted_bytes) = (None, 0);
         let mut timeline = self.timeline(&arrival);
         timeline.stamp(Stamp::Parsed);
@@ -352,7 +401,7 @@ impl<S: Service> EventLoop<S> {
 }
 
 pub(crate) fn id_of(slot: usize, connection: &Connection) -> ConnectionId {
-    ConnectionId { slot: slot as u32, generation: connection.generation }
+    ConnectionId { slot: slot as u32, generation: connection.generation, stream: 0 }
 }
 
 pub(crate) fn saturating_u32(value: usize) -> u32 {

@@ -1,17 +1,30 @@
-//! Writes a response straight into the connection's output.
+//! Writes a response straight into the connection's output, or, for a stream of HTTP/2, into fields
+//! and a body that the protocol frames.
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use pellucid_clock::WallTime;
+
+use crate::refusal::Refusal;
 
 /// A response being written. The order is: a status, headers, and one of the finishing calls.
 ///
 /// Nothing is allocated and nothing is copied twice: the bytes go where the kernel will read them.
 pub struct Response<'a> {
     out: &'a mut Vec<u8>,
+    form: Form<'a>,
     date_line: &'a DateLine,
     manner: Manner,
     status: u16,
     state: State,
     streamed: Streamed,
+}
+
+/// What becomes of status and headers.
+enum Form<'a> {
+    /// Text before the body (RFC 9112).
+    Text,
+    /// Fields beside the body (RFC 9113).
+    Fields(&'a mut HeaderMap),
 }
 
 /// What the request says about the form of its response.
@@ -49,13 +62,15 @@ pub(crate) enum Streamed {
 #[derive(Clone, Debug)]
 pub(crate) struct DateLine {
     line: [u8; 37],
+    value: HeaderValue,
 }
 
 impl DateLine {
     pub(crate) fn at(wall: WallTime) -> DateLine {
         let mut line = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
         line[6..35].copy_from_slice(wall.http_date().as_bytes());
-        DateLine { line }
+        let value = HeaderValue::from_bytes(&line[6..35]).expect("a date is visible ASCII");
+        DateLine { line, value }
     }
 }
 
@@ -97,7 +112,17 @@ impl<'a> Response<'a> {
         manner: Manner,
     ) -> Response<'a> {
         let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
-        Response { out, date_line, manner, status, state, streamed }
+        Response { out, form: Form::Text, date_line, manner, status, state, streamed }
+    }
+
+    /// The response of a stream: `body` gets its body alone.
+    pub(crate) fn of_stream(
+        body: &'a mut Vec<u8>,
+        fields: &'a mut HeaderMap,
+        date_line: &'a DateLine,
+        manner: Manner,
+    ) -> Response<'a> {
+        Response { form: Form::Fields(fields), ..Response::new(body, date_line, manner) }
     }
 
     /// Begins the response.
@@ -107,8 +132,17 @@ impl<'a> Response<'a> {
     pub fn status(&mut self, status: u16) -> &mut Self {
         assert_eq!(self.state, State::Unbegun, "a response has one status");
         (self.status, self.state) = (status, State::Headers);
-        self.out.extend_from_slice(status_line(status));
-        self.out.extend_from_slice(&self.date_line.line);
+        // Also where it is not written, so that a status without a line is noticed by any test.
+        let line = status_line(status);
+        match &mut self.form {
+            Form::Text => {
+                self.out.extend_from_slice(line);
+                self.out.extend_from_slice(&self.date_line.line);
+            }
+            Form::Fields(fields) => {
+                fields.insert(http::header::DATE, self.date_line.value.clone());
+            }
+        }
         self
     }
 
@@ -118,24 +152,31 @@ impl<'a> Response<'a> {
             !value.iter().any(|byte| matches!(byte, b'\r' | b'\n')),
             "{name} is one line"
         );
-        self.header_name(name);
-        self.out.extend_from_slice(value);
-        self.out.extend_from_slice(b"\r\n");
+        self.check_place();
+        match &mut self.form {
+            Form::Text => write_line(self.out, name, |out| out.extend_from_slice(value)),
+            Form::Fields(fields) => add_field(fields, name, value),
+        }
         self
     }
 
     /// Adds a header whose value `write` appends to what it is given.
     pub fn header_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
-        self.header_name(name);
-        write(self.out);
-        self.out.extend_from_slice(b"\r\n");
+        self.check_place();
+        match &mut self.form {
+            Form::Text => write_line(self.out, name, write),
+            Form::Fields(fields) => {
+                let begin = self.out.len();
+                write(self.out);
+                add_field(fields, name, &self.out[begin..]);
+                self.out.truncate(begin);
+            }
+        }
         self
     }
 
-    fn header_name(&mut self, name: &str) {
+    fn check_place(&self) {
         assert_eq!(self.state, State::Headers, "headers stand between status and body");
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b": ");
     }
 
     /// Finishes with this body; to a HEAD its length alone is told.
@@ -167,6 +208,15 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// The whole answer to what the transport refuses.
+    pub(crate) fn refuse(&mut self, refusal: &Refusal) {
+        self.status(refusal.status());
+        if *refusal == Refusal::Overloaded {
+            self.header("Retry-After", b"1");
+        }
+        self.finish_text(&refusal.to_string());
+    }
+
     /// Ends the headers of a response whose body a [`crate::BodySource`] brings: of this length, or
     /// of one that nobody knows yet.
     pub fn finish_streamed(&mut self, length_bytes: Option<u64>) {
@@ -175,6 +225,7 @@ impl<'a> Response<'a> {
                 self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
                 Streamed::Sized
             }
+            None if matches!(self.form, Form::Fields(_)) => Streamed::Sized,
             None if self.manner.is_old => {
                 self.manner.keep_alive = false;
                 Streamed::ToTheEnd
@@ -198,13 +249,16 @@ impl<'a> Response<'a> {
 
     fn end_headers(&mut self) {
         assert_eq!(self.state, State::Headers, "a response is finished once");
+        self.state = State::Finished;
+        if let Form::Fields(_) = self.form {
+            return;
+        }
         if !self.manner.keep_alive {
             self.out.extend_from_slice(b"Connection: close\r\n");
         } else if self.manner.is_old {
             self.out.extend_from_slice(b"Connection: keep-alive\r\n");
         }
         self.out.extend_from_slice(b"\r\n");
-        self.state = State::Finished;
     }
 
     /// The status, once there is one.
@@ -214,6 +268,22 @@ impl<'a> Response<'a> {
             keep_alive: self.manner.keep_alive,
             streamed: self.streamed,
         })
+    }
+}
+
+fn write_line(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn add_field(fields: &mut HeaderMap, name: &str, value: &[u8]) {
+    let name = HeaderName::from_bytes(name.as_bytes()).expect("names of headers come from us");
+    // A byte that no header may have would make the response unreadable; without the header it is
+    // only less told.
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        fields.append(name, value);
     }
 }
 

@@ -90,6 +90,8 @@ impl<L> Exchange<'_, L> {
 pub(crate) struct ConnectionId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
+    /// Of HTTP/2, the stream that is meant; zero in HTTP/1.1.
+    pub(crate) stream: u32,
 }
 
 /// Brings a request that was handed over back to its event loop.

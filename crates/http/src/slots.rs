@@ -25,7 +25,7 @@ impl Slots {
             self.slots.push(Slot::default());
         }
         let slot = self.free[self.free.len() - 1];
-        ConnectionId { slot: slot as u32, generation: self.slots[slot].generation }
+        ConnectionId { slot: slot as u32, generation: self.slots[slot].generation, stream: 0 }
     }
 
     /// Fills the slot that [`Slots::next`] named.

@@ -9,7 +9,7 @@ use crate::event_loop::{EventLoop, Fate};
 use crate::service::Service;
 
 /// A client that sends a large body at this rate or above is not taken for a slow one.
-const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
+pub(crate) const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 /// How long the client's leftovers are read after a refusal.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -29,6 +29,11 @@ impl<S: Service> EventLoop<S> {
         }
         for slot in 0..self.connections.bound() {
             let Some(mut connection) = self.connections.take(slot) else { continue };
+            if matches!(connection.stage, Stage::Http2(_)) && !self.is_stalled(&connection, now) {
+                let fate = self.sweep_http2(slot, &mut connection, now);
+                self.settle(slot, connection, fate);
+                continue;
+            }
             let fate = match self.judge(&connection, now) {
                 Verdict::Keep => Fate::Keep,
                 Verdict::Drop => Fate::Drop,
@@ -41,13 +46,20 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
+    /// Whether more than `limit` has passed since `since`.
+    pub(crate) fn longer(&self, since: Ticks, limit: Duration, now: Ticks) -> bool {
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.clock.nanoseconds(now.since(since)) > limit_ns
+    }
+
+    /// Whether the client does not take what is written.
+    fn is_stalled(&self, connection: &Connection, now: Ticks) -> bool {
+        connection.has_unsent() && self.longer(connection.progress_at, self.limits.exchange, now)
+    }
+
     fn judge(&self, connection: &Connection, now: Ticks) -> Verdict {
-        let longer = |since: Ticks, limit: Duration| {
-            let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-            self.clock.nanoseconds(now.since(since)) > limit_ns
-        };
+        let longer = |since: Ticks, limit: Duration| self.longer(since, limit, now);
         let idle_for = if self.stop_by.is_some() { Duration::ZERO } else { self.limits.idle };
-        let stalled = longer(connection.progress_at, self.limits.exchange);
         if connection.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             let is_late = longer(connection.progress_at, self.limits.handshake);
             return if is_late || self.stop_by.is_some() { Verdict::Drop } else { Verdict::Keep };
@@ -55,8 +67,8 @@ impl<S: Service> EventLoop<S> {
         match &connection.stage {
             Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Drop,
             Stage::Lingering { .. } | Stage::Waiting(_) => Verdict::Keep,
-            _ if connection.has_unsent() && stalled => Verdict::Drop,
-            Stage::Streaming(_) => Verdict::Keep,
+            _ if self.is_stalled(connection, now) => Verdict::Drop,
+            Stage::Streaming(_) | Stage::Http2(_) => Verdict::Keep,
             Stage::Serving if connection.closing != Closing::No => Verdict::Keep,
             Stage::Serving if connection.is_idle() => {
                 if longer(connection.progress_at, idle_for) {

@@ -37,15 +37,24 @@ fn client_config(
     authority: &str,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Arc<ClientConfig> {
+    client_config_for(authority, versions, &[])
+}
+
+fn client_config_for(
+    authority: &str,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&str],
+) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let path = file(&format!("{authority}-ca.pem"));
     roots.add(CertificateDer::from_pem_file(path).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Arc::new(config)
 }
 
@@ -104,6 +113,28 @@ fn a_slow_reader_of_a_stream_gets_all_of_it() {
     let mut whole = String::new();
     client.read_to_string(&mut whole).unwrap();
     assert!(whole.len() > 40 * 50_000 && whole.ends_with("0\r\n\r\n"));
+}
+
+#[test]
+fn the_handshake_chooses_the_protocol() {
+    let running = start_tls(Limits::default());
+    for version in rustls::ALL_VERSIONS {
+        let config = client_config_for("first", &[version], &["h2", "http/1.1"]);
+        let mut client = client_of(&running, &config);
+        while client.conn.is_handshaking() {
+            client.conn.complete_io(&mut client.sock).unwrap();
+        }
+        assert_eq!(client.conn.alpn_protocol(), Some(&b"h2"[..]));
+        client.sock.set_nonblocking(true).unwrap();
+        let mut client = common::h2_client::Client::new(client);
+        let large = vec![b'x'; 300_000];
+        let answers = client.exchange(&[("/", b"short"), ("/", &large), ("/pieces", b"")]);
+        let lengths: Vec<_> =
+            answers.iter().map(|answer| answer.as_ref().unwrap().1.len()).collect();
+        assert_eq!(lengths, [5, 300_000, 40 * 50_000]);
+    }
+    let config = client_config_for("first", rustls::ALL_VERSIONS, &["http/1.1"]);
+    assert!(answer(&mut client_of(&running, &config), &post("/", "old")).ends_with("old"));
 }
 
 #[test]

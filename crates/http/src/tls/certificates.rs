@@ -11,8 +11,10 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ProducesTickets;
 
+/// The name of HTTP/2 in the handshake.
+pub(super) const HTTP2: &[u8] = b"h2";
 /// Protocols offered in the handshake, the preferred one first.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 /// Tickets sent after a handshake of TLS 1.3: clients keep few, and each costs an encryption.
 const TICKETS: usize = 1;
 

@@ -7,6 +7,7 @@ use mio::net::TcpStream;
 use pellucid_clock::Clock;
 use rustls::{ServerConfig, ServerConnection};
 
+use super::certificates::HTTP2;
 use super::figures::{TlsMeter, add};
 use crate::limits::READ_BYTES_MAX;
 use crate::socket::{Received, receive};
@@ -52,6 +53,11 @@ impl Session {
 
     pub(crate) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Whether client and server agreed on HTTP/2 in the handshake.
+    pub(crate) fn agreed_on_http2(&self) -> bool {
+        self.connection.alpn_protocol() == Some(HTTP2)
     }
 
     /// Whether ciphertext waits for the socket.

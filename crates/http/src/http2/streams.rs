@@ -1,0 +1,586 @@
+//! From frames to answers: the part of the event loop that runs the streams of a connection.
+
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::HeaderMap;
+use http::request::Parts;
+use pellucid_account::{RequestFacts, Stamp, Timeline};
+
+use super::session::{Parked, ParkedRequest, Polled, Receiving, Sending, Session};
+use crate::connection::{Begun, Closing, Connection, Finished, Stage};
+use crate::event_loop::{EventLoop, Fate, Step, Turn};
+use crate::head::{Framing, Head};
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::refusal::Refusal;
+use crate::request::{Header, Request};
+use crate::requests::{Arrival, id_of, saturating_u32};
+use crate::response::{Manner, Outcome, Response, Streamed};
+use crate::service::{ConnectionId, Exchange, Filled, Handled, Service};
+use crate::socket::Received;
+
+/// Room for the headers of a usual response, so that they are laid out once.
+const FIELDS_USUAL: usize = 8;
+
+/// A stream's request, as far as it is known, and its way back.
+struct Stream {
+    parts: Parts,
+    respond: SendResponse<Bytes>,
+    begun: Begun,
+}
+
+/// A response that a service has finished, with its account.
+struct Answered {
+    handled: Handled,
+    outcome: Option<Outcome>,
+    fields: HeaderMap,
+    body: Vec<u8>,
+    timeline: Timeline,
+    facts: RequestFacts,
+}
+
+impl<S: Service> EventLoop<S> {
+    /// Reads what there is, and answers every whole request in it.
+    pub(crate) fn serve_http2(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        turn: Turn,
+    ) -> Step {
+        let stage = std::mem::replace(&mut connection.stage, Stage::Serving);
+        let Stage::Http2(mut session) = stage else {
+            connection.stage = stage;
+            return Step::Blocked;
+        };
+        if !connection.input.is_empty() {
+            session.feed(&std::mem::take(&mut connection.input));
+        }
+        let (mut turn, mut filled) = (turn, false);
+        let has_input = session.pipe.borrow().has_input();
+        if !has_input {
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let read = self.read(connection, &mut scratch);
+            turn.received = self.read_clock();
+            match read {
+                Ok(Received::Bytes { count, filled: more }) => {
+                    session.feed(&scratch[..count]);
+                    (connection.progress_at, filled) = (turn.woke, more || connection.ended);
+                }
+                Ok(_) => session.pipe.borrow_mut().ended = true,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => filled = true,
+                Err(_) => {
+                    connection.stage = Stage::Http2(session);
+                    return Step::Over;
+                }
+            }
+            self.scratch = scratch;
+        }
+        self.drive(slot, connection, session, turn, filled)
+    }
+
+    /// Has the protocol digest its input, answers what came of it, and writes.
+    fn drive(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        mut session: Box<Session>,
+        turn: Turn,
+        filled: bool,
+    ) -> Step {
+        let out = std::mem::take(&mut self.out);
+        assert!(out.is_empty(), "the output of the last turn went out or to its connection");
+        session.pipe.borrow_mut().output = out;
+        let mut is_over = self.take_requests(slot, connection, &mut session, turn);
+        self.take_bodies(slot, connection, &mut session, turn);
+        let moved = self.pump_streams(&mut session, turn);
+        session.check_quiet();
+        is_over |= session.poll_output();
+        let (out, was_full) = {
+            let pipe = &mut *session.pipe.borrow_mut();
+            (std::mem::take(&mut pipe.output), std::mem::take(&mut pipe.was_full))
+        };
+        for record in session.answered.drain(..) {
+            connection.finished.push_back(Finished { record, end: out.len() });
+        }
+        let fate = self.flush(connection, out);
+        let has_input = {
+            let pipe = &mut *session.pipe.borrow_mut();
+            pipe.shrink();
+            pipe.has_input()
+        };
+        let ended = session.pipe.borrow().ended;
+        connection.stage = if is_over { Stage::Serving } else { Stage::Http2(session) };
+        if fate == Fate::Drop {
+            return Step::Over;
+        }
+        if is_over {
+            connection.closing = if ended { Closing::Cleanly } else { Closing::AfterLinger };
+            return Step::Again;
+        }
+        let more = filled || moved || was_full || has_input || ended;
+        if more && !connection.has_unsent() { Step::Again } else { Step::Blocked }
+    }
+
+    /// Answers the requests that are whole, and notes the others, unless the client leaves too much
+    /// of our answers lying. True if the connection is done.
+    fn take_requests(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        session: &mut Session,
+        turn: Turn,
+    ) -> bool {
+        let begun = Begun { arrived: turn.woke, attended: turn.attended, at: turn.woke };
+        let mut waited_until = None;
+        while session.held_bytes() < OUTPUT_BYTES_MAX {
+            match session.poll() {
+                Polled::Nothing => return false,
+                Polled::Over => return true,
+                Polled::Request(request) => {
+                    session.quiet_bytes = 0;
+                    let (request, respond) = *request;
+                    let (parts, body) = request.into_parts();
+                    let stream = Stream { parts, respond, begun };
+                    if body.is_end_stream() {
+                        let received = turn.received;
+                        let arrival = Arrival { begun, received, waited_until, bytes: 0 };
+                        self.answer_stream(slot, connection, session, stream, &[], arrival);
+                        waited_until = Some(self.last);
+                    } else {
+                        self.begin_body(connection, session, stream, body, turn);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Notes a request whose body comes in, unless it is announced to be too large.
+    fn begin_body(
+        &mut self,
+        connection: &mut Connection,
+        session: &mut Session,
+        stream: Stream,
+        body: RecvStream,
+        turn: Turn,
+    ) {
+        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let length = body_length(&stream.parts);
+        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
+            .map(|head| self.service.body_bytes_max(&head));
+        let refusal = match limit {
+            Err(refusal) => refusal,
+            Ok(limit) if length.is_some_and(|length| length > limit) => {
+                Refusal::BodyTooLarge(limit)
+            }
+            Ok(body_bytes_max) => {
+                let Stream { parts, respond, begun } = stream;
+                let (stream, body) = (body, Vec::new());
+                session.receiving.push(Receiving {
+                    parts,
+                    stream,
+                    respond,
+                    body,
+                    body_bytes_max,
+                    begun,
+                });
+                return;
+            }
+        };
+        self.refuse_stream(connection, session, stream, &refusal, turn);
+    }
+
+    /// Takes in what came of bodies, and answers the requests that are whole by it.
+    fn take_bodies(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        session: &mut Session,
+        turn: Turn,
+    ) {
+        let mut at = 0;
+        while at < session.receiving.len() {
+            let before = session.receiving[at].body.len();
+            let taken = self.take_body(connection, &mut session.receiving[at]);
+            if session.receiving[at].body.len() > before {
+                session.quiet_bytes = 0;
+            }
+            match taken {
+                Ok(Poll::Pending) => at += 1,
+                Ok(Poll::Ready(false)) => {
+                    let gone = session.receiving.swap_remove(at);
+                    self.release(connection, gone.body.len());
+                }
+                Ok(Poll::Ready(true)) => {
+                    let Receiving { parts, respond, body, begun, .. } =
+                        session.receiving.swap_remove(at);
+                    let (received, bytes) = (turn.received, body.len());
+                    let arrival = Arrival { begun, received, waited_until: None, bytes };
+                    let stream = Stream { parts, respond, begun };
+                    self.answer_stream(slot, connection, session, stream, &body, arrival);
+                    self.release(connection, bytes);
+                }
+                Err(refusal) => {
+                    let Receiving { parts, respond, body, begun, .. } =
+                        session.receiving.swap_remove(at);
+                    self.release(connection, body.len());
+                    let stream = Stream { parts, respond, begun };
+                    self.refuse_stream(connection, session, stream, &refusal, turn);
+                }
+            }
+        }
+    }
+
+    /// Takes in what there is of one body. Ready once it ended: true if it is whole.
+    fn take_body(
+        &mut self,
+        connection: &mut Connection,
+        receiving: &mut Receiving,
+    ) -> Result<Poll<bool>, Refusal> {
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            match receiving.stream.poll_data(&mut context) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(None) => return Ok(Poll::Ready(true)),
+                Poll::Ready(Some(Err(_))) => return Ok(Poll::Ready(false)),
+                Poll::Ready(Some(Ok(data))) => {
+                    if receiving.body.len() + data.len() > receiving.body_bytes_max {
+                        return Err(Refusal::BodyTooLarge(receiving.body_bytes_max));
+                    }
+                    let whole = connection.reserved_bytes + data.len();
+                    if !self.reserve_body(connection, whole) {
+                        return Err(Refusal::Overloaded);
+                    }
+                    receiving.body.extend_from_slice(&data);
+                    // It fails only for streams that are gone, which the next poll tells.
+                    let _ = receiving.stream.flow_control().release_capacity(data.len());
+                }
+            }
+        }
+    }
+
+    fn answer_stream(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        session: &mut Session,
+        stream: Stream,
+        body: &[u8],
+        arrival: Arrival,
+    ) {
+        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let head = match head_of(&stream.parts, &mut space, body.len()) {
+            Ok(head) => head,
+            Err(refusal) => {
+                let woke = arrival.begun.arrived;
+                let turn = Turn { woke, attended: woke, received: arrival.received };
+                return self.refuse_stream(connection, session, stream, &refusal, turn);
+            }
+        };
+        let mut timeline = self.timeline(&arrival);
+        timeline.stamp(Stamp::Parsed);
+        let manner = Manner { keep_alive: true, is_head: head.method == "HEAD", is_old: false };
+        let mut facts = self.facts(connection, arrival.bytes);
+        let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
+        if in_flight >= self.limits.requests_in_flight
+            || session.parked.len() >= self.limits.streams
+        {
+            let refusal = Refusal::Overloaded;
+            self.write_stream_refusal(session, stream.respond, &refusal, manner, timeline, facts);
+            return;
+        }
+        let Head { method, path, query, headers, .. } = head;
+        let request = Request { method, path, query, headers, body };
+        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        let mut body = std::mem::take(&mut self.body);
+        session.next_key = session.next_key.wrapping_add(1);
+        let key = session.next_key;
+        let (handled, outcome) = {
+            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
+            let mut exchange = Exchange {
+                timeline: &mut timeline,
+                facts: &mut facts,
+                mailbox: &self.mailbox,
+                connection: ConnectionId { stream: key, ..id_of(slot, connection) },
+            };
+            (self.service.handle(&request, &mut response, &mut exchange), response.outcome())
+        };
+        if matches!(handled, Handled::Later) {
+            assert!(outcome.is_none(), "a request is either answered or handed over");
+            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+            self.body = body;
+            let respond = stream.respond;
+            session.parked.push(Parked { key, respond, timeline, facts, manner });
+            return;
+        }
+        let answered = Answered { handled, outcome, fields, body, timeline, facts };
+        self.conclude_stream(session, stream.respond, answered);
+    }
+
+    /// Brings a request that was handed over back to the service.
+    pub(crate) fn complete_stream(
+        &mut self,
+        id: ConnectionId,
+        session: &mut Session,
+        parked: ParkedRequest,
+        later: S::Later,
+    ) {
+        let Parked { key, respond, mut timeline, mut facts, manner } = parked.0;
+        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        let mut body = std::mem::take(&mut self.body);
+        let (handled, outcome) = {
+            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
+            let mut exchange = Exchange {
+                timeline: &mut timeline,
+                facts: &mut facts,
+                mailbox: &self.mailbox,
+                connection: id,
+            };
+            (self.service.resume(later, &mut response, &mut exchange), response.outcome())
+        };
+        if matches!(handled, Handled::Later) {
+            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+            self.body = body;
+            session.parked.push(Parked { key, respond, timeline, facts, manner });
+            return;
+        }
+        let answered = Answered { handled, outcome, fields, body, timeline, facts };
+        self.conclude_stream(session, respond, answered);
+    }
+
+    fn conclude_stream(
+        &mut self,
+        session: &mut Session,
+        mut respond: SendResponse<Bytes>,
+        answered: Answered,
+    ) {
+        let Answered { handled, outcome, fields, mut body, mut timeline, mut facts } = answered;
+        let outcome = outcome.expect("a service that is done has finished its response");
+        facts.status = outcome.status;
+        facts.response_bytes = saturating_u32(body.len());
+        let source = match handled {
+            Handled::Stream(source) if outcome.streamed != Streamed::No => Some(source),
+            _ => None,
+        };
+        let mut response = http::Response::new(());
+        *response.headers_mut() = fields;
+        *response.status_mut() = http::StatusCode::from_u16(outcome.status)
+            .expect("a status that has a status line is one that the protocol knows");
+        let is_whole = source.is_none() && body.is_empty();
+        let bytes = Bytes::copy_from_slice(&body);
+        body.clear();
+        self.body = body;
+        let sent = respond.send_response(response, is_whole);
+        let mut whole = is_whole || sent.is_err();
+        if let Ok(mut stream) = sent
+            && !is_whole
+        {
+            stream.reserve_capacity(bytes.len());
+            if source.is_none() && stream.capacity() >= bytes.len() {
+                // It fails only for a stream that the client has given up.
+                let _ = stream.send_data(bytes, true);
+                whole = true;
+            } else {
+                let is_counted = source.is_some();
+                if is_counted {
+                    self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+                }
+                let (pending, progress_at, timeline) = (bytes, self.last, timeline.clone());
+                session.sending.push_back(Sending {
+                    stream,
+                    pending,
+                    source,
+                    timeline,
+                    facts,
+                    progress_at,
+                    is_counted,
+                });
+            }
+        }
+        if whole {
+            self.last = timeline.stamp(Stamp::Encoded);
+            session.answered.push(self.recorder.seal(&timeline, facts));
+        }
+    }
+
+    /// Gives the protocol of each response what the client's window takes. True if anything moved.
+    fn pump_streams(&mut self, session: &mut Session, turn: Turn) -> bool {
+        let (mut given_bytes, mut moved) = (0, false);
+        for _ in 0..session.sending.len() {
+            let Some(mut sending) = session.sending.pop_front() else { break };
+            if given_bytes >= OUTPUT_BYTES_MAX {
+                session.sending.push_front(sending);
+                return true;
+            }
+            match sending.step() {
+                Sent::Nothing => session.sending.push_back(sending),
+                Sent::Bytes(count) => {
+                    (given_bytes, moved) = (given_bytes + count, true);
+                    (sending.progress_at, session.quiet_bytes) = (turn.woke, 0);
+                    session.sending.push_back(sending);
+                }
+                Sent::Last(count) => {
+                    (given_bytes, moved) = (given_bytes + count, true);
+                    session.quiet_bytes = 0;
+                    self.end_sending(session, sending);
+                }
+                Sent::Gone => self.end_sending(session, sending),
+            }
+        }
+        moved
+    }
+
+    /// Ends the account of a response that the protocol has in full, or whose stream is gone.
+    pub(super) fn end_sending(&mut self, session: &mut Session, sending: Sending) {
+        let Sending { mut timeline, facts, is_counted, .. } = sending;
+        if is_counted {
+            self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
+        }
+        timeline.stamp(Stamp::Encoded);
+        session.answered.push(self.recorder.seal(&timeline, facts));
+    }
+
+    fn refuse_stream(
+        &mut self,
+        connection: &mut Connection,
+        session: &mut Session,
+        stream: Stream,
+        refusal: &Refusal,
+        turn: Turn,
+    ) {
+        let (begun, received) = (stream.begun, turn.received);
+        let mut timeline =
+            self.timeline(&Arrival { begun, received, waited_until: None, bytes: 0 });
+        timeline.stamp(Stamp::Parsed);
+        let is_head = stream.parts.method == http::Method::HEAD;
+        let manner = Manner { keep_alive: true, is_head, is_old: false };
+        let facts = self.facts(connection, 0);
+        self.write_stream_refusal(session, stream.respond, refusal, manner, timeline, facts);
+    }
+
+    fn write_stream_refusal(
+        &mut self,
+        session: &mut Session,
+        respond: SendResponse<Bytes>,
+        refusal: &Refusal,
+        manner: Manner,
+        mut timeline: Timeline,
+        mut facts: RequestFacts,
+    ) {
+        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        let mut body = std::mem::take(&mut self.body);
+        let outcome = {
+            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
+            response.refuse(refusal);
+            response.outcome()
+        };
+        let kind = self.service.facts_of_refusal(refusal);
+        (facts.operation, facts.outcome) = (kind.operation, kind.outcome);
+        let at = timeline.stamp(Stamp::Routed);
+        timeline.stamp_at(Stamp::Started, at);
+        timeline.stamp_at(Stamp::Executed, at);
+        let handled = Handled::Done;
+        let answered = Answered { handled, outcome, fields, body, timeline, facts };
+        self.conclude_stream(session, respond, answered);
+    }
+
+    /// Refuses the requests whose bodies take too long.
+    pub(super) fn refuse_late(
+        &mut self,
+        connection: &mut Connection,
+        session: &mut Session,
+        is_late: impl Fn(&Receiving) -> bool,
+        turn: Turn,
+    ) {
+        while let Some(at) = session.receiving.iter().position(&is_late) {
+            let Receiving { parts, respond, body, begun, .. } = session.receiving.swap_remove(at);
+            self.release(connection, body.len());
+            let stream = Stream { parts, respond, begun };
+            self.refuse_stream(connection, session, stream, &Refusal::TooSlow, turn);
+        }
+    }
+}
+
+/// What the protocol took of a response.
+enum Sent {
+    /// The client's window is closed.
+    Nothing,
+    Bytes(usize),
+    /// These, and it was all.
+    Last(usize),
+    /// The client has given the stream up, or we have.
+    Gone,
+}
+
+impl Sending {
+    fn step(&mut self) -> Sent {
+        if self.pending.is_empty()
+            && let Some(source) = &mut self.source
+        {
+            let mut piece = Vec::new();
+            let filled = source.fill(&mut piece);
+            let piece_bytes = saturating_u32(piece.len());
+            self.facts.response_bytes = self.facts.response_bytes.saturating_add(piece_bytes);
+            self.pending = Bytes::from(piece);
+            match filled {
+                Filled::More => {}
+                Filled::Last => self.source = None,
+                Filled::Broken => {
+                    self.stream.send_reset(Reason::INTERNAL_ERROR);
+                    return Sent::Gone;
+                }
+            }
+        }
+        self.stream.reserve_capacity(self.pending.len());
+        let count = self.stream.capacity().min(self.pending.len());
+        if count == 0 && !self.pending.is_empty() {
+            let closed = self.stream.poll_reset(&mut Context::from_waker(Waker::noop()));
+            return if closed.is_ready() { Sent::Gone } else { Sent::Nothing };
+        }
+        let piece = self.pending.split_to(count);
+        let is_last = self.pending.is_empty() && self.source.is_none();
+        match self.stream.send_data(piece, is_last) {
+            Err(_) => Sent::Gone,
+            Ok(()) if is_last => Sent::Last(count),
+            Ok(()) => Sent::Bytes(count),
+        }
+    }
+}
+
+/// The length that the client announced; a request need not have one.
+fn body_length(parts: &Parts) -> Option<usize> {
+    let value = parts.headers.get(http::header::CONTENT_LENGTH)?;
+    value.to_str().ok()?.parse().ok()
+}
+
+/// The head in the terms that HTTP/1.1 has for it.
+fn head_of<'h, 'b>(
+    parts: &'b Parts,
+    space: &'h mut [Header<'b>; HEADERS_MAX],
+    length: usize,
+) -> Result<Head<'h, 'b>, Refusal> {
+    let mut count = 0;
+    let authority = parts.uri.authority().filter(|_| !parts.headers.contains_key("host"));
+    let host = authority.map(|authority| ("host", authority.as_str().as_bytes()));
+    let fields = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    for (name, value) in fields.chain(host) {
+        let Some(header) = space.get_mut(count) else { return Err(Refusal::HeadTooLarge) };
+        (*header, count) = (Header { name, value }, count + 1);
+    }
+    Ok(Head {
+        method: parts.method.as_str(),
+        path: parts.uri.path(),
+        query: parts.uri.query(),
+        headers: &space[..count],
+        head_bytes: 0,
+        framing: Framing::Length(length),
+        keep_alive: true,
+        is_old: false,
+        expects_continue: false,
+        wants_http2: false,
+    })
+}

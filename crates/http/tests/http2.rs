@@ -1,0 +1,294 @@
+//! HTTP/2 as clients meet it: the `h2` crate's client, and frames by hand where a client would not
+//! misbehave.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use common::h2_client::Client;
+use common::{Running, connect, start};
+use pellucid_http::Limits;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Types of frames (RFC 9113, section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+/// Codes of errors (RFC 9113, section 7).
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+/// Flags of HEADERS.
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn client(running: &Running) -> Client<TcpStream> {
+    let socket = connect(running);
+    socket.set_nonblocking(true).unwrap();
+    Client::new(socket)
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// `GET` of a path, all from the static table but the path.
+fn headers(path: &str) -> Vec<u8> {
+    let mut block = vec![0x82, 0x86, 0x04, path.len() as u8];
+    block.extend(path.as_bytes());
+    block
+}
+
+fn greeting() -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
+/// The next frame: kind, stream, payload; nothing at the end.
+fn read_frame(socket: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    socket.read_exact(&mut head).ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; length as usize];
+    socket.read_exact(&mut payload).ok()?;
+    Some((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload))
+}
+
+/// The code of the GOAWAY that ends the connection.
+fn goaway(socket: &mut TcpStream) -> Option<u32> {
+    while let Some((kind, _, payload)) = read_frame(socket) {
+        if kind == GOAWAY {
+            return Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
+        }
+    }
+    None
+}
+
+#[test]
+fn streams_of_all_kinds_are_answered_whole_beside_each_other() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let large = vec![b'x'; 900_000];
+    let requests: Vec<(&str, &[u8])> = (0..40)
+        .flat_map(|_| [("/", &b"short"[..]), ("/later", b"handed over"), ("/", b"")])
+        .chain([("/", &large[..]), ("/pieces", b""), ("/later", &large)])
+        .collect();
+    let answers = client.exchange(&requests);
+    for ((path, sent), answer) in requests.iter().zip(answers) {
+        let (parts, body) = answer.unwrap();
+        assert_eq!(parts.status, if *path == "/later" { 202 } else { 200 });
+        assert!(parts.headers.contains_key("date") && !parts.headers.contains_key("connection"));
+        if *path == "/pieces" {
+            assert_eq!(body.len(), 40 * 50_000);
+        } else {
+            assert_eq!(&body, sent);
+        }
+    }
+    drop(client);
+    let account = running.account.snapshot(None);
+    assert_eq!(account.operations[0].count, 123, "each stream is a request of its own");
+    for phase in ["receive", "parse", "execute", "encode", "write"] {
+        let phases = &account.operations[0].phases;
+        let found = phases.iter().find(|measured| measured.name == phase);
+        assert!(found.is_some_and(|found| found.distribution.count > 0), "{phase} is missing");
+    }
+    assert_eq!(running.server.as_ref().unwrap().gauge().stats().body_bytes, 0);
+}
+
+#[test]
+fn a_broken_body_is_an_error_and_the_connection_goes_on() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    assert!(client.exchange(&[("/broken", b"")])[0].is_err());
+    assert!(client.exchange(&[("/", b"after it")])[0].is_ok());
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused_and_its_neighbours_are_not() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let too_large = vec![b'x'; 1_000_001];
+    let answers = client.exchange(&[("/", &too_large), ("/", b"beside it")]);
+    let statuses: Vec<_> =
+        answers.iter().map(|answer| answer.as_ref().unwrap().0.status.as_u16()).collect();
+    assert_eq!(statuses, [413, 200]);
+    assert_eq!(running.server.as_ref().unwrap().gauge().stats().body_bytes, 0);
+}
+
+#[test]
+fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
+    let running = start(Limits { requests_in_flight: 0, ..Limits::default() });
+    let answer = client(&running).exchange(&[("/", b"")]).remove(0).unwrap();
+    assert_eq!(answer.0.status, 503);
+    assert_eq!(answer.0.headers["retry-after"], "1");
+}
+
+#[test]
+fn a_request_in_http_1_may_ask_to_go_on_in_http_2() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let ask = "GET /pieces HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+               Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
+    socket.write_all(ask.as_bytes()).unwrap();
+    let mut switching = vec![0; 71];
+    socket.read_exact(&mut switching).unwrap();
+    assert!(switching.starts_with(b"HTTP/1.1 101 ") && switching.ends_with(b"\r\n\r\n"));
+    socket.write_all(&greeting()).unwrap();
+    let mut body_bytes = 0;
+    while body_bytes < 60_000 {
+        let (kind, stream, payload) = read_frame(&mut socket).unwrap();
+        assert_ne!(kind, GOAWAY);
+        if kind == DATA {
+            assert_eq!(stream, 1, "the request is the first stream");
+            body_bytes += payload.len();
+        }
+    }
+    let more = frame(HEADERS, END_STREAM | END_HEADERS, 3, &headers("/"));
+    socket.write_all(&more).unwrap();
+    while read_frame(&mut socket).unwrap().1 != 3 {}
+}
+
+#[test]
+fn the_preface_may_come_byte_by_byte_and_other_beginnings_are_no_preface() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.set_nodelay(true).unwrap();
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/"));
+    for byte in [greeting(), request].concat() {
+        socket.write_all(&[byte]).unwrap();
+    }
+    while read_frame(&mut socket).unwrap().0 != HEADERS {}
+    let mut socket = connect(&running);
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nXX").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 505"), "{answer}");
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused() {
+    let running = start(Limits { streams: 4, ..Limits::default() });
+    let mut socket = connect(&running);
+    let mut bytes = greeting();
+    for number in 0..6 {
+        // Without an end, so that all stay open.
+        bytes.extend(frame(HEADERS, END_HEADERS, 2 * number + 1, &headers("/")));
+    }
+    socket.write_all(&bytes).unwrap();
+    let mut refused = Vec::new();
+    while refused.len() < 2 {
+        let (kind, stream, payload) = read_frame(&mut socket).unwrap();
+        if kind == RST_STREAM {
+            assert_eq!(payload, REFUSED_STREAM.to_be_bytes());
+            refused.push(stream);
+        }
+    }
+    assert_eq!(refused, [9, 11]);
+}
+
+#[test]
+fn a_client_that_opens_streams_to_reset_them_is_told_to_calm_down() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let mut bytes = greeting();
+    for number in 0..200_u32 {
+        let stream = 2 * number + 1;
+        bytes.extend(frame(HEADERS, END_STREAM | END_HEADERS, stream, &headers("/later")));
+        bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    socket.write_all(&bytes).unwrap();
+    assert_eq!(goaway(&mut socket), Some(ENHANCE_YOUR_CALM));
+}
+
+#[test]
+fn a_client_that_only_keeps_us_busy_is_told_to_calm_down() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let mut writer = socket.try_clone().unwrap();
+    let thread = std::thread::spawn(move || {
+        let pings = frame(PING, 0, 0, &[0; 8]).repeat(1_000);
+        let greeted = writer.write_all(&greeting());
+        // It is cut off in between.
+        let _ = greeted.and_then(|()| (0..40).try_for_each(|_| writer.write_all(&pings)));
+    });
+    assert_eq!(goaway(&mut socket), Some(ENHANCE_YOUR_CALM));
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_is_no_frame_ends_the_connection() {
+    let running = start(Limits::default());
+    for bytes in [
+        [PREFACE, &[0xff; 100]].concat(),
+        [greeting(), frame(DATA, 0, 1, b"of no stream")].concat(),
+        [greeting(), frame(HEADERS, END_HEADERS, 1, &[0xff; 30])].concat(),
+    ] {
+        let mut socket = connect(&running);
+        socket.write_all(&bytes).unwrap();
+        assert!(goaway(&mut socket).is_some_and(|code| code != 0));
+    }
+}
+
+#[test]
+fn a_response_that_nobody_takes_is_given_up() {
+    let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
+    let mut socket = connect(&running);
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/pieces"));
+    socket.write_all(&[greeting(), request].concat()).unwrap();
+    let mut taken = 0;
+    loop {
+        match read_frame(&mut socket).unwrap() {
+            (DATA, 1, payload) => taken += payload.len(),
+            (RST_STREAM, 1, _) => break,
+            _ => {}
+        }
+    }
+    assert_eq!(taken, 65_535, "what the window allowed");
+    assert_eq!(running.server.as_ref().unwrap().gauge().stats().requests_in_flight, 0);
+}
+
+#[test]
+fn a_request_that_does_not_come_to_its_end_is_refused() {
+    let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
+    let mut socket = connect(&running);
+    let request = frame(HEADERS, END_HEADERS, 1, &headers("/"));
+    socket.write_all(&[greeting(), request].concat()).unwrap();
+    while read_frame(&mut socket).unwrap().0 != HEADERS {}
+    // The account is closed when the answer is written, a moment after it is there.
+    let refused = || {
+        let operations = running.account.snapshot(None).operations;
+        operations.first().map(|first| first.operation.clone())
+    };
+    let found = (0..500).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        refused()
+    });
+    assert_eq!(found.as_deref(), Some("refused"));
+}
+
+#[test]
+fn a_stop_lets_streams_in_flight_finish() {
+    let mut running = start(Limits::default());
+    let gauge = running.server.as_ref().unwrap().gauge();
+    let mut client = client(&running);
+    let server = running.server.take().unwrap();
+    let stop = std::thread::spawn(move || {
+        while gauge.stats().requests_in_flight == 0 {
+            std::thread::yield_now();
+        }
+        server.stop().unwrap();
+    });
+    let (parts, body) = client.exchange(&[("/later", b"still answered")]).remove(0).unwrap();
+    assert_eq!((parts.status.as_u16(), &body[..]), (202, &b"still answered"[..]));
+    client.until_closed();
+    stop.join().unwrap();
+}
