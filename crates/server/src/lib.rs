@@ -4,6 +4,7 @@
 //! `entity`, what the server shows of itself in `admin`; both are handlers on one service, which
 //! each event loop has its own copy of.
 
+pub mod access;
 mod admin;
 mod batch;
 mod certificates;

@@ -51,7 +51,7 @@ pub(crate) fn number_parameter(query: Option<&str>, name: &str) -> Result<Option
     text_parameter(query, name)?.map(|text| text.parse().map_err(not_number)).transpose()
 }
 
-fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
     let bytes = text.as_bytes();
     if !bytes.contains(&b'%') {
         return Some(Cow::Borrowed(bytes));

@@ -12,6 +12,7 @@ use pellucid_clock::Clock;
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store};
 
+use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
 use crate::engine_page::EngineLog;
 use crate::helper::Helper;
@@ -20,7 +21,7 @@ use crate::names::NAMES;
 use crate::service::{Api, Later, Shared};
 
 /// The name of the table behind the entity API.
-const ENTITIES: &str = "entities";
+pub(crate) const ENTITIES: &str = "entities";
 
 /// What an operator can set.
 #[derive(Clone, Debug)]
@@ -35,6 +36,10 @@ pub struct ServerOptions {
     pub acknowledgement: Acknowledgement,
     /// Event loops.
     pub threads: usize,
+    /// Whether requests need credentials.
+    pub authentication: Authentication,
+    /// What web tokens are signed with, if not the secret that the store keeps.
+    pub jwt_secret: Option<Secret>,
     /// How much is accounted for.
     pub accounting: Accounting,
     /// Limits of the transport.
@@ -66,6 +71,8 @@ impl ServerOptions {
             tls: None,
             acknowledgement: Acknowledgement::Os,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            authentication: Authentication::Auto,
+            jwt_secret: None,
             accounting: Accounting::Full,
             limits: Limits::default(),
             batch_bytes_max: 64 << 20,
@@ -84,6 +91,8 @@ pub enum ServerError {
     Listen(SocketAddr, std::io::Error),
     /// The certificate cannot be used.
     Certificate(CertificateError),
+    /// The accounts could not be read.
+    Access(AccessError),
     /// A thread could not be started, or an event loop failed.
     Run(std::io::Error),
 }
@@ -100,6 +109,7 @@ impl fmt::Display for ServerError {
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")
             }
+            ServerError::Access(error) => error.fmt(f),
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
     }
@@ -131,6 +141,8 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(&options.data, options.embedded).map_err(store_error)?);
     let entities = store.table(ENTITIES).map_err(store_error)?;
+    let accounts = Accounts::open(&options.data, options.authentication, options.jwt_secret);
+    let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let account = Account::new(options.accounting, Clock::system(), NAMES);
@@ -141,6 +153,8 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         acknowledgement: options.acknowledgement,
         batch_bytes_max: options.batch_bytes_max,
         helper: Helper::start().map_err(ServerError::Run)?,
+        verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
+        accounts,
         log,
         version: env!("CARGO_PKG_VERSION"),
     });
@@ -149,6 +163,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
         shared: Arc::clone(&shared),
         gauge,
+        caller: Identity::Nobody,
     });
     let server = server.map_err(ServerError::Run)?;
     let drain = (options.accounting == Accounting::Full).then(|| {

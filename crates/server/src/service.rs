@@ -9,6 +9,7 @@ use pellucid_store::{
     Table, Written,
 };
 
+use crate::access::{Accounts, HeldRequest, Identity, Judged, Verifier};
 use crate::admin::Page;
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::helper::Helper;
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) acknowledgement: Acknowledgement,
     pub(crate) batch_bytes_max: usize,
     pub(crate) helper: Helper,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) verifier: Verifier,
     pub(crate) log: Log,
     pub(crate) version: &'static str,
 }
@@ -35,14 +38,30 @@ pub(crate) struct Shared {
 pub(crate) struct Api {
     pub(crate) shared: Arc<Shared>,
     pub(crate) gauge: ServerGauge,
+    /// Whose request is being handled.
+    pub(crate) caller: Identity,
 }
 
 /// What comes back to an event loop from other threads.
 pub(crate) enum Later {
-    Found { arrival: Arrival<Option<Object>>, reading: Reading },
-    Head { arrival: Arrival<Option<StoreHead>>, reading: Reading },
-    Written { arrival: Arrival<Written>, reply: WriteReply },
+    Found {
+        arrival: Arrival<Option<Object>>,
+        reading: Reading,
+    },
+    Head {
+        arrival: Arrival<Option<StoreHead>>,
+        reading: Reading,
+    },
+    Written {
+        arrival: Arrival<Written>,
+        reply: WriteReply,
+    },
     Page(Page),
+    /// A request whose password was verified, and whose it is if it was right.
+    Verified {
+        request: Box<HeldRequest>,
+        identity: Option<Identity>,
+    },
 }
 
 /// What a read that is answered later has to remember of its request.
@@ -71,6 +90,9 @@ impl Service for Api {
     type Later = Later;
 
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
+        if !self.may_send_much(head) {
+            return OTHER_BODY_BYTES_MAX;
+        }
         match head.path {
             "/v0/entity" => self.shared.store.value_bytes_max(),
             "/v0/batch" => self.shared.batch_bytes_max,
@@ -85,16 +107,12 @@ impl Service for Api {
         exchange: &mut Loop<'_>,
     ) -> Handled {
         exchange.timeline.is_wanted = wants_timing(request);
-        match request.path {
-            "/v0/entity" => self.entity(request, response, exchange),
-            "/v0/entities" => self.range(request, response, exchange),
-            "/v0/batch" => self.batch(request, response, exchange),
-            "/v0/status" => self.status(request, response, exchange),
-            "/_admin/account" => self.account_page(request, response, exchange),
-            "/_admin/engine" => self.engine_page(request, response, exchange),
-            "/metrics" => self.metrics_page(request, response, exchange),
-            _ => unknown_path(request, response, exchange),
+        if !self.shared.accounts.is_enforced() {
+            self.caller = Identity::Anybody;
+            return self.dispatch(request, response, exchange);
         }
+        let judged = self.judge(request, response, exchange);
+        self.go_on(judged, request, response, exchange)
     }
 
     fn resume(
@@ -109,6 +127,12 @@ impl Service for Api {
                 response.status(200).header("Content-Type", page.content_type.as_bytes());
                 add_server_timing(response, exchange.timeline);
                 response.finish(page.body.as_bytes());
+            }
+            Later::Verified { request: held, identity } => {
+                return held.with_request(|request| {
+                    let judged = self.judge_verified(identity, request, response, exchange);
+                    self.go_on(judged, request, response, exchange)
+                });
             }
             Later::Found { arrival, reading } => {
                 let found = arrive(arrival, exchange);
@@ -140,6 +164,42 @@ impl Service for Api {
 }
 
 impl Api {
+    /// Serves what the gate lets through.
+    fn go_on(
+        &mut self,
+        judged: Judged,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        match judged {
+            Judged::Admitted(caller) => {
+                self.caller = caller;
+                self.dispatch(request, response, exchange)
+            }
+            Judged::Handled(handled) => handled,
+        }
+    }
+
+    /// Finds the handler of a request that may have one.
+    fn dispatch(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        match request.path {
+            "/v0/entity" => self.entity(request, response, exchange),
+            "/v0/entities" => self.range(request, response, exchange),
+            "/v0/batch" => self.batch(request, response, exchange),
+            "/v0/status" => self.status(request, response, exchange),
+            "/_admin/account" => self.account_page(request, response, exchange),
+            "/_admin/engine" => self.engine_page(request, response, exchange),
+            "/metrics" => self.metrics_page(request, response, exchange),
+            _ => unknown_path(request, response, exchange),
+        }
+    }
+
     fn status(
         &self,
         request: &Request<'_>,
@@ -206,6 +266,22 @@ pub(crate) fn respond_text(
     add_server_timing(response, exchange.timeline);
     response.finish_text(line);
     Handled::Done
+}
+
+/// Begins an answer with these headers; the outcome is the status's.
+pub(crate) fn begin_answer(
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+    status: u16,
+    headers: &[(&str, &[u8])],
+) {
+    finish_execution(exchange.timeline);
+    exchange.facts.outcome = Outcome::of_status(status) as u8;
+    response.status(status);
+    for (name, value) in headers {
+        response.header(name, value);
+    }
+    add_server_timing(response, exchange.timeline);
 }
 
 /// Takes the stamp `executed` unless the store's answer has taken it.

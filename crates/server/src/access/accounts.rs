@@ -1,0 +1,368 @@
+//! The accounts of a running server.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use subtle::ConstantTimeEq;
+
+use crate::access::credentials::Credentials;
+use crate::access::error::AccessError;
+use crate::access::file::{AccountFile, FileStamp};
+use crate::access::identity::Identity;
+use crate::access::jwt::{self, Subject};
+use crate::access::password;
+use crate::access::record::{AccountList, AccountRecord};
+use crate::access::secret::Secret;
+use crate::access::token::{self, TokenRecord};
+use crate::access::verified::{Digest, Key, Verified};
+
+/// Whether requests need credentials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authentication {
+    /// From the first account on: a store without accounts is open, and stays protected once it
+    /// had one while the server runs.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+/// What is known of a request's credentials without waiting.
+pub enum Verdict {
+    /// They are right, or none are needed.
+    Known(Identity),
+    /// There are none, or they are wrong.
+    Denied,
+    /// Only [`Accounts::verify_slowly`] can tell, and takes milliseconds.
+    Slow,
+}
+
+/// One state of the accounts. A change makes a new one, with nothing remembered.
+struct State {
+    by_name: HashMap<String, Arc<AccountRecord>>,
+    by_token: HashMap<String, (Arc<AccountRecord>, TokenRecord)>,
+    jwt_secret: Vec<u8>,
+    verified: ArcSwap<Verified>,
+}
+
+/// The accounts of a running server.
+pub struct Accounts {
+    file: AccountFile,
+    authentication: Authentication,
+    is_enforced: AtomicBool,
+    jwt_secret: Option<Secret>,
+    state: ArcSwap<State>,
+    /// Which state of the file `state` is of; locked while it is read.
+    read: Mutex<Option<FileStamp>>,
+    key: Key,
+}
+
+impl Accounts {
+    /// The accounts of the store in `folder`. `jwt_secret` goes before the one that the file has.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the system gives no randomness.
+    pub fn open(
+        folder: &Path,
+        authentication: Authentication,
+        jwt_secret: Option<Secret>,
+    ) -> Result<Accounts, AccessError> {
+        let file = AccountFile::new(folder);
+        let read = file.stamp();
+        let state = State::new(&file.read()?, jwt_secret.as_ref());
+        let accounts = Accounts {
+            is_enforced: AtomicBool::new(is_enforced(authentication, &state)),
+            authentication,
+            jwt_secret,
+            state: ArcSwap::from_pointee(state),
+            read: Mutex::new(read),
+            key: Key::random().map_err(AccessError::Unacceptable)?,
+            file,
+        };
+        Ok(accounts)
+    }
+
+    /// Whether requests need credentials now.
+    #[must_use]
+    pub fn is_enforced(&self) -> bool {
+        self.is_enforced.load(Ordering::Relaxed)
+    }
+
+    /// Judges the header `Authorization` at a time in seconds since 1970.
+    #[must_use]
+    pub fn verify(&self, authorization: Option<&[u8]>, now_unix_seconds: u64) -> Verdict {
+        if !self.is_enforced() {
+            return Verdict::Known(Identity::Anybody);
+        }
+        let state = self.state.load();
+        let credentials = authorization.and_then(Credentials::parse);
+        match credentials {
+            None => Verdict::Denied,
+            Some(Credentials::Bearer(token)) => state.bearer(&token, now_unix_seconds),
+            Some(Credentials::Basic { name, password }) => {
+                if let Some(identity) = state.token_of(&name, &password, now_unix_seconds) {
+                    return Verdict::Known(identity);
+                }
+                match state.verified.load().get(&self.key.digest(&name, &password)) {
+                    Some(true) => state.account(&name),
+                    Some(false) => Verdict::Denied,
+                    None => Verdict::Slow,
+                }
+            }
+        }
+    }
+
+    /// Judges a name and password, however long it takes, and remembers the outcome. Never to be
+    /// called on an event loop.
+    #[must_use]
+    pub fn verify_slowly(&self, authorization: &[u8]) -> Option<Identity> {
+        match Credentials::parse(authorization)? {
+            Credentials::Bearer(_) => None,
+            Credentials::Basic { name, password } => self.verify_password(&name, &password),
+        }
+    }
+
+    /// Whose name and password these are. Never to be called on an event loop.
+    #[must_use]
+    pub fn verify_password(&self, name: &str, password: &str) -> Option<Identity> {
+        let state = self.state.load();
+        let digest = self.key.digest(name, password);
+        let is_right = state.verified.load().get(&digest).unwrap_or_else(|| {
+            let record = state.by_name.get(name).filter(|record| record.active);
+            let kept = record.and_then(|record| record.password_hash());
+            // Somebody unknown takes as long as somebody known.
+            let is_right =
+                password::verify(password, kept.unwrap_or(password::NOBODY)) && kept.is_some();
+            state.remember(digest, is_right);
+            is_right
+        });
+        match state.account(name) {
+            Verdict::Known(identity) if is_right => Some(identity),
+            _ => None,
+        }
+    }
+
+    /// A web token for an account, good for an hour.
+    #[must_use]
+    pub fn sign(&self, name: &str, now_unix_seconds: u64) -> String {
+        jwt::sign(&self.state.load().jwt_secret, name, now_unix_seconds)
+    }
+
+    /// The account of this name.
+    #[must_use]
+    pub fn account(&self, name: &str) -> Option<Arc<AccountRecord>> {
+        self.state.load().by_name.get(name).cloned()
+    }
+
+    /// All accounts, in the order of their names.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<AccountRecord>> {
+        let mut list: Vec<_> = self.state.load().by_name.values().cloned().collect();
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        list
+    }
+
+    /// Changes the accounts, in the file and here: all of what `change` does, or nothing. It waits
+    /// for the disk: never to be called on an event loop.
+    ///
+    /// # Errors
+    /// What `change` says, or if the file cannot be read or written.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut AccountList) -> Result<T, AccessError>,
+    ) -> Result<T, AccessError> {
+        let outcome = self.file.change(change)?;
+        self.refresh()?;
+        Ok(outcome)
+    }
+
+    /// Takes over what others changed in the file; says whether there was anything.
+    ///
+    /// # Errors
+    /// If the file cannot be read: the accounts stay as they were.
+    pub fn refresh(&self) -> Result<bool, AccessError> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.file.stamp();
+        if stamp == *read {
+            return Ok(false);
+        }
+        // Noted also where reading fails: one message for one broken file.
+        *read = stamp;
+        let state = State::new(&self.file.read()?, self.jwt_secret.as_ref());
+        if is_enforced(self.authentication, &state) {
+            // Never taken back: removing the last account must not open the server.
+            self.is_enforced.store(true, Ordering::Relaxed);
+        }
+        self.state.store(Arc::new(state));
+        Ok(true)
+    }
+}
+
+fn is_enforced(authentication: Authentication, state: &State) -> bool {
+    match authentication {
+        Authentication::Auto => !state.by_name.is_empty(),
+        Authentication::On => true,
+        Authentication::Off => false,
+    }
+}
+
+impl State {
+    fn new(list: &AccountList, jwt_secret: Option<&Secret>) -> State {
+        let mut state = State {
+            by_name: HashMap::new(),
+            by_token: HashMap::new(),
+            jwt_secret: jwt_secret.map_or(list.jwt_secret.as_bytes(), Secret::bytes).to_vec(),
+            verified: ArcSwap::default(),
+        };
+        for record in list.accounts() {
+            let record = Arc::new(record.clone());
+            for token in record.tokens() {
+                state.by_token.insert(token.hash.clone(), (Arc::clone(&record), token.clone()));
+            }
+            state.by_name.insert(record.name.clone(), record);
+        }
+        state
+    }
+
+    fn account(&self, name: &str) -> Verdict {
+        match self.by_name.get(name) {
+            Some(record) if record.active => Verdict::Known(Identity::Account(Arc::clone(record))),
+            _ => Verdict::Denied,
+        }
+    }
+
+    fn bearer(&self, token: &str, now_unix_seconds: u64) -> Verdict {
+        if let Some(hash) = token::hash(token) {
+            let found = self.token(&hash, now_unix_seconds);
+            return found.map_or(Verdict::Denied, |record| {
+                Verdict::Known(Identity::Account(Arc::clone(record)))
+            });
+        }
+        match jwt::verify(&self.jwt_secret, token, now_unix_seconds) {
+            Some(Subject::Account(name)) => self.account(&name),
+            Some(Subject::Superuser) => Verdict::Known(Identity::Superuser),
+            None => Verdict::Denied,
+        }
+    }
+
+    /// A token may stand in for a password; the name has to be its account's, or empty.
+    fn token_of(&self, name: &str, password: &str, now_unix_seconds: u64) -> Option<Identity> {
+        let record = self.token(&token::hash(password)?, now_unix_seconds)?;
+        let is_owner = name.is_empty() || name == record.name;
+        is_owner.then(|| Identity::Account(Arc::clone(record)))
+    }
+
+    /// The account of the token with this hash. The look-up may take a time that depends on the
+    /// hash, which tells nothing of the token; equality is then decided in constant time.
+    fn token(&self, hash: &str, now_unix_seconds: u64) -> Option<&Arc<AccountRecord>> {
+        let (record, token) = self.by_token.get(hash)?;
+        let is_equal: bool = token.hash.as_bytes().ct_eq(hash.as_bytes()).into();
+        (is_equal && record.active && token.is_valid_at(now_unix_seconds)).then_some(record)
+    }
+
+    fn remember(&self, digest: Digest, is_right: bool) {
+        self.verified.rcu(|verified| verified.with(digest, is_right));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::access::rights::{Right, Scope};
+
+    fn basic(name: &str, password: &str) -> Vec<u8> {
+        format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))).into_bytes()
+    }
+
+    fn with_ada(folder: &TempDir) -> Accounts {
+        let accounts = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
+        let add = |list: &mut AccountList| {
+            let mut ada = AccountRecord::new("ada")?;
+            ada.set_password("secret")?;
+            ada.grants.set("table/entities", Right::Read).map_err(AccessError::Unacceptable)?;
+            list.add(ada)
+        };
+        accounts.change(add).unwrap();
+        accounts
+    }
+
+    fn name_of(verdict: Verdict) -> Option<String> {
+        match verdict {
+            Verdict::Known(identity) => identity.name().map(str::to_owned),
+            Verdict::Denied | Verdict::Slow => None,
+        }
+    }
+
+    #[test]
+    fn the_first_account_closes_the_server_and_the_last_one_does_not_open_it() {
+        let folder = TempDir::new().unwrap();
+        let open = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
+        assert!(matches!(open.verify(None, 0), Verdict::Known(Identity::Anybody)));
+        let accounts = with_ada(&folder);
+        assert!(matches!(accounts.verify(None, 0), Verdict::Denied));
+        assert!(!open.is_enforced());
+        assert!(open.refresh().unwrap() && open.is_enforced(), "the other one follows the file");
+        accounts.change(|list| list.remove("ada")).unwrap();
+        assert!(accounts.is_enforced());
+    }
+
+    #[test]
+    fn a_password_is_slow_once_and_then_known() {
+        let folder = TempDir::new().unwrap();
+        let accounts = with_ada(&folder);
+        let header = basic("ada", "secret");
+        assert!(matches!(accounts.verify(Some(&header), 0), Verdict::Slow));
+        let identity = accounts.verify_slowly(&header).unwrap();
+        assert!(identity.may(Scope::Table("entities"), Right::Read));
+        assert!(!identity.may(Scope::Table("entities"), Right::Write));
+        assert_eq!(name_of(accounts.verify(Some(&header), 0)).as_deref(), Some("ada"));
+        let wrong = basic("ada", "guess");
+        assert!(accounts.verify_slowly(&wrong).is_none());
+        assert!(matches!(accounts.verify(Some(&wrong), 0), Verdict::Denied), "also remembered");
+        assert!(accounts.verify_slowly(&basic("bob", "secret")).is_none());
+    }
+
+    #[test]
+    fn what_was_known_is_forgotten_with_a_change() {
+        let folder = TempDir::new().unwrap();
+        let accounts = with_ada(&folder);
+        let header = basic("ada", "secret");
+        assert!(accounts.verify_slowly(&header).is_some());
+        accounts.change(|list| list.account("ada")?.set_password("other")).unwrap();
+        assert!(accounts.verify_slowly(&header).is_none(), "the old password is gone");
+        assert!(accounts.verify_slowly(&basic("ada", "other")).is_some());
+        let stop = |list: &mut AccountList| {
+            list.account("ada")?.active = false;
+            Ok(())
+        };
+        accounts.change(stop).unwrap();
+        assert!(accounts.verify_slowly(&basic("ada", "other")).is_none(), "it may not log in");
+    }
+
+    #[test]
+    fn tokens_let_in_without_waiting_until_they_end() {
+        let folder = TempDir::new().unwrap();
+        let accounts = with_ada(&folder);
+        let add = |list: &mut AccountList| list.account("ada")?.add_token("ci", Some(100), 0);
+        let (_, token) = accounts.change(add).unwrap();
+        let bearer = format!("Bearer {token}").into_bytes();
+        for header in [bearer.clone(), basic("ada", &token), basic("", &token)] {
+            assert_eq!(name_of(accounts.verify(Some(&header), 99)).as_deref(), Some("ada"));
+        }
+        assert!(matches!(accounts.verify(Some(&bearer), 100), Verdict::Denied));
+        assert!(name_of(accounts.verify(Some(&basic("bob", &token)), 99)).is_none());
+        let web = format!("Bearer {}", accounts.sign("ada", 50)).into_bytes();
+        assert_eq!(name_of(accounts.verify(Some(&web), 60)).as_deref(), Some("ada"));
+        let nobody = format!("Bearer {}", accounts.sign("bob", 50)).into_bytes();
+        assert!(matches!(accounts.verify(Some(&nobody), 60), Verdict::Denied));
+    }
+}

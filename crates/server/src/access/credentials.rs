@@ -1,0 +1,68 @@
+//! What the header `Authorization` says (RFC 7617, RFC 6750). Nothing here is ever shown: the types
+//! have no `Debug`, so that no log can hold them by mistake.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Bytes that the header may have.
+const HEADER_LENGTH_MAX: usize = 8 * 1_024;
+
+/// Who somebody says to be.
+pub(crate) enum Credentials {
+    /// A name and a password, or a token in its place.
+    Basic { name: String, password: String },
+    /// A token alone.
+    Bearer(String),
+}
+
+impl Credentials {
+    /// Reads the header's value; nothing if it is of no form that is known.
+    pub(crate) fn parse(header: &[u8]) -> Option<Credentials> {
+        if header.len() > HEADER_LENGTH_MAX {
+            return None;
+        }
+        let text = std::str::from_utf8(header).ok()?;
+        let (scheme, value) = text.trim().split_once(' ')?;
+        let value = value.trim();
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return Some(Credentials::Bearer(value.to_owned()));
+        }
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return None;
+        }
+        let decoded = String::from_utf8(STANDARD.decode(value).ok()?).ok()?;
+        let (name, password) = decoded.split_once(':')?;
+        Some(Credentials::Basic { name: name.to_owned(), password: password.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_splits_at_the_first_colon() {
+        let header = format!("bAsIc {}", STANDARD.encode("root:a:b"));
+        match Credentials::parse(header.as_bytes()) {
+            Some(Credentials::Basic { name, password }) => {
+                assert_eq!((name.as_str(), password.as_str()), ("root", "a:b"));
+            }
+            _ => panic!("it is well-formed"),
+        }
+    }
+
+    #[test]
+    fn bearer_is_taken_as_it_stands() {
+        let parsed = Credentials::parse(b"bearer v1.abc");
+        assert!(matches!(parsed, Some(Credentials::Bearer(token)) if token == "v1.abc"));
+    }
+
+    #[test]
+    fn anything_else_is_nobody() {
+        let long = format!("Bearer {}", "x".repeat(HEADER_LENGTH_MAX));
+        for header in ["", "Basic", "Basic !!", "Basic cm9vdA==", "Digest x", long.as_str()] {
+            assert!(Credentials::parse(header.as_bytes()).is_none(), "{header}");
+        }
+        assert!(Credentials::parse(b"Bearer \xff").is_none());
+    }
+}

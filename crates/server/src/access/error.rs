@@ -1,0 +1,45 @@
+//! What can be wrong with accounts.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why accounts could not be read or changed. None of them holds anything secret.
+#[derive(Debug)]
+pub enum AccessError {
+    /// The file of the accounts could not be read or written.
+    File(PathBuf, std::io::Error),
+    /// The file of the accounts is not what it has to be.
+    Malformed(PathBuf, String),
+    /// This cannot be the name of an account.
+    BadName(String),
+    /// There is no account of this name.
+    Missing(String),
+    /// There is an account of this name.
+    Exists(String),
+    /// Something else was asked for that cannot be; the text says what can.
+    Unacceptable(String),
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AccessError::File(path, error) => {
+                write!(f, "the accounts in {} cannot be used: {error}", path.display())
+            }
+            AccessError::Malformed(path, what) => {
+                write!(f, "the accounts in {} cannot be used: {what}", path.display())
+            }
+            AccessError::BadName(name) => write!(
+                f,
+                "`{}` cannot be the name of an account: it has 1 to 128 bytes, none of them a \
+                 colon, a slash or a control character",
+                name.escape_debug()
+            ),
+            AccessError::Missing(name) => write!(f, "there is no account `{name}`"),
+            AccessError::Exists(name) => write!(f, "there is an account `{name}` already"),
+            AccessError::Unacceptable(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for AccessError {}

@@ -1,0 +1,286 @@
+//! The gate of the APIs: which right a request needs, and what it is told who has not got it.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pellucid_clock::WallTime;
+use pellucid_http::{Handled, Head, Header, Request, Response};
+
+use crate::access::accounts::Verdict;
+use crate::access::identity::Identity;
+use crate::access::rights::{Right, Scope};
+use crate::names::Operation;
+use crate::query::percent_decode;
+use crate::run::ENTITIES;
+use crate::service::{Api, Later, Loop, begin_answer, route};
+
+/// Bytes of requests that wait for their password to be verified. They are copies, so that the
+/// event loop can go on with its buffer.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of requests that wait for their password, over all event loops.
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Nothing: it is open to everybody.
+    Nothing,
+    /// An account; its handler looks at the rights.
+    Account,
+    /// A right.
+    Right(Scope<'static>, Right),
+}
+
+fn need_of(method: &str, path: &str) -> Need {
+    let is_reading = matches!(method, "GET" | "HEAD");
+    let right = if is_reading { Right::Read } else { Right::Write };
+    match path {
+        "/v0/status" => return Need::Nothing,
+        "/v0/entity" | "/v0/entities" => return Need::Right(Scope::Table(ENTITIES), right),
+        "/v0/batch" => return Need::Right(Scope::Table(ENTITIES), Right::Write),
+        "/metrics" => return Need::Right(Scope::Admin, Right::Read),
+        _ => {}
+    }
+    // A document API path may begin with a database; what follows decides. Handlers decode paths,
+    // so that no spelling of one may need less than another.
+    let decoded = percent_decode(path).unwrap_or(Cow::Borrowed(path.as_bytes()));
+    let decoded = String::from_utf8_lossy(&decoded);
+    let path = decoded.trim_start_matches('/');
+    let path = match path.strip_prefix("_db/").and_then(|rest| rest.split_once('/')) {
+        Some((_, rest)) => rest.trim_start_matches('/'),
+        None => path,
+    };
+    let begins = |names: &[&str]| names.iter().any(|name| path.starts_with(name));
+    if method == "OPTIONS" || begins(&["_open/", "_admin/server/availability"]) {
+        return Need::Nothing;
+    }
+    // What every client of the document API may ask about the server it talks to.
+    if is_reading && begins(&["_admin/server/", "_admin/time", "_admin/status"]) {
+        return Need::Account;
+    }
+    if path.starts_with("_admin") { Need::Right(Scope::Admin, right) } else { Need::Account }
+}
+
+/// What is to be done with a request.
+pub(crate) enum Judged {
+    /// It may go on, as this identity's.
+    Admitted(Identity),
+    /// It was answered, or is away to have its password verified.
+    Handled(Handled),
+}
+
+/// A request that left its buffer to wait for its password.
+pub(crate) struct HeldRequest {
+    method: String,
+    path: String,
+    query: Option<String>,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+    length_bytes: usize,
+}
+
+impl HeldRequest {
+    /// A copy, or nothing where too much is held already.
+    fn of(request: &Request<'_>) -> Option<HeldRequest> {
+        let headers = request.headers.iter().map(|h| h.name.len() + h.value.len());
+        let length_bytes = request.body.len() + request.path.len() + headers.sum::<usize>();
+        if HELD_BYTES.fetch_add(length_bytes, Ordering::Relaxed) + length_bytes > HELD_BYTES_MAX {
+            HELD_BYTES.fetch_sub(length_bytes, Ordering::Relaxed);
+            return None;
+        }
+        let header = |header: &Header<'_>| (header.name.to_owned(), header.value.to_vec());
+        Some(HeldRequest {
+            method: request.method.to_owned(),
+            path: request.path.to_owned(),
+            query: request.query.map(str::to_owned),
+            headers: request.headers.iter().map(header).collect(),
+            body: request.body.to_vec(),
+            length_bytes,
+        })
+    }
+
+    /// Has `serve` called with the request as it was.
+    pub(crate) fn with_request<T>(&self, serve: impl FnOnce(&Request<'_>) -> T) -> T {
+        let headers = self.headers.iter();
+        let headers: Vec<Header<'_>> =
+            headers.map(|(name, value)| Header { name, value }).collect();
+        serve(&Request {
+            method: &self.method,
+            path: &self.path,
+            query: self.query.as_deref(),
+            headers: &headers,
+            body: &self.body,
+        })
+    }
+}
+
+impl Drop for HeldRequest {
+    fn drop(&mut self) {
+        HELD_BYTES.fetch_sub(self.length_bytes, Ordering::Relaxed);
+    }
+}
+
+impl Api {
+    /// Whether somebody of whom nothing is known may send a body of more than a little: without
+    /// credentials a request will be refused, and its body need not come.
+    pub(crate) fn may_send_much(&self, head: &Head<'_, '_>) -> bool {
+        let is_named = |header: &&Header<'_>| header.name.eq_ignore_ascii_case("authorization");
+        !self.shared.accounts.is_enforced() || head.headers.iter().any(|h| is_named(&h))
+    }
+
+    /// Lets a request through, or answers it.
+    pub(crate) fn judge(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Judged {
+        let need = need_of(request.method, request.path);
+        if need == Need::Nothing {
+            return Judged::Admitted(Identity::Nobody);
+        }
+        let accounts = &self.shared.accounts;
+        let authorization = request.header("authorization");
+        match accounts.verify(authorization, WallTime::now().unix_ms() / 1_000) {
+            Verdict::Known(identity) => self.judge_right(identity, request, response, exchange),
+            Verdict::Denied => Judged::Handled(unauthorized(request, response, exchange)),
+            Verdict::Slow => Judged::Handled(self.verify_later(request, response, exchange)),
+        }
+    }
+
+    /// Goes on with a request whose password was verified.
+    pub(crate) fn judge_verified(
+        &self,
+        identity: Option<Identity>,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Judged {
+        match identity {
+            Some(identity) => self.judge_right(identity, request, response, exchange),
+            None => Judged::Handled(unauthorized(request, response, exchange)),
+        }
+    }
+
+    fn judge_right(
+        &self,
+        identity: Identity,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Judged {
+        match need_of(request.method, request.path) {
+            Need::Right(scope, right) if !identity.may(scope, right) => {
+                Judged::Handled(forbidden(request, response, exchange))
+            }
+            _ => Judged::Admitted(identity),
+        }
+    }
+
+    fn verify_later(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        if let Some(held) = HeldRequest::of(request) {
+            let completer = exchange.completer();
+            let verify = move |accounts: &crate::access::Accounts| {
+                let authorization = held.with_request(|r| r.header("authorization").map(Vec::from));
+                let identity = authorization.and_then(|header| accounts.verify_slowly(&header));
+                completer.complete(Later::Verified { request: Box::new(held), identity });
+            };
+            if self.shared.verifier.try_run(verify) {
+                return Handled::Later;
+            }
+        }
+        route(exchange, Operation::Refused);
+        begin_answer(response, exchange, 503, &[("Retry-After", b"1")]);
+        response.finish_text("too many passwords wait to be verified: try again in a moment");
+        Handled::Done
+    }
+}
+
+fn unauthorized(
+    request: &Request<'_>,
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+) -> Handled {
+    let challenges: &[(&str, &[u8])] = match request.header("x-omit-www-authenticate") {
+        Some(_) => &[],
+        None => &[
+            ("WWW-Authenticate", b"Basic realm=\"pellucid\", charset=\"UTF-8\""),
+            ("WWW-Authenticate", b"Bearer realm=\"pellucid\""),
+        ],
+    };
+    let line = "this needs an account: send its name and password (Basic) or a token (Bearer)";
+    refuse(401, challenges, line, request, response, exchange)
+}
+
+fn forbidden(
+    request: &Request<'_>,
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+) -> Handled {
+    let line = "this account has no right to do this: see `pellucid account grant --help`";
+    refuse(403, &[], line, request, response, exchange)
+}
+
+/// Refuses in the form that the path's clients know: the document API's error 11, or a line.
+fn refuse(
+    status: u16,
+    headers: &[(&str, &[u8])],
+    line: &str,
+    request: &Request<'_>,
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+) -> Handled {
+    route(exchange, Operation::Refused);
+    begin_answer(response, exchange, status, headers);
+    if !request.path.starts_with("/_") {
+        response.finish_text(line);
+        return Handled::Done;
+    }
+    let body = serde_json::json!({
+        "error": true, "code": status, "errorNum": 11,
+        "errorMessage": "not authorized to execute this request",
+    });
+    response.header("Content-Type", b"application/json").finish(body.to_string().as_bytes());
+    Handled::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_needs_what_it_touches() {
+        let entities = |right| Need::Right(Scope::Table(ENTITIES), right);
+        for (method, path, need) in [
+            ("GET", "/v0/status", Need::Nothing),
+            ("GET", "/v0/entity", entities(Right::Read)),
+            ("PUT", "/v0/entity", entities(Right::Write)),
+            ("DELETE", "/v0/entity", entities(Right::Write)),
+            ("GET", "/v0/entities", entities(Right::Read)),
+            ("POST", "/v0/batch", entities(Right::Write)),
+            ("GET", "/metrics", Need::Right(Scope::Admin, Right::Read)),
+            ("GET", "/_admin/account", Need::Right(Scope::Admin, Right::Read)),
+            ("POST", "/_admin/profile", Need::Right(Scope::Admin, Right::Write)),
+            ("GET", "/_db/x/%5Fadmin/log", Need::Right(Scope::Admin, Right::Read)),
+            ("GET", "//_db/x//_admin/log", Need::Right(Scope::Admin, Right::Read)),
+            ("GET", "/_db/x/_admin/log", Need::Right(Scope::Admin, Right::Read)),
+            ("PUT", "/_admin/server/mode", Need::Right(Scope::Admin, Right::Write)),
+            ("GET", "/_admin/server/role", Need::Account),
+            ("GET", "/_admin/server/availability", Need::Nothing),
+            ("POST", "/_open/auth", Need::Nothing),
+            ("POST", "/_db/x/_open/auth", Need::Nothing),
+            ("OPTIONS", "/_api/document", Need::Nothing),
+            ("OPTIONS", "/v0/entity", entities(Right::Write)),
+            ("GET", "/_api/version", Need::Account),
+            ("GET", "/elsewhere", Need::Account),
+        ] {
+            assert_eq!(need_of(method, path), need, "{method} {path}");
+        }
+    }
+}

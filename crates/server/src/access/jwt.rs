@@ -1,0 +1,130 @@
+//! JSON web tokens (RFC 7519) signed with HMAC-SHA-256, in the form that clients of the document
+//! API send: the server gives one for a password, and knows it again without keeping it.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// How long a token is good that the server gives.
+pub(crate) const LIFETIME_SECONDS: u64 = 3_600;
+/// Who gives these tokens: what clients expect there.
+const ISSUER: &str = "arangodb";
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    iss: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    preferred_username: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exp: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    iat: Option<f64>,
+}
+
+/// Whom a token stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// An account.
+    Account(String),
+    /// Whoever knows the secret: another server, or an operator.
+    Superuser,
+}
+
+/// A token for the account `name`, good for [`LIFETIME_SECONDS`].
+pub(crate) fn sign(secret: &[u8], name: &str, now_unix_seconds: u64) -> String {
+    let claims = serde_json::json!({
+        "iss": ISSUER,
+        "preferred_username": name,
+        "iat": now_unix_seconds,
+        "exp": now_unix_seconds + LIFETIME_SECONDS,
+    });
+    let header = URL_SAFE_NO_PAD.encode(br#"{"alg":"HS256","typ":"JWT"}"#);
+    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let signature = keyed(secret, &signed).finalize().into_bytes();
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+/// Whom a token stands for, if the signature is right (compared in constant time) and it has not
+/// expired.
+pub(crate) fn verify(secret: &[u8], token: &str, now_unix_seconds: u64) -> Option<Subject> {
+    let (signed, signature) = token.rsplit_once('.')?;
+    let (header, claims) = signed.split_once('.')?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+    keyed(secret, signed).verify_slice(&signature).ok()?;
+    let header: Header = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+    let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    let is_over = claims.exp.is_some_and(|until| until <= now_unix_seconds as f64);
+    if header.alg != "HS256" || claims.iss != ISSUER || is_over {
+        return None;
+    }
+    match (claims.preferred_username, claims.server_id) {
+        (Some(name), _) if !name.is_empty() => Some(Subject::Account(name)),
+        (None, Some(_)) => Some(Subject::Superuser),
+        _ => None,
+    }
+}
+
+fn keyed(secret: &[u8], signed: &str) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    mac.update(signed.as_bytes());
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_its_time_and_secret() {
+        let token = sign(b"key", "ada", 1_000);
+        let ada = Some(Subject::Account("ada".to_owned()));
+        assert_eq!(verify(b"key", &token, 1_000), ada);
+        assert_eq!(verify(b"key", &token, 1_000 + LIFETIME_SECONDS), None);
+        assert_eq!(verify(b"other", &token, 1_000), None);
+    }
+
+    #[test]
+    fn a_token_that_was_changed_is_refused() {
+        let token = sign(b"key", "ada", 1_000);
+        let parts: Vec<&str> = token.split('.').collect();
+        let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","preferred_username":"root"}"#);
+        let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"JWT"}"#);
+        for forged in [
+            format!("{}.{claims}.{}", parts[0], parts[2]),
+            format!("{none}.{claims}."),
+            format!("{none}.{}.{}", parts[1], parts[2]),
+            format!("{}.{}", parts[0], parts[1]),
+            String::new(),
+        ] {
+            assert_eq!(verify(b"key", &forged, 1_000), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_another_algorithm_is_refused_even_if_its_signature_fits() {
+        let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"JWT"}"#);
+        let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","preferred_username":"root"}"#);
+        let signed = format!("{header}.{claims}");
+        let signature = URL_SAFE_NO_PAD.encode(keyed(b"key", &signed).finalize().into_bytes());
+        assert_eq!(verify(b"key", &format!("{signed}.{signature}"), 0), None);
+    }
+
+    #[test]
+    fn whoever_has_the_secret_can_be_the_superuser() {
+        let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
+        let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","server_id":"tests"}"#);
+        let signed = format!("{header}.{claims}");
+        let signature = URL_SAFE_NO_PAD.encode(keyed(b"key", &signed).finalize().into_bytes());
+        let token = format!("{signed}.{signature}");
+        assert_eq!(verify(b"key", &token, 0), Some(Subject::Superuser));
+    }
+}

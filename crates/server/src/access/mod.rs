@@ -1,0 +1,35 @@
+//! Who may do what: accounts, their passwords and tokens, and their rights.
+//!
+//! [`Accounts`] is what a running server asks. A request's header `Authorization` is judged at once
+//! where that takes microseconds: a token, a web token, a password that was right before. A password
+//! that is new to this process costs Argon2's milliseconds, and [`Verdict::Slow`] says so: the
+//! request is then handed over (see `gate`), since an event loop must not wait.
+//!
+//! Accounts live in a file beside the store ([`AccountFile`]), which the command line changes and
+//! the server follows.
+
+mod accounts;
+mod credentials;
+mod error;
+mod file;
+mod gate;
+mod identity;
+mod jwt;
+mod password;
+mod record;
+mod rights;
+mod secret;
+mod token;
+mod verified;
+mod verifier;
+
+pub use accounts::{Accounts, Authentication, Verdict};
+pub use error::AccessError;
+pub use file::AccountFile;
+pub(crate) use gate::{HeldRequest, Judged};
+pub use identity::Identity;
+pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
+pub use rights::{Grants, Right, Scope};
+pub use secret::Secret;
+pub use token::TokenRecord;
+pub(crate) use verifier::Verifier;

@@ -1,0 +1,208 @@
+//! What an account may do: rights per table, database or collection, and admin rights apart.
+//!
+//! A grant names a scope as a path: `admin`, `table/NAME`, `database/NAME`,
+//! `database/NAME/COLLECTION`, with `*` for any name, and `*` alone for everything but `admin`.
+//! The most precise grant that fits decides, so that a table can be kept from an account that may
+//! see all others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Grants that one account may have.
+pub(crate) const GRANTS_MAX: usize = 1_000;
+/// Bytes that the scope of a grant may have.
+const SCOPE_LENGTH_MAX: usize = 512;
+
+/// How much is allowed, from nothing to everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    /// Nothing.
+    #[default]
+    None,
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Right::None => "none",
+            Right::Read => "read",
+            Right::Write => "write",
+        })
+    }
+}
+
+impl FromStr for Right {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Right, String> {
+        match text {
+            "none" => Ok(Right::None),
+            "read" | "ro" => Ok(Right::Read),
+            "write" | "rw" => Ok(Right::Write),
+            _ => Err(format!("`{text}` is no right: there are none, read and write")),
+        }
+    }
+}
+
+/// What a request touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// The server itself: its pages, its metrics, its accounts.
+    Admin,
+    /// A table of the store.
+    Table(&'a str),
+    /// A database, as a whole.
+    Database(&'a str),
+    /// A collection of a database: database, collection.
+    Collection(&'a str, &'a str),
+}
+
+impl Scope<'_> {
+    /// How precisely a grant for `pattern` fits; nothing if it does not.
+    fn fits(self, pattern: &str) -> Option<u8> {
+        let name_fits = |name: &str, pattern: &str, exact: u8| match pattern {
+            _ if pattern == name => Some(exact),
+            "*" => Some(exact - 1),
+            _ => None,
+        };
+        if pattern == "*" {
+            return (self != Scope::Admin).then_some(0);
+        }
+        match self {
+            Scope::Admin => (pattern == "admin").then_some(1),
+            Scope::Table(name) => name_fits(name, pattern.strip_prefix("table/")?, 2),
+            Scope::Database(name) => name_fits(name, pattern.strip_prefix("database/")?, 2),
+            Scope::Collection(database, collection) => {
+                let path = pattern.strip_prefix("database/")?;
+                match path.split_once('/') {
+                    None => name_fits(database, path, 2),
+                    Some((first, second)) => {
+                        let outer = name_fits(database, first, 2)?;
+                        let inner = name_fits(collection, second, 2)?;
+                        // Above every grant for a database; its name counts before that of the
+                        // collection.
+                        Some(outer * 2 + inner)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The grants of one account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Grants {
+    rights: BTreeMap<String, Right>,
+}
+
+impl Grants {
+    /// The right that the most precise fitting grant gives; none where none fits.
+    #[must_use]
+    pub fn right(&self, scope: Scope<'_>) -> Right {
+        let fitting = self.rights.iter().filter_map(|(pattern, right)| {
+            scope.fits(pattern).map(|precision| (precision, *right))
+        });
+        fitting.max_by_key(|(precision, _)| *precision).map_or(Right::None, |(_, right)| right)
+    }
+
+    /// The grant for exactly this pattern.
+    #[must_use]
+    pub fn exact(&self, pattern: &str) -> Option<Right> {
+        self.rights.get(pattern).copied()
+    }
+
+    /// All of them, as pattern and right.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Right)> {
+        self.rights.iter().map(|(pattern, right)| (pattern.as_str(), *right))
+    }
+
+    /// Sets the right of a pattern.
+    ///
+    /// # Errors
+    /// If the pattern names nothing, or there are too many.
+    pub fn set(&mut self, pattern: &str, right: Right) -> Result<(), String> {
+        check_pattern(pattern)?;
+        if self.rights.len() >= GRANTS_MAX && !self.rights.contains_key(pattern) {
+            return Err(format!("an account has {GRANTS_MAX} grants at most"));
+        }
+        self.rights.insert(pattern.to_owned(), right);
+        Ok(())
+    }
+
+    /// Takes the grant of a pattern away; says whether there was one.
+    pub fn unset(&mut self, pattern: &str) -> bool {
+        self.rights.remove(pattern).is_some()
+    }
+}
+
+fn check_pattern(pattern: &str) -> Result<(), String> {
+    let names_something = match pattern.split_once('/') {
+        None => matches!(pattern, "admin" | "*"),
+        Some(("table", name)) => !name.is_empty(),
+        Some(("database", path)) => path.split('/').all(|name| !name.is_empty()),
+        Some(_) => false,
+    };
+    if names_something && pattern.len() <= SCOPE_LENGTH_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "`{pattern}` names nothing to grant: write admin, table/NAME, database/NAME, \
+         database/NAME/COLLECTION, or * for all but admin"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(list: &[(&str, Right)]) -> Grants {
+        let mut grants = Grants::default();
+        list.iter().for_each(|(pattern, right)| grants.set(pattern, *right).unwrap());
+        grants
+    }
+
+    #[test]
+    fn the_most_precise_grant_decides() {
+        let grants = grants(&[
+            ("*", Right::Read),
+            ("table/secrets", Right::None),
+            ("database/shop", Right::Write),
+            ("database/shop/prices", Right::Read),
+            ("database/*/audit", Right::None),
+        ]);
+        assert_eq!(grants.right(Scope::Table("entities")), Right::Read);
+        assert_eq!(grants.right(Scope::Table("secrets")), Right::None);
+        assert_eq!(grants.right(Scope::Database("shop")), Right::Write);
+        assert_eq!(grants.right(Scope::Database("other")), Right::Read);
+        assert_eq!(grants.right(Scope::Collection("shop", "orders")), Right::Write);
+        assert_eq!(grants.right(Scope::Collection("shop", "prices")), Right::Read);
+        assert_eq!(grants.right(Scope::Collection("shop", "audit")), Right::None);
+        assert_eq!(grants.right(Scope::Admin), Right::None, "everything is not the server itself");
+    }
+
+    #[test]
+    fn without_a_grant_nothing_is_allowed() {
+        let grants = grants(&[("table/a", Right::Write), ("admin", Right::Read)]);
+        assert_eq!(grants.right(Scope::Table("b")), Right::None);
+        assert_eq!(grants.right(Scope::Database("a")), Right::None);
+        assert_eq!(grants.right(Scope::Admin), Right::Read);
+    }
+
+    #[test]
+    fn patterns_that_name_nothing_are_refused() {
+        for pattern in ["", "all", "table/", "table", "database//x", "database/x/", "/", "admin/x"]
+        {
+            let refused = Grants::default().set(pattern, Right::Read).unwrap_err();
+            assert!(refused.contains("database/NAME"), "{pattern}");
+        }
+    }
+}

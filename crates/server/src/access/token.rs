@@ -1,0 +1,91 @@
+//! Access tokens: 256 random bits that stand for an account. Only their hash is kept.
+//!
+//! A fast hash is enough, since nobody can try 2^256 of them: so a token is checked at once, where
+//! a password costs milliseconds.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// What every token begins with.
+const PREFIX: &str = "v1.";
+/// Tokens that one account may have.
+pub(crate) const TOKENS_MAX: usize = 100;
+/// Characters that the name of a token may have.
+pub(crate) const TOKEN_NAME_LENGTH_MAX: usize = 128;
+
+/// What is kept of a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRecord {
+    /// Its number within the account; never used again.
+    pub id: u64,
+    /// What its owner calls it.
+    pub name: String,
+    /// SHA-256 of the token, in hexadecimal.
+    pub hash: String,
+    /// The beginning of the token, to tell tokens apart by.
+    pub fingerprint: String,
+    /// When it was made, in seconds since 1970.
+    pub created_at: u64,
+    /// Until when it is good, in seconds since 1970; nothing for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<u64>,
+}
+
+impl TokenRecord {
+    /// Whether it is still good at a time in seconds since 1970.
+    #[must_use]
+    pub fn is_valid_at(&self, now_unix_seconds: u64) -> bool {
+        self.valid_until.is_none_or(|until| now_unix_seconds < until)
+    }
+}
+
+/// A new token.
+///
+/// # Errors
+/// If the system gives no randomness.
+pub(crate) fn generate() -> Result<String, String> {
+    Ok(format!("{PREFIX}{}", hex(&random::<32>()?)))
+}
+
+/// Random bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// The hash that a token is found by; nothing if it cannot be one.
+pub(crate) fn hash(token: &str) -> Option<String> {
+    token.starts_with(PREFIX).then(|| hex(&Sha256::digest(token.as_bytes())))
+}
+
+/// The part of a token that may be shown.
+pub(crate) fn fingerprint(token: &str) -> String {
+    let shown: String = token.chars().take(PREFIX.len() + 6).collect();
+    format!("{shown}...")
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_found_by_their_hash() {
+        let (first, second) = (generate().unwrap(), generate().unwrap());
+        assert_ne!(first, second);
+        assert_eq!((first.len(), hash(&first).unwrap().len()), (67, 64));
+        assert_ne!(hash(&first), hash(&second));
+        assert!(hash("secret").is_none(), "a password is not looked up as a token");
+        assert_eq!(fingerprint("v1.0123456789"), "v1.012345...");
+    }
+}

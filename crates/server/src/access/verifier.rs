@@ -1,0 +1,55 @@
+//! The thread that verifies passwords, and follows the file of the accounts between two of them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use crate::access::accounts::Accounts;
+use crate::log::Log;
+
+/// Passwords that may wait to be verified: what one thread does in about a second.
+const JOBS_MAX: usize = 64;
+/// How often the file is looked at.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
+
+type Job = Box<dyn FnOnce(&Accounts) + Send>;
+
+/// Hands passwords to the thread, which ends with the last of these handles.
+#[derive(Clone)]
+pub(crate) struct Verifier {
+    jobs: SyncSender<Job>,
+}
+
+impl Verifier {
+    pub(crate) fn start(accounts: Arc<Accounts>, log: Log) -> io::Result<Verifier> {
+        let (jobs, received) = sync_channel(JOBS_MAX);
+        let run = move || run(&received, &accounts, &log);
+        std::thread::Builder::new().name("pellucid-access".to_owned()).spawn(run)?;
+        Ok(Verifier { jobs })
+    }
+
+    /// Has `job` done soon; says no if too many wait.
+    pub(crate) fn try_run(&self, job: impl FnOnce(&Accounts) + Send + 'static) -> bool {
+        match self.jobs.try_send(Box::new(job)) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+        }
+    }
+}
+
+fn run(jobs: &Receiver<Job>, accounts: &Accounts, log: &Log) {
+    loop {
+        match jobs.recv_timeout(REFRESH_EVERY) {
+            Ok(job) => job(accounts),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // One look at the file's metadata: cheap beside a password.
+        match accounts.refresh() {
+            Ok(false) => {}
+            Ok(true) => log.write("the accounts were changed and are in force"),
+            Err(error) => log.write(&format!("{error}; those from before stay in force")),
+        }
+    }
+}

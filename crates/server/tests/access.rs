@@ -1,0 +1,133 @@
+//! Who gets in, and to what, over real sockets.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::{Client, Running, entity, start_with};
+use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Authentication, Right};
+
+fn basic(name: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
+}
+
+/// A server with accounts that may read, write, and see the admin pages; each one's password is its
+/// name. It gives a token of the one that reads.
+fn guarded() -> (Running, String) {
+    let mut token = String::new();
+    let running = start_with(|options| {
+        let add = |name: &str, scope: &str, right| {
+            let mut account = AccountRecord::new(name)?;
+            account.set_password(name)?;
+            account.grants.set(scope, right).map_err(AccessError::Unacceptable)?;
+            let (_, text) = account.add_token("test", None, 0)?;
+            AccountFile::new(&options.data).change(|list| list.add(account))?;
+            Ok::<String, AccessError>(text)
+        };
+        token = add("reader", "table/entities", Right::Read).unwrap();
+        add("writer", "*", Right::Write).unwrap();
+        add("watcher", "admin", Right::Read).unwrap();
+    });
+    (running, token)
+}
+
+fn status(client: &mut Client, method: &str, target: &str, authorization: &str) -> u16 {
+    let headers = [("Authorization", authorization)];
+    client.call(method, target, &headers, b"").status
+}
+
+#[test]
+fn each_account_gets_what_it_was_granted() {
+    let (server, token) = guarded();
+    let mut client = server.client();
+    let (reader, writer) = (basic("reader", "reader"), basic("writer", "writer"));
+    let (watcher, token) = (basic("watcher", "watcher"), format!("Bearer {token}"));
+    let path = entity("a");
+    for (method, target, authorization, expected) in [
+        ("PUT", path.as_str(), &writer, 201),
+        ("GET", &path, &writer, 200),
+        ("GET", "/metrics", &writer, 403),
+        ("GET", &path, &reader, 200),
+        ("GET", &path, &token, 200),
+        ("GET", "/v0/entities?start=a", &reader, 200),
+        ("PUT", &path, &reader, 403),
+        ("DELETE", &path, &token, 403),
+        ("POST", "/v0/batch", &reader, 403),
+        ("GET", &path, &watcher, 403),
+        ("GET", "/metrics", &watcher, 200),
+        ("GET", "/_admin/account", &watcher, 200),
+        ("GET", "/_admin/engine", &reader, 403),
+        ("GET", "/v0/status", &"nonsense".to_owned(), 200),
+    ] {
+        let got = status(&mut client, method, target, authorization);
+        assert_eq!(got, expected, "{method} {target}");
+    }
+}
+
+#[test]
+fn who_is_not_known_is_told_how_to_be() {
+    let (server, _) = guarded();
+    let mut client = server.client();
+    for authorization in
+        ["", "Basic !", "Bearer v1.0", &basic("reader", "guess"), &basic("nobody", "nobody")]
+    {
+        let headers = [("Authorization", authorization)];
+        let answer = client.call("GET", &entity("a"), &headers, b"");
+        assert_eq!(answer.status, 401, "{authorization}");
+        let challenges = answer.headers.iter().filter(|(name, _)| name == "WWW-Authenticate");
+        assert_eq!(challenges.count(), 2, "Basic and Bearer");
+    }
+    let document = client.get("/_api/version");
+    assert_eq!((document.status, document.json()["errorNum"].as_u64()), (401, Some(11)));
+    let quiet = client.call("GET", "/_api/version", &[("x-omit-www-authenticate", "1")], b"");
+    assert_eq!((quiet.status, quiet.header("WWW-Authenticate")), (401, None));
+    assert_eq!(client.get("/v0/status").status, 200, "a balancer needs no account");
+    let log = server.log.lock().unwrap().concat();
+    assert!(!log.contains("guess"), "{log}");
+}
+
+/// The first request of a password leaves its buffer while the password is verified: what it
+/// brought has to come back whole, and in its turn among others of the connection.
+#[test]
+fn a_request_that_waits_for_its_password_is_served_whole_and_in_order() {
+    let (server, token) = guarded();
+    let (writer, token) = (basic("writer", "writer"), format!("Bearer {token}"));
+    let value = vec![b'x'; 300_000];
+    let bytes = [
+        common::request("PUT", &entity("big"), &[("Authorization", &writer)], &value),
+        common::request("GET", &entity("big"), &[("Authorization", &token)], b""),
+    ];
+    let mut client = server.sent(&bytes.concat());
+    assert_eq!(client.answer().status, 201);
+    assert_eq!(client.answer().body, value);
+}
+
+#[test]
+fn a_stranger_may_not_send_much() {
+    let (server, _) = guarded();
+    let answer = server.client().put(&entity("a"), vec![0; 1 << 20]);
+    assert_eq!(answer.status, 413);
+}
+
+#[test]
+fn accounts_that_change_on_the_disk_change_here() {
+    let mut data = None;
+    let server = start_with(|options| data = Some(options.data.clone()));
+    let mut client = server.client();
+    assert_eq!(client.put(&entity("a"), "1").status, 201, "without accounts it is open");
+    let mut account = AccountRecord::new("ada").unwrap();
+    account.set_password("secret").unwrap();
+    account.grants.set("*", Right::Write).unwrap();
+    AccountFile::new(&data.unwrap()).change(|list| list.add(account)).unwrap();
+    while client.get(&entity("a")).status != 401 {
+        std::thread::yield_now();
+    }
+    assert_eq!(status(&mut client, "GET", &entity("a"), &basic("ada", "secret")), 200);
+}
+
+#[test]
+fn authentication_can_be_on_without_an_account() {
+    let server = start_with(|options| options.authentication = Authentication::On);
+    assert_eq!(server.client().get(&entity("a")).status, 401);
+}
