@@ -4,16 +4,21 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_clock::Ticks;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::http2::Http2;
 use crate::poller::Poller;
 use crate::response::ResponseParser;
+use crate::stream::Stream;
+use crate::tls::TlsSetup;
+use crate::watch::Watch;
 
 /// A request whose answer is awaited.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InFlight {
     /// When it was meant to start.
     pub(crate) intended: Ticks,
@@ -25,6 +30,21 @@ pub(crate) struct InFlight {
     pub(crate) timed_out: bool,
     /// Its operation, where a source has several.
     pub(crate) operation: u16,
+    /// Its stream in HTTP/2, in which the order of streams is that of requests.
+    pub(crate) stream: u32,
+    /// Further notes, if it is watched.
+    pub(crate) watch: Option<Box<Watch>>,
+}
+
+/// How connections are opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<Arc<TlsSetup>>,
+    /// Streams of a connection of HTTP/2.
+    pub(crate) http2_streams: Option<usize>,
+    /// Whether answers are kept whole.
+    pub(crate) capture: bool,
 }
 
 /// The state of the socket.
@@ -34,6 +54,8 @@ pub(crate) enum Link {
     Down { retry_at: Ticks },
     /// It is being opened since then.
     Connecting { since: Ticks },
+    /// It is open, and TLS is being agreed on; `since` is when opening began.
+    Securing { since: Ticks, connected: Ticks },
     /// It carries requests.
     Up,
 }
@@ -41,7 +63,9 @@ pub(crate) enum Link {
 /// A connection of the run, which outlives its sockets.
 pub(crate) struct Connection {
     pub(crate) link: Link,
-    pub(crate) stream: Option<TcpStream>,
+    pub(crate) stream: Option<Stream>,
+    /// What the socket carries, if that is HTTP/2.
+    pub(crate) http2: Option<Box<Http2>>,
     pub(crate) parser: ResponseParser,
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Bytes that are not written yet begin at `written`.
@@ -53,6 +77,8 @@ pub(crate) struct Connection {
     pub(crate) queued: bool,
     /// With a connection for each request: when the request that waits for it was meant to start.
     pub(crate) pending: Option<Ticks>,
+    /// When opening the socket began, when it was open, and when it was secure.
+    pub(crate) opened: [Ticks; 3],
     /// Whether the script has asked for a delay that is not over.
     pub(crate) delayed: bool,
     /// Whether this socket has carried an answer; one that has not is not replaced at once.
@@ -64,6 +90,7 @@ impl Connection {
         Connection {
             link: Link::Down { retry_at: Ticks::default() },
             stream: None,
+            http2: None,
             parser: ResponseParser::new(capture),
             in_flight: VecDeque::with_capacity(in_flight_limit),
             out: Vec::new(),
@@ -71,6 +98,7 @@ impl Connection {
             free_since: Ticks::default(),
             queued: false,
             pending: None,
+            opened: [Ticks::default(); 3],
             delayed: false,
             proven: false,
         }
@@ -79,12 +107,13 @@ impl Connection {
     /// Begins to open a socket; an event tells when that is done.
     pub(crate) fn open(
         &mut self,
-        address: SocketAddr,
+        opening: &Opening,
         poller: &Poller,
         token: usize,
         now: Ticks,
     ) -> io::Result<()> {
         self.close(now);
+        let address = opening.address;
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -94,7 +123,12 @@ impl Connection {
             Err(error) => return Err(error),
         }
         poller.register(socket.as_fd(), token)?;
-        self.stream = Some(socket.into());
+        let socket: TcpStream = socket.into();
+        self.stream = Some(match &opening.tls {
+            Some(tls) => Stream::tls(socket, tls.session()?),
+            None => Stream::Plain(socket),
+        });
+        self.http2 = opening.http2_streams.map(|n| Box::new(Http2::new(n, opening.capture)));
         self.link = Link::Connecting { since: now };
         self.proven = false;
         Ok(())
@@ -105,13 +139,14 @@ impl Connection {
     pub(crate) fn abort(&self) {
         if let Some(stream) = &self.stream {
             // Where it is refused, the port is taken for a while.
-            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            let _ = socket2::SockRef::from(stream.socket()).set_linger(Some(Duration::ZERO));
         }
     }
 
     /// Drops the socket and all that was under way on it.
     pub(crate) fn close(&mut self, retry_at: Ticks) {
         self.stream = None;
+        self.http2 = None;
         self.link = Link::Down { retry_at };
         self.in_flight.clear();
         self.out.clear();
@@ -124,12 +159,22 @@ impl Connection {
     pub(crate) fn can_take(&self, keep_alive: bool, now: Ticks) -> bool {
         match self.link {
             Link::Down { retry_at } if !keep_alive => self.pending.is_none() && retry_at <= now,
-            _ => keep_alive && self.is_idle(),
+            _ => keep_alive && self.has_room(),
         }
     }
 
+    /// Whether another request can be sent: in HTTP/2, beside those under way.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        match &self.http2 {
+            None => self.is_idle(),
+            Some(http2) => self.link == Link::Up && http2.room() > 0 && !self.has_unwritten(),
+        }
+    }
+
+    #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
-        self.written < self.out.len()
+        self.written < self.out.len() || self.stream.as_ref().is_some_and(Stream::holds_unwritten)
     }
 
     /// Whether nothing is under way on a socket that is open.

@@ -29,6 +29,8 @@ pub enum LoadError {
         /// The last refusal.
         reason: io::Error,
     },
+    /// TLS cannot be used as asked for; the text says why and what to do.
+    Tls(String),
     /// The script cannot be read, or raised an error; the text names file and line.
     Script(String),
     /// The description of work cannot be read; the text names file and line.
@@ -65,6 +67,7 @@ impl fmt::Display for LoadError {
             LoadError::Connect { address, reason } => {
                 write!(f, "unable to connect to {address}: {reason}")
             }
+            LoadError::Tls(text) => write!(f, "TLS: {text}"),
             LoadError::Script(text) => write!(f, "script error: {text}"),
             LoadError::Work(text) => f.write_str(text),
             LoadError::System { what, reason } => write!(f, "cannot {what}: {reason}"),
@@ -80,6 +83,7 @@ impl std::error::Error for LoadError {
             | LoadError::System { reason, .. } => Some(reason),
             LoadError::Option(_)
             | LoadError::Url { .. }
+            | LoadError::Tls(_)
             | LoadError::Script(_)
             | LoadError::Work(_) => None,
         }

@@ -1,16 +1,18 @@
 //! Requests out, answers in: what a thread does when a connection can go on.
 
 use std::cmp::Reverse;
-use std::io::{self, Read, Write};
+use std::io;
 use std::time::Duration;
 
 use pellucid_clock::Ticks;
 
-use crate::connection::{Connection, InFlight, Link};
+use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::poller::Readiness;
 use crate::response::{Malformed, Parsed, Response};
 use crate::source::Acceptance;
+use crate::tls::agreed;
+use crate::watch::insert_headers;
 use crate::worker::{Requests, Worker, nanoseconds};
 
 /// How long a connection that was refused, or ended before it carried an answer, stays closed.
@@ -22,7 +24,7 @@ const ABANDON_AFTER_TIMEOUTS: u64 = 5;
 const LONGEST_DELAY_MS: f64 = 24.0 * 3_600_000.0;
 
 /// Why a socket was given up.
-enum Loss {
+pub(crate) enum Loss {
     Connect(io::Error),
     Read(io::Error),
     Write(io::Error),
@@ -37,8 +39,8 @@ impl Worker {
     /// Opens the socket of a connection.
     pub(crate) fn open(&mut self, index: usize) {
         let now = self.clock.now();
-        let (address, connection) = (self.work.address, &mut self.connections[index]);
-        if let Err(error) = connection.open(address, &self.poller, index, now) {
+        let (opening, connection) = (&self.work.opening, &mut self.connections[index]);
+        if let Err(error) = connection.open(opening, &self.poller, index, now) {
             self.lose(index, Loss::Connect(error));
         }
     }
@@ -46,39 +48,83 @@ impl Worker {
     /// Does what an event makes possible.
     pub(crate) fn handle(&mut self, readiness: Readiness) -> Result<(), LoadError> {
         let index = readiness.token;
-        if matches!(self.connections[index].link, Link::Connecting { .. }) {
-            if !readiness.writable || !self.finish_opening(index) {
-                return Ok(());
+        let mut readable = readiness.readable;
+        match self.connections[index].link {
+            Link::Up => {
+                if readiness.writable && self.connections[index].has_unwritten() {
+                    self.flush(index);
+                    if self.connections[index].http2.is_some() {
+                        self.advance(index)?;
+                    }
+                }
             }
-            self.advance(index)?;
-        } else if readiness.writable && self.connections[index].has_unwritten() {
-            self.flush(index);
+            Link::Connecting { .. } if !readiness.writable => return Ok(()),
+            Link::Connecting { .. } | Link::Securing { .. } => {
+                if !self.finish_opening(index) {
+                    return Ok(());
+                }
+                // Beside the end of a handshake there may be the beginning of an answer, of which
+                // no further event will tell.
+                readable |= self.work.opening.tls.is_some();
+                self.advance(index)?;
+            }
+            Link::Down { .. } => return Ok(()),
         }
-        if readiness.readable && self.connections[index].link == Link::Up {
+        if readable && self.connections[index].link == Link::Up {
             self.receive(index, readiness.ended)?;
         }
         Ok(())
     }
 
+    /// Goes on with opening a connection; true if it can carry requests now.
     fn finish_opening(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
-        let outcome = connection.stream.as_ref().map(|stream| stream.take_error());
-        match outcome {
-            Some(Ok(None)) => {
-                let now = self.clock.now();
-                if let (Link::Connecting { since }, true) = (connection.link, self.running) {
-                    self.recorder.connected(since, now);
-                }
-                connection.link = Link::Up;
-                connection.free_since = now;
-                true
+        let Some(stream) = &mut connection.stream else { return false };
+        if let Link::Connecting { since } = connection.link {
+            if let Some(error) = stream.socket().take_error().transpose() {
+                let error = error.unwrap_or_else(|error| error);
+                self.lose(index, Loss::Connect(error));
+                return false;
             }
-            Some(Ok(Some(error)) | Err(error)) => {
+            connection.link = Link::Securing { since, connected: self.clock.now() };
+        }
+        let http2 = connection.http2.is_some();
+        let secured = match (stream.is_plain(), stream.shake_hands()) {
+            (true, _) => Ok(true),
+            (false, Ok(None)) => Ok(false),
+            (false, Ok(Some(session))) => agreed(session, http2).map(|()| true),
+            (false, Err(error)) => Err(error),
+        };
+        match secured {
+            Ok(true) => self.begin_use(index),
+            Ok(false) => false,
+            Err(error) => {
                 self.lose(index, Loss::Connect(error));
                 false
             }
-            None => false,
         }
+    }
+
+    /// Lets a connection carry requests from now on.
+    fn begin_use(&mut self, index: usize) -> bool {
+        let now = self.clock.now();
+        let connection = &mut self.connections[index];
+        if let Link::Securing { since, connected } = connection.link {
+            let is_tls = self.work.opening.tls.is_some();
+            connection.opened = [since, if is_tls { connected } else { now }, now];
+            if self.running {
+                self.recorder.connected(connection.opened, is_tls);
+            }
+        }
+        connection.link = Link::Up;
+        if self.work.keep_alive {
+            connection.free_since = now;
+        }
+        if let Some(http2) = &connection.http2 {
+            http2.begin(&mut connection.out);
+            self.flush(index);
+        }
+        self.connections[index].link == Link::Up
     }
 
     /// Sends on a connection what may be sent on it now.
@@ -94,13 +140,19 @@ impl Worker {
         if self.schedule.is_none() {
             return self.advance_unpaced(index);
         }
+        self.queue(index);
+        let now = self.clock.now();
+        self.send_next(now).map(|_| ())
+    }
+
+    /// Puts a connection that can take a request into the queue of those.
+    #[inline]
+    pub(crate) fn queue(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        if !connection.queued && connection.is_idle() {
+        if !connection.queued && connection.has_room() {
             connection.queued = true;
             self.free.push_back(index);
         }
-        let now = self.clock.now();
-        self.send_next(now).map(|_| ())
     }
 
     /// With a rate: begins the next request, if it is due and a connection is free.
@@ -158,7 +210,10 @@ impl Worker {
         if connection.link != Link::Up || connection.has_unwritten() {
             return Ok(());
         }
-        let sends = (limit - connection.in_flight.len().min(limit)) / self.work.requests_per_send;
+        let sends = match &connection.http2 {
+            Some(http2) => http2.room(),
+            None => (limit - connection.in_flight.len().min(limit)) / self.work.requests_per_send,
+        };
         if sends > 0 { self.send(index, sends, None) } else { Ok(()) }
     }
 
@@ -177,34 +232,19 @@ impl Worker {
         }
         self.quota_left = self.quota_left.saturating_sub((sends * batch) as u64);
         let connection = &mut self.connections[index];
-        let request = InFlight {
-            intended: Ticks::default(),
-            sent: Ticks::default(),
-            bodiless: false,
-            timed_out: false,
-            operation: 0,
-        };
-        connection.out.clear();
-        connection.written = 0;
+        if !connection.has_unwritten() {
+            connection.out.clear();
+            connection.written = 0;
+        }
         for _ in 0..sends {
-            let mut operation = 0;
-            let bodiless = match &mut self.work.requests {
-                Requests::Fixed { bodiless, .. } => *bodiless,
-                Requests::Source(source) => append(connection, |out| {
-                    source.next(out);
-                    operation = source.operation() as u16;
-                    Ok(())
-                })?,
-                Requests::Script => append(connection, |out| match &mut self.work.script {
-                    Some(script) => script.request(out),
-                    None => Ok(()),
-                })?,
-            };
-            for _ in 0..batch {
-                connection.in_flight.push_back(InFlight { bodiless, operation, ..request });
+            let watched = self.watcher.picks();
+            match self.connections[index].http2.is_some() {
+                true => self.make_stream(index, watched)?,
+                false => self.make_request(index, watched)?,
             }
         }
         let sent = self.clock.now();
+        let connection = &mut self.connections[index];
         for request in connection.in_flight.iter_mut().rev().take(sends * batch) {
             request.sent = sent;
             request.intended = intended.unwrap_or(sent);
@@ -218,7 +258,70 @@ impl Worker {
             }
         }
         self.write_new(index, sends);
+        self.note_written(index);
+        if self.connections[index].http2.is_some() && self.schedule.is_some() {
+            self.queue(index);
+        }
         Ok(())
+    }
+
+    /// Makes a request of HTTP/1.1, or several that go out at once.
+    #[inline]
+    fn make_request(&mut self, index: usize, watched: bool) -> Result<(), LoadError> {
+        let connection = &mut self.connections[index];
+        let begin = connection.out.len();
+        let mut operation = 0;
+        let bodiless = match &mut self.work.requests {
+            Requests::Fixed { bodiless, .. } => *bodiless,
+            Requests::FixedBlock { .. } => unreachable!("a block is for HTTP/2"),
+            Requests::Source(source) => {
+                source.next(&mut connection.out);
+                operation = source.operation() as u16;
+                connection.out[begin..].starts_with(b"HEAD ")
+            }
+            Requests::Script => {
+                if let Some(script) = &mut self.work.script {
+                    script.request(&mut connection.out)?;
+                }
+                connection.out[begin..].starts_with(b"HEAD ")
+            }
+        };
+        for _ in 0..self.work.requests_per_send {
+            let request = InFlight { bodiless, operation, ..InFlight::default() };
+            connection.in_flight.push_back(request);
+        }
+        if watched && self.work.requests_per_send == 1 && self.work.depth == 1 {
+            self.watch(index, begin);
+        }
+        Ok(())
+    }
+
+    /// Begins to watch the request that was made last, whose bytes begin at `begin`.
+    #[cold]
+    fn watch(&mut self, index: usize, begin: usize) {
+        let connection = &mut self.connections[index];
+        let opened = (!self.work.keep_alive).then_some(connection.opened);
+        let watch = self.watcher.watch(connection.free_since, opened);
+        if self.watcher.asks() {
+            if let Requests::Fixed { bytes, .. } = &self.work.requests {
+                connection.out.extend_from_slice(bytes);
+            }
+            insert_headers(watch.trace_id, &mut connection.out, begin);
+        }
+        if let Some(request) = connection.in_flight.back_mut() {
+            request.watch = Some(watch);
+        }
+    }
+
+    /// Notes when the last watched request was written.
+    #[inline]
+    fn note_written(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some(request) = connection.in_flight.back_mut() else { return };
+        let Some(watch) = &mut request.watch else { return };
+        if watch.written.is_none() && connection.written >= connection.out.len() {
+            watch.written = Some(self.clock.now());
+        }
     }
 
     /// Writes what was just made; fixed bytes are written from where they are.
@@ -228,8 +331,10 @@ impl Worker {
             return self.flush(index);
         };
         let connection = &mut self.connections[index];
-        if sends > 1 {
-            (0..sends).for_each(|_| connection.out.extend_from_slice(bytes));
+        // A watched request has been made already, because it differs.
+        let made = usize::from(!connection.out.is_empty());
+        if sends + made > 1 {
+            (made..sends).for_each(|_| connection.out.extend_from_slice(bytes));
             return self.flush(index);
         }
         let Some(stream) = &mut connection.stream else { return };
@@ -243,9 +348,14 @@ impl Worker {
         self.flush(index);
     }
 
-    fn flush(&mut self, index: usize) {
+    pub(crate) fn flush(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let Some(stream) = &mut connection.stream else { return };
+        if stream.holds_unwritten()
+            && let Err(error) = stream.flush()
+        {
+            return self.lose(index, Loss::Write(error));
+        }
         while connection.written < connection.out.len() {
             match stream.write(&connection.out[connection.written..]) {
                 Ok(count) => connection.written += count,
@@ -254,6 +364,7 @@ impl Worker {
                 Err(error) => return self.lose(index, Loss::Write(error)),
             }
         }
+        self.note_written(index);
     }
 
     /// Reads what has arrived. Edge-triggered events come once, so it reads until nothing is left;
@@ -261,6 +372,7 @@ impl Worker {
     fn receive(&mut self, index: usize, ended: bool) -> Result<(), LoadError> {
         loop {
             let Some(stream) = &mut self.connections[index].stream else { return Ok(()) };
+            let drained = stream.is_plain();
             match stream.read(&mut self.buffer) {
                 Ok(0) => {
                     self.take_end(index)?;
@@ -272,7 +384,7 @@ impl Worker {
                     if !self.take_bytes(index, count, now)? {
                         return Ok(());
                     }
-                    if count < self.buffer.len() && !ended {
+                    if drained && count < self.buffer.len() && !ended {
                         return self.advance(index);
                     }
                 }
@@ -296,13 +408,22 @@ impl Worker {
 
     /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
     fn take_bytes(&mut self, index: usize, count: usize, now: Ticks) -> Result<bool, LoadError> {
+        if self.connections[index].http2.is_some() {
+            return self.take_frames(index, count, now);
+        }
         let mut at = 0;
         while at < count {
             let connection = &mut self.connections[index];
-            let Some(request) = connection.in_flight.front() else {
+            let Some(request) = connection.in_flight.front_mut() else {
                 self.lose(index, Loss::Malformed(Malformed::Unasked));
                 return Ok(false);
             };
+            if let Some(watch) = &mut request.watch
+                && watch.first_byte.is_none()
+            {
+                watch.first_byte = Some(now);
+                connection.parser.look_for_timing();
+            }
             match connection.parser.parse(&self.buffer[at..count], request.bodiless) {
                 Ok(Parsed::More) => return Ok(true),
                 Ok(Parsed::Complete { consumed, response }) => {
@@ -337,12 +458,13 @@ impl Worker {
                 }
                 _ => Acceptance::ByStatus,
             };
-            self.recorder.answered(&request, now, answer.status, acceptance);
-            if acceptance == Acceptance::Failed {
-                let status = answer.status;
-                self.recorder.explain(|| format!("check failed on an answer of status {status}"));
+            if request.watch.is_some() {
+                let timing = connection.parser.take_timing();
+                self.note_watched(&request, now, timing.as_deref());
             }
+            self.note_answer(&request, now, answer.status, acceptance);
         }
+        let connection = &mut self.connections[index];
         connection.proven = true;
         if let (Some(script), Some(captured)) =
             (&mut self.work.script, connection.parser.captured())
@@ -358,6 +480,29 @@ impl Worker {
             self.lose(index, Loss::Ended);
         }
         Ok(goes_on)
+    }
+
+    /// Notes an answer that was judged.
+    #[inline]
+    pub(crate) fn note_answer(
+        &mut self,
+        request: &InFlight,
+        now: Ticks,
+        status: u16,
+        acceptance: Acceptance,
+    ) {
+        self.recorder.answered(request, now, status, acceptance);
+        if acceptance == Acceptance::Failed {
+            self.recorder.explain(|| format!("check failed on an answer of status {status}"));
+        }
+    }
+
+    /// Notes the way of a watched request.
+    #[cold]
+    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, timing: Option<&[u8]>) {
+        let Some(watch) = &request.watch else { return };
+        let told = self.recorder.watched(request, watch, now, timing);
+        self.watcher.heard(told);
     }
 
     /// The other side has ended the connection.
@@ -381,7 +526,7 @@ impl Worker {
     }
 
     /// Counts why a socket is given up, and replaces it, at once if it was of use.
-    fn lose(&mut self, index: usize, loss: Loss) {
+    pub(crate) fn lose(&mut self, index: usize, loss: Loss) {
         let errors = &mut self.recorder.errors;
         let text = match &loss {
             Loss::Connect(error) => count(&mut errors.connect, format!("connect: {error}")),
@@ -418,10 +563,11 @@ impl Worker {
         }
     }
 
-    /// Counts a request that is too old, once, and gives its socket up when it is far too old.
+    /// Counts requests that are too old, each once, and gives up what is far too old: its socket, or
+    /// in HTTP/2 its stream.
     pub(crate) fn check_timeout(&mut self, index: usize, now: Ticks) -> Result<(), LoadError> {
         let connection = &mut self.connections[index];
-        if let Link::Connecting { since } = connection.link {
+        if let Link::Connecting { since } | Link::Securing { since, .. } = connection.link {
             if now.since(since) > self.timeout_ticks {
                 let text = "no connection within the timeout";
                 let error = io::Error::new(io::ErrorKind::TimedOut, text);
@@ -429,29 +575,32 @@ impl Worker {
             }
             return Ok(());
         }
-        let Some(request) = connection.in_flight.front_mut() else { return Ok(()) };
-        let age = now.since(request.sent);
-        if age > self.timeout_ticks && !request.timed_out {
+        let (mut late, mut lost) = (0, None);
+        for request in &mut connection.in_flight {
+            let age = now.since(request.sent);
+            if age <= self.timeout_ticks {
+                break;
+            }
+            late += u64::from(!request.timed_out);
             request.timed_out = true;
-            self.recorder.errors.timeout += 1;
+            if age > self.timeout_ticks.saturating_mul(ABANDON_AFTER_TIMEOUTS) {
+                lost = Some(request.stream);
+            }
+            if connection.http2.is_none() {
+                break;
+            }
+        }
+        if late > 0 {
+            self.recorder.errors.timeout += late;
             self.recorder.explain(|| "timeout: no answer within the timeout".to_owned());
         }
-        if age > self.timeout_ticks.saturating_mul(ABANDON_AFTER_TIMEOUTS) {
-            self.lose(index, Loss::Abandoned);
+        match lost {
+            Some(0) => self.lose(index, Loss::Abandoned),
+            Some(stream) => self.abandon_streams(index, stream),
+            None => {}
         }
         Ok(())
     }
-}
-
-/// Appends what `make` makes to what is to be written, and tells whether it begins with a HEAD.
-#[inline]
-fn append(
-    connection: &mut Connection,
-    make: impl FnOnce(&mut Vec<u8>) -> Result<(), LoadError>,
-) -> Result<bool, LoadError> {
-    let begin = connection.out.len();
-    make(&mut connection.out)?;
-    Ok(connection.out[begin..].starts_with(b"HEAD "))
 }
 
 fn count(counter: &mut u64, text: String) -> Option<String> {

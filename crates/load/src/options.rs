@@ -10,6 +10,7 @@ use crate::schedule::Arrivals;
 use crate::source::RequestSources;
 use crate::stages::{Profile, Stage};
 use crate::target::{Header, Target};
+use crate::tls::TlsOptions;
 
 /// As many connections as one process can reasonably hold open.
 const MAX_CONNECTIONS: usize = 1_000_000;
@@ -17,6 +18,8 @@ const MAX_CONNECTIONS: usize = 1_000_000;
 const MAX_THREADS: usize = 4_096;
 /// The deepest pipeline of requests on one connection.
 pub const MAX_PIPELINE_DEPTH: usize = 1_024;
+/// The most requests in flight on one connection of HTTP/2.
+pub const MAX_STREAMS: usize = 1_024;
 /// The highest rate that can be asked for, in requests per second.
 const MAX_RATE_PER_SECOND: u64 = 1_000_000_000;
 
@@ -73,6 +76,14 @@ pub struct LoadOptions {
     pub sources: Option<Arc<dyn RequestSources>>,
     /// Requests in flight on one connection when no rate is given.
     pub pipeline_depth: usize,
+    /// HTTP/2 with so many requests in flight on a connection, with a rate or without; otherwise
+    /// HTTP/1.1. Without TLS, the server is taken to know (prior knowledge, RFC 9113 section 3.3).
+    pub http2_streams: Option<usize>,
+    /// Whether watched requests, at most about a thousand a second and thread, carry `Prefer: timing`
+    /// and a `traceparent`, so that servers which can tell of their own time do.
+    pub ask_timing: bool,
+    /// Whom a run against `https://` trusts.
+    pub tls: TlsOptions,
     /// Raised by the caller to end the run early; what was measured until then is kept.
     pub stop: Arc<AtomicBool>,
 }
@@ -96,6 +107,9 @@ impl LoadOptions {
             script: None,
             sources: None,
             pipeline_depth: 1,
+            http2_streams: None,
+            ask_timing: false,
+            tls: TlsOptions::default(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -129,7 +143,7 @@ impl LoadOptions {
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 17] = [
+        let checks: [(bool, &str); 19] = [
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -175,6 +189,14 @@ impl LoadOptions {
             (
                 self.arrivals == Arrivals::Constant || self.is_paced(),
                 "Poisson arrivals need a rate",
+            ),
+            (
+                self.http2_streams.is_none_or(|streams| (1..=MAX_STREAMS).contains(&streams)),
+                "the number of streams must be between 1 and 1024",
+            ),
+            (
+                self.http2_streams.is_none() || self.keep_alive && self.pipeline_depth == 1,
+                "HTTP/2 keeps its connections and has streams instead of a pipeline",
             ),
             (
                 self.keep_alive || self.pipeline_depth == 1,

@@ -8,6 +8,8 @@ use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
 use crate::source::Acceptance;
 use crate::timeline::Timeline;
+use crate::traces::TraceNotes;
+use crate::watch::Watch;
 
 /// The longest time that a histogram holds apart; a longer one counts as this.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
@@ -65,6 +67,8 @@ pub(crate) struct Recorder {
     pub(crate) connection_wait: Histogram<u64>,
     pub(crate) generator_delay: Histogram<u64>,
     pub(crate) connect_time: Histogram<u64>,
+    pub(crate) tls_time: Histogram<u64>,
+    pub(crate) traces: TraceNotes,
     pub(crate) request_rates: Histogram<u64>,
     pub(crate) samples: Samples,
     pub(crate) timeline: Timeline,
@@ -112,6 +116,8 @@ impl Recorder {
             connection_wait: time_histogram(),
             generator_delay: time_histogram(),
             connect_time: time_histogram(),
+            tls_time: time_histogram(),
+            traces: TraceNotes::new(clock),
             request_rates: rate_histogram(),
             samples: Samples::new(expected_ns),
             timeline: Timeline::new(expected_ns),
@@ -207,11 +213,30 @@ impl Recorder {
         }
     }
 
-    /// Notes how long it took to open a connection.
-    pub(crate) fn connected(&mut self, since: Ticks, now: Ticks) {
-        if now >= self.record_from {
-            self.connect_time.saturating_record(self.clock.nanoseconds(now.since(since)));
+    /// Notes how long it took to open a connection, from the first time to the last, and of that,
+    /// from the second on, to agree on TLS.
+    pub(crate) fn connected(&mut self, [began, open, secure]: [Ticks; 3], tls: bool) {
+        if secure >= self.record_from {
+            self.connect_time.saturating_record(self.clock.nanoseconds(secure.since(began)));
+            if tls {
+                self.tls_time.saturating_record(self.clock.nanoseconds(secure.since(open)));
+            }
         }
+    }
+
+    /// Notes the way of a watched request, and returns whether the server told of it.
+    #[cold]
+    pub(crate) fn watched(
+        &mut self,
+        request: &InFlight,
+        watch: &Watch,
+        now: Ticks,
+        timing: Option<&[u8]>,
+    ) -> bool {
+        if request.intended < self.record_from {
+            return timing.is_some_and(|timing| !timing.is_empty());
+        }
+        self.traces.add(request, watch, self.start, now, timing)
     }
 
     #[cold]
@@ -285,6 +310,8 @@ impl Recorder {
         self.connection_wait.add(&other.connection_wait).expect(SAME);
         self.generator_delay.add(&other.generator_delay).expect(SAME);
         self.connect_time.add(&other.connect_time).expect(SAME);
+        self.tls_time.add(&other.tls_time).expect(SAME);
+        self.traces.merge(other.traces);
         for (notes, others) in self.operations.iter_mut().zip(&other.operations) {
             notes.requests += others.requests;
             notes.errors += others.errors;

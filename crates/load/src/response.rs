@@ -35,6 +35,10 @@ pub enum Malformed {
     Unasked,
     /// The connection ended within a response.
     Truncated,
+    /// A header of HTTP/2 cannot be read.
+    Header,
+    /// A frame of HTTP/2 is too long, or not one that a server may send there.
+    Frame,
 }
 
 impl Malformed {
@@ -49,6 +53,8 @@ impl Malformed {
             Malformed::BodyTooLong => "the body is too long to be passed to the script",
             Malformed::Unasked => "bytes arrived that answer no request",
             Malformed::Truncated => "the connection ended within a response",
+            Malformed::Header => "the response has headers that are no HTTP/2",
+            Malformed::Frame => "the response is no HTTP/2",
         }
     }
 }
@@ -101,6 +107,8 @@ pub struct ResponseParser {
     partial_head: Vec<u8>,
     response: Response,
     captured: Option<Box<Captured>>,
+    /// What the server tells of its own time in the response under way, if anybody asked.
+    timing: Option<Vec<u8>>,
 }
 
 impl Default for ResponseParser {
@@ -118,6 +126,7 @@ impl ResponseParser {
             partial_head: Vec::new(),
             response: Response { status: 0, keep_alive: false },
             captured: capture.then(Box::default),
+            timing: None,
         }
     }
 
@@ -161,7 +170,18 @@ impl ResponseParser {
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.partial_head.clear();
+        self.timing = None;
         self.forget_captured();
+    }
+
+    /// Keeps what the server tells of its own time in the response under way.
+    pub(crate) fn look_for_timing(&mut self) {
+        self.timing.get_or_insert_default();
+    }
+
+    /// What the server told of its own time, if it was looked for.
+    pub(crate) fn take_timing(&mut self) -> Option<Vec<u8>> {
+        self.timing.take()
     }
 
     /// What was kept of the last complete response.
@@ -190,7 +210,7 @@ impl ResponseParser {
         if self.partial_head.is_empty()
             && let Some(head) = scan_head(input)?
         {
-            self.keep_head(&input[..head.consumed]);
+            self.keep_head(&input[..head.consumed], &head);
             return Ok(Some(head));
         }
         let kept = self.partial_head.len();
@@ -204,7 +224,7 @@ impl ResponseParser {
             return self.check_partial_head();
         };
         let bytes = std::mem::take(&mut self.partial_head);
-        self.keep_head(&bytes[..head.consumed]);
+        self.keep_head(&bytes[..head.consumed], &head);
         self.partial_head = bytes;
         self.partial_head.clear();
         head.consumed -= kept;
@@ -218,7 +238,13 @@ impl ResponseParser {
         Ok(None)
     }
 
-    fn keep_head(&mut self, bytes: &[u8]) {
+    #[inline]
+    fn keep_head(&mut self, bytes: &[u8], head: &Head) {
+        if head.has_timing
+            && let Some(timing) = &mut self.timing
+        {
+            head::copy_timing(bytes, timing);
+        }
         if let Some(captured) = &mut self.captured {
             captured.head.clear();
             captured.body.clear();

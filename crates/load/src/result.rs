@@ -10,6 +10,7 @@ use crate::samples::Sample;
 use crate::schedule::Arrivals;
 use crate::script::FinishedScript;
 use crate::timeline::Interval;
+use crate::traces::Traces;
 
 /// Requests that went wrong, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,6 +161,12 @@ pub struct LoadResult {
     pub generator_delay: Histogram<u64>,
     /// How long it took to open a connection, for those that were opened during the run.
     pub connect_time: Histogram<u64>,
+    /// Of the connect time: how long it took to agree on TLS.
+    pub tls_time: Histogram<u64>,
+    /// The ways of some requests, step by step, with what the server told of its part.
+    pub traces: Traces,
+    /// The protocol: `HTTP/1.1` or `HTTP/2`.
+    pub protocol: &'static str,
     /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
     pub request_rates: Histogram<u64>,
     /// Answers in every second of the run.

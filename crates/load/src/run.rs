@@ -1,19 +1,21 @@
 //! A whole run: prepare it, divide it among threads, put together what they bring back.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_clock::Clock;
 
+use crate::connection::Opening;
 use crate::crew::{Crew, Measured};
 use crate::error::LoadError;
+use crate::http2;
 use crate::options::{Limit, LoadOptions};
 use crate::recorder::Recorder;
 use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
+use crate::tls::{TlsSetup, cure};
 use crate::worker::{Requests, ThreadControl, Work};
 
 /// What the caller of a run hears while it lasts.
@@ -42,21 +44,51 @@ pub fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<LoadResult, LoadError> {
     options.check()?;
-    let address = options.target.reachable_address(options.timeout)?;
+    let opening = reach(options)?;
+    let address = opening.address;
     let clock = Clock::system();
     let controls: Vec<Arc<ThreadControl>> = (0..options.threads).map(|_| Arc::default()).collect();
     let script = Script::load(options, address, &controls)?;
-    let (script, works) = divide(options, address, &controls, script)?;
+    let (script, works) = divide(options, &opening, &controls, script)?;
     progress(Progress::Ready);
     let crew = Crew::start(works, clock)?;
     let measured = crew.watch(options, &controls, clock, progress)?;
     Ok(put_together(options, measured, script))
 }
 
+/// Finds the address that is loaded, and makes sure that it speaks what it has to.
+fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
+    let target = &options.target;
+    let http2 = options.http2_streams.is_some();
+    let tls = match target.is_tls() {
+        true => Some(Arc::new(TlsSetup::new(&options.tls, target.host(), http2)?)),
+        false => None,
+    };
+    let (address, mut socket) = target.reach(options.timeout)?;
+    if let Some(tls) = &tls {
+        let limit = Some(options.timeout);
+        let outcome = socket
+            .set_read_timeout(limit)
+            .and_then(|()| socket.set_write_timeout(limit))
+            .and_then(|()| tls.check(&mut socket, http2));
+        outcome.map_err(|error| {
+            LoadError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
+        })?;
+    }
+    let http2_streams = options.http2_streams;
+    Ok(Opening { address, tls, http2_streams, capture: false })
+}
+
+/// Whether the caller's own headers already say what watched requests would.
+fn has_own_trace(options: &LoadOptions) -> bool {
+    let ours = ["traceparent", "prefer"];
+    options.headers.iter().any(|header| ours.iter().any(|n| header.name.eq_ignore_ascii_case(n)))
+}
+
 /// Divides connections and requests among the threads.
 fn divide(
     options: &LoadOptions,
-    address: SocketAddr,
+    opening: &Opening,
     controls: &[Arc<ThreadControl>],
     script: Option<(Script, Vec<ThreadScript>)>,
 ) -> Result<(Option<Script>, Vec<Work>), LoadError> {
@@ -78,6 +110,10 @@ fn divide(
         let share = ThreadShare::of(thread, options.threads, quota);
         let requests = make_requests(options, share, thread_script.as_mut())?;
         let requests_per_send = thread_script.as_ref().map_or(1, ThreadScript::requests_per_send);
+        if requests_per_send > 1 && options.http2_streams.is_some() {
+            let text = "a script that returns several requests at once needs HTTP/1.1";
+            return Err(LoadError::Script(text.to_owned()));
+        }
         let plan = options.is_paced().then(|| Plan {
             profile: Arc::clone(&profile),
             constant_rate: options.rate_per_second,
@@ -87,15 +123,22 @@ fn divide(
         });
         works.push(Work {
             thread,
-            address: thread_script.as_ref().map_or(address, ThreadScript::address),
+            opening: Opening {
+                address: thread_script.as_ref().map_or(opening.address, ThreadScript::address),
+                capture: thread_script.as_ref().is_some_and(ThreadScript::wants_responses)
+                    || sources.is_some_and(|sources| sources.wants_answers()),
+                ..opening.clone()
+            },
             requests,
             requests_per_send,
             script: thread_script,
-            depth: options.pipeline_depth,
+            depth: options.http2_streams.unwrap_or(options.pipeline_depth),
             connections: (thread..options.connections).step_by(options.threads).collect(),
             plan,
             profile: Arc::clone(&profile),
             keep_alive: options.keep_alive,
+            ask_timing: options.ask_timing && !has_own_trace(options),
+            seed: Clock::system().wall().unix_ms() ^ (thread as u64) << 48,
             operations: if operations > 1 { operations } else { 0 },
             checks: sources.is_some_and(|sources| sources.checks()),
             wants_answers: sources.is_some_and(|sources| sources.wants_answers()),
@@ -123,6 +166,12 @@ fn make_requests(
         Some(script) if script.makes_requests() => return Ok(Requests::Script),
         Some(script) => script.request(&mut bytes)?,
         None => bytes = options.target.plain_request(&options.headers, options.keep_alive),
+    }
+    if options.http2_streams.is_some() {
+        let mut block = Vec::new();
+        let body = http2::request::encode(&bytes, options.target.is_tls(), &mut block)
+            .map_err(|reason| LoadError::Script(format!("a request that is not HTTP: {reason}")))?;
+        return Ok(Requests::FixedBlock { block, body: bytes.split_off(body) });
     }
     let bodiless = bytes.starts_with(b"HEAD ");
     Ok(Requests::Fixed { bytes, bodiless })
@@ -177,6 +226,9 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         connection_wait: recorder.connection_wait,
         generator_delay: recorder.generator_delay,
         connect_time: recorder.connect_time,
+        tls_time: recorder.tls_time,
+        traces: recorder.traces.finish(),
+        protocol: if options.http2_streams.is_some() { "HTTP/2" } else { "HTTP/1.1" },
         request_rates: recorder.request_rates,
         throughput_per_second: recorder.throughput_per_second,
         timeline: recorder.timeline.into_intervals(duration_ns),

@@ -7,11 +7,13 @@ use std::time::Duration;
 use crate::error::LoadError;
 
 const DEFAULT_HTTP_PORT: u16 = 80;
+const DEFAULT_HTTPS_PORT: u16 = 443;
 
 /// A URL that can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     url: String,
+    tls: bool,
     host: String,
     port: Option<u16>,
     path: String,
@@ -21,7 +23,7 @@ impl Target {
     /// Takes a URL such as `http://localhost:8080/path?query` apart.
     ///
     /// # Errors
-    /// [`LoadError::Url`] with the reason; `https` is refused until TLS is built.
+    /// [`LoadError::Url`] with the reason.
     pub fn parse(url: &str) -> Result<Target, LoadError> {
         let wrong = |reason: &str| LoadError::Url { url: url.into(), reason: reason.into() };
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
@@ -29,18 +31,18 @@ impl Target {
         }
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| wrong("it must begin with http://"))?;
-        match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(wrong("TLS comes later; use http:// for now")),
-            _ => return Err(wrong("only http:// can be loaded")),
-        }
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(wrong("only http:// and https:// can be loaded")),
+        };
         let path_begin = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(path_begin);
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         let (host, port) = split_authority(authority).ok_or_else(|| wrong("bad host or port"))?;
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Target { url: url.into(), host: host.into(), port, path })
+        Ok(Target { url: url.into(), tls, host: host.into(), port, path })
     }
 
     /// The URL as it was given.
@@ -53,6 +55,18 @@ impl Target {
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Whether it is reached over TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The port that it is reached at.
+    #[must_use]
+    pub fn effective_port(&self) -> u16 {
+        self.port.unwrap_or(if self.tls { DEFAULT_HTTPS_PORT } else { DEFAULT_HTTP_PORT })
     }
 
     /// The port, if the URL names one.
@@ -77,12 +91,13 @@ impl Target {
     /// Host and port, for messages.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("{}:{}", bracketed(&self.host), self.port.unwrap_or(DEFAULT_HTTP_PORT))
+        format!("{}:{}", bracketed(&self.host), self.effective_port())
     }
 
-    /// The first address of the host that accepts a connection within `timeout`.
-    pub(crate) fn reachable_address(&self, timeout: Duration) -> Result<SocketAddr, LoadError> {
-        let port = self.port.unwrap_or(DEFAULT_HTTP_PORT);
+    /// The first address of the host that accepts a connection within `timeout`, and that
+    /// connection.
+    pub(crate) fn reach(&self, timeout: Duration) -> Result<(SocketAddr, TcpStream), LoadError> {
+        let port = self.effective_port();
         let resolved = (self.host.as_str(), port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = resolved
             .map_err(|reason| LoadError::Resolve { address: self.address(), reason })?
@@ -90,7 +105,7 @@ impl Target {
         let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in addresses {
             match TcpStream::connect_timeout(&address, timeout) {
-                Ok(_) => return Ok(address),
+                Ok(socket) => return Ok((address, socket)),
                 Err(error) => refusal = error,
             }
         }
@@ -178,14 +193,17 @@ mod tests {
             let target = Target::parse(url).unwrap();
             assert_eq!((target.host_header().as_str(), target.path()), (host, path), "{url}");
             assert_eq!(target.url(), url);
+            assert!(!target.is_tls());
         }
+        let target = Target::parse("https://localhost/a").unwrap();
+        assert!(target.is_tls());
+        assert_eq!((target.address().as_str(), target.port()), ("localhost:443", None));
     }
 
     #[test]
     fn urls_that_cannot_be_loaded_say_why() {
         for (url, part) in [
             ("localhost", "http://"),
-            ("https://localhost", "TLS comes later"),
             ("ftp://localhost", "only http"),
             ("http://", "host or port"),
             ("http://localhost:x", "host or port"),

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,14 +9,16 @@ use std::time::Duration;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
-use crate::connection::{Connection, Link};
+use crate::connection::{Connection, Link, Opening};
 use crate::error::LoadError;
+use crate::http2::Answer;
 use crate::poller::{Poller, wake_up_on_time};
 use crate::recorder::{Recorder, Scope};
 use crate::schedule::{Plan, Schedule};
 use crate::script::ThreadScript;
 use crate::source::RequestSource;
 use crate::stages::Profile;
+use crate::watch::Watcher;
 
 /// How often rates are sampled, timeouts are looked for and lost connections are reopened.
 const TICK: Duration = Duration::from_millis(100);
@@ -51,6 +52,8 @@ pub(crate) struct ThreadControl {
 pub(crate) enum Requests {
     /// Always the same bytes.
     Fixed { bytes: Vec<u8>, bodiless: bool },
+    /// Always the same header block and body of HTTP/2.
+    FixedBlock { block: Vec<u8>, body: Vec<u8> },
     /// A source in Rust.
     Source(Box<dyn RequestSource>),
     /// The `request` function of the script.
@@ -60,7 +63,7 @@ pub(crate) enum Requests {
 /// What a thread is asked to do.
 pub(crate) struct Work {
     pub(crate) thread: usize,
-    pub(crate) address: SocketAddr,
+    pub(crate) opening: Opening,
     pub(crate) requests: Requests,
     pub(crate) script: Option<ThreadScript>,
     /// Requests in what a script returns at once.
@@ -75,6 +78,10 @@ pub(crate) struct Work {
     pub(crate) profile: Arc<Profile>,
     /// Otherwise every request opens a connection of its own.
     pub(crate) keep_alive: bool,
+    /// Whether watched requests ask the server for its account.
+    pub(crate) ask_timing: bool,
+    /// What tells the watched requests of this thread from those of others.
+    pub(crate) seed: u64,
     /// Operations whose figures are kept apart.
     pub(crate) operations: usize,
     /// Whether the source checks answers, and whether it must see them whole.
@@ -107,6 +114,12 @@ pub(crate) struct Worker {
     pub(crate) poller: Poller,
     pub(crate) connections: Vec<Connection>,
     pub(crate) buffer: Box<[u8]>,
+    /// A request of HTTP/1.1 before it becomes one of HTTP/2, and its header block.
+    pub(crate) request_bytes: Vec<u8>,
+    pub(crate) block: Vec<u8>,
+    /// Answers of HTTP/2 that one read has completed.
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) watcher: Watcher,
     pub(crate) recorder: Recorder,
     pub(crate) running: bool,
     pub(crate) schedule: Option<Schedule>,
@@ -130,8 +143,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(work: Work, clock: Clock) -> Result<Worker, LoadError> {
         wake_up_on_time();
-        let capture =
-            work.script.as_ref().is_some_and(ThreadScript::wants_responses) || work.wants_answers;
+        let capture = work.opening.capture;
         let in_flight_limit = work.depth * work.requests_per_send;
         let connections =
             work.connections.iter().map(|_| Connection::new(capture, in_flight_limit)).collect();
@@ -140,12 +152,19 @@ impl Worker {
             expected_ns: work.duration.map_or(0, nanoseconds),
             operations: work.operations,
         };
+        let rate =
+            work.plan.as_ref().and_then(|plan| Some(plan.constant_rate? / plan.threads as u64));
+        let watcher = Watcher::new(work.seed, work.ask_timing, rate);
         let tick = (work.timeout / 4).clamp(SHORTEST_TICK, TICK);
         Ok(Worker {
             clock,
             poller: Poller::new().map_err(LoadError::system("wait for sockets"))?,
             connections,
             buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
+            request_bytes: Vec::new(),
+            block: Vec::new(),
+            answers: Vec::new(),
+            watcher,
             recorder: Recorder::new(clock, scope),
             running: false,
             schedule: None,
@@ -190,8 +209,12 @@ impl Worker {
     }
 
     fn count_connecting(&self) -> usize {
-        let connecting = |link| matches!(link, Link::Connecting { .. });
-        self.connections.iter().filter(|connection| connecting(connection.link)).count()
+        let connecting = |connection: &&Connection| match connection.link {
+            Link::Connecting { .. } | Link::Securing { .. } => true,
+            Link::Up => connection.http2.as_ref().is_some_and(|http2| !http2.is_ready()),
+            Link::Down { .. } => false,
+        };
+        self.connections.iter().filter(connecting).count()
     }
 
     /// Runs from `start` until the limit.
@@ -342,6 +365,8 @@ impl Worker {
     fn tick(&mut self, now: Ticks) -> Result<(), LoadError> {
         self.next_tick = Ticks(now.0 + self.tick_ticks);
         self.recorder.sample_rate(now);
+        let tick_ns = self.clock.nanoseconds(self.tick_ticks);
+        self.watcher.adapt(self.recorder.requests, tick_ns);
         self.publish_progress();
         if self.recorder.requests > self.last_progress.1 {
             self.last_progress = (now, self.recorder.requests);

@@ -14,28 +14,21 @@ const READ_BYTES: usize = 64 << 10;
 /// A whole answer.
 struct Answer {
     status: u16,
-    head: Vec<u8>,
     body: Vec<u8>,
 }
 
 /// Status and body of a GET.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<(u16, Vec<u8>), String> {
-    let answer = ask(address, path, "")?;
+    let answer = ask(address, path)?;
     Ok((answer.status, answer.body))
 }
 
-/// Status line and headers of the answer to a GET with further headers.
-pub(crate) fn head(address: SocketAddr, path: &str, headers: &str) -> Result<String, String> {
-    let answer = ask(address, path, headers)?;
-    Ok(String::from_utf8_lossy(&answer.head).into_owned())
-}
-
-fn ask(address: SocketAddr, path: &str, headers: &str) -> Result<Answer, String> {
+fn ask(address: SocketAddr, path: &str) -> Result<Answer, String> {
     let failed = |error: std::io::Error| format!("GET http://{address}{path}: {error}");
     let mut socket = TcpStream::connect_timeout(&address, TIMEOUT).map_err(failed)?;
     socket.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).map_err(failed)?;
     read_answer(&mut socket).map_err(|text| format!("GET http://{address}{path}: {text}"))
 }
@@ -57,7 +50,7 @@ fn read_answer(socket: &mut impl Read) -> Result<Answer, String> {
         }
     };
     let kept = parser.captured().ok_or("the answer was not kept")?;
-    Ok(Answer { status: response.status, head: kept.head.clone(), body: kept.body.clone() })
+    Ok(Answer { status: response.status, body: kept.body.clone() })
 }
 
 #[cfg(test)]
@@ -69,7 +62,6 @@ mod tests {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         let read = read_answer(&mut &answer[..]).unwrap();
         assert_eq!((read.status, read.body), (200, b"ok".to_vec()));
-        assert!(read.head.starts_with(b"HTTP/1.1 200 OK\r\n"));
         for broken in ["", "HTTP/1.1 200 OK\r\n", "nonsense\r\n\r\n"] {
             assert!(read_answer(&mut broken.as_bytes()).is_err(), "{broken:?}");
         }

@@ -18,12 +18,16 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
     pub(crate) content_length: Option<u64>,
     pub(crate) transfer_encoding: TransferEncoding,
+    /// Whether the server tells of its own time.
+    pub(crate) has_timing: bool,
     /// Bytes up to and with the empty line.
     pub(crate) consumed: usize,
 }
 
 /// `HTTP/1.1 200`, without which there is no response.
 pub(super) const STATUS_LINE_BYTES: usize = 12;
+/// The header in which a server tells of its own time (W3C Server Timing).
+const TIMING: &[u8] = b"server-timing";
 const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LINE_FEEDS: u64 = EVERY_BYTE * b'\n' as u64;
@@ -57,6 +61,9 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
             b'\n' => break,
             b'\r' if length == 1 => break,
             b'c' | b'C' | b't' | b'T' => head.take_header(&bytes[at..at + length])?,
+            b's' | b'S' if length > TIMING.len() && bytes[at + 6] == b'-' => {
+                head.has_timing |= value_of(&bytes[at..at + length], TIMING).is_some();
+            }
             _ => {}
         }
         at += length + 1;
@@ -88,6 +95,7 @@ fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         keep_alive: line[7] != b'0',
         content_length: None,
         transfer_encoding: TransferEncoding::None,
+        has_timing: false,
         consumed: 0,
     }))
 }
@@ -115,6 +123,17 @@ impl Head {
                 if chunked { TransferEncoding::Chunked } else { TransferEncoding::Other };
         }
         Ok(())
+    }
+}
+
+/// Appends the values of all headers in which the server tells of its own time.
+#[cold]
+pub(super) fn copy_timing(head: &[u8], out: &mut Vec<u8>) {
+    for line in head.split(|byte| *byte == b'\n') {
+        if let Some(value) = value_of(line, TIMING) {
+            out.extend_from_slice(value);
+            out.push(b',');
+        }
     }
 }
 

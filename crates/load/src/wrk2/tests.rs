@@ -6,6 +6,7 @@ use super::*;
 use crate::recorder::{rate_histogram, time_histogram};
 use crate::result::{ErrorCounts, ThreadResult};
 use crate::target::Target;
+use crate::traces::Traces;
 
 fn times(values_us: &[(u64, u64)]) -> Histogram<u64> {
     let mut histogram = time_histogram();
@@ -34,6 +35,9 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         connection_wait: times(&[]),
         generator_delay: times(&[]),
         connect_time: times(&[]),
+        tls_time: times(&[]),
+        traces: Traces::default(),
+        protocol: "HTTP/1.1",
         timeline: Vec::new(),
         silence: crate::Silence::default(),
         operations: Vec::new(),

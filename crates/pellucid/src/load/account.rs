@@ -1,32 +1,23 @@
 //! What the server itself says of a load, if it is one that keeps an account.
 
-use std::net::{SocketAddr, ToSocketAddrs};
-
 use pellucid_account::{OperationAccount, Snapshot};
-use pellucid_load::{LoadOptions, LoadResult, Target};
-
-use crate::client;
+use pellucid_load::{LoadOptions, LoadResult, ask};
 
 /// The server's account of the last seconds: of the operation that occurred most.
 pub(super) fn of_run(options: &LoadOptions, result: &LoadResult) -> Option<OperationAccount> {
-    window(&options.target, result.duration.as_secs() + 1)
+    window(options, result.duration.as_secs() + 1)
 }
 
 /// The server's account of the last `seconds`.
-pub(super) fn window(target: &Target, seconds: u64) -> Option<OperationAccount> {
-    let address = address_of(target)?;
+fn window(options: &LoadOptions, seconds: u64) -> Option<OperationAccount> {
     let path = format!("/_admin/account?window={}", seconds.clamp(1, 590));
-    let (status, body) = client::get(address, &path).ok()?;
+    let (status, answer) = ask(options, &path, "").ok()?;
     if status != 200 {
         return None;
     }
-    let snapshot: Snapshot = serde_json::from_slice(&body).ok()?;
+    let snapshot: Snapshot = serde_json::from_slice(&answer.body).ok()?;
     let asked = snapshot.operations.into_iter().filter(|account| account.operation != "admin");
     asked.max_by_key(|account| account.count)
-}
-
-pub(super) fn address_of(target: &Target) -> Option<SocketAddr> {
-    (target.host(), target.port().unwrap_or(80)).to_socket_addrs().ok()?.next()
 }
 
 /// A phase and its mean at two loads.

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pellucid_load::{
-    Arrivals, Header, Limit, LoadError, LoadOptions, Objectives, ScriptOptions, Target, Workload,
-    parse_count, parse_duration,
+    Arrivals, Header, Limit, LoadError, LoadOptions, Objectives, ScriptOptions, Target, TlsOptions,
+    Workload, parse_count, parse_duration,
 };
 
 use super::outputs::Outputs;
 use crate::Failure;
+
+/// Requests in flight on a connection of HTTP/2, unless asked otherwise.
+const DEFAULT_STREAMS: usize = 32;
 
 /// Load an HTTP service, measure its latency, and say what the figures are worth.
 ///
@@ -19,6 +22,8 @@ use crate::Failure;
 /// run ends with a verdict: stable, saturated, generator-limited, stalled or errors, and why.
 ///
 /// Example: pellucid load -c 64 -t 1 -d 20s -R 10000 -L -s put.lua http://127.0.0.1:8080
+///
+/// Example: pellucid load --http2 --streams 100 -c 4 --insecure https://127.0.0.1:8443/
 ///
 /// Example: pellucid load --work mix.toml --find-max --slo p99=5ms http://127.0.0.1:8080
 #[derive(Args)]
@@ -44,6 +49,22 @@ pub(crate) struct LoadArguments {
     /// Open a connection for each request.
     #[arg(long)]
     no_keep_alive: bool,
+    /// Speak HTTP/2; over TLS it is agreed on, otherwise the server is taken to know.
+    #[arg(long, conflicts_with = "no_keep_alive")]
+    http2: bool,
+    /// With --http2: requests in flight on a connection [default: 32].
+    #[arg(long, requires = "http2", value_name = "N", value_parser = count)]
+    streams: Option<u64>,
+    /// With https: trust the authorities of this file (PEM) instead of the system's.
+    #[arg(long, value_name = "FILE.pem")]
+    ca: Option<PathBuf>,
+    /// With https: trust any certificate.
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Send nothing that asks the server for its own account of requests (`Prefer: timing`,
+    /// `traceparent`); otherwise up to about a thousand a second do.
+    #[arg(long)]
+    no_timing: bool,
     /// Print the distribution of latency and its detailed spectrum.
     #[arg(short = 'L', long)]
     latency: bool,
@@ -183,6 +204,11 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
         None => options.arrivals,
     };
     options.keep_alive &= !arguments.no_keep_alive;
+    if arguments.http2 {
+        options.http2_streams = Some(arguments.streams.map_or(DEFAULT_STREAMS, small));
+    }
+    options.tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
+    options.ask_timing = !arguments.no_timing;
     options.timeout = arguments.timeout.unwrap_or(options.timeout);
     options.warm_up = arguments.warm_up.unwrap_or(options.warm_up);
     let headers = arguments.headers.iter().map(|text| Header::parse(text));

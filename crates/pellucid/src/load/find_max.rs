@@ -174,13 +174,11 @@ fn phases_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
 fn measure_and_ask(options: &LoadOptions) -> Result<(LoadResult, Sums), Failure> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let asking = account::address_of(&options.target).map(|address| {
-            let (target, stop) = (&options.target, &stop);
-            scope.spawn(move || server_timing::ask_until(target, address, stop))
-        });
+        let stop = &stop;
+        let asking = scope.spawn(move || server_timing::ask_until(options, stop));
         let result = measure(options, "");
         stop.store(true, Ordering::Relaxed);
-        let sums = asking.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let sums = asking.join().unwrap_or_default();
         Ok((result?, sums))
     })
 }

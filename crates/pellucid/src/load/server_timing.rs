@@ -2,14 +2,12 @@
 //! second while a load is on: for servers that keep no account.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pellucid_load::Target;
+use pellucid_load::{LoadOptions, ask};
 
 use super::account::Growth;
-use crate::client;
 
 /// The time between two questions.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -20,10 +18,12 @@ const PHASES_MAX: usize = 64;
 pub(super) type Sums = BTreeMap<String, (f64, u64)>;
 
 /// Asks for the target's path until `stop` is raised, and sums up what the header says.
-pub(super) fn ask_until(target: &Target, address: SocketAddr, stop: &AtomicBool) -> Sums {
+pub(super) fn ask_until(options: &LoadOptions, stop: &AtomicBool) -> Sums {
     let mut sums = Sums::new();
     while !stop.load(Ordering::Relaxed) {
-        let Ok(head) = client::head(address, target.path(), "Prefer: timing\r\n") else { break };
+        let path = options.target.path();
+        let Ok((_, answer)) = ask(options, path, "Prefer: timing\r\n") else { break };
+        let head = String::from_utf8_lossy(&answer.head);
         let mut found = false;
         for line in head.lines() {
             let Some((name, value)) = line.split_once(':') else { continue };

@@ -1,0 +1,140 @@
+//! A socket with or without TLS, which the event loop reads and writes without waiting.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use rustls::ClientConnection;
+
+/// What a connection reads from and writes to.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// The bytes of the protocol as they are.
+    Plain(TcpStream),
+    /// Within TLS.
+    Tls(Box<TlsStream>),
+}
+
+/// A socket and the session on it.
+#[derive(Debug)]
+pub(crate) struct TlsStream {
+    socket: TcpStream,
+    session: ClientConnection,
+}
+
+impl Stream {
+    pub(crate) fn tls(socket: TcpStream, session: ClientConnection) -> Stream {
+        Stream::Tls(Box::new(TlsStream { socket, session }))
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => &stream.socket,
+        }
+    }
+
+    /// Whether a read that did not fill its buffer has left nothing in the socket.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Stream::Plain(_))
+    }
+
+    /// Whether something that was taken over stands in the session and not in the socket.
+    #[inline]
+    pub(crate) fn holds_unwritten(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+            Stream::Tls(stream) => stream.session.wants_write(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Writes what the session holds, as far as the socket takes it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(_) => Ok(()),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+
+    /// Goes on with the handshake; the session, if it has come to its end.
+    pub(crate) fn shake_hands(&mut self) -> io::Result<Option<&ClientConnection>> {
+        let Stream::Tls(stream) = self else { return Ok(None) };
+        while stream.session.is_handshaking() {
+            stream.flush()?;
+            if stream.session.wants_read() && stream.session.is_handshaking() {
+                match stream.fetch() {
+                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            } else if stream.session.wants_write() {
+                return Ok(None);
+            }
+        }
+        stream.flush()?;
+        Ok(Some(&stream.session))
+    }
+}
+
+impl TlsStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(buffer) {
+                // An end without a farewell is an end: whether the answer was whole, the protocol
+                // above tells.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            self.fetch()?;
+        }
+    }
+
+    /// Takes records from the socket into the session.
+    fn fetch(&mut self) -> io::Result<usize> {
+        let count = self.session.read_tls(&mut self.socket)?;
+        let outcome = self.session.process_new_packets();
+        // Even a refusal may have something to tell the other side.
+        self.flush()?;
+        outcome.map_err(io::Error::other)?;
+        Ok(count)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.session.writer().write(bytes)?;
+        self.flush()?;
+        if taken == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

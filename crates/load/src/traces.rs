@@ -1,0 +1,316 @@
+//! The ways of watched requests, a bounded number of them: some of all, and the slowest.
+//!
+//! What the server says of a request comes with its own answer (`Server-Timing`, W3C), so client
+//! and server are joined request by request, without a common clock: only durations are compared.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::connection::InFlight;
+use crate::watch::Watch;
+
+/// Requests of all that are kept; when they run out, every other one is dropped.
+pub const MAX_TRACES: usize = 8_192;
+/// Slowest ones that are kept beside them.
+pub const MAX_SLOWEST: usize = 32;
+/// Metrics of the server that are kept apart.
+const METRICS_MAX: usize = 64;
+
+/// The way of one request. All from `wait_ns` to `receive_ns` follow each other and add up to
+/// `response_ns`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Trace {
+    /// From the intended start to the whole answer.
+    pub response_ns: u64,
+    /// The intended start, since the start of the run.
+    pub start_ns: u64,
+    /// The identifier that went with it, as in `traceparent`.
+    pub trace_id: u128,
+    /// Waiting for a connection.
+    pub wait_ns: u64,
+    /// The generator's own delay.
+    pub generator_ns: u64,
+    /// Opening a connection of its own.
+    pub connect_ns: u64,
+    /// Agreeing on TLS on it.
+    pub tls_ns: u64,
+    /// Handing the request to the kernel.
+    pub send_ns: u64,
+    /// From there to the first byte of the answer: network, kernel and server.
+    pub away_ns: u64,
+    /// From there to its last byte.
+    pub receive_ns: u64,
+    /// What the server says: the place of a metric in [`Traces::metrics`], and its time.
+    pub server: Vec<(u16, u64)>,
+}
+
+/// The ways of some requests of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Traces {
+    /// The names of what the server told, as it named them.
+    pub metrics: Vec<String>,
+    /// Some of all requests, evenly picked.
+    pub some: Vec<Trace>,
+    /// The slowest that were watched, the slowest first.
+    pub slowest: Vec<Trace>,
+    /// Requests that were watched.
+    pub watched: u64,
+    /// Of them: those of which the server told something.
+    pub told: u64,
+}
+
+/// The traces of one thread while they are collected.
+#[derive(Debug)]
+pub(crate) struct TraceNotes {
+    clock: Clock,
+    metrics: Vec<String>,
+    some: Vec<Trace>,
+    stride: u64,
+    slowest: BinaryHeap<Reverse<Trace>>,
+    watched: u64,
+    told: u64,
+}
+
+impl TraceNotes {
+    pub(crate) fn new(clock: Clock) -> TraceNotes {
+        TraceNotes {
+            clock,
+            metrics: Vec::new(),
+            some: Vec::new(),
+            stride: 1,
+            slowest: BinaryHeap::new(),
+            watched: 0,
+            told: 0,
+        }
+    }
+
+    /// Notes the way of a request whose answer was whole at `end`; returns whether the server told
+    /// anything in `timing`.
+    #[cold]
+    pub(crate) fn add(
+        &mut self,
+        request: &InFlight,
+        watch: &Watch,
+        start: Ticks,
+        end: Ticks,
+        timing: Option<&[u8]>,
+    ) -> bool {
+        let server = self.read_metrics(timing.unwrap_or_default());
+        let told = !server.is_empty();
+        let mut trace = self.way(request, watch, start, end);
+        trace.server = server;
+        self.told += u64::from(told);
+        if self.watched.is_multiple_of(self.stride) {
+            self.keep(trace.clone());
+        }
+        self.watched += 1;
+        self.keep_slow(trace);
+        told
+    }
+
+    fn way(&self, request: &InFlight, watch: &Watch, start: Ticks, end: Ticks) -> Trace {
+        // Each step begins where the last one ended, so that they add up whatever is missing.
+        let mut at = request.intended;
+        let mut step = |to: Ticks| {
+            let to = to.max(at).min(end);
+            let ns = self.clock.nanoseconds(to.since(at));
+            at = to;
+            ns
+        };
+        let wait_ns = step(watch.free_since);
+        let (generator_ns, connect_ns, tls_ns) = match watch.opened {
+            Some([began, open, secure]) => (step(began), step(open), step(secure)),
+            None => (step(request.sent), 0, 0),
+        };
+        // What passes between an open connection and the send is the generator's, too.
+        let generator_ns = generator_ns + step(request.sent);
+        let send_ns = step(watch.written.unwrap_or(request.sent));
+        let away_ns = step(watch.first_byte.unwrap_or(end));
+        let receive_ns = step(end);
+        let parts = [wait_ns, generator_ns, connect_ns, tls_ns, send_ns, away_ns, receive_ns];
+        Trace {
+            response_ns: parts.iter().sum(),
+            start_ns: self.clock.nanoseconds(request.intended.since(start)),
+            trace_id: watch.trace_id,
+            wait_ns,
+            generator_ns,
+            connect_ns,
+            tls_ns,
+            send_ns,
+            away_ns,
+            receive_ns,
+            server: Vec::new(),
+        }
+    }
+
+    fn read_metrics(&mut self, header: &[u8]) -> Vec<(u16, u64)> {
+        let text = String::from_utf8_lossy(header);
+        let metrics = text.split(',').filter_map(metric).filter_map(|(name, ns)| {
+            let known = self.metrics.iter().position(|known| known == name);
+            let place = known.or_else(|| {
+                let has_room = self.metrics.len() < METRICS_MAX;
+                has_room.then(|| self.metrics.push(name.to_owned()))?;
+                Some(self.metrics.len() - 1)
+            })?;
+            Some((place as u16, ns))
+        });
+        metrics.take(METRICS_MAX).collect()
+    }
+
+    fn keep(&mut self, trace: Trace) {
+        if self.some.len() >= MAX_TRACES {
+            self.thin_out();
+            if !self.watched.is_multiple_of(self.stride) {
+                return;
+            }
+        }
+        self.some.push(trace);
+    }
+
+    fn thin_out(&mut self) {
+        let mut index = 0;
+        self.some.retain(|_| {
+            index += 1;
+            index % 2 == 1
+        });
+        self.stride *= 2;
+    }
+
+    fn keep_slow(&mut self, trace: Trace) {
+        let full = self.slowest.len() >= MAX_SLOWEST;
+        if full && self.slowest.peek().is_some_and(|least| least.0 >= trace) {
+            return;
+        }
+        if full {
+            self.slowest.pop();
+        }
+        self.slowest.push(Reverse(trace));
+    }
+
+    /// Takes in the notes of another thread.
+    pub(crate) fn merge(&mut self, mut other: TraceNotes) {
+        let places: Vec<u16> = other.metrics.iter().map(|name| self.place_of(name)).collect();
+        let renamed = |mut trace: Trace| {
+            for (place, _) in &mut trace.server {
+                *place = places[usize::from(*place)];
+            }
+            trace
+        };
+        while self.stride < other.stride {
+            self.thin_out();
+        }
+        while other.stride < self.stride {
+            other.thin_out();
+        }
+        self.some.extend(other.some.into_iter().map(renamed));
+        while self.some.len() > MAX_TRACES {
+            self.thin_out();
+        }
+        other.slowest.into_iter().for_each(|trace| self.keep_slow(renamed(trace.0)));
+        self.watched += other.watched;
+        self.told += other.told;
+    }
+
+    /// The place of a name that another thread has met; beyond the limit they share the last.
+    fn place_of(&mut self, name: &str) -> u16 {
+        let known = self.metrics.iter().position(|known| known == name);
+        let place = known.unwrap_or_else(|| {
+            if self.metrics.len() < METRICS_MAX {
+                self.metrics.push(name.to_owned());
+            }
+            self.metrics.len() - 1
+        });
+        place as u16
+    }
+
+    pub(crate) fn finish(self) -> Traces {
+        let mut slowest: Vec<Trace> = self.slowest.into_iter().map(|trace| trace.0).collect();
+        slowest.sort_unstable_by(|a, b| b.cmp(a));
+        let TraceNotes { metrics, some, watched, told, .. } = self;
+        Traces { metrics, some, slowest, watched, told }
+    }
+}
+
+/// Name and time of a metric such as `db;desc="a b";dur=1.5`, whose times are milliseconds.
+fn metric(text: &str) -> Option<(&str, u64)> {
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().filter(|name| !name.is_empty())?;
+    let duration_ms = parts.find_map(|part| part.strip_prefix("dur=")?.parse::<f64>().ok())?;
+    let known = duration_ms.is_finite() && duration_ms >= 0.0;
+    known.then_some((name, (duration_ms * 1e6).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_clock::SimulatedClock;
+
+    use super::*;
+
+    fn notes() -> TraceNotes {
+        TraceNotes::new(Clock::simulated(SimulatedClock::leaked(0)))
+    }
+
+    fn request(intended: u64, sent: u64) -> InFlight {
+        InFlight { intended: Ticks(intended), sent: Ticks(sent), ..InFlight::default() }
+    }
+
+    fn watch(free_since: u64, times: [u64; 2]) -> Watch {
+        Watch {
+            trace_id: 7,
+            free_since: Ticks(free_since),
+            opened: None,
+            written: Some(Ticks(times[0])),
+            first_byte: Some(Ticks(times[1])),
+        }
+    }
+
+    #[test]
+    fn the_steps_of_a_request_add_up() {
+        let mut notes = notes();
+        let timing = b"db;desc=\"x\";dur=0.02, total;dur=0.05, broken;dur=x, ;dur=1";
+        let kept = watch(1_030, [1_060, 1_160]);
+        assert!(notes.add(&request(1_000, 1_050), &kept, Ticks(900), Ticks(1_200), Some(timing)));
+        let traces = notes.finish();
+        let trace = &traces.some[0];
+        assert_eq!((trace.response_ns, trace.start_ns), (200, 100));
+        assert_eq!((trace.wait_ns, trace.generator_ns, trace.send_ns), (30, 20, 10));
+        assert_eq!((trace.away_ns, trace.receive_ns), (100, 40));
+        assert_eq!(traces.metrics, ["db", "total"]);
+        assert_eq!(trace.server, [(0, 20_000), (1, 50_000)]);
+        assert_eq!((traces.watched, traces.told), (1, 1));
+    }
+
+    #[test]
+    fn a_connection_of_its_own_is_part_of_the_way() {
+        let mut notes = notes();
+        let opened = Some([Ticks(10), Ticks(30), Ticks(70)]);
+        let kept = Watch { opened, ..watch(0, [90, 95]) };
+        notes.add(&request(5, 80), &kept, Ticks(0), Ticks(100), None);
+        let trace = &notes.finish().some[0];
+        assert_eq!((trace.generator_ns, trace.connect_ns, trace.tls_ns), (15, 20, 40));
+        assert_eq!((trace.send_ns, trace.away_ns, trace.receive_ns), (10, 5, 5));
+        assert_eq!(trace.response_ns, 95);
+    }
+
+    #[test]
+    fn the_slowest_are_kept_and_memory_is_bounded() {
+        let (mut one, mut two) = (notes(), notes());
+        for number in 0..50_000_u64 {
+            let slow = if number == 33_333 { 1_000_000 } else { number % 97 };
+            let end = Ticks(number + slow + 10);
+            one.add(&request(number, number), &watch(0, [number, number]), Ticks(0), end, None);
+        }
+        let timing = Some(&b"b;dur=1"[..]);
+        two.add(&request(5, 5), &watch(0, [5, 5]), Ticks(0), Ticks(2_000_005), timing);
+        one.merge(two);
+        let traces = one.finish();
+        assert!(traces.some.len() <= MAX_TRACES && traces.some.len() > MAX_TRACES / 4);
+        assert_eq!(traces.slowest.len(), MAX_SLOWEST);
+        let slowest: Vec<u64> = traces.slowest.iter().map(|trace| trace.response_ns).collect();
+        assert_eq!(slowest[..2], [2_000_000, 1_000_010]);
+        assert_eq!(traces.slowest[0].server, [(0, 1_000_000)]);
+        assert_eq!(traces.watched, 50_001);
+    }
+}

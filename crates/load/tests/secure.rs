@@ -1,0 +1,208 @@
+//! TLS and HTTP/2 against servers made of other people's libraries.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+#[path = "support/secure.rs"]
+mod secure;
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Response;
+use pellucid_load::{Limit, LoadError, LoadOptions, RequestSource, Target, ThreadShare, run};
+use secure::{Manner, Reply, SecureServer, reply};
+use support::{Server, load, ok};
+
+fn failure(options: &LoadOptions) -> String {
+    match run(options, &mut |_| {}) {
+        Err(error @ (LoadError::Tls(_) | LoadError::Connect { .. })) => error.to_string(),
+        other => panic!("TLS must fail: {:?}", other.map(|result| result.requests)),
+    }
+}
+
+fn over_tls(protocol: &'static str) -> Manner {
+    Manner { tls: Some(protocol), ..Manner::default() }
+}
+
+#[test]
+fn http1_over_tls_in_both_loops() {
+    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(&[b'x'; 100_000]));
+    let result = load(&server.options());
+    assert!(result.requests > 5 && result.errors.all() == 0, "{:?}", result.first_error);
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2, "the first look and the run's own");
+    let paced = LoadOptions { rate_per_second: Some(200), connections: 4, ..server.options() };
+    let result = load(&paced);
+    assert_eq!((result.requests + result.unanswered, result.errors.all()), (60, 0));
+}
+
+/// The time that TLS takes is part of the response time, and told apart.
+#[test]
+fn a_secure_connection_for_each_request_is_part_of_its_time() {
+    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"ok"));
+    let options = LoadOptions { keep_alive: false, ..server.options() };
+    let result = load(&options);
+    assert!(result.requests > 5 && result.errors.all() == 0, "{:?}", result.first_error);
+    assert!(result.tls_time.len() >= result.requests && result.tls_time.min() > 50_000);
+    assert!(result.connect_time.max() >= result.tls_time.max());
+    let trace = &result.traces.slowest[0];
+    assert!(trace.tls_ns > 50_000 && trace.tls_ns + trace.connect_ns < trace.response_ns);
+}
+
+#[test]
+fn what_is_wrong_with_tls_is_told_before_the_run() {
+    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"ok"));
+    let mut options = server.options();
+    options.tls.ca_file = Some(secure::file("server.pem"));
+    assert!(failure(&options).contains("--insecure"), "{}", failure(&options));
+    options.tls.insecure = true;
+    assert!(load(&options).requests > 5);
+    options.http2_streams = Some(4);
+    assert!(failure(&options).contains("HTTP/2"), "{}", failure(&options));
+    // A server that speaks no TLS at all.
+    let plain = Server::start(|_| ok());
+    let url = format!("https://localhost:{}/", plain.address.port());
+    let options = LoadOptions { target: Target::parse(&url).unwrap(), ..options };
+    assert!(failure(&options).starts_with("TLS: localhost:"), "{}", failure(&options));
+}
+
+#[test]
+fn single_questions_go_over_tls_too() {
+    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"an account"));
+    let (status, answer) = pellucid_load::ask(&server.options(), "/_admin", "").unwrap();
+    assert_eq!((status, answer.body), (200, b"an account".to_vec()));
+}
+
+#[test]
+fn http2_is_agreed_on_and_carries_many_requests_at_once() {
+    let slow = |_| Reply { after: Some(Duration::from_millis(20)), ..reply(b"ok") };
+    let server = SecureServer::start(over_tls("h2"), slow);
+    let options = LoadOptions { http2_streams: Some(16), ..server.options() };
+    let result = load(&options);
+    assert!(result.requests > 30 && result.errors.all() == 0, "{:?}", result.first_error);
+    assert_eq!(server.most_at_once.load(Ordering::SeqCst), 16);
+    assert_eq!(result.protocol, "HTTP/2");
+}
+
+/// With one request at a time, a connection would hold 20 a second of these, and nothing else would
+/// be measured than the wait for it.
+#[test]
+fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
+    let slow = |_| Reply { after: Some(Duration::from_millis(50)), ..reply(b"ok") };
+    let server = SecureServer::start(Manner::default(), slow);
+    let options = LoadOptions {
+        http2_streams: Some(64),
+        rate_per_second: Some(200),
+        limit: Limit::Duration(Duration::from_millis(500)),
+        ..server.options()
+    };
+    let result = load(&options);
+    assert_eq!((result.requests + result.unanswered, result.errors.all()), (100, 0));
+    assert!(result.requests > 60, "{} of 100", result.requests);
+    assert!(
+        result.connection_wait.is_empty() || result.connection_wait.value_at_quantile(0.5) == 0
+    );
+    // With two streams, the others wait, and it shows.
+    let two = LoadOptions { http2_streams: Some(2), ..options };
+    let result = load(&two);
+    assert!(result.connection_wait.max() > 100_000_000, "{}", result.connection_wait.max());
+}
+
+#[test]
+fn the_number_of_streams_is_the_servers_to_limit() {
+    let manner = Manner { streams_max: Some(3), ..Manner::default() };
+    let slow = |_| Reply { after: Some(Duration::from_millis(5)), ..reply(b"ok") };
+    let server = SecureServer::start(manner, slow);
+    let result = load(&LoadOptions { http2_streams: Some(64), ..server.options() });
+    assert!(result.requests > 10 && result.errors.all() == 0, "{:?}", result.first_error);
+    assert!(server.most_at_once.load(Ordering::SeqCst) <= 3);
+}
+
+struct Large;
+
+impl RequestSource for Large {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        let head = "PUT /big HTTP/1.1\r\nHost: h\r\nX-Case: Yes\r\nContent-Length: 1000000\r\n\r\n";
+        out.extend_from_slice(head.as_bytes());
+        out.resize(out.len() + 1_000_000, b'x');
+    }
+}
+
+#[test]
+fn large_requests_and_answers_go_through_the_windows() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&seen);
+    let server = SecureServer::start(over_tls("h2"), move |request| {
+        assert_eq!((request.method().as_str(), request.uri().path()), ("PUT", "/big"));
+        assert_eq!(request.headers()["x-case"], "Yes");
+        assert_eq!(request.body().len(), 1_000_000);
+        count.fetch_add(1, Ordering::SeqCst);
+        reply(&vec![b'y'; 3_000_000])
+    });
+    let mut options = server.options();
+    options.http2_streams = Some(3);
+    options.limit = Limit::Requests(12);
+    options.sources =
+        Some(Arc::new(|_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Large) }));
+    let result = load(&options);
+    assert_eq!((result.requests, result.errors.all()), (12, 0), "{:?}", result.first_error);
+    assert_eq!(seen.load(Ordering::SeqCst), 12);
+    assert!(result.bytes > 36_000_000);
+}
+
+#[test]
+fn a_connection_that_is_ended_in_order_is_replaced() {
+    let manner = Manner { requests_per_connection: Some(10), ..Manner::default() };
+    let server = SecureServer::start(manner, |_| reply(b"ok"));
+    let result = load(&LoadOptions { http2_streams: Some(1), ..server.options() });
+    assert!(result.requests > 30, "{} {:?}", result.requests, result.first_error);
+    assert!(server.connections.load(Ordering::SeqCst) >= 4);
+}
+
+#[test]
+fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
+    let number = AtomicUsize::new(0);
+    let server = SecureServer::start(Manner::default(), move |_| {
+        let is_first = number.fetch_add(1, Ordering::SeqCst) == 0;
+        Reply { after: (!is_first).then_some(Duration::ZERO), ..reply(b"ok") }
+    });
+    let mut options = server.options();
+    options.http2_streams = Some(2);
+    options.timeout = Duration::from_millis(20);
+    options.limit = Limit::Duration(Duration::from_millis(500));
+    let result = load(&options);
+    assert_eq!(result.errors.timeout, 1, "{:?}", result.errors);
+    assert_eq!((result.errors.read, result.errors.write), (0, 0));
+    assert!(result.requests > 20);
+}
+
+#[test]
+fn statuses_and_what_the_server_tells_of_itself_are_read() {
+    let server = SecureServer::start(over_tls("h2"), |request| {
+        assert_eq!(request.headers()["prefer"], "timing");
+        assert!(request.headers()["traceparent"].len() == 55);
+        let response = Response::builder().status(503).header("server-timing", "db;dur=0.25");
+        Reply { after: Some(Duration::ZERO), response: response.body(Vec::new()).unwrap() }
+    });
+    let options = LoadOptions {
+        http2_streams: Some(2),
+        ask_timing: true,
+        rate_per_second: Some(100),
+        ..server.options()
+    };
+    let result = load(&options);
+    assert!(result.requests > 10);
+    assert_eq!(result.errors.status, result.requests);
+    assert_eq!(result.traces.metrics, ["db"]);
+    assert!(result.traces.some.iter().all(|trace| trace.server == [(0, 250_000)]));
+}
+
+#[test]
+fn a_server_that_knows_no_http2_is_told_of() {
+    let server = Server::start(|_| ok());
+    let result = load(&LoadOptions { http2_streams: Some(1), ..server.options() });
+    assert_eq!(result.requests, 0);
+    let first = result.first_error.unwrap();
+    assert!(first.contains("no HTTP/2") || first.contains("ended before"), "{first}");
+}

@@ -1,0 +1,190 @@
+//! Servers behind TLS and of HTTP/2, by other hands than the generator's: rustls and h2.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use pellucid_load::{Limit, LoadOptions, Target, TlsOptions};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// How the server answers a request: after a time, or never.
+pub(crate) struct Reply {
+    pub(crate) after: Option<Duration>,
+    pub(crate) response: Response<Vec<u8>>,
+}
+
+pub(crate) fn reply(body: &[u8]) -> Reply {
+    Reply { after: Some(Duration::ZERO), response: Response::new(body.to_vec()) }
+}
+
+/// What a server is like.
+#[derive(Clone, Default)]
+pub(crate) struct Manner {
+    /// What it offers in ALPN; without any, it speaks no TLS.
+    pub(crate) tls: Option<&'static str>,
+    pub(crate) streams_max: Option<u32>,
+    /// Requests after which a connection is ended in order.
+    pub(crate) requests_per_connection: Option<usize>,
+}
+
+/// A running server of HTTP/2, or of HTTP/1.1 behind TLS. It ends with the process.
+pub(crate) struct SecureServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: Arc<AtomicUsize>,
+    /// The most requests that were under way at once on any connection.
+    pub(crate) most_at_once: Arc<AtomicUsize>,
+    tls: bool,
+}
+
+type Respond = dyn Fn(Request<Vec<u8>>) -> Reply + Send + Sync;
+
+pub(crate) fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(name)
+}
+
+impl SecureServer {
+    pub(crate) fn start(
+        manner: Manner,
+        respond: impl Fn(Request<Vec<u8>>) -> Reply + Send + Sync + 'static,
+    ) -> SecureServer {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let server = SecureServer {
+            address: listener.local_addr().unwrap(),
+            connections: Arc::default(),
+            most_at_once: Arc::default(),
+            tls: manner.tls.is_some(),
+        };
+        let (connections, most) =
+            (Arc::clone(&server.connections), Arc::clone(&server.most_at_once));
+        let respond: Arc<Respond> = Arc::new(respond);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async move {
+                let listener = TcpListener::from_std(listener).unwrap();
+                let acceptor = manner.tls.map(acceptor);
+                while let Ok((socket, _)) = listener.accept().await {
+                    socket.set_nodelay(true).unwrap();
+                    connections.fetch_add(1, Ordering::SeqCst);
+                    let (manner, respond) = (manner.clone(), Arc::clone(&respond));
+                    let (acceptor, most) = (acceptor.clone(), Arc::clone(&most));
+                    tokio::spawn(async move {
+                        match acceptor {
+                            None => serve(socket, manner, respond, most).await,
+                            Some(acceptor) => {
+                                let Ok(socket) = acceptor.accept(socket).await else { return };
+                                match manner.tls {
+                                    Some("h2") => serve(socket, manner, respond, most).await,
+                                    _ => serve_http1(socket, respond).await,
+                                }
+                            }
+                        }
+                    });
+                }
+            });
+        });
+        server
+    }
+
+    pub(crate) fn options(&self) -> LoadOptions {
+        let scheme = if self.tls { "https" } else { "http" };
+        let url = format!("{scheme}://localhost:{}/path?id=1", self.address.port());
+        let mut options = LoadOptions::new(Target::parse(&url).unwrap());
+        (options.threads, options.connections) = (1, 1);
+        options.limit = Limit::Duration(Duration::from_millis(300));
+        options.tls = TlsOptions { ca_file: Some(file("authority.pem")), insecure: false };
+        options
+    }
+}
+
+fn acceptor(protocol: &'static str) -> TlsAcceptor {
+    let certificates = CertificateDer::pem_file_iter(file("server.pem")).unwrap();
+    let certificates = certificates.collect::<Result<_, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_file(file("server.key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .unwrap();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn serve(
+    socket: impl AsyncRead + AsyncWrite + Unpin,
+    manner: Manner,
+    respond: Arc<Respond>,
+    most: Arc<AtomicUsize>,
+) {
+    let mut builder = h2::server::Builder::new();
+    if let Some(streams) = manner.streams_max {
+        builder.max_concurrent_streams(streams);
+    }
+    let Ok(mut connection) = builder.handshake::<_, Bytes>(socket).await else { return };
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let mut count = 0;
+    while let Some(Ok((request, mut answer))) = connection.accept().await {
+        count += 1;
+        if manner.requests_per_connection == Some(count) {
+            connection.graceful_shutdown();
+        }
+        let now = under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        most.fetch_max(now, Ordering::SeqCst);
+        let (respond, under_way) = (Arc::clone(&respond), Arc::clone(&under_way));
+        tokio::spawn(async move {
+            let (head, mut stream) = request.into_parts();
+            let mut body = Vec::new();
+            while let Some(Ok(piece)) = stream.data().await {
+                stream.flow_control().release_capacity(piece.len()).unwrap();
+                body.extend_from_slice(&piece);
+            }
+            let reply = respond(Request::from_parts(head, body));
+            match reply.after {
+                Some(Duration::ZERO) => {}
+                Some(after) => tokio::time::sleep(after).await,
+                None => std::future::pending().await,
+            }
+            under_way.fetch_sub(1, Ordering::SeqCst);
+            let (head, body) = reply.response.into_parts();
+            let ends = body.is_empty();
+            let sent = answer.send_response(Response::from_parts(head, ()), ends);
+            if let (Ok(mut stream), false) = (sent, ends) {
+                let _ = stream.send_data(body.into(), true);
+            }
+        });
+    }
+}
+
+async fn serve_http1(mut socket: impl AsyncRead + AsyncWrite + Unpin, respond: Arc<Respond>) {
+    let mut bytes = Vec::new();
+    loop {
+        let mut buffer = [0; 4_096];
+        let Ok(count) = socket.read(&mut buffer).await else { return };
+        if count == 0 {
+            return;
+        }
+        bytes.extend_from_slice(&buffer[..count]);
+        if !bytes.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let mut request = Request::new(std::mem::take(&mut bytes));
+        *request.version_mut() = http::Version::HTTP_11;
+        let reply = respond(request);
+        let body = reply.response.body();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let answer = [head.as_bytes(), body].concat();
+        if socket.write_all(&answer).await.is_err() || socket.flush().await.is_err() {
+            return;
+        }
+    }
+}
