@@ -2,49 +2,25 @@
 
 use std::cmp::Reverse;
 use std::io;
-use std::time::Duration;
 
 use pellucid_clock::Ticks;
 
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
+use crate::opening::Loss;
 use crate::poller::Readiness;
 use crate::response::{Malformed, Parsed, Response};
 use crate::source::Acceptance;
-use crate::tls::agreed;
 use crate::watch::insert_headers;
-use crate::worker::{Requests, Worker, nanoseconds};
+use crate::worker::{Requests, Worker};
 
-/// How long a connection that was refused, or ended before it carried an answer, stays closed.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// A request that timed out is waited for until it is this many times as old as the timeout, so
 /// that its latency is recorded in full if it is answered at all.
 const ABANDON_AFTER_TIMEOUTS: u64 = 5;
 /// The longest pause between two sends that a script can ask for.
 const LONGEST_DELAY_MS: f64 = 24.0 * 3_600_000.0;
 
-/// Why a socket was given up.
-pub(crate) enum Loss {
-    Connect(io::Error),
-    Read(io::Error),
-    Write(io::Error),
-    Malformed(Malformed),
-    /// Its request is far beyond the timeout, which is counted already.
-    Abandoned,
-    /// It ended between requests, or as announced: no error.
-    Ended,
-}
-
 impl Worker {
-    /// Opens the socket of a connection.
-    pub(crate) fn open(&mut self, index: usize) {
-        let now = self.clock.now();
-        let (opening, connection) = (&self.work.opening, &mut self.connections[index]);
-        if let Err(error) = connection.open(opening, &self.poller, index, now) {
-            self.lose(index, Loss::Connect(error));
-        }
-    }
-
     /// Does what an event makes possible.
     pub(crate) fn handle(&mut self, readiness: Readiness) -> Result<(), LoadError> {
         let index = readiness.token;
@@ -74,57 +50,6 @@ impl Worker {
             self.receive(index, readiness.ended)?;
         }
         Ok(())
-    }
-
-    /// Goes on with opening a connection; true if it can carry requests now.
-    fn finish_opening(&mut self, index: usize) -> bool {
-        let connection = &mut self.connections[index];
-        let Some(stream) = &mut connection.stream else { return false };
-        if let Link::Connecting { since } = connection.link {
-            if let Some(error) = stream.socket().take_error().transpose() {
-                let error = error.unwrap_or_else(|error| error);
-                self.lose(index, Loss::Connect(error));
-                return false;
-            }
-            connection.link = Link::Securing { since, connected: self.clock.now() };
-        }
-        let http2 = connection.http2.is_some();
-        let secured = match (stream.is_plain(), stream.shake_hands()) {
-            (true, _) => Ok(true),
-            (false, Ok(None)) => Ok(false),
-            (false, Ok(Some(session))) => agreed(session, http2).map(|()| true),
-            (false, Err(error)) => Err(error),
-        };
-        match secured {
-            Ok(true) => self.begin_use(index),
-            Ok(false) => false,
-            Err(error) => {
-                self.lose(index, Loss::Connect(error));
-                false
-            }
-        }
-    }
-
-    /// Lets a connection carry requests from now on.
-    fn begin_use(&mut self, index: usize) -> bool {
-        let now = self.clock.now();
-        let connection = &mut self.connections[index];
-        if let Link::Securing { since, connected } = connection.link {
-            let is_tls = self.work.opening.tls.is_some();
-            connection.opened = [since, if is_tls { connected } else { now }, now];
-            if self.running {
-                self.recorder.connected(connection.opened, is_tls);
-            }
-        }
-        connection.link = Link::Up;
-        if self.work.keep_alive {
-            connection.free_since = now;
-        }
-        if let Some(http2) = &connection.http2 {
-            http2.begin(&mut connection.out);
-            self.flush(index);
-        }
-        self.connections[index].link == Link::Up
     }
 
     /// Sends on a connection what may be sent on it now.
@@ -525,46 +450,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Counts why a socket is given up, and replaces it, at once if it was of use.
-    pub(crate) fn lose(&mut self, index: usize, loss: Loss) {
-        let errors = &mut self.recorder.errors;
-        let text = match &loss {
-            Loss::Connect(error) => count(&mut errors.connect, format!("connect: {error}")),
-            Loss::Read(error) => count(&mut errors.read, format!("read: {error}")),
-            Loss::Write(error) => count(&mut errors.write, format!("write: {error}")),
-            Loss::Malformed(malformed) => {
-                errors.malformed += 1;
-                count(&mut errors.read, format!("read: {}", malformed.text()))
-            }
-            Loss::Abandoned => Some("timeout: no answer came at all".to_owned()),
-            Loss::Ended => None,
-        };
-        if let Some(text) = text {
-            self.recorder.explain(|| text);
-        }
-        let retry_ticks = self.clock.ticks(nanoseconds(RETRY_DELAY));
-        let retry_at = Ticks(self.clock.now().0 + retry_ticks);
-        let connection = &mut self.connections[index];
-        self.recorder.failed += connection.in_flight.len() as u64;
-        let useful = connection.proven && !matches!(loss, Loss::Connect(_));
-        if !self.work.keep_alive {
-            self.recorder.failed += u64::from(connection.pending.take().is_some());
-            connection.abort();
-            connection.close(if useful { Ticks::default() } else { retry_at });
-            if useful && !connection.queued {
-                connection.queued = true;
-                self.free.push_back(index);
-            }
-            return;
-        }
-        connection.close(retry_at);
-        if useful && self.is_in_use(index) {
-            self.open(index);
-        }
-    }
-
-    /// Counts requests that are too old, each once, and gives up what is far too old: its socket, or
-    /// in HTTP/2 its stream.
+    /// Counts requests that are too old, each once, and gives up what is far too old: its socket,
+    /// or in HTTP/2 its stream.
     pub(crate) fn check_timeout(&mut self, index: usize, now: Ticks) -> Result<(), LoadError> {
         let connection = &mut self.connections[index];
         if let Link::Connecting { since } | Link::Securing { since, .. } = connection.link {
@@ -601,11 +488,6 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-fn count(counter: &mut u64, text: String) -> Option<String> {
-    *counter += 1;
-    Some(text)
 }
 
 fn is_temporary(error: &io::Error) -> bool {

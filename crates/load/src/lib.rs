@@ -33,6 +33,7 @@ mod exchange;
 mod http2;
 mod knee;
 mod objective;
+mod opening;
 mod options;
 mod poller;
 mod question;

@@ -79,8 +79,8 @@ pub struct LoadOptions {
     /// HTTP/2 with so many requests in flight on a connection, with a rate or without; otherwise
     /// HTTP/1.1. Without TLS, the server is taken to know (prior knowledge, RFC 9113 section 3.3).
     pub http2_streams: Option<usize>,
-    /// Whether watched requests, at most about a thousand a second and thread, carry `Prefer: timing`
-    /// and a `traceparent`, so that servers which can tell of their own time do.
+    /// Whether watched requests, at most about a thousand a second and thread, carry
+    /// `Prefer: timing` and a `traceparent`, so that servers that can tell of their own time do.
     pub ask_timing: bool,
     /// Whom a run against `https://` trusts.
     pub tls: TlsOptions,

@@ -4,8 +4,8 @@ use pellucid_clock::Ticks;
 
 use crate::connection::InFlight;
 use crate::error::LoadError;
-use crate::exchange::Loss;
 use crate::http2::{Answer, request};
+use crate::opening::Loss;
 use crate::source::Acceptance;
 use crate::watch::traceparent;
 use crate::worker::{Requests, Worker};
