@@ -121,16 +121,12 @@ impl FileHeader {
     }
 }
 
-/// crc32c of `bytes`, started with `seed` (0 for none).
-#[inline]
-pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(seed, bytes)
-}
+pub(crate) use crate::crc::checksum;
 
 /// The seed that binds a checksum to numbers: crc32c of their 8 bytes each.
 #[inline]
 pub(crate) fn checksum_seed(numbers: &[u64]) -> u32 {
-    numbers.iter().fold(0, |seed, number| crc32c::crc32c_append(seed, &number.to_le_bytes()))
+    numbers.iter().fold(0, |seed, number| checksum(seed, &number.to_le_bytes()))
 }
 
 /// Reads 2 bytes at `offset`.
@@ -177,6 +173,29 @@ pub(crate) fn varint_length(value: u64) -> usize {
 /// Takes a varint from the front of `bytes`; `None` if it is cut short or has more than 64 bits.
 #[inline]
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let first = *bytes.first()?;
+    if first < 0x80 {
+        *bytes = &bytes[1..];
+        return Some(u64::from(first));
+    }
+    // Up to 8 bytes in one read: lengths and times come with every look-up.
+    if let Some(word) = bytes.first_chunk::<8>().map(|word| u64::from_le_bytes(*word)) {
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            // All up to the first byte without the upper bit.
+            let word = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+            let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+            let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
+            let word = (word & 0x0000_0000_0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4;
+            *bytes = &bytes[ends.trailing_zeros() as usize / 8 + 1..];
+            return Some(word);
+        }
+    }
+    take_long_varint(bytes)
+}
+
+/// As [`take_varint`], byte by byte.
+fn take_long_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().take(VARINT_LENGTH_MAX).enumerate() {
         if index == VARINT_LENGTH_MAX - 1 && *byte > 1 {
@@ -289,6 +308,14 @@ mod tests {
             assert!(rest.is_empty());
             let mut cut = &bytes[..bytes.len() - 1];
             assert_eq!(take_varint(&mut cut), None);
+        }
+        for bits in 0..64 {
+            let (value, mut bytes) = (u64::MAX >> bits ^ 0x55, Vec::new());
+            put_varint(&mut bytes, value);
+            bytes.extend([0xff; 9]);
+            let mut rest = &bytes[..];
+            assert_eq!(take_varint(&mut rest), Some(value));
+            assert_eq!(rest, [0xff; 9]);
         }
         assert_eq!(take_varint(&mut &[0xff; 11][..]), None);
         assert_eq!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pellucid_io::Map;
 
 use crate::ledger::{self, FoundEntry};
+use crate::mapped::Mapped;
 
 /// What the ledger knows of a key: all but its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,15 +64,28 @@ pub struct Value(ValueBytes);
 
 #[derive(Clone)]
 enum ValueBytes {
-    Mapped { map: Arc<dyn Map>, offset: usize, length: usize },
+    /// In the map, which is held for that.
+    Mapped {
+        begin: *const u8,
+        length: usize,
+        _map: Arc<dyn Map>,
+    },
     Owned(Arc<[u8]>),
 }
 
+// SAFETY: the pointer names bytes of the map that nobody writes to any more, and the map may be
+// shared between threads.
+unsafe impl Send for ValueBytes {}
+// SAFETY: as above.
+unsafe impl Sync for ValueBytes {}
+
 impl Value {
     /// The value at `offset` of `map`, which nobody writes to any more.
-    pub(crate) fn mapped(map: Arc<dyn Map>, offset: usize, length: usize) -> Value {
+    #[inline]
+    pub(crate) fn mapped(map: &Mapped, offset: usize, length: usize) -> Value {
         assert!(offset.checked_add(length).is_some_and(|end| end <= map.length()));
-        Value(ValueBytes::Mapped { map, offset, length })
+        let begin = map.pointer().wrapping_add(offset).cast_const();
+        Value(ValueBytes::Mapped { begin, length, _map: Arc::clone(map.map()) })
     }
 
     /// A value that was copied or unpacked.
@@ -89,8 +103,8 @@ impl Deref for Value {
             // SAFETY: `mapped` checked that the range is within the map, which lives as long as
             // `self`. The record there was complete before its sequence number was published, and a
             // place in the journal is never written twice.
-            ValueBytes::Mapped { map, offset, length } => unsafe {
-                std::slice::from_raw_parts(map.pointer().add(*offset), *length)
+            ValueBytes::Mapped { begin, length, .. } => unsafe {
+                std::slice::from_raw_parts(*begin, *length)
             },
             ValueBytes::Owned(bytes) => bytes,
         }

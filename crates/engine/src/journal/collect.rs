@@ -362,7 +362,7 @@ impl<'a> CollectedWriter<'a> {
             path: self.path.clone(),
             file: HeldFile::closed(),
             disk_file: OnceLock::new(),
-            map,
+            map: map.into(),
             store_seed: self.journal.store_seed,
             dead_bytes: AtomicU64::new(0),
             marker_bytes: AtomicU64::new(0),

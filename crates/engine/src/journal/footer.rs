@@ -127,6 +127,18 @@ impl Footer {
         }
     }
 
+    /// Where that is looked up, if it is.
+    #[inline]
+    pub(super) fn number_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
+        match self.places {
+            Places::Ranked { sequences, .. } if distance < sequences => {
+                let at = self.offset as usize + ranked::unit_offset(distance);
+                file.get(at).map(std::ptr::from_ref)
+            }
+            _ => None,
+        }
+    }
+
     /// Where the place array begins; `None` if there are pairs instead.
     #[inline]
     fn array_offset(&self) -> Option<usize> {

@@ -49,11 +49,17 @@ fn bits_at(bytes: &[u8], at: usize) -> (u32, u64) {
     (read_u32(bytes, at + BITS_OFFSET), read_u64(bytes, at + BITS_OFFSET + 4))
 }
 
+/// Where the unit of the sequence number at `distance` is behind the beginning of the units.
+#[inline]
+pub(super) fn unit_offset(distance: u64) -> usize {
+    (distance / UNIT_BITS) as usize * UNIT_LENGTH
+}
+
 /// How many records stand before the one at `distance`, if there is one; the units begin at
 /// `begin` of `bytes`, and `distance` lies within them.
 #[inline]
 pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> {
-    let at = begin + (distance / UNIT_BITS) as usize * UNIT_LENGTH;
+    let at = begin + unit_offset(distance);
     let bit = (distance % UNIT_BITS) as u32;
     let (low, high) = bits_at(bytes, at);
     let before = match bit.checked_sub(32) {

@@ -359,7 +359,7 @@ impl Recovery<'_> {
             path: found.path.clone(),
             file: HeldFile::closed(),
             disk_file: OnceLock::new(),
-            map: Arc::clone(&found.map),
+            map: Arc::clone(&found.map).into(),
             store_seed: self.store_seed,
             dead_bytes: AtomicU64::new(found.dead_bytes),
             marker_bytes: AtomicU64::new(found.marker_bytes),

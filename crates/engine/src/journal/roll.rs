@@ -154,7 +154,7 @@ impl Journal {
                 path,
                 file: HeldFile::open(file),
                 disk_file: OnceLock::new(),
-                map,
+                map: map.into(),
                 store_seed: self.store_seed,
                 dead_bytes: AtomicU64::new(0),
                 marker_bytes: AtomicU64::new(0),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pellucid_io::{File, FileSystem, Map};
+use pellucid_io::{File, FileSystem};
 
 use super::footer::Footer;
 use super::record::{Record, RecordKind};
@@ -15,6 +15,7 @@ use crate::compression::Compression;
 use crate::engine::lock;
 use crate::error::{Error, Result};
 use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
+use crate::mapped::Mapped;
 use crate::object::Value;
 
 /// Where the journal's segments lie within the store's folder.
@@ -99,7 +100,7 @@ pub(crate) struct SegmentFile {
     pub(crate) file: HeldFile,
     /// The file, once records were read from the disk.
     pub(crate) disk_file: OnceLock<DiskFile>,
-    pub(crate) map: Arc<dyn Map>,
+    pub(crate) map: Mapped,
     /// The seed of the records' checksums.
     pub(crate) store_seed: u32,
     /// Record bytes that no key needs any more.
@@ -229,7 +230,10 @@ impl Segment {
                 let place = places.get(distance as usize).map(std::ptr::from_ref);
                 place.into_iter().for_each(|place| prefetch(place.cast()));
             }
-            Places::Sealed { runs: Some(_), .. } => {}
+            Places::Sealed { footer, runs: Some(_) } => {
+                let at = footer.number_line(sealed_bytes(&self.shared, footer), distance);
+                at.into_iter().for_each(prefetch);
+            }
             Places::Sealed { footer, runs: None } => {
                 let at = footer.place_line(sealed_bytes(&self.shared, footer), distance);
                 at.into_iter().for_each(prefetch);
@@ -318,7 +322,7 @@ impl Segment {
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        Ok(Value::mapped(Arc::clone(&self.shared.map), value_offset, record.value.len()))
+        Ok(Value::mapped(&self.shared.map, value_offset, record.value.len()))
     }
 
     /// As [`Segment::read`], for a record that is not in memory: by one call that reads all of it,

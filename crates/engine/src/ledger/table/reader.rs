@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pellucid_account::EngineCounts;
-use pellucid_io::{FileSystem, Map, MapMode};
+use pellucid_io::{FileSystem, MapMode};
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
 use super::closing::{Part, check_facts, read_closing};
@@ -19,6 +19,7 @@ use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, key_hash,
 use crate::error::{Error, Result};
 use crate::ledger::FoundEntry;
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
+use crate::mapped::Mapped;
 
 /// Lines of a block that are asked for at once: what a processor can wait for.
 const PREFETCH_LINES_MAX: usize = 16;
@@ -31,7 +32,7 @@ pub(crate) struct Table {
     stale_at_ms: u64,
     path: PathBuf,
     store_identity: u64,
-    map: Arc<dyn Map>,
+    map: Mapped,
     filter: Part,
     filter_shape: FilterShape,
     index: Part,
@@ -75,8 +76,8 @@ impl Table {
             let what = format!("the file has {length} bytes, not {}", facts.size_bytes);
             return Err(Error::corruption(&path, length.min(facts.size_bytes), what));
         }
-        let map =
-            file.map(length, MapMode::Read).map_err(|error| Error::io("map", &path, error))?;
+        let map = file.map(length, MapMode::Read);
+        let map = Mapped::from(map.map_err(|error| Error::io("map", &path, error))?);
         let bytes = map.bytes();
         FileHeader::decode_expected(bytes, FileKind::Table, store_identity, facts.number, &path)?;
         let closing = read_closing(bytes, store_identity, facts.number)

@@ -41,6 +41,10 @@ pub(crate) struct TableShape {
 /// A block is filled up with zeros to its full size if one in so many of its bytes is missing, at
 /// most.
 const BLOCK_PADDING_SHARE: usize = 16;
+/// And otherwise as long as all padding of the table is one in so many of its bytes, and one block:
+/// where a digit of the keys carries over, a block ends early, and that one alone would make the
+/// table's blocks uneven.
+const TABLE_PADDING_SHARE: u64 = 64;
 /// A table is stale once one in so many of its entries has expired.
 const STALE_ONE_IN: u64 = 4;
 
@@ -85,6 +89,8 @@ pub(crate) struct TableWriter {
     buffer: Vec<u8>,
     /// Bytes that are in the file already: the buffer begins there.
     written_bytes: u64,
+    /// Of them, zeros at the ends of blocks.
+    padding_bytes: u64,
     block: BlockBuilder,
     /// How the blocks of the table of keys are compressed that the last entry belongs to.
     compression: Compression,
@@ -126,6 +132,7 @@ impl TableWriter {
             shape,
             buffer,
             written_bytes: 0,
+            padding_bytes: 0,
             block: BlockBuilder::default(),
             compression: Compression::None,
             packed: Vec::new(),
@@ -234,8 +241,11 @@ impl TableWriter {
         self.block.finish(&mut self.buffer);
         // Blocks of one length are found without a look at where each of them begins.
         let missing = self.shape.block_size_bytes.saturating_sub(self.buffer.len() - begin);
-        let is_little = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE;
+        let padding = self.padding_bytes + missing as u64;
+        let is_little = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE
+            || padding <= self.shape.block_size_bytes as u64 + offset / TABLE_PADDING_SHARE;
         if !is_last && is_little && self.compression == Compression::None {
+            self.padding_bytes = padding;
             self.buffer.resize(self.buffer.len() + missing, 0);
             BlockBuilder::note_padding(&mut self.buffer[begin..]);
         }

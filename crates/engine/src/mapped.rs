@@ -1,0 +1,62 @@
+//! A map whose beginning and length are at hand: a look-up asks for them a dozen times, and each
+//! time was a call through the trait.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use pellucid_io::Map;
+
+/// A map, with its beginning and length.
+pub(crate) struct Mapped {
+    pointer: *mut u8,
+    length: usize,
+    map: Arc<dyn Map>,
+}
+
+// SAFETY: the pointer names memory of the map, which may be shared between threads; who writes where
+// is the business of its users, as with the map itself.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// The first byte, as [`Map::pointer`].
+    #[inline]
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        self.pointer
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// All bytes of a map that nobody writes to any more, as [`Map::bytes`].
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the map holds `length` bytes from `pointer` for as long as it lives, and the
+        // caller asserts that nobody writes to them.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
+    }
+
+    /// The map itself.
+    #[inline]
+    pub(crate) fn map(&self) -> &Arc<dyn Map> {
+        &self.map
+    }
+}
+
+impl From<Arc<dyn Map>> for Mapped {
+    fn from(map: Arc<dyn Map>) -> Mapped {
+        Mapped { pointer: map.pointer(), length: map.length(), map }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = dyn Map;
+
+    fn deref(&self) -> &(dyn Map + 'static) {
+        &*self.map
+    }
+}
