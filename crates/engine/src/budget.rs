@@ -14,8 +14,8 @@ use crate::ledger::memtable_memory_bytes;
 /// stacks of threads) come on top of any setting.
 pub(crate) const MEMORY_MIN_BYTES: u64 = 64 << 10;
 /// The shares, in 64ths of the setting.
-const MEMTABLES_PARTS: u64 = 33;
-const TABLES_PARTS: u64 = 20;
+const MEMTABLES_PARTS: u64 = 29;
+const TABLES_PARTS: u64 = 24;
 const JOBS_PARTS: u64 = 6;
 const JOURNAL_PARTS: u64 = 3;
 const PARTS: u64 = 64;

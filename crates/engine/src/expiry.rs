@@ -50,8 +50,13 @@ impl MarkedTime {
     /// clock.
     #[inline]
     pub(crate) fn is_live(&self, entry: &FoundEntry) -> bool {
-        let has_expired = || entry.expires_at_ms <= self.now_ms();
-        entry.kind == Kind::Put && (entry.expires_at_ms == 0 || !has_expired())
+        entry.kind == Kind::Put && !self.has_expired(entry.expires_at_ms)
+    }
+
+    /// Whether what expires at `expires_at_ms` (0 for never) has expired.
+    #[inline]
+    pub(crate) fn has_expired(&self, expires_at_ms: u64) -> bool {
+        expires_at_ms != 0 && expires_at_ms <= self.now_ms()
     }
 }
 

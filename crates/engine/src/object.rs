@@ -39,6 +39,12 @@ impl Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata(ledger::Head);
 
+impl From<ledger::Head> for Metadata {
+    fn from(head: ledger::Head) -> Metadata {
+        Metadata(head)
+    }
+}
+
 impl Deref for Metadata {
     type Target = [u8];
 

@@ -7,7 +7,7 @@ use crate::codec::InternalKey;
 use crate::engine::{Engine, Inner};
 use crate::error::Result;
 use crate::journal::RECORD_HEADER_LENGTH;
-use crate::ledger::{FoundEntry, NEWEST};
+use crate::ledger::{Answer, FoundEntry, NEWEST, Records};
 use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::tally::{Count, Turn};
@@ -50,6 +50,43 @@ impl Engine {
     }
 }
 
+/// The short way of a GET: reads the record that a directory names, and counts it.
+struct Reading<'a> {
+    inner: &'a Inner,
+    key: &'a [u8],
+    timeline: &'a mut Timeline,
+    /// Whose turn the record of this request is, once that was asked.
+    turn: Option<Turn>,
+}
+
+impl Reading<'_> {
+    fn turn(&mut self) -> Turn {
+        let counting = self.inner.ledger.tally().mine();
+        *self.turn.get_or_insert_with(|| counting.turn(Count::RecordTurns))
+    }
+}
+
+impl Records for Reading<'_> {
+    type Answer = (Head, Value);
+    const ARE_READ: bool = true;
+
+    #[inline]
+    fn read(&mut self, sequence: u64) -> Option<(Head, Value)> {
+        // The steps are those of the long way.
+        let turn = self.turn();
+        if turn == Turn::Stepped {
+            return None;
+        }
+        self.timeline.lap(parts::LEDGER);
+        let read = self.inner.journal.read_named(sequence, self.key);
+        if let Some((head, _)) = &read {
+            self.inner.count_record(head.value_length, turn);
+            self.timeline.lap(parts::JOURNAL_READ);
+        }
+        read
+    }
+}
+
 impl Inner {
     pub(crate) fn get_at(
         &self,
@@ -60,11 +97,28 @@ impl Inner {
     ) -> Result<Option<Object>> {
         let mut internal = InternalKey::empty();
         internal.set(table.0, key)?;
-        let key = &internal;
+        let key = internal.as_bytes();
         let mut missed = 0;
         loop {
-            let found = self.look_up(key, at_sequence, timeline)?;
-            let Some(mut found) = found else { return Ok(None) };
+            let (mut counts, turn) = (timeline.counts, None);
+            let mut reading = Reading { inner: self, key, timeline, turn };
+            let answer = self.ledger.get_or_read(key, at_sequence, &mut counts, &mut reading);
+            let turn = reading.turn;
+            timeline.counts = counts;
+            let found = match answer {
+                Ok(Some(Answer::Record((head, value)))) => {
+                    timeline.counts.records = timeline.counts.records.saturating_add(1);
+                    let is_live = !self.time.has_expired(head.expires_at_ms);
+                    return Ok(is_live.then_some(Object { head, value }));
+                }
+                Ok(Some(Answer::Entry(found))) => Ok(Some(found)),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
+            timeline.lap(parts::LEDGER);
+            let Some(mut found) = found?.filter(|entry| self.time.is_live(entry)) else {
+                return Ok(None);
+            };
             if let Some(value) = found.take_value() {
                 self.ledger.tally().mine().add(Count::HeldValues, 1);
                 return Ok(Some(Object {
@@ -72,21 +126,7 @@ impl Inner {
                     value: Value::owned(value),
                 }));
             }
-            let length = record_length(key.as_bytes(), &found);
-            let counting = self.ledger.tally().mine();
-            let turn = counting.turn(Count::RecordTurns);
-            let (sequence, bytes) = (found.sequence, key.as_bytes());
-            let value = match turn {
-                Turn::Stepped => self.journal.read_by_steps(sequence, bytes, length, counting)?,
-                _ => self.journal.read_if_held(sequence, bytes, length)?,
-            };
-            counting.add(Count::Records, 1);
-            counting.add(Count::RecordBytes, u64::from(found.value_length));
-            if let Turn::Timed(begun) = turn {
-                let ended = counting.add_since(Count::RecordTicks, begun);
-                counting.add(Count::RecordSamples, 1);
-                self.journal.note_read(self.options.clock.nanoseconds(ended.since(begun)));
-            }
+            let value = self.read_record(key, &found, turn)?;
             timeline.counts.records = timeline.counts.records.saturating_add(1);
             timeline.lap(parts::JOURNAL_READ);
             if let Some(value) = value {
@@ -98,6 +138,42 @@ impl Inner {
                 return Err(self.journal.missing(missed));
             }
             missed = found.sequence;
+        }
+    }
+
+    /// Reads the value of an entry, if the journal has it still, and counts that.
+    fn read_record(
+        &self,
+        key: &[u8],
+        found: &FoundEntry,
+        turn: Option<Turn>,
+    ) -> Result<Option<Value>> {
+        let length = record_length(key, found);
+        let counting = self.ledger.tally().mine();
+        let turn = match turn {
+            None => counting.turn(Count::RecordTurns),
+            // The time since then is not the record's alone.
+            Some(Turn::Timed(_)) => Turn::Timed(counting.now()),
+            Some(turn) => turn,
+        };
+        let value = match turn {
+            Turn::Stepped => self.journal.read_by_steps(found.sequence, key, length, counting)?,
+            _ => self.journal.read_if_held(found.sequence, key, length)?,
+        };
+        self.count_record(found.value_length, turn);
+        Ok(value)
+    }
+
+    /// Counts a record that was read.
+    #[inline]
+    fn count_record(&self, value_length: u32, turn: Turn) {
+        let counting = self.ledger.tally().mine();
+        counting.add(Count::Records, 1);
+        counting.add(Count::RecordBytes, u64::from(value_length));
+        if let Turn::Timed(begun) = turn {
+            let ended = counting.add_since(Count::RecordTicks, begun);
+            counting.add(Count::RecordSamples, 1);
+            self.journal.note_read(self.options.clock.nanoseconds(ended.since(begun)));
         }
     }
 

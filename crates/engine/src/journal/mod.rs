@@ -11,6 +11,7 @@ mod collect;
 mod current;
 mod footer;
 mod link;
+mod named;
 mod ranked;
 mod record;
 mod recover;

@@ -23,6 +23,8 @@ pub(crate) const JOURNAL_FOLDER: &str = "journal";
 const SUFFIX: &str = ".journal";
 /// The most that is asked for ahead of a read, in bytes; the processor follows longer runs itself.
 const PREFETCH_MAX: usize = 1024;
+/// How long a record is expected to be while its segment is being written, in bytes.
+const USUAL_LENGTH: usize = 256;
 /// Records up to this length, in bytes, are read by one call when they are not in memory.
 const READ_MAX: usize = 128 << 10;
 
@@ -116,6 +118,8 @@ pub(crate) struct Segment {
     pub(crate) shared: Arc<SegmentFile>,
     /// The sequence number of the first record.
     pub(crate) first_sequence: u64,
+    /// About how long its records are, in bytes.
+    usual_length: usize,
     places: Places,
 }
 
@@ -163,14 +167,22 @@ impl SegmentFile {
 impl Segment {
     /// A segment that is being written, with space for `places` records.
     pub(crate) fn growing(shared: Arc<SegmentFile>, first_sequence: u64, places: usize) -> Segment {
-        Segment { shared, first_sequence, places: Places::Growing(zeroed_places(places)) }
+        let places = Places::Growing(zeroed_places(places));
+        Segment { shared, first_sequence, usual_length: USUAL_LENGTH, places }
     }
 
     /// A sealed segment, whose footer was checked.
     pub(crate) fn sealed(shared: Arc<SegmentFile>, first_sequence: u64, footer: Footer) -> Segment {
         let bytes = sealed_bytes(&shared, &footer);
         let runs = footer.runs(bytes);
-        Segment { shared, first_sequence, places: Places::Sealed { footer, runs } }
+        let usual_length = (footer.offset as usize).div_ceil(footer.count.max(1) as usize);
+        Segment { shared, first_sequence, usual_length, places: Places::Sealed { footer, runs } }
+    }
+
+    /// About how long its records are, in bytes.
+    #[inline]
+    pub(super) fn usual_length(&self) -> usize {
+        self.usual_length
     }
 
     /// The footer, if the segment is sealed.
@@ -317,8 +329,14 @@ impl Segment {
             );
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
+        self.value_of(&record, offset)
+    }
+
+    /// The value of `record`, which lies at `offset`.
+    #[inline]
+    pub(super) fn value_of(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
         if record.compression != Compression::None {
-            return self.unpacked(&record, offset);
+            return self.unpacked(record, offset);
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;

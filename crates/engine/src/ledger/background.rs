@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::state::State;
+use super::table::Table;
 use crate::error::{Error, Result};
 
 const THREAD_NAME: &str = "pellucid-ledger";
@@ -93,15 +94,22 @@ impl State {
     /// Whether a table could have a directory and has none.
     fn wants_directory(&self) -> bool {
         let version = self.version.load();
-        version.levels.all().any(|(_, table)| table.wants_directory(&self.table_memory))
+        let wants = |table: &Table| {
+            table.wants_directory(&self.table_memory) || table.wants_records(&self.table_memory)
+        };
+        version.levels.all().any(|(_, table)| wants(table))
     }
 
     /// Makes the directory of one table that has none: of those that were there when the store was
-    /// opened, and of those for which there was no room when they were written.
+    /// opened, and of those for which there was no room when they were written. Then come those
+    /// whose directories name no records, for the same reasons.
     fn make_one_directory(&self) -> bool {
         let version = self.version.load_full();
-        let mut tables = version.levels.all().map(|(_, table)| table);
-        let Some(table) = tables.find(|table| table.wants_directory(&self.table_memory)) else {
+        let memory = &self.table_memory;
+        let tables = || version.levels.all().map(|(_, table)| table);
+        let wanted = tables().find(|table| table.wants_directory(memory));
+        let Some(table) = wanted.or_else(|| tables().find(|table| table.wants_records(memory)))
+        else {
             return false;
         };
         let mut lent = self.lend_memory();

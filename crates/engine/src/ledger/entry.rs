@@ -63,6 +63,13 @@ impl Entry<'_> {
         unpadded.next_multiple_of(8)
     }
 
+    /// The sequence number of its record, if the record is what a GET has to read.
+    #[inline]
+    pub(crate) fn record_to_read(&self) -> Option<u64> {
+        let is_there = self.kind == Kind::Put && self.value_length > 0 && self.value.is_none();
+        is_there.then_some(self.sequence)
+    }
+
     /// The entry without its key, to outlive what it was borrowed from.
     #[inline]
     pub(crate) fn to_found(self) -> FoundEntry {

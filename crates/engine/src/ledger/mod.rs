@@ -31,6 +31,7 @@ mod merge;
 mod options;
 mod pinned;
 mod prefetch;
+mod records;
 mod scan;
 mod snapshots;
 mod stages;
@@ -49,6 +50,7 @@ pub(crate) use options::{
 };
 pub(crate) use pinned::{Pinned, PinnedVersion};
 pub(crate) use prefetch::{CACHE_LINE_BYTES, prefetch};
+pub(crate) use records::{Answer, NoRecords, Records};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]

@@ -18,7 +18,8 @@ use super::stats::{LedgerMemory, LedgerStats, LevelStats};
 use super::table::{Table, TableMemory, table_folder, table_path};
 use super::version::{LEVELS, Levels};
 use super::{
-    Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, background,
+    Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
+    Records, background,
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
@@ -132,11 +133,24 @@ impl Ledger {
         at_sequence: u64,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
+        let found = self.get_or_read(key, at_sequence, counts, &mut NoRecords)?;
+        Ok(found.map(Answer::into_entry))
+    }
+
+    /// As [`Ledger::get`]; where a directory names the record, what `records` makes of that.
+    #[inline]
+    pub(crate) fn get_or_read<R: Records>(
+        &self,
+        key: &[u8],
+        at_sequence: u64,
+        counts: &mut EngineCounts,
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
         // The version first: what a later one has dropped was shadowed by something published
         // before.
         let version = self.state.version.load();
         let at_sequence = self.resolve(at_sequence);
-        version.get(key, at_sequence, counts, self.state.tally.mine())
+        version.get(key, at_sequence, counts, self.state.tally.mine(), records)
     }
 
     #[inline]

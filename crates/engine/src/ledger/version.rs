@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
 
-use super::FoundEntry;
 use super::memtable::Memtable;
 use super::merge::front_of;
 use super::table::{Step, StepTimes, Table, TableFacts};
+use super::{Answer, FoundEntry, NoRecords, Records};
 use crate::codec::key_hash;
 use crate::error::Result;
 use crate::tally::{Count, Counting, Turn};
@@ -41,6 +41,8 @@ pub(crate) struct Levels {
     /// The beginnings of the tables' largest keys, side by side: a look-up need not visit the
     /// tables to learn which one may have its key.
     fronts: [Arc<[u128]>; LEVELS],
+    /// Levels down to the deepest that has tables.
+    depth: usize,
 }
 
 impl Levels {
@@ -77,7 +79,8 @@ impl Levels {
             tables.iter().map(|table| front_of(&table.facts().largest)).collect()
         };
         let fronts = std::array::from_fn(|level| fronts_of(&levels[level]));
-        Ok(Levels { tables: levels.map(Arc::from), fronts })
+        let depth = levels.iter().rposition(|tables| !tables.is_empty()).map_or(0, |last| last + 1);
+        Ok(Levels { tables: levels.map(Arc::from), fronts, depth })
     }
 
     /// The tables of a level.
@@ -101,7 +104,7 @@ impl Levels {
 
     /// The deepest level that has tables.
     pub(crate) fn deepest(&self) -> Option<usize> {
-        (0..LEVELS).rev().find(|level| !self.tables[*level].is_empty())
+        self.depth.checked_sub(1)
     }
 
     /// The tables of a level whose keys reach into the range.
@@ -156,37 +159,38 @@ impl Levels {
     }
 
     #[inline]
-    fn get(
+    fn get<R: Records>(
         &self,
-        key: &[u8],
-        hash: u64,
-        at_sequence: u64,
+        sought: (&[u8], u64, u64),
         counts: &mut EngineCounts,
         asking: &Asking<'_>,
-    ) -> Result<Option<FoundEntry>> {
-        let front = front_of(key);
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
+        let (key, hash, _) = sought;
         let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
-        // All are asked ahead, so that one wait serves for all.
-        for (level, candidate) in deeper.iter_mut().enumerate().skip(1) {
-            // That the key lies below the table's smallest one, its directory knows as well.
-            *candidate = self.first_up_to(level, key, front).map(|table| &**table);
-            if let Some(table) = candidate {
-                table.prefetch_hash(hash);
+        if self.depth > 1 {
+            let front = front_of(key);
+            // All are asked ahead, so that one wait serves for all.
+            for (level, candidate) in deeper.iter_mut().enumerate().take(self.depth).skip(1) {
+                // That the key lies below the table's smallest one, its directory knows as well.
+                *candidate = self.first_up_to(level, key, front).map(|table| &**table);
+                if let Some(table) = candidate {
+                    table.prefetch_hash(hash, R::ARE_READ);
+                }
             }
         }
         for table in self.tables[0].iter() {
-            table.prefetch_hash(hash);
+            table.prefetch_hash(hash, R::ARE_READ);
         }
         for table in self.tables[0].iter().filter(|table| table.spans(key)) {
-            let answer = asking.ask(0, table, counts, (key, hash, at_sequence));
-            if let Some(found) = answer? {
+            if let Some(found) = asking.ask(0, table, counts, sought, records)? {
                 counts.found_in = FOUND_IN_LEVEL_0;
                 return Ok(Some(found));
             }
         }
-        for (level, table) in deeper.into_iter().enumerate() {
+        for (level, table) in deeper.into_iter().enumerate().take(self.depth) {
             let Some(table) = table else { continue };
-            let answer = asking.ask(level, table, counts, (key, hash, at_sequence));
+            let answer = asking.ask(level, table, counts, sought, records);
             if let Some(found) = answer? {
                 counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
                 return Ok(Some(found));
@@ -207,22 +211,30 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     #[inline]
-    fn ask(
+    fn ask<R: Records>(
         &self,
         level: usize,
         table: &Table,
         counts: &mut EngineCounts,
-        (key, hash, at_sequence): (&[u8], u64, u64),
-    ) -> Result<Option<FoundEntry>> {
+        sought: (&[u8], u64, u64),
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
         let Some(counting) = &self.counting else {
-            return table.get(key, hash, at_sequence, counts);
+            return table.get(sought, counts, records);
         };
         // Those of a request end at 255.
         let mut asked = EngineCounts::default();
         let begun = self.is_timed.then(|| counting.now());
-        let answer = match self.is_stepped {
-            false => table.get(key, hash, at_sequence, &mut asked),
-            true => by_steps(counting, level, table, &mut asked, (key, hash, at_sequence)),
+        let answer = match (self.is_stepped, self.is_timed) {
+            (false, false) => table.get(sought, &mut asked, records),
+            (true, _) => {
+                by_steps(counting, level, table, &mut asked, sought).map(|it| it.map(Answer::Entry))
+            }
+            // Those by which the ledger is told from the journal go by way of the entry.
+            (false, true) => {
+                let found = table.get(sought, &mut asked, &mut NoRecords);
+                found.map(|found| found.map(|found| Answer::Entry(found.into_entry())))
+            }
         };
         if let Some(begun) = begun {
             counting.add_since(Count::AskedTicks(level), begun);
@@ -274,19 +286,20 @@ impl Version {
     /// The newest entry of `key` that is not above `at_sequence`. Sources are asked from the newest
     /// to the oldest: all versions of a key in one are newer than those in the next.
     #[inline]
-    pub(crate) fn get(
+    pub(crate) fn get<R: Records>(
         &self,
         key: &[u8],
         at_sequence: u64,
         counts: &mut EngineCounts,
         counting: Counting<'_>,
-    ) -> Result<Option<FoundEntry>> {
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
         let turn = counting.turn(Count::ReadTurns);
         counts.found_in = FOUND_NOWHERE;
         counts.look_ups = counts.look_ups.saturating_add(1);
         let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
         let asking = Asking { counting: Some(counting), is_timed, is_stepped };
-        let found = self.find(key, at_sequence, counts, &asking);
+        let found = self.find(key, at_sequence, counts, &asking, records);
         let place = usize::from(counts.found_in);
         counting.add(Count::Found(place), 1);
         if let Turn::Timed(begun) = turn {
@@ -299,25 +312,28 @@ impl Version {
     /// As [`Version::get`], for the engine itself: it is not counted.
     pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
         let asking = Asking { counting: None, is_timed: false, is_stepped: false };
-        self.find(key, at_sequence, &mut EngineCounts::default(), &asking)
+        let mut counts = EngineCounts::default();
+        let found = self.find(key, at_sequence, &mut counts, &asking, &mut NoRecords)?;
+        Ok(found.map(Answer::into_entry))
     }
 
     #[inline]
-    fn find(
+    fn find<R: Records>(
         &self,
         key: &[u8],
         at_sequence: u64,
         counts: &mut EngineCounts,
         asking: &Asking<'_>,
-    ) -> Result<Option<FoundEntry>> {
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
         let hash = key_hash(key);
         let sealed = self.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&self.active).chain(sealed) {
             if let Some(found) = memtable.get(key, hash, at_sequence) {
                 counts.found_in = FOUND_IN_MEMTABLE;
-                return Ok(Some(found.to_found()));
+                return Ok(Some(Answer::Entry(found.to_found())));
             }
         }
-        self.levels.get(key, hash, at_sequence, counts, asking)
+        self.levels.get((key, hash, at_sequence), counts, asking, records)
     }
 }

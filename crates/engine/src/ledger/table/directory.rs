@@ -1,7 +1,8 @@
 //! The directory of a table: where each of its keys is, in memory, so that a look-up waits for one
 //! line to learn that a key is not there or which entry of which block it is.
 //!
-//! It holds what the filter and the index do, at about 6 bytes a key. It is made while the table is
+//! It holds what the filter and the index do, at about 6 bytes a key, and as much again for the
+//! records that it names ([`super::named`]). It is made while the table is
 //! written, or later by the thread in the background, within a budget; a table without one answers
 //! from its filter and its index. An answer comes from the entry itself, whose key is compared, so
 //! the directory can make a look-up quick but not wrong.
@@ -9,16 +10,17 @@
 //! A line has 16 slots of 4 bytes: zero, or from the top a tag (some bits of the key's hash, never
 //! zero), the block, and the entry within the block. Keys that find their line full go to the next.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pellucid_io::ZeroedMemory;
 
 use super::memory::{TableMemory, Taken};
+use super::named::NamedRecords;
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 const SLOTS_A_LINE: usize = 16;
-/// Keys for which a line is made: at 10 of 16, one line in thirty is full.
-const KEYS_A_LINE: usize = 10;
+/// Keys for which a line is made: at 11 of 16, one line in eleven is full.
+const KEYS_A_LINE: usize = 11;
 /// With fewer bits of tag, too many look-ups would go to a block in vain.
 const TAG_BITS_MIN: u32 = 8;
 
@@ -31,7 +33,7 @@ fn lines_for(keys: usize) -> usize {
     keys.div_ceil(KEYS_A_LINE).max(1) + 1
 }
 
-/// Collects the hashes and places of a table's keys, at 10 bytes a key.
+/// Collects the hashes and places of a table's keys, at 14 bytes a key.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryBuilder {
     hashes: Vec<u64>,
@@ -40,12 +42,24 @@ pub(crate) struct DirectoryBuilder {
     /// For each block, how many keys have their newest entry in the blocks before it.
     blocks: Vec<u32>,
     entry_max: u64,
+    /// The lower half of the sequence number of each key's record, 0 for none.
+    records: Vec<u32>,
+    /// The lowest and the highest of them.
+    lowest_record: u64,
+    highest_record: u64,
 }
 
 impl DirectoryBuilder {
-    /// Notes that the newest entry of the key with this hash is entry `entry` of block `block`.
+    /// Notes that the newest entry of the key with this hash is entry `entry` of block `block`, and
+    /// that a GET of it may as well read the record with the sequence number `record`.
     #[inline]
-    pub(crate) fn add(&mut self, hash: u64, block: usize, entry: usize) {
+    pub(crate) fn add(&mut self, hash: u64, block: usize, entry: usize, record: Option<u64>) {
+        if let Some(record) = record {
+            let is_first = self.highest_record == 0;
+            self.lowest_record = if is_first { record } else { self.lowest_record.min(record) };
+            self.highest_record = self.highest_record.max(record);
+        }
+        self.records.push(record.unwrap_or(0) as u32);
         let keys = self.hashes.len() as u32;
         self.blocks.resize(self.blocks.len().max(block + 1), keys);
         self.hashes.push(hash);
@@ -60,7 +74,7 @@ impl DirectoryBuilder {
 
     /// Memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.hashes.len() * 8 + self.entries.len() * 2 + self.blocks.len() * 4) as u64
+        (self.hashes.len() * 14 + self.blocks.len() * 4) as u64
     }
 
     /// Forgets all keys, and keeps the memory for others.
@@ -69,6 +83,28 @@ impl DirectoryBuilder {
         self.entries.clear();
         self.blocks.clear();
         self.entry_max = 0;
+        self.records.clear();
+        (self.lowest_record, self.highest_record) = (0, 0);
+    }
+
+    /// Whether there are records to be named, and whether their sequence numbers lie so close
+    /// together that their halves tell them apart.
+    pub(super) fn names_records(&self) -> bool {
+        self.highest_record > 0 && self.highest_record - self.lowest_record <= u32::MAX.into()
+    }
+
+    /// The place of each key as a slot has it, with its hash and the half of its record.
+    fn values(&self, directory: &Directory) -> impl Iterator<Item = (u64, u32, u32)> {
+        let (mut block, entry_bits, place_bits) = (0, directory.entry_bits, directory.place_bits);
+        let tags = self.hashes.iter().map(|hash| directory.tag_of(*hash));
+        let keys = self.hashes.iter().zip(tags).zip(self.entries.iter().zip(&self.records));
+        keys.enumerate().map(move |(key, ((hash, tag), (entry, record)))| {
+            while self.blocks.get(block + 1).is_some_and(|first| *first as usize <= key) {
+                block += 1;
+            }
+            let place = (block as u64) << entry_bits | u64::from(*entry);
+            (*hash, tag << place_bits | place as u32, *record)
+        })
     }
 
     /// The directory of a table of `blocks` blocks; `None` if the budget has no room for it, or if
@@ -84,27 +120,19 @@ impl DirectoryBuilder {
         let taken = budget.take_for_directory((lines * CACHE_LINE_BYTES) as u64)?;
         let memory = ZeroedMemory::new(lines * CACHE_LINE_BYTES);
         let lines = u32::try_from(lines).ok()?;
-        let directory = Directory { memory, lines, place_bits, entry_bits, _taken: taken };
+        let records = OnceLock::new();
+        let directory = Directory { memory, lines, place_bits, entry_bits, records, _taken: taken };
         // SAFETY: the memory holds that many slots, zeroed and aligned, and nobody else has it.
         let slots = unsafe {
             let count = lines as usize * SLOTS_A_LINE;
             std::slice::from_raw_parts_mut(directory.memory.pointer().cast::<u32>(), count)
         };
-        let mut block = 0;
-        for (key, (hash, entry)) in self.hashes.iter().zip(&self.entries).enumerate() {
-            while self.blocks.get(block + 1).is_some_and(|first| *first as usize <= key) {
-                block += 1;
-            }
-            let place = (block as u64) << entry_bits | u64::from(*entry);
-            let value = directory.tag_of(*hash) << place_bits | place as u32;
-            let line = directory.line_of(*hash);
+        for (hash, value, _) in self.values(&directory) {
             // There are more slots than keys, so that one is free.
-            let mut free = (line..lines as usize)
-                .chain(0..line)
-                .flat_map(|line| (0..SLOTS_A_LINE).map(move |slot| line * SLOTS_A_LINE + slot));
-            let free = free.find(|slot| slots[*slot] == 0)?;
+            let free = directory.slots_from(hash).find(|slot| slots[*slot] == 0)?;
             slots[free] = value;
         }
+        directory.name_records(self, budget);
         Some(directory)
     }
 }
@@ -116,6 +144,8 @@ pub(crate) struct Directory {
     lines: u32,
     place_bits: u32,
     entry_bits: u32,
+    /// The record of each slot, once there was room for them.
+    records: OnceLock<NamedRecords>,
     _taken: Taken,
 }
 
@@ -129,7 +159,48 @@ pub(crate) struct EntryPlace {
 impl Directory {
     /// Bytes of memory.
     pub(crate) fn size_bytes(&self) -> usize {
-        self.memory.length()
+        self.memory.length() + self.records.get().map_or(0, NamedRecords::size_bytes)
+    }
+
+    /// Whether it names no records, and the budget has room for them.
+    pub(super) fn wants_records(&self, budget: &TableMemory) -> bool {
+        self.records.get().is_none() && budget.has_room_for_records(self.memory.length() as u64)
+    }
+
+    /// Names the records of the keys that `builder` made the directory of, or their like, if the
+    /// budget has room for them.
+    pub(super) fn name_records(&self, builder: &DirectoryBuilder, budget: &Arc<TableMemory>) {
+        if !builder.names_records() {
+            return;
+        }
+        let lines = self.lines as usize;
+        let Some(mut records) = NamedRecords::new(lines, builder.highest_record, budget) else {
+            return;
+        };
+        for (hash, value, record) in builder.values(self) {
+            let mut slots = self.slots_from(hash);
+            let is_key =
+                |slot: &usize| self.line(slot / SLOTS_A_LINE)[slot % SLOTS_A_LINE] == value;
+            if let Some(slot) = slots.find(is_key) {
+                records.set(slot, record);
+            }
+        }
+        // Whoever was first has named the same.
+        let _ = self.records.set(records);
+    }
+
+    /// The sequence number of the record of the key in a slot, if it is named.
+    #[inline]
+    pub(super) fn record_at(&self, slot: usize) -> Option<u64> {
+        self.records.get()?.at(slot)
+    }
+
+    /// All slots, from the first one in which the key with this hash can be.
+    #[inline]
+    fn slots_from(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let line = self.line_of(hash);
+        let lines = (line..self.lines as usize).chain(0..line);
+        lines.flat_map(|line| (0..SLOTS_A_LINE).map(move |slot| line * SLOTS_A_LINE + slot))
     }
 
     #[inline]
@@ -150,19 +221,24 @@ impl Directory {
         unsafe { &*self.memory.pointer().cast::<[u32; SLOTS_A_LINE]>().add(line) }
     }
 
-    /// Asks for the line of a hash ahead of its use.
+    /// Asks for the line of a hash ahead of its use, and for the records that it names, if they are
+    /// of use.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(self.line(self.line_of(hash)).as_ptr().cast());
+    pub(crate) fn prefetch(&self, hash: u64, with_records: bool) {
+        let line = self.line_of(hash);
+        prefetch(self.line(line).as_ptr().cast());
+        if with_records && let Some(records) = self.records.get() {
+            records.prefetch(line);
+        }
     }
 
-    /// Calls `visit` with each place where the key with this hash may be, until it returns
-    /// something.
+    /// Calls `visit` with each place where the key with this hash may be, and the slot that says
+    /// so, until it returns something.
     #[inline]
     pub(crate) fn find<T>(
         &self,
         hash: u64,
-        mut visit: impl FnMut(EntryPlace) -> Option<T>,
+        mut visit: impl FnMut(EntryPlace, usize) -> Option<T>,
     ) -> Option<T> {
         let tag = self.tag_of(hash);
         let mut at = self.line_of(hash);
@@ -177,7 +253,7 @@ impl Directory {
                     block: (place >> self.entry_bits) as usize,
                     entry: (place & ((1 << self.entry_bits) - 1)) as usize,
                 };
-                if let Some(found) = visit(place) {
+                if let Some(found) = visit(place, at * SLOTS_A_LINE + slot) {
                     return Some(found);
                 }
             }
@@ -232,18 +308,24 @@ mod tests {
     fn finds_all_keys_and_few_others() {
         let budget = TableMemory::new(1 << 20);
         let mut builder = DirectoryBuilder::default();
+        // Not all of them are named.
+        let record = |key: u32| (key % 5 > 0).then(|| 7_000_000_000 + 3 * u64::from(key));
         for key in 0..20_000_u32 {
-            builder.add(hash_of(key), key as usize / 27, key as usize % 27);
+            builder.add(hash_of(key), key as usize / 27, key as usize % 27, record(key));
         }
         let directory = builder.finish(741, &budget).expect("the budget is large enough");
         assert_eq!(budget.used_bytes(), directory.size_bytes() as u64);
         for key in 0..20_000_u32 {
             let expected = EntryPlace { block: key as usize / 27, entry: key as usize % 27 };
-            let found = directory.find(hash_of(key), |place| (place == expected).then_some(place));
-            assert_eq!(found, Some(expected));
+            let found = directory.find(hash_of(key), |place, slot| {
+                (place == expected).then(|| directory.record_at(slot))
+            });
+            assert_eq!(found, Some(record(key)));
         }
         let others = 20_000..120_000_u32;
-        let passed = others.filter(|key| directory.find(hash_of(*key), Some).is_some()).count();
+        let passed = others
+            .filter(|key| directory.find(hash_of(*key), |place, _| Some(place)).is_some())
+            .count();
         assert!(passed < 200, "{passed} of 100,000 false positives");
         drop(directory);
         assert_eq!(budget.used_bytes(), 0);
@@ -256,20 +338,21 @@ mod tests {
         // All of them in the last line.
         let hash = |key: u64| 0xffff_ffff_0000_0000 | key << 24;
         for key in 1..100 {
-            builder.add(hash(key), 0, key as usize);
+            builder.add(hash(key), 0, key as usize, None);
         }
         let directory = builder.finish(1, &budget).expect("the budget is large enough");
         for key in 1..100 {
-            let find = |place: EntryPlace| (place.entry == key as usize).then_some(place.block);
+            let find =
+                |place: EntryPlace, _: usize| (place.entry == key as usize).then_some(place.block);
             assert_eq!(directory.find(hash(key), find), Some(0));
         }
-        assert_eq!(directory.find(hash(200), Some), None);
+        assert_eq!(directory.find(hash(200), |place, _| Some(place)), None);
     }
 
     #[test]
     fn none_is_made_beyond_the_budget_or_the_bits() {
         let mut builder = DirectoryBuilder::default();
-        (0..100).for_each(|key| builder.add(hash_of(key), 5, 9));
+        (0..100).for_each(|key| builder.add(hash_of(key), 5, 9, None));
         assert!(builder.finish(6, &TableMemory::new(500)).is_none());
         let budget = TableMemory::new(1 << 20);
         assert!(builder.finish(1 << 21, &budget).is_none(), "25 bits of place leave 7 of tag");

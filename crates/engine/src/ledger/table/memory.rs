@@ -12,6 +12,8 @@ use super::cache::BlockCache;
 /// What directories leave, as a share of the limit, for the indexes of tables to come: an index
 /// takes a fifth of a directory, and spares as much.
 const LEFT_BY_DIRECTORIES: u64 = 8;
+/// What the records that directories name leave, as a share of the limit, for directories to come.
+const LEFT_BY_RECORDS: u64 = 5;
 
 /// The memory of all tables of a store.
 #[derive(Debug)]
@@ -60,6 +62,20 @@ impl TableMemory {
     /// Takes so many bytes for a directory, if they are within the limit.
     pub(super) fn take_for_directory(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
         self.take_within(bytes, self.directories_limit_bytes())
+    }
+
+    fn records_limit_bytes(&self) -> u64 {
+        self.limit_bytes - self.limit_bytes / LEFT_BY_RECORDS
+    }
+
+    /// Whether there is room now to name the records of a directory of so many bytes.
+    pub(super) fn has_room_for_records(&self, bytes: u64) -> bool {
+        self.used_bytes().saturating_add(bytes) <= self.records_limit_bytes()
+    }
+
+    /// Takes so many bytes for the records that a directory names, if they are within the limit.
+    pub(super) fn take_for_records(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
+        self.take_within(bytes, self.records_limit_bytes())
     }
 
     /// Takes so many bytes if they are within the limit.

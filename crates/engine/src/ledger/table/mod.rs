@@ -9,6 +9,7 @@ mod directory;
 mod filter;
 mod index;
 mod memory;
+mod named;
 mod packed;
 mod reader;
 mod steps;

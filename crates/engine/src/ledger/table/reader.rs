@@ -17,8 +17,8 @@ use super::packed::{Opened, is_packed, unpack_block};
 use super::{TableFacts, part_seed, table_path};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, key_hash, read_u32};
 use crate::error::{Error, Result};
-use crate::ledger::FoundEntry;
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
+use crate::ledger::{Answer, FoundEntry, Records};
 use crate::mapped::Mapped;
 
 /// Lines of a block that are asked for at once: what a processor can wait for.
@@ -42,6 +42,8 @@ pub(crate) struct Table {
     directory: OnceLock<Directory>,
     /// No directory is to be made, because one cannot be.
     is_plain: AtomicBool,
+    /// The directory is not to name records, because there are none.
+    is_nameless: AtomicBool,
     /// A block of the table was unpacked.
     has_packed: AtomicBool,
     /// Entries of a block, on average: tells about where in its block an entry is.
@@ -125,6 +127,7 @@ impl Table {
             checked,
             directory: OnceLock::new(),
             is_plain: AtomicBool::new(false),
+            is_nameless: AtomicBool::new(false),
             entries_a_block,
             memory: None,
             has_packed: AtomicBool::new(false),
@@ -187,8 +190,15 @@ impl Table {
             && budget.has_room_for_directory(directory_size_bytes(self.keys))
     }
 
-    /// Makes the directory from the blocks, unless `is_wanted` says no meanwhile. Damage is not
-    /// this one's to report: the table then does without, and reads of the block will tell.
+    /// Whether the table has a directory that names no records, and the budget has room for them.
+    pub(crate) fn wants_records(&self, budget: &TableMemory) -> bool {
+        !self.is_nameless.load(Ordering::Relaxed)
+            && self.directory.get().is_some_and(|directory| directory.wants_records(budget))
+    }
+
+    /// Makes the directory from the blocks, or has that which there is name its records, unless
+    /// `is_wanted` says no meanwhile. Damage is not this one's to report: the table then does
+    /// without, and reads of the block will tell.
     pub(crate) fn make_directory(
         &self,
         budget: &Arc<TableMemory>,
@@ -203,8 +213,14 @@ impl Table {
             }
             if self.collect(block_index, &mut key, builder).is_err() {
                 self.is_plain.store(true, Ordering::Relaxed);
+                self.is_nameless.store(true, Ordering::Relaxed);
                 return;
             }
+        }
+        self.is_nameless.store(!builder.names_records(), Ordering::Relaxed);
+        if let Some(directory) = self.directory.get() {
+            directory.name_records(builder, budget);
+            return;
         }
         match builder.finish(self.blocks(), budget) {
             Some(directory) => self.give_directory(directory),
@@ -231,7 +247,8 @@ impl Table {
                 key.clear();
                 key.extend_from_slice(block.prefix());
                 key.extend_from_slice(entry.key_rest);
-                builder.add(key_hash(key), block_index, index);
+                let entry = entry.with_key(key);
+                builder.add(key_hash(key), block_index, index, entry.record_to_read());
             }
         }
         Ok(())
@@ -254,11 +271,11 @@ impl Table {
         (self.blocks() as u64, self.checked.iter().map(bits).sum())
     }
 
-    /// Asks for what a look-up of this hash needs first.
+    /// Asks for what a look-up of this hash needs first, by way of records or not.
     #[inline]
-    pub(crate) fn prefetch_hash(&self, hash: u64) {
+    pub(crate) fn prefetch_hash(&self, hash: u64, with_records: bool) {
         if let Some(directory) = self.directory.get() {
-            directory.prefetch(hash);
+            directory.prefetch(hash, with_records);
         }
     }
 
@@ -361,24 +378,25 @@ impl Table {
         Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
     }
 
-    /// The newest entry of `key` that is not above `at_sequence`. `hash` is that of the key.
+    /// The newest entry of `key` that is not above `at_sequence`, or what `records` says of its
+    /// record. `hash` is that of the key.
     #[inline]
-    pub(crate) fn get(
+    pub(crate) fn get<R: Records>(
         &self,
-        key: &[u8],
-        hash: u64,
-        at_sequence: u64,
+        (key, hash, at_sequence): (&[u8], u64, u64),
         counts: &mut EngineCounts,
-    ) -> Result<Option<FoundEntry>> {
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
         counts.tables = counts.tables.saturating_add(1);
         if let Some(directory) = self.directory.get() {
-            return self.get_by(directory, key, hash, at_sequence, counts);
+            return self.get_by(directory, (key, hash, at_sequence), counts, records);
         }
         if !self.passes_filter(hash) {
             counts.filters_excluded = counts.filters_excluded.saturating_add(1);
             return Ok(None);
         }
-        self.search_blocks(key, self.block_for(key), at_sequence, counts)
+        let found = self.search_blocks(key, self.block_for(key), at_sequence, counts)?;
+        Ok(found.map(Answer::Entry))
     }
 
     /// Whether the filter lets the hash pass.
@@ -405,17 +423,25 @@ impl Table {
 
     /// Looks a key up by the directory.
     #[inline]
-    fn get_by(
+    fn get_by<R: Records>(
         &self,
         directory: &Directory,
-        key: &[u8],
-        hash: u64,
-        at_sequence: u64,
+        (key, hash, at_sequence): (&[u8], u64, u64),
         counts: &mut EngineCounts,
-    ) -> Result<Option<FoundEntry>> {
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
         let blocks_before = counts.blocks;
-        let found =
-            directory.find(hash, |place| self.get_at(place, key, at_sequence, counts).transpose());
+        let found = directory.find(hash, |place, slot| {
+            if R::ARE_READ
+                && let Some(record) = directory.record_at(slot)
+                && record <= at_sequence
+                && let Some(answer) = records.read(record)
+            {
+                return Some(Ok(Some(Answer::Record(answer))));
+            }
+            let found = self.get_at(place, key, at_sequence, counts).transpose();
+            found.map(|found| found.map(|found| found.map(Answer::Entry)))
+        });
         if found.is_none() {
             count_absent(blocks_before, counts);
         }

@@ -81,7 +81,7 @@ impl Table {
         steps.begin_anew();
         if let Some(directory) = self.directory() {
             let blocks_before = counts.blocks;
-            let found = directory.find(hash, |place| {
+            let found = directory.find(hash, |place, _| {
                 steps.end(Step::Directory);
                 let found = self
                     .fetch(place.block, steps)

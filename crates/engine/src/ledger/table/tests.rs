@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::key_hash;
 use crate::error::Error;
-use crate::ledger::{Entry, Kind};
+use crate::ledger::{Answer, Entry, FoundEntry, Kind, NoRecords};
 
 const STORE: u64 = 0x5151;
 fn shape() -> TableShape {
@@ -79,7 +79,8 @@ proptest! {
         for _ in 0..2 {
             for key in rows.iter().map(|row| &row.0).chain([&sought]) {
                 let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
-                let found = table.get(key, key_hash(key), at, &mut counts).unwrap();
+                let found = table.get((key, key_hash(key), at), &mut counts, &mut NoRecords).unwrap()
+                    .map(Answer::into_entry);
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
             table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
@@ -138,10 +139,16 @@ fn every_changed_byte_is_noticed() {
     read_all(directory, &facts, &rows).unwrap();
 }
 
+/// The entry that the table has for the key of a row.
+fn get(table: &Table, row: &Row, counts: &mut EngineCounts) -> Result<Option<FoundEntry>, Error> {
+    let found = table.get((&row.0, key_hash(&row.0), u64::MAX), counts, &mut NoRecords)?;
+    Ok(found.map(Answer::into_entry))
+}
+
 fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error::Result<()> {
     let table = Table::open(&SystemFileSystem, directory, STORE, facts.clone())?;
     for row in rows {
-        let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut EngineCounts::default())?;
+        let found = get(&table, row, &mut EngineCounts::default())?;
         assert_eq!(found, Some(entry(row).to_found()));
     }
     Ok(())
@@ -164,11 +171,11 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(budget.used_bytes(), table.memory_bytes() as u64);
     let mut counts = EngineCounts::default();
     for row in &rows {
-        let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut counts).unwrap();
+        let found = get(&table, row, &mut counts).unwrap();
         assert_eq!(found, Some(entry(row).to_found()));
         counts = EngineCounts::default();
     }
-    assert_eq!(table.get(b"none", key_hash(b"none"), u64::MAX, &mut counts).unwrap(), None);
+    assert_eq!(get(&table, &(b"none".to_vec(), 1), &mut counts).unwrap(), None);
     assert_eq!((counts.filters_excluded, counts.blocks), (1, 0), "the directory alone answered");
     drop(table);
     assert_eq!(budget.used_bytes(), 0);
@@ -190,7 +197,7 @@ fn without_memory_answers_come_from_the_file() {
     assert_eq!(budget.used_bytes(), needed);
     for row in &rows {
         let mut counts = EngineCounts::default();
-        let found = table.get(&row.0, key_hash(&row.0), u64::MAX, &mut counts).unwrap();
+        let found = get(&table, row, &mut counts).unwrap();
         assert_eq!(found, Some(entry(row).to_found()));
     }
 }
@@ -209,7 +216,7 @@ fn a_damaged_table_gets_no_directory() {
     assert!(table.wants_directory(&budget));
     table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
     assert!(!table.wants_directory(&budget), "it is not tried again");
-    let get = |row: &Row| table.get(&row.0, key_hash(&row.0), 999, &mut EngineCounts::default());
+    let get = |row: &Row| get(&table, row, &mut EngineCounts::default());
     assert!(rows.iter().any(|row| matches!(get(row), Err(Error::Corruption { .. }))));
     assert!(rows.iter().all(|row| !matches!(get(row), Ok(None))));
 }

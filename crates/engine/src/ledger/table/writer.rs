@@ -202,7 +202,7 @@ impl TableWriter {
         }
         if is_new_key {
             let (block, index) = (self.index.blocks(), self.block.entries());
-            self.directory.add(key_hash(entry.key), block, index);
+            self.directory.add(key_hash(entry.key), block, index, entry.record_to_read());
             self.last.clear();
             self.last.extend_from_slice(entry.key);
         }
