@@ -309,7 +309,8 @@ mod tests {
         let budget = TableMemory::new(1 << 20);
         let mut builder = DirectoryBuilder::default();
         // Not all of them are named.
-        let record = |key: u32| (key % 5 > 0).then(|| 7_000_000_000 + 3 * u64::from(key));
+        let is_named = |key: u32| !key.is_multiple_of(5);
+        let record = |key: u32| is_named(key).then(|| 7_000_000_000 + 3 * u64::from(key));
         for key in 0..20_000_u32 {
             builder.add(hash_of(key), key as usize / 27, key as usize % 27, record(key));
         }
