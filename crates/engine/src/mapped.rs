@@ -13,8 +13,8 @@ pub(crate) struct Mapped {
     map: Arc<dyn Map>,
 }
 
-// SAFETY: the pointer names memory of the map, which may be shared between threads; who writes where
-// is the business of its users, as with the map itself.
+// SAFETY: the pointer names memory of the map, which may be shared between threads; who writes
+// where is the business of its users, as with the map itself.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}

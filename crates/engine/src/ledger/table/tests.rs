@@ -79,8 +79,9 @@ proptest! {
         for _ in 0..2 {
             for key in rows.iter().map(|row| &row.0).chain([&sought]) {
                 let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
-                let found = table.get((key, key_hash(key), at), &mut counts, &mut NoRecords).unwrap()
-                    .map(Answer::into_entry);
+                let sought = (&key[..], key_hash(key), at);
+                let found = table.get(sought, &mut counts, &mut NoRecords).unwrap();
+                let found = found.map(Answer::into_entry);
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
             table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
