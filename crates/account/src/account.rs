@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
 
+use crate::activity::Activity;
 use crate::filling::BucketTable;
-use crate::record::{Record, RequestFacts};
+use crate::present::{Away, Present};
+use crate::record::{RECORD_WORDS, Record, RequestFacts};
+use crate::recorder::Recorder;
 use crate::ring::{RING_RECORDS, Ring};
 use crate::series::{Series, Tally, WINDOW_SECONDS_MAX};
 use crate::snapshot::{ClockFacts, SCHEMA, Snapshot, operation_account};
-use crate::timeline::{PARTS_MAX, Timeline};
+use crate::timeline::PARTS_MAX;
+use crate::watch::Watch;
 
 /// Pause between two drains of the rings.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
@@ -68,23 +72,24 @@ pub struct Names {
 /// The account of a server; one for the process, shared by its threads.
 #[derive(Clone)]
 pub struct Account {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    clock: Clock,
-    accounting: Accounting,
-    names: Names,
-    began: Ticks,
-    requests: AtomicU64,
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) accounting: Accounting,
+    pub(crate) names: Names,
+    pub(crate) began: Ticks,
+    pub(crate) requests: AtomicU64,
     state: Mutex<State>,
     stopped: AtomicBool,
     stop_lock: Mutex<()>,
     stop_signal: Condvar,
 }
 
-struct State {
-    rings: Vec<Reading>,
+pub(crate) struct State {
+    pub(crate) rings: Vec<Reading>,
+    pub(crate) watch: Watch,
     series: Vec<Series>,
     table: BucketTable,
     records_lost: u64,
@@ -92,9 +97,12 @@ struct State {
     second: u64,
 }
 
-struct Reading {
-    ring: Arc<Ring>,
+/// What is read of one recorder.
+pub(crate) struct Reading {
+    pub(crate) ring: Arc<Ring>,
     next: u64,
+    pub(crate) present: &'static Present,
+    pub(crate) away: Arc<Away>,
 }
 
 impl Account {
@@ -107,6 +115,7 @@ impl Account {
         assert!(names.parts.len() <= PARTS_MAX, "a record holds {PARTS_MAX} parts");
         let state = State {
             rings: Vec::new(),
+            watch: Watch::new(names.operations.len()),
             series: Vec::new(),
             table: BucketTable::new(clock),
             records_lost: 0,
@@ -141,12 +150,20 @@ impl Account {
     /// A recorder for the calling thread's requests.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
+        let (present, away) = (Present::take(), Arc::new(Away::default()));
         let ring = (self.shared.accounting != Accounting::Off).then(|| {
             let ring = Arc::new(Ring::new(RING_RECORDS));
-            self.state().rings.push(Reading { ring: Arc::clone(&ring), next: 0 });
+            let (reading, away) = (Arc::clone(&ring), Arc::clone(&away));
+            self.state().rings.push(Reading { ring: reading, next: 0, present, away });
             ring
         });
-        Recorder { clock: self.shared.clock, ring, shared: Arc::clone(&self.shared) }
+        let (clock, shared) = (self.shared.clock, Arc::clone(&self.shared));
+        Recorder { clock, ring, present, away, shared }
+    }
+
+    /// Has the account know of the background jobs that are noted in `activity`.
+    pub fn watch(&self, activity: Activity) {
+        self.state().watch.activity = activity;
     }
 
     /// Counts every 10 ms what the recorders have recorded, until [`Account::stop`]. To be run on a
@@ -176,23 +193,34 @@ impl Account {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn drain_locked(&self, state: &mut State) {
+    pub(crate) fn drain_locked(&self, state: &mut State) {
         let (clock, names) = (self.shared.clock, self.shared.names);
         let now_second = clock.nanoseconds(clock.now().since(self.shared.began)) / 1_000_000_000;
         if now_second > state.second {
             let closed = state.second;
-            state.series.iter_mut().for_each(|series| series.close_second(closed, &clock));
+            let State { series, watch, .. } = &mut *state;
+            for series in series.iter_mut() {
+                let operation = series.operation;
+                let totals = |buckets: &[_]| watch.slow.count_second(operation, buckets);
+                series.close_second(closed, &clock, totals);
+            }
+            // Seconds without a drain count as well, as far as anything reaches back.
+            let from = closed.max(now_second.saturating_sub(WINDOW_SECONDS_MAX as u64));
+            (from..now_second).for_each(|second| watch.close_second(second, &clock));
             state.second = now_second;
         }
-        let State { rings, series, table, records_lost, .. } = &mut *state;
+        let State { rings, series, table, records_lost, watch, .. } = &mut *state;
         let table = &*table;
+        watch.begin_drain(&clock);
         for reading in rings.iter_mut() {
-            let count = |record: &Record| {
-                series_of(series, record.facts).add(record, table, names.parts.len());
+            let count = |record: &Record, words: &[u64; RECORD_WORDS]| {
+                let series = series_of(series, record.facts);
+                let total_ticks = series.add(record, table, names.parts.len());
+                watch.see(record, words, total_ticks);
             };
             let (next, lost) = reading.ring.read_from(reading.next, count);
             reading.next = next;
@@ -266,74 +294,4 @@ fn series_of(series: &mut Vec<Series>, facts: RequestFacts) -> &mut Series {
         series.len() - 1
     });
     &mut series[place]
-}
-
-/// Makes timelines for one thread and records them when their requests are done.
-pub struct Recorder {
-    clock: Clock,
-    ring: Option<Arc<Ring>>,
-    shared: Arc<Shared>,
-}
-
-impl Recorder {
-    /// Whether readings are taken.
-    #[inline]
-    #[must_use]
-    pub fn is_on(&self) -> bool {
-        self.ring.is_some()
-    }
-
-    /// The clock, or ticks of zero where accounting is off.
-    #[inline]
-    #[must_use]
-    pub fn now(&self) -> Ticks {
-        if self.ring.is_some() { self.clock.now() } else { Ticks(0) }
-    }
-
-    /// A timeline for a request whose first byte was readable at `arrived`.
-    #[inline]
-    #[must_use]
-    pub fn begin(&self, arrived: Ticks) -> Timeline {
-        if self.ring.is_some() { Timeline::begin(self.clock, arrived) } else { Timeline::off() }
-    }
-
-    /// A number for a request that no other request of this server has. Numbers are drawn in the
-    /// order in which requests are parsed.
-    #[must_use]
-    pub fn next_request(&self) -> u64 {
-        self.shared.requests.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Records a finished request.
-    #[inline]
-    pub fn record(&self, timeline: &Timeline, facts: RequestFacts) {
-        if let Some(record) = self.seal(timeline, facts) {
-            self.push(&record);
-        }
-    }
-
-    /// The record of a request that only lacks its last stamp: it is half as large as the timeline
-    /// that it replaces. None where accounting is off.
-    #[inline]
-    #[must_use]
-    pub fn seal(&self, timeline: &Timeline, facts: RequestFacts) -> Option<Record> {
-        (self.ring.is_some() && timeline.is_on()).then(|| Record::of(timeline, facts))
-    }
-
-    /// Records a request that was sealed before, and whose last byte was written at `written`;
-    /// `None` if it never was.
-    #[inline]
-    pub fn record_sealed(&self, mut record: Record, written: Option<Ticks>) {
-        if let Some(written) = written {
-            record.stamp_written(written);
-        }
-        self.push(&record);
-    }
-
-    #[inline]
-    fn push(&self, record: &Record) {
-        if let Some(ring) = &self.ring {
-            ring.push(record);
-        }
-    }
 }

@@ -69,9 +69,9 @@ impl Filling {
         self.count == 0
     }
 
-    /// Counts a request with `parts_used` named parts.
+    /// Counts a request with `parts_used` named parts; returns the ticks of its total.
     #[inline]
-    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) {
+    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
         let measures = measures_of(record);
         let used = (PARTS + parts_used).min(MEASURES);
         for (measure, ticks) in measures[..used].iter().enumerate() {
@@ -93,6 +93,7 @@ impl Filling {
         for (sum, ticks) in shape.sums.iter_mut().zip(measures) {
             *sum += ticks;
         }
+        measures[TOTAL]
     }
 
     #[inline]

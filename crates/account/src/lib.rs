@@ -10,24 +10,45 @@
 //! names that the owner of the [`Account`] brings along.
 
 mod account;
+mod activity;
 mod filling;
 mod histogram;
+mod history;
+mod interference;
 mod phase;
+mod present;
+mod probe;
 mod record;
+mod recorder;
 mod ring;
 mod series;
+mod shown;
+mod slow;
 mod snapshot;
 mod timeline;
+mod views;
+mod watch;
 mod work;
 
-pub use account::{Account, Accounting, Names, Recorder};
+pub use account::{Account, Accounting, Names};
+pub use activity::{Activity, JOB_KINDS_MAX, JOBS_KEPT, Job, JobGuard, JobKind, JobTotals};
+pub use history::HISTORY_RECORDS;
+pub use interference::{INTERFERENCE_REQUESTS_MIN, INTERFERENCE_SLOW_MIN, Lift};
 pub use phase::{PHASES, Part, Phase, STAMPS, Stamp};
+pub use present::Flight;
 pub use record::{Record, RequestFacts};
+pub use recorder::Recorder;
 pub use ring::RING_RECORDS;
 pub use series::WINDOW_SECONDS_MAX;
+pub use shown::Recent;
+pub use slow::{CROSSED_KEPT, SLOW_QUANTILE, SLOW_REQUESTS_MIN, SLOWEST_KEPT};
 pub use snapshot::{
     AROUND_QUANTILES, Around, ClockFacts, Distribution, Named, OperationAccount, SCHEMA, Share,
     Snapshot,
 };
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};
+pub use views::{
+    EngineView, InFlightView, InterferenceView, JobView, RequestView, SlowOperation, Stretch,
+    request_name,
+};
 pub use work::{EngineWork, FoundIn};

@@ -13,7 +13,7 @@ pub(crate) const SHIFT_MIN: u32 = 3;
 /// What the transport and the API add to a timeline when the request is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
-    /// Number of the request on this server.
+    /// Number of the request on this server: its event loop's index in the upper 16 bits.
     pub request: u64,
     /// Slot of the operation's name in [`crate::Names::operations`].
     pub operation: u8,
@@ -27,6 +27,8 @@ pub struct RequestFacts {
     pub response_bytes: u32,
     /// Number of the connection on this server.
     pub connection: u32,
+    /// A hash of the key that was asked for, under a seed of this process; zero for none.
+    pub key_hash: u64,
 }
 
 /// A finished request. Durations are multiples of `1 << shift` ticks, the shift being chosen so
@@ -39,6 +41,8 @@ pub struct Record {
     pub facts: RequestFacts,
     /// What the store counted.
     pub counts: EngineCounts,
+    /// The number of the background job that the request waited for; zero for none.
+    pub waited_for: u64,
     pub(crate) shift: u8,
     pub(crate) taken: u8,
     /// Offsets of the stamps after `arrived`.
@@ -67,6 +71,7 @@ impl Record {
             arrived_ticks: arrived.0,
             facts,
             counts: timeline.counts,
+            waited_for: timeline.waited_for(),
             shift: shift as u8,
             taken: timeline.taken_bits(),
             offsets: offsets.map(scale),
@@ -98,6 +103,33 @@ impl Record {
             *units = units.checked_shr(u32::from(by)).unwrap_or(0);
         }
         self.shift = shift;
+    }
+
+    /// The reading of `stamp`, as exact as the record's unit is, if it was taken.
+    #[must_use]
+    pub fn stamp(&self, stamp: Stamp) -> Option<Ticks> {
+        let is_taken = self.taken & (1 << stamp as u8) != 0;
+        let offset = match stamp {
+            Stamp::Arrived => 0,
+            _ => u64::from(self.offsets[stamp as usize - 1]) << self.shift,
+        };
+        is_taken.then(|| Ticks(self.arrived_ticks.saturating_add(offset)))
+    }
+
+    /// From when until when the request was ours: received until its last stamp.
+    #[inline]
+    #[must_use]
+    pub fn span(&self) -> (Ticks, Ticks) {
+        let after_arrival = self.taken >> 1;
+        if after_arrival == 0 {
+            return (Ticks(self.arrived_ticks), Ticks(self.arrived_ticks));
+        }
+        let (first, last) = (after_arrival.trailing_zeros(), after_arrival.ilog2());
+        let at = |index: u32| {
+            let offset = u64::from(self.offsets[index as usize]) << self.shift;
+            Ticks(self.arrived_ticks.saturating_add(offset))
+        };
+        (at(first), at(last))
     }
 
     /// Ticks of a phase. The phases but `receive` add up to [`Record::total_ticks`] exactly.
@@ -192,10 +224,8 @@ impl Record {
             pair(parts[4], parts[5]),
             pair(parts[6], parts[7]),
             counted,
-            // The place of the background jobs that overlapped the request, and of the one it
-            // waited for.
-            0,
-            0,
+            self.waited_for,
+            facts.key_hash,
         ]
     }
 
@@ -216,6 +246,7 @@ impl Record {
                 request_bytes: low(3),
                 response_bytes: high(3),
                 connection: high(8),
+                key_hash: words[15],
             },
             counts: EngineCounts {
                 look_ups,
@@ -226,6 +257,7 @@ impl Record {
                 blocks,
                 records,
             },
+            waited_for: words[14],
             // A shift of 32 is the largest that any duration can need.
             shift: ((kinds >> 32) as u8).min(32),
             taken: (kinds >> 40) as u8,
@@ -329,11 +361,14 @@ mod tests {
         ) {
             let facts = RequestFacts {
                 request, operation: 3, outcome: 2, status: 404, request_bytes: 17,
-                response_bytes: 4_000_000_000, connection: 9,
+                response_bytes: 4_000_000_000, connection: 9, key_hash: request ^ 0xabcd,
             };
             let mut timeline = timeline(&steps, 0, parts);
             let counts = EngineCounts { look_ups: 2, found_in: 3, ..EngineCounts::default() };
             timeline.counts = EngineCounts { tables: 7, ..counts };
+            timeline.wait_for(request | 1, 5);
+            timeline.wait_for(99, 4);
+            assert_eq!(timeline.waited_for(), request | 1);
             let record = Record::of(&timeline, facts);
             prop_assert_eq!(Record::from_words(record.to_words()), record);
         }

@@ -40,20 +40,30 @@ impl Ring {
         self.head.store(head + 1, Ordering::Release);
     }
 
+    /// The number of the oldest record that may still be there.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.head.load(Ordering::Acquire).saturating_sub(self.slots.len() as u64)
+    }
+
     /// Hands every record from number `from` on to `visit`, oldest first. Returns the number to go
     /// on from, and how many records were overwritten before they could be read.
-    pub(crate) fn read_from(&self, from: u64, mut visit: impl FnMut(&Record)) -> (u64, u64) {
+    pub(crate) fn read_from(
+        &self,
+        from: u64,
+        mut visit: impl FnMut(&Record, &[u64; RECORD_WORDS]),
+    ) -> (u64, u64) {
         let head = self.head.load(Ordering::Acquire);
         let capacity = self.slots.len() as u64;
         let mut lost = 0;
         for number in from..head {
             let slot = &self.slots[number as usize & (self.slots.len() - 1)];
-            let words = std::array::from_fn(|word| slot[word].load(Ordering::Relaxed));
+            let words: [u64; RECORD_WORDS] =
+                std::array::from_fn(|word| slot[word].load(Ordering::Relaxed));
             fence(Ordering::Acquire);
             if self.claimed.load(Ordering::Relaxed) > number + capacity {
                 lost += 1;
             } else {
-                visit(&Record::from_words(words));
+                visit(&Record::from_words(words), &words);
             }
         }
         (head, lost)
@@ -76,9 +86,9 @@ mod tests {
             ring.push(&numbered(request));
         }
         let mut seen = Vec::new();
-        let (next, lost) = ring.read_from(0, |record| seen.push(record.facts.request));
+        let (next, lost) = ring.read_from(0, |record, _| seen.push(record.facts.request));
         assert_eq!((next, lost, seen), (6, 2, vec![2, 3, 4, 5]));
-        assert_eq!(ring.read_from(6, |_| panic!("nothing is new")), (6, 0));
+        assert_eq!(ring.read_from(6, |_, _| panic!("nothing is new")), (6, 0));
     }
 
     #[test]
@@ -95,7 +105,7 @@ mod tests {
             let (mut next, mut seen, mut lost_in_all) = (0, 0, 0);
             let mut last = None;
             while next < 200_000 {
-                let (to, lost) = ring.read_from(next, |record| {
+                let (to, lost) = ring.read_from(next, |record, _| {
                     assert_eq!(record.arrived_ticks, record.facts.request ^ 0x5555);
                     assert!(last.is_none_or(|last| last < record.facts.request));
                     last = Some(record.facts.request);

@@ -123,15 +123,23 @@ impl Series {
         }
     }
 
+    /// Counts a request; returns the ticks of its total.
     #[inline]
-    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) {
-        self.current.add(record, table, parts_used);
+    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
+        self.current.add(record, table, parts_used)
     }
 
-    /// Closes the second with this number.
-    pub(crate) fn close_second(&mut self, second: u64, clock: &Clock) {
+    /// Closes the second with this number, and hands the counts of its totals by bucket on to
+    /// `totals`.
+    pub(crate) fn close_second(
+        &mut self,
+        second: u64,
+        clock: &Clock,
+        totals: impl FnOnce(&[(u16, u32)]),
+    ) {
         if !self.current.is_empty() {
             let taken = self.current.take(clock);
+            totals(&taken.measures[TOTAL].buckets);
             self.before.merge(&taken);
             self.seconds.push_back((second, taken));
         }

@@ -3,6 +3,8 @@
 use pellucid_clock::{Clock, Ticks};
 
 use crate::phase::{Part, Phase, STAMPS, Stamp};
+use crate::present::{NOBODY, OPERATION_UNKNOWN, Present};
+use crate::probe;
 
 /// How many parts of `execute` a store may name.
 pub const PARTS_MAX: usize = 8;
@@ -62,6 +64,15 @@ pub struct Timeline {
     /// Ticks that the whole request waited, received, behind its predecessors on the connection.
     waited_ticks: u64,
     parts_ticks: [u64; PARTS_MAX],
+    /// The number of the request, once it is known.
+    request: u64,
+    /// The slot of its operation, once it is known.
+    operation: u8,
+    /// Where others see what is under way.
+    present: &'static Present,
+    /// The background job that the request waited for longest, and how long.
+    waited_for: u64,
+    waited_for_ticks: u64,
     /// What the store counted.
     pub counts: EngineCounts,
     /// Whether the client asked to be shown the timeline with the response.
@@ -94,6 +105,11 @@ impl Timeline {
             attended: arrived,
             waited_ticks: 0,
             parts_ticks: [0; PARTS_MAX],
+            request: 0,
+            operation: OPERATION_UNKNOWN,
+            present: &NOBODY,
+            waited_for: 0,
+            waited_for_ticks: 0,
             counts: EngineCounts::default(),
             is_wanted: false,
         }
@@ -132,6 +148,71 @@ impl Timeline {
         self.stamps[stamp as usize] = at;
         self.taken |= 1 << stamp as u8;
         (self.lap_began, self.lapped) = (at, false);
+        self.present.note(self.operation, stamp);
+        if probe::wants_stamps() {
+            self.fire(stamp, at);
+        }
+    }
+
+    #[cold]
+    fn fire(&self, stamp: Stamp, at: Ticks) {
+        let (request, operation) = (self.request, u64::from(self.operation));
+        let waited_ns = match stamp {
+            Stamp::Parsed => self.clock.nanoseconds(self.waited_ticks),
+            _ => 0,
+        };
+        probe::stamp(request, operation, stamp as u64, self.clock.nanoseconds(at.0), waited_ns);
+    }
+
+    /// Gives the request its number, under which others see it from now on, with the moment at
+    /// which it was received.
+    #[inline]
+    pub fn identify(&mut self, request: u64, received: Ticks) {
+        if !self.on {
+            return;
+        }
+        self.request = request;
+        self.present.begin(request, received);
+        if probe::wants_stamps() {
+            self.fire(Stamp::Arrived, self.stamps[Stamp::Arrived as usize]);
+        }
+    }
+
+    /// Says which operation the request turned out to be: a slot of [`crate::Names::operations`].
+    #[inline]
+    pub fn set_operation(&mut self, operation: u8) {
+        self.operation = operation;
+    }
+
+    /// Notes that the request waited `ticks` for the background job with this number, which is not
+    /// the same as that the job ran meanwhile. Of several, the longest wait counts.
+    #[inline]
+    pub fn wait_for(&mut self, job: u64, ticks: u64) {
+        if self.on && job != 0 && ticks >= self.waited_for_ticks {
+            (self.waited_for, self.waited_for_ticks) = (job, ticks);
+        }
+    }
+
+    /// The number of the background job that the request waited for longest; zero for none.
+    #[must_use]
+    pub fn waited_for(&self) -> u64 {
+        self.waited_for
+    }
+
+    /// As which number others see it.
+    pub(crate) fn request(&self) -> u64 {
+        self.request
+    }
+
+    /// The slot of its operation, if it is known.
+    pub(crate) fn operation(&self) -> u8 {
+        self.operation
+    }
+
+    /// Has `present` show what becomes of the request.
+    #[inline]
+    pub(crate) fn show_in(&mut self, present: &'static Present) {
+        self.present = present;
     }
 
     /// Takes `stamp` at the end of the lap that was just closed, or now if none was: a reading
@@ -179,6 +260,13 @@ impl Timeline {
             self.parts_ticks[part.slot()] += ticks;
             (self.lap_began, self.lapped) = (until, false);
         }
+    }
+
+    /// Where the current lap began: the last reading that was taken.
+    #[inline]
+    #[must_use]
+    pub fn since(&self) -> Ticks {
+        self.lap_began
     }
 
     /// The reading of `stamp`, if it was taken.

@@ -63,6 +63,7 @@ impl Engine {
         let target = directory.as_ref();
         claim(files, target)?;
         let _guard = take_lock(files, target)?;
+        let _noted = inner.activity.begin(crate::jobs::BACKUP, inner.options.clock);
         let captured = inner.capture()?;
         let mut backup = Backup { sequence: captured.sequence, ..Backup::default() };
         // A merge or a collection may remove a file before it has its second name. Its bytes are

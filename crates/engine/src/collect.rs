@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::engine::{Engine, Inner, lock};
 use crate::error::{Error, Result};
+use crate::jobs;
 use crate::journal::{CollectedWriter, Limits, Record, RecordKind, Run};
 use crate::ledger::Pinned;
 
@@ -227,6 +228,7 @@ impl Inner {
             dead_share,
         };
         let Some(run) = self.journal.pick_run(&limits) else { return Ok(false) };
+        let _noted = self.activity.begin(jobs::COLLECTION, self.options.clock);
         if let Err(error) = self.copy_run(&run, marker_sequence, rest) {
             self.journal.abandon(&run, &error);
             return Err(error);

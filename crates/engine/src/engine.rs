@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use pellucid_account::Activity;
 use pellucid_clock::Ticks;
 use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
 
@@ -13,6 +14,7 @@ use crate::collect::{self, Collector};
 use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
+use crate::jobs;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
 use crate::ledger::{self, Entry, JournalLink, KeyRange, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
@@ -35,6 +37,8 @@ pub struct SyncTimes {
     pub begun: Ticks,
     /// The end.
     pub ended: Ticks,
+    /// Its number among the background jobs ([`Engine::activity`]).
+    pub job: u64,
 }
 
 /// Called once a write is durable, or cannot become durable any more.
@@ -93,6 +97,8 @@ pub(crate) struct Inner {
     /// What the options of tables mean for their entries.
     pub(crate) rules: Arc<TableRules>,
     pub(crate) collector: Arc<Collector>,
+    /// What runs beside reads and writes.
+    pub(crate) activity: Activity,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
 }
@@ -141,6 +147,7 @@ impl Engine {
         let is_new = manifest.is_none();
         let manifest = manifest.unwrap_or_else(|| Manifest::empty(new_identity(&options)));
         let time = Arc::new(MarkedTime::new(options.clock, manifest.time_mark_ms));
+        let activity = jobs::activity();
         let setting = JournalSetting {
             file_system: Arc::clone(&file_system),
             directory: directory.clone(),
@@ -148,12 +155,13 @@ impl Engine {
             segment_size_bytes: options.segment_size_bytes,
             segment_records_max: options.shares().segment_records_max(),
             time: Arc::clone(&time),
+            activity: activity.clone(),
         };
         let (journal, appender) = Journal::open(setting, &manifest)?;
         let journal = Arc::new(journal);
         let link: Arc<dyn JournalLink> = Arc::clone(&journal) as Arc<dyn JournalLink>;
         let rules = Arc::new(TableRules::default());
-        let ledger_options = options.ledger_options(&rules);
+        let ledger_options = options.ledger_options(&rules, &activity);
         let ledger = if is_new {
             let identity = manifest.store_identity;
             Ledger::create(file_system, &directory, identity, ledger_options, link)?
@@ -174,6 +182,7 @@ impl Engine {
             shapes: TableShapes::default(),
             rules,
             collector: Arc::default(),
+            activity,
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
         });
@@ -234,6 +243,12 @@ impl Engine {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.inner.time.now_ms()
+    }
+
+    /// The background jobs of the store, as they begin and end; [`jobs`] has their kinds.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.inner.activity.clone()
     }
 
     /// Figures of the store.

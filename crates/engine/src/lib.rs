@@ -54,6 +54,7 @@ mod head_rule;
 mod index;
 mod index_key;
 mod inspect;
+pub mod jobs;
 mod journal;
 mod ledger;
 mod mapped;

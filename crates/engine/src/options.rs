@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::{FileSystem, SystemFileSystem};
 
@@ -144,7 +145,11 @@ impl EngineOptions {
     }
 
     /// How the ledger shares in the memory budget.
-    pub(crate) fn ledger_options(&self, rules: &Arc<TableRules>) -> LedgerOptions {
+    pub(crate) fn ledger_options(
+        &self,
+        rules: &Arc<TableRules>,
+        activity: &Activity,
+    ) -> LedgerOptions {
         let shares = self.shares();
         LedgerOptions {
             memtable_size_bytes: shares.memtable_size_bytes(),
@@ -155,6 +160,7 @@ impl EngineOptions {
             background: self.background,
             clock: self.clock,
             rules: Arc::clone(rules),
+            activity: activity.clone(),
             ..LedgerOptions::default()
         }
     }

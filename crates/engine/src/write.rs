@@ -3,7 +3,8 @@
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use pellucid_account::Timeline;
+use pellucid_account::{JobKind, Timeline};
+use pellucid_clock::Ticks;
 
 use crate::batch::{Batch, Condition, Operation, Written};
 use crate::catalogue::TableId;
@@ -11,12 +12,15 @@ use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREF
 use crate::compression::{Compression, pack};
 use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
 use crate::error::{Error, Result};
+use crate::jobs;
 use crate::journal::{Record, RecordKind, padded_length};
 use crate::ledger::{Entry, Kind, NEWEST};
 use crate::options::{Acknowledgement, HEAD_LENGTH_MAX};
 use crate::parts;
 use crate::tally::Count;
 
+/// A wait for another writer from which on it is asked whether that one was held up by a job.
+const WRITER_WAIT_NOTED_NS: u64 = 100_000;
 /// Delays below this are saved up: a shorter sleep would last longer than it should.
 const DELAY_MIN_NS: u64 = 200_000;
 /// About what an entry takes in a memtable beside its key and head.
@@ -162,7 +166,12 @@ impl Inner {
                 let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
                 counting.add_since(Count::WriterWaitTicks, begun);
                 counting.add(Count::WriterWaits, 1);
+                let asked = timeline.since();
                 timeline.lap(parts::WRITER_WAIT);
+                let waited_ns = self.options.clock.nanoseconds(timeline.since().since(asked));
+                if waited_ns >= WRITER_WAIT_NOTED_NS {
+                    self.note_wait(&[jobs::STALL], asked, timeline);
+                }
                 writer
             }
         }
@@ -170,6 +179,7 @@ impl Inner {
 
     /// Waits for flushes that are behind, and takes the delay that merges ask for.
     fn stall(&self, writer: &mut Writer, timeline: &mut Timeline) -> Result<()> {
+        let asked = timeline.since();
         let mut waited = self.ledger.wait_for_room()?;
         let delay_ns = self.ledger.write_delay_ns();
         if delay_ns > 0 {
@@ -177,6 +187,7 @@ impl Inner {
             if writer.owed_ns >= DELAY_MIN_NS {
                 let delay = Duration::from_nanos(std::mem::take(&mut writer.owed_ns));
                 let begun = self.options.clock.stopwatch();
+                let _noted = self.activity.begin(jobs::STALL, self.options.clock);
                 std::thread::sleep(delay);
                 // A sleep lasts longer than it should, and it is what the writer waited.
                 let slept_ns = begun.elapsed_ns();
@@ -188,8 +199,20 @@ impl Inner {
         }
         if !waited.is_zero() {
             timeline.lap(parts::STALL);
+            self.note_wait(&jobs::WRITERS_WAIT_FOR, asked, timeline);
         }
         Ok(())
+    }
+
+    /// Notes which job of these kinds held the writer up since `asked`.
+    #[cold]
+    fn note_wait(&self, kinds: &[JobKind], asked: Ticks, timeline: &mut Timeline) {
+        let now = timeline.since();
+        if timeline.is_on()
+            && let Some(job) = self.activity.longest(kinds, asked, now)
+        {
+            timeline.wait_for(job.id, now.since(asked));
+        }
     }
 
     fn check_conditions(

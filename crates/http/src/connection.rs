@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mio::net::TcpStream;
-use pellucid_account::{Record, RequestFacts, Timeline};
+use pellucid_account::{Flight, Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::chunked::ChunkedDecoder;
@@ -85,6 +85,8 @@ pub(crate) struct Parked {
     pub(crate) timeline: Timeline,
     pub(crate) facts: RequestFacts,
     pub(crate) manner: Manner,
+    /// Shows the request among those under way.
+    pub(crate) flight: Flight,
 }
 
 /// A response that is streamed.
@@ -94,6 +96,8 @@ pub(crate) struct Streaming {
     pub(crate) timeline: Timeline,
     pub(crate) facts: RequestFacts,
     pub(crate) keep_alive: bool,
+    /// Shows the request among those under way.
+    pub(crate) _flight: Flight,
 }
 
 /// A response that is encoded; it is written once everything before `end` is.

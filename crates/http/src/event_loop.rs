@@ -126,6 +126,7 @@ impl<S: Service> EventLoop<S> {
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         loop {
+            self.recorder.rest();
             let pause = if self.again.is_empty() { SWEEP_PAUSE } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(pause)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),

@@ -314,7 +314,8 @@ impl<S: Service> EventLoop<S> {
             connection.stage = stage;
             return Fate::Keep;
         };
-        let Parked { mut timeline, mut facts, manner } = *parked;
+        let Parked { mut timeline, mut facts, manner, flight } = *parked;
+        self.recorder.take_back(&timeline, flight);
         let mut out = std::mem::take(&mut self.out);
         let begin = out.len();
         let (handled, outcome) = {
@@ -346,7 +347,8 @@ impl<S: Service> EventLoop<S> {
         if matches!(handled, Handled::Later) {
             assert!(outcome.is_none(), "a request is either answered or handed over");
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-            connection.stage = Stage::Waiting(Box::new(Parked { timeline, facts, manner }));
+            let flight = self.recorder.send_away(&timeline);
+            connection.stage = Stage::Waiting(Box::new(Parked { timeline, facts, manner, flight }));
             return;
         }
         let outcome = outcome.expect("a service that is done has finished its response");
@@ -357,7 +359,8 @@ impl<S: Service> EventLoop<S> {
             (Handled::Stream(source), framing) if framing != Streamed::No => {
                 self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
                 let keep_alive = outcome.keep_alive;
-                let streaming = Streaming { source, framing, timeline, facts, keep_alive };
+                let _flight = self.recorder.send_away(&timeline);
+                let streaming = Streaming { source, framing, timeline, facts, keep_alive, _flight };
                 connection.stage = Stage::Streaming(Box::new(streaming));
             }
             _ => {
@@ -380,6 +383,7 @@ impl<S: Service> EventLoop<S> {
 
     pub(crate) fn timeline(&self, arrival: &Arrival) -> Timeline {
         let mut timeline = self.recorder.begin(arrival.begun.arrived);
+        timeline.identify(self.number_of(self.requests + 1), arrival.received);
         timeline.attend_at(arrival.begun.attended);
         timeline.stamp_at(Stamp::Received, arrival.received);
         if let Some(until) = arrival.waited_until {
@@ -388,11 +392,16 @@ impl<S: Service> EventLoop<S> {
         timeline
     }
 
+    /// The number of the loop's nth request: the loop's index above, so that loops need not agree
+    /// on a counter.
+    fn number_of(&self, request: u64) -> u64 {
+        (self.index as u64) << 48 | request
+    }
+
     pub(crate) fn facts(&mut self, connection: &Connection, request_bytes: usize) -> RequestFacts {
         self.requests += 1;
         RequestFacts {
-            // The loop's index above, so that loops need not agree on a counter.
-            request: (self.index as u64) << 48 | self.requests,
+            request: self.number_of(self.requests),
             request_bytes: saturating_u32(request_bytes),
             connection: connection.number,
             ..RequestFacts::default()

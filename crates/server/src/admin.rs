@@ -1,5 +1,9 @@
-//! What the server shows of itself: `/_admin/account`, `/_admin/engine` and `/metrics`. Adding it
-//! up takes longer than a request may hold up its neighbours, so the helper thread does it.
+//! What the server shows of itself: `/_admin/account`, `/_admin/engine`, `/metrics`, and in the
+//! modules below what it knows of single requests. Adding it up takes longer than a request may
+//! hold up its neighbours, so the helper thread does it.
+
+mod observed;
+mod trace;
 
 use pellucid_account::WINDOW_SECONDS_MAX;
 use pellucid_http::{Handled, Request, Response};
@@ -85,13 +89,17 @@ impl Api {
                 store: shared.store.figures(),
                 engine: shared.store.engine_stats(),
                 process: ProcessFigures::now(),
+                slow: shared.account.slow(0),
+                interference: [true, false].map(|start| shared.account.interference(start)),
+                activity: shared.account.activity(),
+                outcomes: shared.account.names().outcomes,
                 version: shared.version,
             };
             Page { content_type: "text/plain; version=0.0.4", body: page(&figures) }
         })
     }
 
-    fn later(
+    pub(crate) fn later(
         &self,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,

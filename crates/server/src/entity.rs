@@ -55,6 +55,7 @@ impl Api {
                 return respond_text(response, exchange, 400, &what);
             }
         };
+        exchange.facts.key_hash = self.shared.keys.note(&key);
         match operation {
             Operation::EntityGet => self.get(request, &key, response, exchange),
             Operation::EntityHead => self.head(request, &key, response, exchange),

@@ -14,6 +14,7 @@ mod entity;
 #[doc(hidden)]
 pub mod fuzzing;
 mod helper;
+mod keys;
 mod lifetime;
 mod log;
 mod metrics;
@@ -24,6 +25,7 @@ mod ranges;
 mod run;
 mod service;
 mod timing;
+mod version;
 
 pub use engine_page::document as engine_document;
 pub use log::Log;

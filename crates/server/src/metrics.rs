@@ -1,8 +1,12 @@
 //! `GET /metrics`: the account and the figures of transport and store, for Prometheus.
 
+mod observed;
+
 use std::fmt::{Display, Write};
 
-use pellucid_account::{Distribution, OperationAccount, Snapshot};
+use pellucid_account::{
+    Activity, Distribution, InterferenceView, OperationAccount, SlowOperation, Snapshot,
+};
 use pellucid_http::{ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
@@ -22,6 +26,12 @@ pub(crate) struct Figures {
     pub(crate) store: Vec<(&'static str, u64)>,
     pub(crate) engine: Option<EngineStats>,
     pub(crate) process: ProcessFigures,
+    /// By operation, without single requests.
+    pub(crate) slow: Vec<SlowOperation>,
+    /// Since the start, and of the last ten minutes.
+    pub(crate) interference: [Vec<InterferenceView>; 2],
+    pub(crate) activity: Activity,
+    pub(crate) outcomes: &'static [&'static str],
     pub(crate) version: &'static str,
 }
 
@@ -29,6 +39,7 @@ pub(crate) struct Figures {
 pub(crate) fn page(figures: &Figures) -> String {
     let mut page = String::new();
     write_requests(&mut page, &figures.snapshot.operations);
+    observed::write(&mut page, figures);
     write_transport(&mut page, figures);
     write_store(&mut page, &figures.store);
     if let Some(engine) = &figures.engine {

@@ -19,6 +19,8 @@ pub(crate) enum Operation {
     Unknown = 8,
     /// What the transport refused before it was understood.
     Refused = 9,
+    /// Which server this is: `/_api/version`.
+    Version = 10,
 }
 
 /// How it ended.
@@ -49,6 +51,7 @@ pub(crate) const NAMES: Names = Names {
         "admin",
         "unknown",
         "refused",
+        "version",
     ],
     outcomes: &[
         "ok",

@@ -16,6 +16,7 @@ use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Ver
 use crate::certificates::CertificateWatch;
 use crate::engine_page::EngineLog;
 use crate::helper::Helper;
+use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::NAMES;
 use crate::service::{Api, Later, Shared};
@@ -48,6 +49,8 @@ pub struct ServerOptions {
     pub batch_bytes_max: usize,
     /// How often the engine's figures go to the log, a line of each kind; zero for never.
     pub engine_log: Duration,
+    /// Whether `/_admin/slow` shows keys themselves beside their hashes.
+    pub show_keys: bool,
     /// Settings of the embedded store.
     pub embedded: EmbeddedOptions,
 }
@@ -77,6 +80,7 @@ impl ServerOptions {
             limits: Limits::default(),
             batch_bytes_max: 64 << 20,
             engine_log: Duration::ZERO,
+            show_keys: false,
             embedded: EmbeddedOptions::default(),
         }
     }
@@ -146,12 +150,16 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let account = Account::new(options.accounting, Clock::system(), NAMES);
+    if let Some(activity) = store.activity() {
+        account.watch(activity);
+    }
     let shared = Arc::new(Shared {
         store,
         entities,
         account: account.clone(),
         acknowledgement: options.acknowledgement,
         batch_bytes_max: options.batch_bytes_max,
+        keys: Keys::new(options.show_keys),
         helper: Helper::start().map_err(ServerError::Run)?,
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,

@@ -13,9 +13,11 @@ use crate::access::{Accounts, HeldRequest, Identity, Judged, Verifier};
 use crate::admin::Page;
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::helper::Helper;
+use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
 use crate::timing::{add_server_timing, wants_timing};
+use crate::version::version;
 
 /// Bytes that the body of a request may have that needs none.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
@@ -30,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) helper: Helper,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
+    pub(crate) keys: Keys,
     pub(crate) log: Log,
     pub(crate) version: &'static str,
 }
@@ -194,6 +197,11 @@ impl Api {
             "/v0/batch" => self.batch(request, response, exchange),
             "/v0/status" => self.status(request, response, exchange),
             "/_admin/account" => self.account_page(request, response, exchange),
+            "/_admin/slow" => self.slow_page(request, response, exchange),
+            "/_admin/requests" => self.requests_page(request, response, exchange),
+            "/_admin/interference" => self.interference_page(request, response, exchange),
+            "/_admin/trace" => self.trace_page(request, response, exchange),
+            "/_api/version" => version(request, response, exchange),
             "/_admin/engine" => self.engine_page(request, response, exchange),
             "/metrics" => self.metrics_page(request, response, exchange),
             _ => unknown_path(request, response, exchange),
@@ -248,6 +256,7 @@ fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
 /// Notes what was asked for, and takes the stamps of a handler that runs at once.
 pub(crate) fn route(exchange: &mut Loop<'_>, operation: Operation) {
     exchange.facts.operation = operation as u8;
+    exchange.timeline.set_operation(operation as u8);
     exchange.facts.outcome = Outcome::Ok as u8;
     let at = exchange.timeline.stamp(Stamp::Routed);
     exchange.timeline.stamp_at(Stamp::Started, at);
@@ -313,7 +322,8 @@ fn unknown_path(
     route(exchange, Operation::Unknown);
     if !request.path.starts_with("/_") {
         let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
-                     /_admin/account, /_admin/engine and /metrics";
+                     /_admin/account, /_admin/engine, /_admin/slow, /_admin/requests, \
+                     /_admin/interference, /_admin/trace, /_api/version and /metrics";
         return respond_text(response, exchange, 400, known);
     }
     finish_execution(exchange.timeline);

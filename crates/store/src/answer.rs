@@ -70,11 +70,14 @@ pub struct PartTime {
     pub ticks: u64,
     /// When it ended.
     pub until: Ticks,
+    /// The number of the background job that was waited for; zero for none.
+    pub waited_for: u64,
 }
 
 impl PartTime {
     /// Gives the stretch to the part on `timeline`.
     pub fn add_to(&self, timeline: &mut Timeline) {
         timeline.add_part(self.part, self.ticks, self.until);
+        timeline.wait_for(self.waited_for, self.ticks);
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use pellucid_account::Timeline;
+use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_engine::{Direction, Engine, EngineOptions, SyncTimes, parts};
 
@@ -129,6 +129,10 @@ impl Store for EmbeddedStore {
         Some(self.engine.stats())
     }
 
+    fn activity(&self) -> Option<Activity> {
+        Some(self.engine.activity())
+    }
+
     fn close(&self) -> Result<()> {
         Ok(self.engine.close()?)
     }
@@ -174,8 +178,13 @@ fn sync_parts(since: Ticks, times: SyncTimes) -> [PartTime; 2] {
     let begun = times.begun.max(since);
     let waited = begun.since(since);
     [
-        PartTime { part: parts::GROUP_WAIT, ticks: waited, until: begun },
-        PartTime { part: parts::SYNC, ticks: times.ended.since(begun), until: times.ended },
+        PartTime { part: parts::GROUP_WAIT, ticks: waited, until: begun, waited_for: 0 },
+        PartTime {
+            part: parts::SYNC,
+            ticks: times.ended.since(begun),
+            until: times.ended,
+            waited_for: times.job,
+        },
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The interface that every kind of store has.
 
-use pellucid_account::Timeline;
+use pellucid_account::{Activity, Timeline};
 
 use crate::answer::Answer;
 use crate::error::Result;
@@ -59,6 +59,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// The account of the engine behind the store, if it is one of this process.
     fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
+        None
+    }
+
+    /// The background jobs of the store, if they run in this process.
+    fn activity(&self) -> Option<Activity> {
         None
     }
 

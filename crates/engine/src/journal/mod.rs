@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
 
@@ -129,6 +130,8 @@ pub(crate) struct Journal {
     clock: Clock,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
+    /// Where jobs are noted.
+    activity: Activity,
     pub(crate) store_identity: u64,
     store_seed: u32,
     boot_identity: [u8; 16],

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
+use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem, Map, MapMode};
 
@@ -35,6 +36,8 @@ pub(crate) struct JournalSetting {
     pub(crate) segment_records_max: u64,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
+    /// Where jobs are noted.
+    pub(crate) activity: Activity,
 }
 
 /// A segment's file, opened and looked at, before anything is changed.
@@ -104,6 +107,7 @@ impl Journal {
             directory: setting.directory,
             clock: setting.clock,
             time: setting.time,
+            activity: setting.activity,
             segment_size_bytes: setting.segment_size_bytes,
             segment_records_max: setting.segment_records_max,
             slow_reads: AtomicU32::new(0),

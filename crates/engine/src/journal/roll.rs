@@ -13,6 +13,7 @@ use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_pat
 use super::{Journal, lock};
 use crate::codec::{FileHeader, FileKind};
 use crate::error::{Error, Result};
+use crate::jobs;
 
 /// The name of the thread that prepares and seals segments.
 const ROLL_THREAD: &str = "pellucid-journal";
@@ -270,7 +271,9 @@ impl Journal {
             if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {
                 roller.spare = Spare::Making;
                 drop(roller);
+                let job = self.activity.begin(jobs::SEGMENT, self.clock);
                 let made = self.make_segment_file(self.usual_segment_size_bytes());
+                drop(job);
                 roller = lock(&self.roller);
                 // A writer that finds no spare tries for itself, and gets the error to return.
                 roller.spare = made.map_or(Spare::Absent, Spare::Ready);
@@ -279,7 +282,9 @@ impl Journal {
                 roller.is_sealing = true;
                 drop(roller);
                 // A failure has poisoned the journal, which tells everybody.
+                let job = self.activity.begin(jobs::SEGMENT, self.clock);
                 let _ = self.seal(&full);
+                drop(job);
                 roller = lock(&self.roller);
                 roller.is_sealing = false;
                 self.roller_changed.notify_all();

@@ -12,6 +12,7 @@ use pellucid_clock::Ticks;
 use super::{Journal, lock};
 use crate::engine::{DurableCallback, SyncTimes};
 use crate::error::{Error, Result};
+use crate::jobs;
 use crate::stats::DurabilityFigures;
 
 /// The name of the thread that syncs for those who left a callback.
@@ -66,11 +67,12 @@ impl Journal {
             return Ok(*last);
         }
         self.check_poison()?;
+        let job = self.activity.begin(jobs::SYNC, self.clock);
         let begun = self.clock.now();
         self.sync_segments()?;
         self.durable.fetch_max(covered, Ordering::AcqRel);
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        *last = SyncTimes { begun, ended: self.clock.now() };
+        *last = SyncTimes { begun, ended: self.clock.now(), job: job.id() };
         self.waits.sync_ticks.fetch_add(last.ended.since(begun), Ordering::Relaxed);
         Ok(*last)
     }

@@ -21,6 +21,7 @@ fn open(files: &SimulatedFileSystem) -> Result<(Journal, Appender)> {
         segment_size_bytes: 4096,
         segment_records_max: 1 << 10,
         time: Arc::new(MarkedTime::new(Clock::monotonic(), 0)),
+        activity: crate::jobs::activity(),
     };
     Journal::open(setting, &Manifest::empty(7))
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::state::State;
 use super::table::Table;
 use crate::error::{Error, Result};
+use crate::jobs;
 
 const THREAD_NAME: &str = "pellucid-ledger";
 /// The thread looks for work at least this often, although it is woken when there is some.
@@ -112,6 +113,7 @@ impl State {
         else {
             return false;
         };
+        let _noted = self.options.activity.begin(jobs::DIRECTORY, self.options.clock);
         let mut lent = self.lend_memory();
         let is_wanted = || self.sealed() == 0 && !self.is_closing();
         table.make_directory(&self.table_memory, &mut lent, is_wanted);

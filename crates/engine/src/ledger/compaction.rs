@@ -12,6 +12,7 @@ use super::table::{Table, TableFacts, TableWriter, WriterTimes, table_folder};
 use super::version::{LEVELS, Levels};
 use super::{Direction, Dropped, DroppedList, KeyRange, LedgerOptions, Verdict};
 use crate::error::{Error, Result};
+use crate::jobs;
 
 /// Entries between two looks at whether a memtable waits for its flush.
 const ENTRIES_A_SLICE: u64 = 512;
@@ -264,6 +265,9 @@ impl State {
         let began = self.options.clock.stopwatch();
         let job = merging.job();
         self.counters.begin(Some(job));
+        let from = merging.inputs.first().map_or(0, |(level, _)| *level);
+        let kind = jobs::compaction(from as u8);
+        let noted = self.options.activity.begin(kind, self.options.clock);
         let mut stats = JobStats { runs: 1, ..JobStats::default() };
         let levels = self.version.load().levels.clone();
         let outcome = if merging.is_move(&self.options, &levels) {
@@ -273,6 +277,7 @@ impl State {
             self.merge_tables(merging, &levels, &mut stats)
         };
         self.counters.begin(None);
+        drop(noted);
         outcome?;
         stats.duration_ns = began.elapsed_ns();
         self.counters.add_job(job, &stats);

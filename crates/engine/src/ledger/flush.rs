@@ -7,6 +7,7 @@ use super::table::{TableWriter, WriterTimes};
 use super::version::SealedMemtable;
 use super::{Dropped, DroppedList, Verdict};
 use crate::error::Result;
+use crate::jobs;
 
 impl State {
     /// Flushes the oldest sealed memtable, and says whether there was one. Under the lock on jobs.
@@ -14,7 +15,9 @@ impl State {
         let oldest = self.version.load().sealed.last().cloned();
         let Some(sealed) = oldest else { return Ok(false) };
         let interrupted = self.counters.begin(Some(BackgroundJob::Flush));
+        let noted = self.options.activity.begin(jobs::FLUSH, self.options.clock);
         let outcome = self.flush(&sealed);
+        drop(noted);
         self.counters.begin(interrupted);
         outcome.map(|()| true)
     }

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use pellucid_account::Activity;
 use pellucid_clock::Clock;
 
 use super::{DroppedList, Entry};
@@ -44,6 +45,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) clock: Clock,
     /// What holds for the entries of each table of keys.
     pub(crate) rules: Arc<TableRules>,
+    /// Where jobs are noted.
+    pub(crate) activity: Activity,
 }
 
 impl Default for LedgerOptions {
@@ -62,6 +65,7 @@ impl Default for LedgerOptions {
             background: true,
             clock: Clock::monotonic(),
             rules: Arc::default(),
+            activity: crate::jobs::activity(),
         }
     }
 }

@@ -232,7 +232,10 @@ impl Ledger {
         if self.state.sealed() <= sealed_max && !self.state.has_failed() {
             return Ok(Duration::ZERO);
         }
+        let options = &self.state.options;
+        let noted = options.activity.begin(crate::jobs::STALL, options.clock);
         let waited = self.state.wait_for_flush(sealed_max)?;
+        drop(noted);
         self.state.counters.add_wait(waited);
         Ok(waited)
     }

@@ -1,0 +1,77 @@
+//! The flight recorder: the records of the last seconds, whole, for when somebody asks what was
+//! going on just now.
+//!
+//! The rings of the event loops stay small so that they stay in a core's cache; the draining thread
+//! copies what it reads to here, one write after another, which costs it some ten nanoseconds a
+//! request.
+
+use pellucid_clock::Ticks;
+
+use crate::record::{RECORD_WORDS, Record};
+
+/// Records that are kept: 16 MiB, and 1.3 seconds at 100,000 requests a second. The room is taken
+/// as requests come.
+pub const HISTORY_RECORDS: usize = 1 << 17;
+
+/// The newest records, in the order in which they were drained.
+pub(crate) struct History {
+    records: Vec<[u64; RECORD_WORDS]>,
+    capacity: usize,
+    /// Where the oldest stands, once all room is taken.
+    oldest: usize,
+}
+
+impl History {
+    pub(crate) fn new(capacity: usize) -> History {
+        assert!(capacity > 0, "a history of nothing cannot be asked");
+        History { records: Vec::new(), capacity, oldest: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, words: &[u64; RECORD_WORDS]) {
+        if self.records.len() < self.capacity {
+            self.records.push(*words);
+            return;
+        }
+        self.records[self.oldest] = *words;
+        self.oldest += 1;
+        if self.oldest == self.capacity {
+            self.oldest = 0;
+        }
+    }
+
+    /// Those that ended at `since` or later, the newest last; at most `limit`, the newest.
+    pub(crate) fn since(&self, since: Ticks, limit: usize) -> Vec<Record> {
+        let (newer, older) = self.records.split_at(self.oldest);
+        let newest_first = newer.iter().rev().chain(older.iter().rev());
+        let records = newest_first.map(|words| Record::from_words(*words));
+        let mut found: Vec<Record> =
+            records.filter(|record| record.span().1 >= since).take(limit).collect();
+        found.reverse();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::RequestFacts;
+
+    #[test]
+    fn the_newest_are_kept_in_order() {
+        let mut history = History::new(4);
+        let numbers = |history: &History, since, limit| -> Vec<u64> {
+            let found = history.since(Ticks(since), limit);
+            found.iter().map(|record| record.facts.request).collect()
+        };
+        assert_eq!(numbers(&history, 0, 9), []);
+        for request in 1..=6 {
+            let facts = RequestFacts { request, ..RequestFacts::default() };
+            let record = Record { facts, arrived_ticks: request * 10, ..Record::default() };
+            history.push(&record.to_words());
+        }
+        assert_eq!(numbers(&history, 0, 9), [3, 4, 5, 6]);
+        assert_eq!(numbers(&history, 45, 9), [5, 6]);
+        assert_eq!(numbers(&history, 0, 3), [4, 5, 6]);
+    }
+}

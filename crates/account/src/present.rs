@@ -1,0 +1,206 @@
+//! What is under way: the request that each event loop is at, and those that left their loop.
+//!
+//! A loop publishes each stamp of the request at hand by one store to a line that only it writes;
+//! whoever asks reads it from aside. A request that is handed over or streamed is put down in a
+//! list of its loop instead, under a lock: that happens before waits far longer than a lock takes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pellucid_clock::Ticks;
+
+use crate::phase::{Phase, Stamp};
+
+/// The slot of an operation while it is not known yet.
+pub(crate) const OPERATION_UNKNOWN: u8 = u8::MAX;
+/// How often a reader that is overtaken by the loop looks again.
+const LOOKS_MAX: usize = 8;
+
+/// What one event loop is at.
+#[repr(align(64))]
+pub(crate) struct Present {
+    /// The number of the request; zero while there is none.
+    request: AtomicU64,
+    received: AtomicU64,
+    /// Slots of operation and last stamp.
+    doing: AtomicU64,
+}
+
+/// For timelines that no loop owns.
+pub(crate) static NOBODY: Present = Present::new();
+
+/// Those whose recorder is gone, to be used again. Timelines hold one by a plain reference, so none
+/// is ever freed; there are as many as there have been recorders at a time.
+static UNUSED: Mutex<Vec<&'static Present>> = Mutex::new(Vec::new());
+
+impl std::fmt::Debug for Present {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Present").field("look", &self.look()).finish()
+    }
+}
+
+impl Present {
+    const fn new() -> Present {
+        Present {
+            request: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            doing: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn take() -> &'static Present {
+        let unused = lock(&UNUSED).pop();
+        unused.unwrap_or_else(|| Box::leak(Box::new(Present::new())))
+    }
+
+    pub(crate) fn give_back(&'static self) {
+        self.rest();
+        lock(&UNUSED).push(self);
+    }
+
+    /// The loop turns to a request.
+    #[inline(always)]
+    pub(crate) fn begin(&self, request: u64, received: Ticks) {
+        self.request.store(0, Ordering::Release);
+        // Release: whoever sees the new time sees that the old request is over.
+        self.received.store(received.0, Ordering::Release);
+        self.request.store(request, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(&self, operation: u8, stamp: Stamp) {
+        self.doing.store(u64::from(operation) << 8 | stamp as u64, Ordering::Relaxed);
+    }
+
+    /// The loop is done with what it was at.
+    #[inline(always)]
+    pub(crate) fn rest(&self) {
+        self.request.store(0, Ordering::Release);
+    }
+
+    /// What the loop is at. A reader that is overtaken eight times in a row is told nothing: what
+    /// it would be told is over.
+    pub(crate) fn look(&self) -> Option<InFlight> {
+        for _ in 0..LOOKS_MAX {
+            let request = self.request.load(Ordering::Acquire);
+            let received = Ticks(self.received.load(Ordering::Acquire));
+            let doing = self.doing.load(Ordering::Acquire);
+            if self.request.load(Ordering::Relaxed) == request {
+                let stamp = crate::phase::STAMPS.get((doing & 0xff) as usize).copied();
+                return (request != 0).then(|| InFlight {
+                    request,
+                    operation: (doing >> 8) as u8,
+                    received,
+                    phase: phase_after(stamp.unwrap_or(Stamp::Received)),
+                    is_on_loop: true,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    pub(crate) request: u64,
+    pub(crate) operation: u8,
+    pub(crate) received: Ticks,
+    pub(crate) phase: Phase,
+    /// Whether its event loop is at it now; if not, it was handed over or is being streamed.
+    pub(crate) is_on_loop: bool,
+}
+
+/// The phase that begins with a stamp.
+pub(crate) fn phase_after(stamp: Stamp) -> Phase {
+    match stamp {
+        Stamp::Arrived => Phase::Receive,
+        Stamp::Received => Phase::Parse,
+        Stamp::Parsed => Phase::Route,
+        Stamp::Routed => Phase::Queue,
+        Stamp::Started => Phase::Execute,
+        Stamp::Executed => Phase::Encode,
+        Stamp::Encoded | Stamp::Written => Phase::Write,
+    }
+}
+
+/// The requests of one loop that are handed over or streamed; the transport's limit of requests in
+/// flight bounds them.
+#[derive(Default)]
+pub(crate) struct Away {
+    requests: Mutex<HashMap<u64, InFlight>>,
+}
+
+impl Away {
+    pub(crate) fn put(self: &Arc<Away>, request: InFlight) -> Flight {
+        lock(&self.requests).insert(request.request, request);
+        Flight { away: Some(Arc::clone(self)), request: request.request }
+    }
+
+    pub(crate) fn look(&self) -> Vec<InFlight> {
+        lock(&self.requests).values().copied().collect()
+    }
+}
+
+/// A request that left its event loop, for as long as it is away.
+#[derive(Default)]
+#[must_use = "dropping it says that the request is back"]
+pub struct Flight {
+    away: Option<Arc<Away>>,
+    request: u64,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(away) = &self.away {
+            lock(&away.requests).remove(&self.request);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_shows_the_request_that_it_is_at() {
+        let present = Present::take();
+        assert_eq!(present.look(), None);
+        present.begin(7, Ticks(50));
+        present.note(OPERATION_UNKNOWN, Stamp::Parsed);
+        assert_eq!(present.look().map(|seen| seen.phase), Some(Phase::Route));
+        present.note(3, Stamp::Started);
+        let expected = InFlight {
+            request: 7,
+            operation: 3,
+            received: Ticks(50),
+            phase: Phase::Execute,
+            is_on_loop: true,
+        };
+        assert_eq!(present.look(), Some(expected));
+        present.rest();
+        assert_eq!(present.look(), None);
+        present.give_back();
+    }
+
+    #[test]
+    fn what_is_away_shows_until_it_is_back() {
+        let away = Arc::new(Away::default());
+        let request = InFlight {
+            request: 9,
+            operation: 1,
+            received: Ticks(5),
+            phase: Phase::Execute,
+            is_on_loop: false,
+        };
+        let flight = away.put(request);
+        assert_eq!(away.look(), [request]);
+        drop(flight);
+        assert_eq!(away.look(), []);
+    }
+}

@@ -1,0 +1,148 @@
+//! The recorder of one thread: where timelines come from, and where they go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::account::Shared;
+use crate::phase::{Phase, STAMPS, Stamp};
+use crate::present::{Away, Flight, InFlight, Present, phase_after};
+use crate::probe;
+use crate::record::{Record, RequestFacts};
+use crate::ring::Ring;
+use crate::timeline::Timeline;
+
+/// Makes timelines for one thread and records them when their requests are done.
+pub struct Recorder {
+    pub(crate) clock: Clock,
+    pub(crate) ring: Option<Arc<Ring>>,
+    pub(crate) present: &'static Present,
+    pub(crate) away: Arc<Away>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Recorder {
+    /// Whether readings are taken.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// The clock, or ticks of zero where accounting is off.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Ticks {
+        if self.ring.is_some() { self.clock.now() } else { Ticks(0) }
+    }
+
+    /// A timeline for a request whose first byte was readable at `arrived`.
+    #[inline]
+    #[must_use]
+    pub fn begin(&self, arrived: Ticks) -> Timeline {
+        if self.ring.is_none() {
+            return Timeline::off();
+        }
+        let mut timeline = Timeline::begin(self.clock, arrived);
+        timeline.show_in(self.present);
+        timeline
+    }
+
+    /// Says that this thread is at no request: before it waits for the next.
+    #[inline]
+    pub fn rest(&self) {
+        self.present.rest();
+    }
+
+    /// Shows a request as away from this thread, handed over or streamed, until the flight that is
+    /// returned is dropped.
+    pub fn send_away(&self, timeline: &Timeline) -> Flight {
+        if !timeline.is_on() {
+            return Flight::default();
+        }
+        self.present.rest();
+        let taken = STAMPS.iter().rev().find(|stamp| timeline.taken(**stamp).is_some());
+        self.away.put(InFlight {
+            request: timeline.request(),
+            operation: timeline.operation(),
+            received: timeline.taken(Stamp::Received).unwrap_or_default(),
+            phase: phase_after(taken.copied().unwrap_or(Stamp::Arrived)),
+            is_on_loop: false,
+        })
+    }
+
+    /// Shows a request that was away as the one that this thread is at.
+    pub fn take_back(&self, timeline: &Timeline, flight: Flight) {
+        drop(flight);
+        if timeline.is_on() {
+            let received = timeline.taken(Stamp::Received).unwrap_or_default();
+            self.present.begin(timeline.request(), received);
+            let taken = STAMPS.iter().rev().find(|stamp| timeline.taken(**stamp).is_some());
+            self.present.note(timeline.operation(), taken.copied().unwrap_or(Stamp::Received));
+        }
+    }
+
+    /// A number for a request that no other request of this server has. Numbers are drawn in the
+    /// order in which requests are parsed.
+    #[must_use]
+    pub fn next_request(&self) -> u64 {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Records a finished request.
+    #[inline]
+    pub fn record(&self, timeline: &Timeline, facts: RequestFacts) {
+        if let Some(record) = self.seal(timeline, facts) {
+            self.push(&record);
+        }
+    }
+
+    /// The record of a request that only lacks its last stamp: it is half as large as the timeline
+    /// that it replaces. None where accounting is off.
+    #[inline]
+    #[must_use]
+    pub fn seal(&self, timeline: &Timeline, facts: RequestFacts) -> Option<Record> {
+        (self.ring.is_some() && timeline.is_on()).then(|| Record::of(timeline, facts))
+    }
+
+    /// Records a request that was sealed before, and whose last byte was written at `written`;
+    /// `None` if it never was.
+    #[inline]
+    pub fn record_sealed(&self, mut record: Record, written: Option<Ticks>) {
+        if let Some(written) = written {
+            record.stamp_written(written);
+            if probe::wants_stamps() {
+                let (facts, at_ns) = (&record.facts, self.clock.nanoseconds(written.0));
+                let operation = u64::from(facts.operation);
+                probe::stamp(facts.request, operation, Stamp::Written as u64, at_ns, 0);
+            }
+        }
+        self.push(&record);
+    }
+
+    #[inline]
+    fn push(&self, record: &Record) {
+        if let Some(ring) = &self.ring {
+            ring.push(record);
+            if probe::wants_ends() {
+                self.fire_end(record);
+            }
+        }
+    }
+
+    #[cold]
+    fn fire_end(&self, record: &Record) {
+        let facts = &record.facts;
+        let (operation, outcome) = (u64::from(facts.operation), u64::from(facts.outcome));
+        let ns = |ticks: u64| self.clock.nanoseconds(ticks);
+        let execute_ns = ns(record.phase_ticks(Phase::Execute));
+        probe::done(facts.request, operation, outcome, ns(record.total_ticks()), execute_ns);
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.present.give_back();
+    }
+}

@@ -1,0 +1,134 @@
+//! What the account answers when it is asked about single requests rather than their sums.
+
+use pellucid_clock::Ticks;
+
+use crate::account::{Account, Accounting, Names};
+use crate::activity::{Activity, JOBS_KEPT, Job};
+use crate::interference::{Counts, Lift};
+use crate::record::Record;
+use crate::views::{InFlightView, InterferenceView, SlowOperation, Viewer};
+
+/// The requests of the last seconds, and what ran beside them.
+#[derive(Clone, Debug)]
+pub struct Recent {
+    /// Those that ended since then, the newest last.
+    pub records: Vec<Record>,
+    /// Background jobs of that time, by their numbers.
+    pub jobs: Vec<Job>,
+    /// Where the names of the jobs' kinds are.
+    pub activity: Activity,
+    /// When the account began, for times that begin at zero.
+    pub began: Ticks,
+    /// When this was asked.
+    pub now: Ticks,
+}
+
+impl Account {
+    /// The names behind slots.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        self.shared.names
+    }
+
+    /// The background jobs that the account knows of.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.state().watch.activity.clone()
+    }
+
+    /// The requests that ended in the last `seconds`, as far as they are kept
+    /// ([`crate::HISTORY_RECORDS`]); at most `limit`, the newest.
+    #[must_use]
+    pub fn recent(&self, seconds: u64, limit: usize) -> Recent {
+        let mut state = self.state();
+        let clock = self.shared.clock;
+        let now = clock.now();
+        let since = Ticks(now.0.saturating_sub(clock.ticks(seconds.saturating_mul(1_000_000_000))));
+        let records = if self.shared.accounting == Accounting::Full {
+            self.drain_locked(&mut state);
+            state.watch.history.since(since, limit)
+        } else {
+            // Nobody drains the rings: what they hold is all there is.
+            let mut records = Vec::new();
+            for reading in &state.rings {
+                reading.ring.read_from(reading.ring.oldest(), |record, _| {
+                    if record.span().1 >= since {
+                        records.push(*record);
+                    }
+                });
+            }
+            records.sort_by_key(|record| record.span().1);
+            records.drain(..records.len().saturating_sub(limit));
+            records
+        };
+        let activity = state.watch.activity.clone();
+        let jobs = activity.overlapping(since, now, JOBS_KEPT);
+        Recent { records, jobs, activity, began: self.shared.began, now }
+    }
+
+    /// The slow requests, by operation, at most `limit` of each sort; only operations that
+    /// occurred. Nothing is known of them unless accounting is `full`.
+    #[must_use]
+    pub fn slow(&self, limit: usize) -> Vec<SlowOperation> {
+        let mut state = self.state();
+        if self.shared.accounting == Accounting::Full {
+            self.drain_locked(&mut state);
+        }
+        let watch = &state.watch;
+        let viewer = self.viewer(&watch.activity);
+        let operations = (0_u8..).zip(&watch.slow.operations);
+        let occurred = operations.filter(|(_, operation)| operation.requests > 0);
+        occurred.map(|(slot, operation)| viewer.slow(slot, operation, limit)).collect()
+    }
+
+    /// The requests under way: those that event loops are at, and those that left them. The oldest
+    /// come first.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<InFlightView> {
+        let state = self.state();
+        let viewer = self.viewer(&state.watch.activity);
+        let mut all = Vec::new();
+        for reading in &state.rings {
+            all.extend(reading.present.look());
+            all.extend(reading.away.look());
+        }
+        all.sort_by_key(|request| request.received);
+        // A request that came back between the two looks was seen twice.
+        all.dedup_by_key(|request| request.request);
+        all.iter().map(|request| viewer.in_flight(request)).collect()
+    }
+
+    /// How much likelier requests are slow beside each kind of background job: in the last ten
+    /// minutes, or since the start.
+    #[must_use]
+    pub fn interference(&self, since_start: bool) -> Vec<InterferenceView> {
+        let mut state = self.state();
+        if self.shared.accounting == Accounting::Full {
+            self.drain_locked(&mut state);
+        }
+        let watch = &state.watch;
+        let counts = match since_start {
+            true => watch.interference.since_start(),
+            false => watch.interference.lately(),
+        };
+        let viewer = self.viewer(&watch.activity);
+        let operations = (0_u8..).zip(&counts).filter(|(_, counts)| counts.requests > 0);
+        operations.map(|(slot, counts)| view(&viewer, slot, counts)).collect()
+    }
+
+    fn viewer<'a>(&self, activity: &'a Activity) -> Viewer<'a> {
+        let (clock, names) = (self.shared.clock, self.shared.names);
+        Viewer { clock, names, activity, now: clock.now() }
+    }
+}
+
+fn view(viewer: &Viewer<'_>, slot: u8, counts: &Counts) -> InterferenceView {
+    let kinds = viewer.activity.names().iter().enumerate();
+    let met = kinds.filter(|(kind, _)| counts.beside[*kind] > 0);
+    InterferenceView {
+        operation: viewer.operation(slot),
+        requests: counts.requests,
+        slow: counts.slow,
+        jobs: met.map(|(kind, name)| Lift::of(name, kind, counts)).collect(),
+    }
+}

@@ -1,0 +1,267 @@
+//! Which requests are slow, and what is kept of them.
+//!
+//! Slow is what the others are not: a request is if its total is above a high quantile of the last
+//! seconds' totals of its operation. A fixed threshold would be silent on a fast machine and shout
+//! on a slow one. Of slow requests the newest are kept, and of all requests the slowest of the last
+//! minutes, each with the background jobs that overlapped it, while these are still remembered.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::activity::{Activity, Job};
+use crate::histogram::bucket_ceiling_ns;
+use crate::record::Record;
+
+/// The quantile of an operation's totals above which a request is slow.
+pub const SLOW_QUANTILE: f64 = 0.99;
+/// Requests of an operation that have to be known before one of them can be slow.
+pub const SLOW_REQUESTS_MIN: u64 = 100;
+/// What a second's requests count for a second later: the threshold looks back some ten seconds.
+const FADING: f64 = 0.9;
+/// A bucket that counts less than this is forgotten.
+const FADED: f64 = 0.01;
+/// Slow requests kept of each operation, the newest.
+pub const CROSSED_KEPT: usize = 128;
+/// Requests kept of each operation and stretch of time, the slowest.
+pub const SLOWEST_KEPT: usize = 16;
+/// How long such a stretch is; the one before the present is kept, too.
+const SLOWEST_SECONDS: u64 = 300;
+/// Jobs that are noted with a request; of more, the last to begin.
+pub(crate) const OVERLAPS_KEPT: usize = 16;
+/// Slow requests kept of one drain of the rings: when everything is slow, keeping it must not make
+/// it slower. All are counted.
+const CROSSED_PER_DRAIN: usize = 64;
+
+/// A request that is kept, with its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) record: Record,
+    /// The threshold of its operation then, in nanoseconds, if it was above one.
+    pub(crate) threshold_ns: Option<u64>,
+    pub(crate) overlapped: Vec<Job>,
+    pub(crate) waited_for: Option<Job>,
+}
+
+/// What is known of one operation.
+pub(crate) struct Operation {
+    /// In ticks; none is above it until there are enough requests.
+    threshold_ticks: u64,
+    pub(crate) threshold_ns: Option<u64>,
+    /// Faded counts by bucket of the total.
+    recent: BTreeMap<u16, f64>,
+    /// Requests, and of them those that were slow.
+    pub(crate) requests: u64,
+    pub(crate) slow: u64,
+    pub(crate) crossed: VecDeque<Kept>,
+    pub(crate) slowest: Vec<Kept>,
+    pub(crate) slowest_before: Vec<Kept>,
+    /// The least total in `slowest`, once it is full.
+    slowest_floor_ticks: u64,
+}
+
+impl Operation {
+    fn new() -> Operation {
+        Operation {
+            threshold_ticks: u64::MAX,
+            threshold_ns: None,
+            recent: BTreeMap::new(),
+            requests: 0,
+            slow: 0,
+            crossed: VecDeque::new(),
+            slowest: Vec::new(),
+            slowest_before: Vec::new(),
+            slowest_floor_ticks: 0,
+        }
+    }
+
+    fn count(&mut self, buckets: &[(u16, u32)]) {
+        for (bucket, count) in buckets {
+            *self.recent.entry(*bucket).or_insert(0.0) += f64::from(*count);
+        }
+    }
+
+    fn fade(&mut self, clock: &Clock) {
+        let all: f64 = self.recent.values().sum();
+        // What an idle operation once took stays its threshold.
+        if all >= SLOW_REQUESTS_MIN as f64 {
+            let mut below = 0.0;
+            let bucket = self.recent.iter().find(|(_, count)| {
+                below += **count;
+                below >= all * SLOW_QUANTILE
+            });
+            let ceiling_ns =
+                bucket.map_or(u64::MAX, |(bucket, _)| bucket_ceiling_ns(usize::from(*bucket)));
+            self.threshold_ns = Some(ceiling_ns);
+            self.threshold_ticks = clock.ticks(ceiling_ns).saturating_add(1);
+        }
+        self.recent.retain(|_, count| {
+            *count *= FADING;
+            *count >= FADED
+        });
+    }
+
+    fn keep_as_slowest(&mut self, kept: Kept) {
+        if self.slowest.len() == SLOWEST_KEPT {
+            let least = (0..SLOWEST_KEPT)
+                .min_by_key(|index| self.slowest[*index].record.total_ticks())
+                .unwrap_or(0);
+            self.slowest.swap_remove(least);
+        }
+        self.slowest.push(kept);
+        if self.slowest.len() == SLOWEST_KEPT {
+            let floor = self.slowest.iter().map(|kept| kept.record.total_ticks()).min();
+            self.slowest_floor_ticks = floor.unwrap_or(0);
+        }
+    }
+}
+
+/// The slow requests of all operations.
+pub(crate) struct Slow {
+    pub(crate) operations: Vec<Operation>,
+    crossed_in_drain: usize,
+}
+
+impl Slow {
+    pub(crate) fn new(operations: usize) -> Slow {
+        let operations = (0..operations).map(|_| Operation::new()).collect();
+        Slow { operations, crossed_in_drain: 0 }
+    }
+
+    pub(crate) fn begin_drain(&mut self) {
+        self.crossed_in_drain = 0;
+    }
+
+    /// Counts a request, keeps it if it is worth it, and says whether it was slow.
+    #[inline]
+    pub(crate) fn see(&mut self, record: &Record, total_ticks: u64, activity: &Activity) -> bool {
+        let Some(operation) = self.operations.get_mut(usize::from(record.facts.operation)) else {
+            return false;
+        };
+        operation.requests += 1;
+        let is_slow = total_ticks >= operation.threshold_ticks;
+        if is_slow {
+            operation.slow += 1;
+            if self.crossed_in_drain < CROSSED_PER_DRAIN {
+                self.crossed_in_drain += 1;
+                if operation.crossed.len() == CROSSED_KEPT {
+                    operation.crossed.pop_front();
+                }
+                let kept = keep(record, operation.threshold_ns, activity);
+                operation.crossed.push_back(kept);
+            }
+        }
+        if total_ticks > operation.slowest_floor_ticks {
+            let threshold_ns = operation.threshold_ns.filter(|_| is_slow);
+            operation.keep_as_slowest(keep(record, threshold_ns, activity));
+        }
+        is_slow
+    }
+
+    /// Counts what a second had of an operation, by bucket of the total.
+    pub(crate) fn count_second(&mut self, operation: u8, buckets: &[(u16, u32)]) {
+        if let Some(operation) = self.operations.get_mut(usize::from(operation)) {
+            operation.count(buckets);
+        }
+    }
+
+    /// Moves the thresholds, once all of the second that ended is counted.
+    pub(crate) fn close_second(&mut self, second: u64, clock: &Clock) {
+        for operation in &mut self.operations {
+            operation.fade(clock);
+            if second.is_multiple_of(SLOWEST_SECONDS) {
+                operation.slowest_before = std::mem::take(&mut operation.slowest);
+                operation.slowest_floor_ticks = 0;
+            }
+        }
+    }
+}
+
+fn keep(record: &Record, threshold_ns: Option<u64>, activity: &Activity) -> Kept {
+    let (from, to): (Ticks, Ticks) = record.span();
+    let waited_for = record.waited_for;
+    Kept {
+        record: *record,
+        threshold_ns,
+        overlapped: activity.overlapping(from, to, OVERLAPS_KEPT),
+        waited_for: if waited_for == 0 { None } else { activity.find(waited_for) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phase::Stamp;
+    use crate::record::RequestFacts;
+    use crate::timeline::Timeline;
+    use pellucid_clock::SimulatedClock;
+
+    fn request(clock: Clock, operation: u8, begun: u64, total: u64) -> Record {
+        let mut timeline = Timeline::begin(clock, Ticks(begun));
+        timeline.stamp_at(Stamp::Received, Ticks(begun));
+        timeline.stamp_at(Stamp::Written, Ticks(begun + total));
+        Record::of(&timeline, RequestFacts { operation, ..RequestFacts::default() })
+    }
+
+    #[test]
+    fn the_threshold_follows_the_requests_of_each_operation() {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let activity = Activity::new(&[]);
+        let mut slow = Slow::new(2);
+        let see = |slow: &mut Slow, operation, total| {
+            slow.see(&request(clock, operation, 0, total), total, &activity)
+        };
+        assert!(!see(&mut slow, 0, 1 << 40), "nothing is slow before anything is known");
+        let bucket = |ns: u64| crate::histogram::bucket_of(ns) as u16;
+        slow.count_second(0, &[(bucket(1_000), 99), (bucket(50_000), 1)]);
+        slow.count_second(1, &[(bucket(1_000), 99)]);
+        slow.close_second(1, &clock);
+        assert!(see(&mut slow, 0, 2_000) && !see(&mut slow, 0, 900));
+        assert!(!see(&mut slow, 1, 1 << 40), "there are too few of the other");
+        // Half of them are slower from now on, and soon that is what is normal.
+        for second in 2..20 {
+            slow.count_second(0, &[(bucket(1_000), 50), (bucket(50_000), 50)]);
+            slow.close_second(second, &clock);
+        }
+        assert!(!see(&mut slow, 0, 2_000) && see(&mut slow, 0, 60_000));
+        assert_eq!((slow.operations[0].requests, slow.operations[0].slow), (5, 2));
+        assert_eq!(slow.operations[0].crossed.len(), 2);
+    }
+
+    #[test]
+    fn the_slowest_are_kept_for_their_minutes_and_no_more_than_there_is_room_for() {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let activity = Activity::new(&[]);
+        let mut slow = Slow::new(1);
+        for total in (0..1_000).map(|index| (index * 7_919) % 1_000) {
+            slow.see(&request(clock, 0, 0, total * 8), total * 8, &activity);
+        }
+        let totals = |kept: &[Kept]| {
+            let mut totals: Vec<u64> = kept.iter().map(|kept| kept.record.total_ticks()).collect();
+            totals.sort_unstable();
+            totals
+        };
+        let expected: Vec<u64> = (1_000 - SLOWEST_KEPT as u64..1_000).map(|n| n * 8).collect();
+        assert_eq!(totals(&slow.operations[0].slowest), expected);
+        slow.close_second(SLOWEST_SECONDS, &clock);
+        assert_eq!(totals(&slow.operations[0].slowest_before), expected);
+        assert!(slow.operations[0].slowest.is_empty());
+        slow.close_second(SLOWEST_SECONDS * 2, &clock);
+        assert!(slow.operations[0].slowest_before.is_empty());
+    }
+
+    #[test]
+    fn when_all_are_slow_a_drain_keeps_few_and_counts_all() {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let activity = Activity::new(&[]);
+        let mut slow = Slow::new(1);
+        slow.count_second(0, &[(0, 1_000)]);
+        slow.close_second(1, &clock);
+        slow.begin_drain();
+        for begun in 0..1_000 {
+            slow.see(&request(clock, 0, begun, 8_000), 8_000, &activity);
+        }
+        let operation = &slow.operations[0];
+        assert_eq!((operation.slow, operation.crossed.len()), (1_000, CROSSED_PER_DRAIN));
+    }
+}

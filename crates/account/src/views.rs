@@ -1,0 +1,247 @@
+//! What is shown of single requests, of those that are slow, and of what interferes with them:
+//! plain data, with names for slots and nanoseconds for ticks.
+
+use pellucid_clock::{Clock, Ticks};
+use serde::{Deserialize, Serialize};
+
+use crate::account::Names;
+use crate::activity::{Activity, Job};
+use crate::interference::Lift;
+use crate::phase::PHASES;
+use crate::present::InFlight;
+use crate::record::Record;
+use crate::slow::{Kept, Operation};
+
+/// A named stretch of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// The phase or part.
+    pub name: String,
+    /// How long it was.
+    pub duration_ns: u64,
+}
+
+/// A background job, as it stood beside a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobView {
+    /// Its number.
+    pub id: u64,
+    /// Its kind.
+    pub job: String,
+    /// How long it ran; nothing if it still ran when this was noted.
+    pub duration_ns: Option<u64>,
+    /// How much of it lay within the request's total.
+    pub overlap_ns: u64,
+}
+
+/// What the store counted for one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineView {
+    /// Look-ups in the ledger.
+    pub look_ups: u8,
+    /// Where the last of them ended; nothing without one.
+    pub found_in: Option<String>,
+    /// Tables that were asked.
+    pub tables: u8,
+    /// Of them, those that filter or directory ruled out.
+    pub filters_excluded: u8,
+    /// Of them, those that were let pass in vain.
+    pub filters_false: u8,
+    /// Blocks searched.
+    pub blocks: u8,
+    /// Records read from the journal.
+    pub records: u8,
+}
+
+/// A request that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestView {
+    /// Number of the event loop and of the request on it.
+    pub request: String,
+    /// The operation.
+    pub operation: String,
+    /// How it ended.
+    pub outcome: String,
+    /// Status code of the response.
+    pub status: u16,
+    /// Number of the connection.
+    pub connection: u32,
+    /// The hash of the key, under a seed of this process; nothing if there was none.
+    pub key_hash: Option<String>,
+    /// Bytes of the request.
+    pub request_bytes: u32,
+    /// Bytes of the response.
+    pub response_bytes: u32,
+    /// How long ago it ended.
+    pub ended_ago_ns: u64,
+    /// Received to written.
+    pub total_ns: u64,
+    /// What it had to exceed to be slow, if it did.
+    pub threshold_ns: Option<u64>,
+    /// All phases; `receive` precedes the total, the others fill it.
+    pub phases: Vec<Stretch>,
+    /// The parts of `execute` that occurred.
+    pub parts: Vec<Stretch>,
+    /// What the store counted.
+    pub engine: EngineView,
+    /// Background jobs that ran meanwhile. That says nothing of a cause.
+    pub overlapped: Vec<JobView>,
+    /// The background job that it waited for.
+    pub waited_for: Option<JobView>,
+}
+
+/// The slow requests of one operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowOperation {
+    /// The operation.
+    pub operation: String,
+    /// Requests since the start.
+    pub requests: u64,
+    /// Of them, those that were slow when they ended.
+    pub slow: u64,
+    /// What a request has to exceed now to be slow; nothing until enough are known.
+    pub threshold_ns: Option<u64>,
+    /// The slowest of the last five to ten minutes, the slowest first.
+    pub slowest: Vec<RequestView>,
+    /// The newest that crossed the threshold, the newest first.
+    pub crossed: Vec<RequestView>,
+}
+
+/// A request that is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InFlightView {
+    /// Number of the event loop and of the request on it.
+    pub request: String,
+    /// The operation; nothing while it is not known.
+    pub operation: Option<String>,
+    /// The phase that it is in.
+    pub phase: String,
+    /// Time since it was received.
+    pub age_ns: u64,
+    /// `loop` if its event loop is at it now, `away` if it was handed over or is being streamed.
+    pub place: String,
+}
+
+/// What is known of one operation beside background jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterferenceView {
+    /// The operation.
+    pub operation: String,
+    /// Its requests.
+    pub requests: u64,
+    /// Of them, those that were slow.
+    pub slow: u64,
+    /// By kind of job; kinds that never ran beside a request are left out.
+    pub jobs: Vec<Lift>,
+}
+
+/// From slots and ticks to names and nanoseconds.
+pub(crate) struct Viewer<'a> {
+    pub(crate) clock: Clock,
+    pub(crate) names: Names,
+    pub(crate) activity: &'a Activity,
+    pub(crate) now: Ticks,
+}
+
+impl Viewer<'_> {
+    pub(crate) fn operation(&self, slot: u8) -> String {
+        let name = self.names.operations.get(usize::from(slot));
+        name.copied().unwrap_or("unnamed").to_owned()
+    }
+
+    fn job(&self, job: &Job, from: Ticks, to: Ticks) -> JobView {
+        // What ran when the request was noted may have ended since.
+        let job = match job.ended {
+            Some(_) => *job,
+            None => self.activity.find(job.id).unwrap_or(*job),
+        };
+        let overlap = job.ended.unwrap_or(to).min(to).since(job.began.max(from));
+        JobView {
+            id: job.id,
+            job: self.activity.name(job.kind).to_owned(),
+            duration_ns: job.ended.map(|ended| self.clock.nanoseconds(ended.since(job.began))),
+            overlap_ns: self.clock.nanoseconds(overlap),
+        }
+    }
+
+    fn request(&self, kept: &Kept) -> RequestView {
+        let (record, facts) = (&kept.record, &kept.record.facts);
+        let (from, to) = record.span();
+        let ns = |ticks: u64| self.clock.nanoseconds(ticks);
+        let outcome = self.names.outcomes.get(usize::from(facts.outcome));
+        let stretch =
+            |name: &str, ticks: u64| Stretch { name: name.to_owned(), duration_ns: ns(ticks) };
+        let parts = self.names.parts.iter().zip(record.parts_ticks());
+        RequestView {
+            request: request_name(facts.request),
+            operation: self.operation(facts.operation),
+            outcome: outcome.copied().unwrap_or("unnamed").to_owned(),
+            status: facts.status,
+            connection: facts.connection,
+            key_hash: (facts.key_hash != 0).then(|| format!("{:016x}", facts.key_hash)),
+            request_bytes: facts.request_bytes,
+            response_bytes: facts.response_bytes,
+            ended_ago_ns: ns(self.now.since(to)),
+            total_ns: ns(record.total_ticks()),
+            threshold_ns: kept.threshold_ns,
+            phases: PHASES.map(|phase| stretch(phase.name(), record.phase_ticks(phase))).to_vec(),
+            parts: parts
+                .filter(|(_, ticks)| *ticks > 0)
+                .map(|(name, ticks)| stretch(name, ticks))
+                .collect(),
+            engine: engine_view(record),
+            overlapped: kept.overlapped.iter().map(|job| self.job(job, from, to)).collect(),
+            waited_for: kept.waited_for.as_ref().map(|job| self.job(job, from, to)),
+        }
+    }
+
+    pub(crate) fn slow(&self, slot: u8, operation: &Operation, limit: usize) -> SlowOperation {
+        let slowest = operation.slowest.iter().chain(&operation.slowest_before);
+        let mut slowest: Vec<&Kept> = slowest.collect();
+        slowest.sort_by_key(|kept| std::cmp::Reverse(kept.record.total_ticks()));
+        slowest.truncate(crate::slow::SLOWEST_KEPT.min(limit));
+        SlowOperation {
+            operation: self.operation(slot),
+            requests: operation.requests,
+            slow: operation.slow,
+            threshold_ns: operation.threshold_ns,
+            slowest: slowest.into_iter().map(|kept| self.request(kept)).collect(),
+            crossed: operation.crossed.iter().rev().take(limit).map(|kept| self.request(kept)).collect(),
+        }
+    }
+
+    pub(crate) fn in_flight(&self, request: &InFlight) -> InFlightView {
+        let is_known = usize::from(request.operation) < self.names.operations.len();
+        InFlightView {
+            request: request_name(request.request),
+            operation: is_known.then(|| self.operation(request.operation)),
+            phase: request.phase.name().to_owned(),
+            age_ns: self.clock.nanoseconds(self.now.since(request.received)),
+            place: if request.is_on_loop { "loop" } else { "away" }.to_owned(),
+        }
+    }
+}
+
+/// The name of a request: its event loop's index and its number there.
+#[must_use]
+pub fn request_name(request: u64) -> String {
+    format!("{}-{}", request >> 48, request & ((1 << 48) - 1))
+}
+
+fn engine_view(record: &Record) -> EngineView {
+    let counts = &record.counts;
+    let found_in = match counts.found_in {
+        0 => "missing".to_owned(),
+        1 => "memtable".to_owned(),
+        level => format!("level_{}", level - 2),
+    };
+    EngineView {
+        look_ups: counts.look_ups,
+        found_in: (counts.look_ups > 0).then_some(found_in),
+        tables: counts.tables,
+        filters_excluded: counts.filters_excluded,
+        filters_false: counts.filters_false,
+        blocks: counts.blocks,
+        records: counts.records,
+    }
+}

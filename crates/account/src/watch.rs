@@ -1,0 +1,63 @@
+//! What the draining thread derives of each request beside its histograms: the flight recorder,
+//! the slow requests, and what ran beside them.
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::activity::{Activity, Spans};
+use crate::history::{HISTORY_RECORDS, History};
+use crate::interference::Interference;
+use crate::record::{RECORD_WORDS, Record};
+use crate::slow::Slow;
+
+/// How far before the last drain the stretches of jobs are known at once; of requests that were
+/// received earlier, each is looked up by itself. In nanoseconds.
+const SPANS_REACH_NS: u64 = 100_000_000;
+
+pub(crate) struct Watch {
+    pub(crate) activity: Activity,
+    pub(crate) history: History,
+    pub(crate) slow: Slow,
+    pub(crate) interference: Interference,
+    spans: Spans,
+    drained_at: Ticks,
+}
+
+impl Watch {
+    pub(crate) fn new(operations: usize) -> Watch {
+        Watch {
+            activity: Activity::new(&[]),
+            history: History::new(HISTORY_RECORDS),
+            slow: Slow::new(operations),
+            interference: Interference::new(operations),
+            spans: Spans::default(),
+            drained_at: Ticks(0),
+        }
+    }
+
+    /// Prepares for the records that ended until now.
+    pub(crate) fn begin_drain(&mut self, clock: &Clock) {
+        let reach = clock.ticks(SPANS_REACH_NS);
+        let since = Ticks(self.drained_at.0.saturating_sub(reach));
+        self.drained_at = clock.now();
+        self.spans = Spans::of(&self.activity, since, self.drained_at);
+        self.slow.begin_drain();
+    }
+
+    #[inline]
+    pub(crate) fn see(&mut self, record: &Record, words: &[u64; RECORD_WORDS], total_ticks: u64) {
+        self.history.push(words);
+        let (from, to) = record.span();
+        let kinds = match from >= self.spans.since {
+            true => self.spans.mask(from, to),
+            false => Spans::of(&self.activity, from, to).mask(from, to),
+        };
+        let is_slow = self.slow.see(record, total_ticks, &self.activity);
+        self.interference.add(record.facts.operation, is_slow, kinds);
+    }
+
+    /// Ends the second with this number, all of whose totals have been counted.
+    pub(crate) fn close_second(&mut self, second: u64, clock: &Clock) {
+        self.slow.close_second(second, clock);
+        self.interference.close_second(second);
+    }
+}

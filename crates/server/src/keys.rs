@@ -1,0 +1,79 @@
+//! Keys as they may be shown: by a hash whose seed is this process's own, so that two slow requests
+//! for one key are seen to be for one key, and nobody learns which. Keys themselves are remembered,
+//! some of them and for a while, only where the operator asks for them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Keys that are remembered; when there are as many, those not asked for since are forgotten.
+const KEYS_KEPT: usize = 1 << 16;
+/// Bytes of a key that are remembered.
+const KEY_BYTES_KEPT: usize = 128;
+
+/// What is known of keys.
+pub(crate) struct Keys {
+    seed: u64,
+    /// The keys that were asked for, by their hashes, the newer half first; nothing unless they
+    /// may be shown.
+    known: Option<Mutex<[HashMap<u64, Box<[u8]>>; 2]>>,
+}
+
+impl Keys {
+    pub(crate) fn new(are_shown: bool) -> Keys {
+        let seed = RandomState::new().hash_one(0_u8);
+        Keys { seed, known: are_shown.then(|| Mutex::new([HashMap::new(), HashMap::new()])) }
+    }
+
+    /// The hash of a key; never zero, which stands for no key.
+    #[inline]
+    pub(crate) fn note(&self, key: &[u8]) -> u64 {
+        let hash = xxh3_64_with_seed(key, self.seed).max(1);
+        if let Some(known) = &self.known {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let shown = &key[..key.len().min(KEY_BYTES_KEPT)];
+            known[0].entry(hash).or_insert_with(|| shown.into());
+            if known[0].len() >= KEYS_KEPT / 2 {
+                known.swap(0, 1);
+                known[0].clear();
+            }
+        }
+        hash
+    }
+
+    /// The key with this hash, as text, if it may be shown and is remembered.
+    pub(crate) fn text(&self, hash: u64) -> Option<String> {
+        let known = self.known.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = known.iter().find_map(|half| half.get(&hash))?;
+        Some(String::from_utf8_lossy(key).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_shown_only_if_they_may_be() {
+        let (silent, open) = (Keys::new(false), Keys::new(true));
+        let hash = open.note(b"key");
+        assert_eq!((open.note(b"key"), open.text(hash).as_deref()), (hash, Some("key")));
+        assert_ne!(open.note(b"other"), hash);
+        assert_ne!(silent.note(b"key"), hash, "the seed is each process's own");
+        assert_eq!(silent.text(silent.note(b"key")), None);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let keys = Keys::new(true);
+        for number in 0..3 * KEYS_KEPT as u64 {
+            keys.note(&number.to_be_bytes());
+        }
+        let first = keys.note(&[1; 4_096]);
+        assert_eq!(keys.text(first).map(|text| text.len()), Some(KEY_BYTES_KEPT));
+        let known = keys.known.unwrap().into_inner().unwrap();
+        assert!(known[0].len() + known[1].len() <= KEYS_KEPT);
+    }
+}
