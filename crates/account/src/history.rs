@@ -40,13 +40,17 @@ impl History {
         }
     }
 
-    /// Those that ended at `since` or later, the newest last; at most `limit`, the newest.
-    pub(crate) fn since(&self, since: Ticks, limit: usize) -> Vec<Record> {
+    /// Those that ended at `since` or later, the newest last; at most `limit`, the newest. Those of
+    /// several threads are not quite in the order of their ends: the search goes on until one ended
+    /// `slack` ticks earlier.
+    pub(crate) fn since(&self, since: Ticks, slack: u64, limit: usize) -> Vec<Record> {
+        let horizon = Ticks(since.0.saturating_sub(slack));
         let (newer, older) = self.records.split_at(self.oldest);
         let newest_first = newer.iter().rev().chain(older.iter().rev());
         let records = newest_first.map(|words| Record::from_words(*words));
+        let late = records.take_while(|record| record.span().1 >= horizon);
         let mut found: Vec<Record> =
-            records.filter(|record| record.span().1 >= since).take(limit).collect();
+            late.filter(|record| record.span().1 >= since).take(limit).collect();
         found.reverse();
         found
     }
@@ -61,7 +65,7 @@ mod tests {
     fn the_newest_are_kept_in_order() {
         let mut history = History::new(4);
         let numbers = |history: &History, since, limit| -> Vec<u64> {
-            let found = history.since(Ticks(since), limit);
+            let found = history.since(Ticks(since), 30, limit);
             found.iter().map(|record| record.facts.request).collect()
         };
         assert_eq!(numbers(&history, 0, 9), []);

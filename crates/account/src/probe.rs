@@ -4,16 +4,16 @@
 //! are and which counter, its semaphore, tools raise while they look (the format of
 //! `<sys/sdt.h>`, version 3). The hot path reads the semaphore and goes on: nothing is computed for
 //! a probe that nobody looks at. All stamps fire at one place, a function that is never inlined, so
-//! that one breakpoint serves all of them, and threads that are stamped elsewhere are not slowed.
+//! that one breakpoint serves all of them.
 //!
-//! `pellucid:stamp` has the arguments: number of the request, slot of the operation (255 while it is
-//! not known yet), slot of the stamp, its time in nanoseconds of the server's clock, and the wait
-//! behind earlier requests of the connection, in nanoseconds, which the stamp `parsed` has and which
-//! counts as `queue`. The time is an argument because some stamps share an earlier reading.
+//! `pellucid:stamp` has the arguments: number of the request, slot of the operation (255 while it
+//! is not known yet), slot of the stamp, its time in nanoseconds of the server's clock, and the
+//! wait behind earlier requests of the connection, in nanoseconds, which the stamp `parsed` has and
+//! which counts as `queue`. The time is an argument because some stamps share an earlier reading.
 //!
 //! `pellucid:done` fires once for each request that was recorded, with the figures of the built-in
-//! account: number of the request, slots of operation and outcome, the total and the phase `execute`
-//! in nanoseconds. So a script can compare what it saw with what the account says.
+//! account: number of the request, slots of operation and outcome, the total and the phase
+//! `execute` in nanoseconds. So a script can compare what it saw with what the account says.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 

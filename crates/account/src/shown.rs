@@ -8,6 +8,10 @@ use crate::interference::{Counts, Lift};
 use crate::record::Record;
 use crate::views::{InFlightView, InterferenceView, SlowOperation, Viewer};
 
+/// A record that ended so much earlier than another was drained before it: drains are 10 ms apart,
+/// unless the draining thread has to wait for a core. In nanoseconds.
+const ORDER_SLACK_NS: u64 = 500_000_000;
+
 /// The requests of the last seconds, and what ran beside them.
 #[derive(Clone, Debug)]
 pub struct Recent {
@@ -46,7 +50,7 @@ impl Account {
         let since = Ticks(now.0.saturating_sub(clock.ticks(seconds.saturating_mul(1_000_000_000))));
         let records = if self.shared.accounting == Accounting::Full {
             self.drain_locked(&mut state);
-            state.watch.history.since(since, limit)
+            state.watch.history.since(since, self.slack(), limit)
         } else {
             // Nobody drains the rings: what they hold is all there is.
             let mut records = Vec::new();
@@ -64,6 +68,19 @@ impl Account {
         let activity = state.watch.activity.clone();
         let jobs = activity.overlapping(since, now, JOBS_KEPT);
         Recent { records, jobs, activity, began: self.shared.began, now }
+    }
+
+    /// The requests that ended after `moment`, as far as they are kept, by their ends.
+    #[must_use]
+    pub fn ended_after(&self, moment: Ticks) -> Vec<Record> {
+        let mut state = self.state();
+        if self.shared.accounting == Accounting::Full {
+            self.drain_locked(&mut state);
+        }
+        let mut records = state.watch.history.since(Ticks(moment.0 + 1), self.slack(), usize::MAX);
+        drop(state);
+        records.sort_by_key(|record| record.span().1);
+        records
     }
 
     /// The slow requests, by operation, at most `limit` of each sort; only operations that
@@ -114,6 +131,11 @@ impl Account {
         let viewer = self.viewer(&watch.activity);
         let operations = (0_u8..).zip(&counts).filter(|(_, counts)| counts.requests > 0);
         operations.map(|(slot, counts)| view(&viewer, slot, counts)).collect()
+    }
+
+    /// How far records of different threads may be from the order of their ends, in ticks.
+    fn slack(&self) -> u64 {
+        self.shared.clock.ticks(ORDER_SLACK_NS)
     }
 
     fn viewer<'a>(&self, activity: &'a Activity) -> Viewer<'a> {

@@ -206,7 +206,13 @@ impl Viewer<'_> {
             slow: operation.slow,
             threshold_ns: operation.threshold_ns,
             slowest: slowest.into_iter().map(|kept| self.request(kept)).collect(),
-            crossed: operation.crossed.iter().rev().take(limit).map(|kept| self.request(kept)).collect(),
+            crossed: operation
+                .crossed
+                .iter()
+                .rev()
+                .take(limit)
+                .map(|kept| self.request(kept))
+                .collect(),
         }
     }
 

@@ -13,18 +13,21 @@ const KEYS_KEPT: usize = 1 << 16;
 /// Bytes of a key that are remembered.
 const KEY_BYTES_KEPT: usize = 128;
 
+/// Keys by their hashes.
+type Known = HashMap<u64, Box<[u8]>>;
+
 /// What is known of keys.
 pub(crate) struct Keys {
     seed: u64,
     /// The keys that were asked for, by their hashes, the newer half first; nothing unless they
     /// may be shown.
-    known: Option<Mutex<[HashMap<u64, Box<[u8]>>; 2]>>,
+    known: Option<Mutex<[Known; 2]>>,
 }
 
 impl Keys {
     pub(crate) fn new(are_shown: bool) -> Keys {
         let seed = RandomState::new().hash_one(0_u8);
-        Keys { seed, known: are_shown.then(|| Mutex::new([HashMap::new(), HashMap::new()])) }
+        Keys { seed, known: are_shown.then(|| Mutex::new([Known::new(), Known::new()])) }
     }
 
     /// The hash of a key; never zero, which stands for no key.
