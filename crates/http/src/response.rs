@@ -90,6 +90,7 @@ fn status_line(status: u16) -> &'static [u8] {
         406 => b"HTTP/1.1 406 Not Acceptable\r\n",
         408 => b"HTTP/1.1 408 Request Timeout\r\n",
         409 => b"HTTP/1.1 409 Conflict\r\n",
+        410 => b"HTTP/1.1 410 Gone\r\n",
         412 => b"HTTP/1.1 412 Precondition Failed\r\n",
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
         414 => b"HTTP/1.1 414 URI Too Long\r\n",

@@ -9,6 +9,7 @@ mod admin;
 mod batch;
 mod certificates;
 mod conditions;
+mod documents;
 mod engine_page;
 mod entity;
 #[doc(hidden)]
@@ -25,7 +26,6 @@ mod ranges;
 mod run;
 mod service;
 mod timing;
-mod version;
 
 pub use engine_page::document as engine_document;
 pub use log::Log;

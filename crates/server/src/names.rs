@@ -21,6 +21,21 @@ pub(crate) enum Operation {
     Refused = 9,
     /// Which server this is: `/_api/version`.
     Version = 10,
+    DocumentRead = 11,
+    DocumentWrite = 12,
+    /// Several documents in an array.
+    DocumentArray = 13,
+    Import = 14,
+    /// A query, or a question about one.
+    Query = 15,
+    /// A further batch of a query's result.
+    Cursor = 16,
+    /// Databases, collections and indexes.
+    Catalogue = 17,
+    /// Users, and who comes in.
+    Access = 18,
+    /// What the document API says of the server, and what it does not have.
+    About = 19,
 }
 
 /// How it ended.
@@ -52,6 +67,15 @@ pub(crate) const NAMES: Names = Names {
         "unknown",
         "refused",
         "version",
+        "document_read",
+        "document_write",
+        "document_array",
+        "import",
+        "query",
+        "cursor",
+        "catalogue",
+        "access",
+        "about",
     ],
     outcomes: &[
         "ok",

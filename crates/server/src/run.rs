@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
 use pellucid_clock::Clock;
+use pellucid_document::Documents;
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
-use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store};
+use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, StoreError};
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
+use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, Upkeep};
 use crate::engine_page::EngineLog;
 use crate::helper::Helper;
 use crate::keys::Keys;
@@ -23,6 +25,9 @@ use crate::service::{Api, Later, Shared};
 
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
+
+/// Room for bodies that are coming in: for one of the largest, and some beside it.
+const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
 
 /// What an operator can set.
 #[derive(Clone, Debug)]
@@ -77,7 +82,10 @@ impl ServerOptions {
             authentication: Authentication::Auto,
             jwt_secret: None,
             accounting: Accounting::Full,
-            limits: Limits::default(),
+            limits: Limits {
+                body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_DEFAULT,
+                ..Limits::default()
+            },
             batch_bytes_max: 64 << 20,
             engine_log: Duration::ZERO,
             show_keys: false,
@@ -127,6 +135,7 @@ pub struct RunningServer {
     shared: Arc<Shared>,
     drain: Option<JoinHandle<()>>,
     engine_log: Option<EngineLog>,
+    upkeep: Upkeep,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
 }
@@ -147,6 +156,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let entities = store.table(ENTITIES).map_err(store_error)?;
     let accounts = Accounts::open(&options.data, options.authentication, options.jwt_secret);
     let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
+    let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let account = Account::new(options.accounting, Clock::system(), NAMES);
@@ -165,7 +175,10 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         accounts,
         log,
         version: env!("CARGO_PKG_VERSION"),
+        documents,
     });
+    let upkeep = Upkeep::start(Arc::clone(&shared.documents.documents), shared.log.clone());
+    let upkeep = upkeep.map_err(ServerError::Run)?;
     let endpoint =
         Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
@@ -185,7 +198,25 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?;
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
-    Ok(RunningServer { server, shared, drain, engine_log, certificates, data: options.data })
+    let data = options.data;
+    Ok(RunningServer { server, shared, drain, engine_log, upkeep, certificates, data })
+}
+
+/// Opens what the document API serves from.
+fn open_documents(
+    store: &Arc<dyn Store>,
+    accounts: &Arc<Accounts>,
+    data: PathBuf,
+    acknowledgement: Acknowledgement,
+) -> Result<Arc<DocumentApi>, ServerError> {
+    let documents = Documents::open(Arc::clone(store))
+        .map_err(|error| ServerError::Store(data, StoreError::Failed(error.to_string())))?;
+    Ok(Arc::new(DocumentApi {
+        documents: Arc::new(documents),
+        accounts: Arc::clone(accounts),
+        pool: Pool::start(Clock::system()).map_err(ServerError::Run)?,
+        acknowledgement,
+    }))
 }
 
 impl RunningServer {
@@ -222,7 +253,8 @@ impl RunningServer {
     pub fn stop(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
         self.shared.account.stop();
-        drop((self.engine_log, self.certificates));
+        self.shared.documents.pool.stop();
+        drop((self.engine_log, self.certificates, self.upkeep));
         if let Some(drain) = self.drain {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();

@@ -12,12 +12,12 @@ use pellucid_store::{
 use crate::access::{Accounts, HeldRequest, Identity, Judged, Verifier};
 use crate::admin::Page;
 use crate::conditions::{KeptConditions, ReadConditions};
+use crate::documents::{DocumentApi, Returned, is_ours};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
 use crate::timing::{add_server_timing, wants_timing};
-use crate::version::version;
 
 /// Bytes that the body of a request may have that needs none.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Keys,
     pub(crate) log: Log,
     pub(crate) version: &'static str,
+    pub(crate) documents: Arc<DocumentApi>,
 }
 
 /// The service of one event loop.
@@ -65,6 +66,7 @@ pub(crate) enum Later {
         request: Box<HeldRequest>,
         identity: Option<Identity>,
     },
+    Documents(Box<Returned>),
 }
 
 /// What a read that is answered later has to remember of its request.
@@ -99,6 +101,7 @@ impl Service for Api {
         match head.path {
             "/v0/entity" => self.shared.store.value_bytes_max(),
             "/v0/batch" => self.shared.batch_bytes_max,
+            path if is_ours(path) => DocumentApi::body_bytes_max(path),
             _ => OTHER_BODY_BYTES_MAX,
         }
     }
@@ -137,6 +140,7 @@ impl Service for Api {
                     self.go_on(judged, request, response, exchange)
                 });
             }
+            Later::Documents(returned) => return self.returned(*returned, response, exchange),
             Later::Found { arrival, reading } => {
                 let found = arrive(arrival, exchange);
                 let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
@@ -201,9 +205,9 @@ impl Api {
             "/_admin/requests" => self.requests_page(request, response, exchange),
             "/_admin/interference" => self.interference_page(request, response, exchange),
             "/_admin/trace" => self.trace_page(request, response, exchange),
-            "/_api/version" => version(request, response, exchange),
             "/_admin/engine" => self.engine_page(request, response, exchange),
             "/metrics" => self.metrics_page(request, response, exchange),
+            path if is_ours(path) => self.documents(request, response, exchange),
             _ => unknown_path(request, response, exchange),
         }
     }

@@ -1,0 +1,70 @@
+//! Making a transaction until nobody was faster.
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_store::{Acknowledgement, Pending, Written};
+
+use crate::documents::Documents;
+use crate::error::Result;
+use crate::transaction::{Commit, Committed, Transaction, Unfinished};
+
+/// Times that a transaction is made before its conflict is reported.
+const ATTEMPTS_MAX: usize = 64;
+
+/// A transaction that was made: what it came to, and its commit.
+pub enum Attempt<T> {
+    /// It is written, or failed.
+    Done(Result<(T, Committed)>),
+    /// It is written, and not on the medium yet.
+    Later(T, Pending<Written>, Unfinished),
+}
+
+impl<T> Attempt<T> {
+    /// Waits for the end. For threads that may block.
+    ///
+    /// # Errors
+    /// What the transaction or its commit failed with.
+    pub fn wait(self, documents: &Documents) -> Result<(T, Committed)> {
+        match self {
+            Attempt::Done(result) => result,
+            Attempt::Later(made, pending, unfinished) => {
+                let commit = Commit::Later(pending, unfinished);
+                commit.wait(documents).map(|committed| (made, committed))
+            }
+        }
+    }
+}
+
+impl Documents {
+    /// Makes a transaction and commits it, again and again while others are faster. What is inserted
+    /// is first taken to be new, if `assumes_absent`.
+    pub fn attempt<T>(
+        self: &Arc<Self>,
+        acknowledgement: Acknowledgement,
+        assumes_absent: bool,
+        timeline: &mut Timeline,
+        mut make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<T>,
+    ) -> Attempt<T> {
+        let mut attempt = 0;
+        loop {
+            let mut transaction = self.begin();
+            transaction.assumes_absent = assumes_absent && attempt == 0;
+            let made = match make(&mut transaction, timeline) {
+                Ok(made) => made,
+                Err(error) => return Attempt::Done(Err(error)),
+            };
+            let commit = transaction.commit(acknowledgement, timeline);
+            attempt += 1;
+            match commit {
+                commit if commit.conflict() && attempt < ATTEMPTS_MAX => {}
+                Commit::Done(result) => {
+                    return Attempt::Done(result.map(|committed| (made, committed)));
+                }
+                Commit::Later(pending, unfinished) => {
+                    return Attempt::Later(made, pending, unfinished);
+                }
+            }
+        }
+    }
+}

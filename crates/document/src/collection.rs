@@ -1,0 +1,153 @@
+//! A collection as the process holds it: its definition of the moment, and how many documents it
+//! has.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use arc_swap::ArcSwap;
+
+use crate::definition::{CollectionDefinition, CollectionKind, IndexState};
+use crate::index::Index;
+use crate::layout::documents_prefix;
+
+/// A definition, and what follows from it. Never changed: a new one takes its place.
+#[derive(Debug)]
+pub struct Shape {
+    /// The definition.
+    pub definition: CollectionDefinition,
+    /// The indexes, also those that are being filled.
+    pub indexes: Vec<Arc<Index>>,
+    pub(crate) documents_prefix: Vec<u8>,
+    /// `name/`, with which ids begin.
+    pub(crate) id_prefix: String,
+}
+
+impl Shape {
+    pub(crate) fn new(definition: CollectionDefinition) -> Shape {
+        let storage = definition.storage;
+        let indexes = definition.indexes.iter();
+        let indexes = indexes.map(|index| Arc::new(Index::new(index.clone(), storage))).collect();
+        let id_prefix = format!("{}/", definition.name);
+        Shape { indexes, documents_prefix: documents_prefix(storage), id_prefix, definition }
+    }
+
+    /// The indexes that reads may use.
+    pub fn readable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.definition.state == IndexState::Ready)
+    }
+
+    /// The key in the store of a document.
+    pub(crate) fn document_key(&self, key: &[u8]) -> Vec<u8> {
+        [&self.documents_prefix, key].concat()
+    }
+
+    /// Whether documents have ends.
+    #[must_use]
+    pub fn is_edges(&self) -> bool {
+        self.definition.kind == CollectionKind::Edges
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Collection {
+    /// Its number.
+    pub id: u64,
+    shape: ArcSwap<Shape>,
+    /// Held for reading while a batch is written that was made for one shape, and for writing while
+    /// the shape changes: so every batch fits the shape under which it takes effect.
+    structure: RwLock<()>,
+    count: AtomicI64,
+    last_sequence: AtomicU64,
+    last_number: AtomicU64,
+    is_dropped: AtomicBool,
+}
+
+impl Collection {
+    pub(crate) fn new(definition: CollectionDefinition, count: u64, sequence: u64) -> Collection {
+        Collection {
+            id: definition.id,
+            shape: ArcSwap::from_pointee(Shape::new(definition)),
+            structure: RwLock::new(()),
+            count: AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX)),
+            last_sequence: AtomicU64::new(sequence),
+            last_number: AtomicU64::new(0),
+            is_dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// What it is at the moment.
+    #[must_use]
+    pub fn shape(&self) -> Arc<Shape> {
+        self.shape.load_full()
+    }
+
+    /// Its name at the moment.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.shape.load().definition.name.clone()
+    }
+
+    /// How many documents it has.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.count.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// The sequence number of its latest write; zero if none is known.
+    #[must_use]
+    pub fn last_sequence(&self) -> u64 {
+        self.last_sequence.load(Ordering::Relaxed)
+    }
+
+    /// The number that was given out last as the key of a document; zero if none was since the
+    /// store was opened.
+    #[must_use]
+    pub fn last_number(&self) -> u64 {
+        self.last_number.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is gone.
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_number(&self, number: u64) {
+        self.last_number.fetch_max(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_written(&self, more: i64, sequence: u64) {
+        self.count.fetch_add(more, Ordering::Relaxed);
+        self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_emptied(&self) {
+        self.count.store(0, Ordering::Relaxed);
+    }
+
+    /// Keeps the shape as it is.
+    pub(crate) fn hold_shape(&self) -> RwLockReadGuard<'_, ()> {
+        self.structure.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Keeps writers out.
+    pub(crate) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
+        self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether `shape` is still the one of the moment.
+    pub(crate) fn has_shape(&self, shape: &Arc<Shape>) -> bool {
+        Arc::ptr_eq(&self.shape.load(), shape)
+    }
+
+    /// Puts a new definition in place; the caller holds the writers.
+    pub(crate) fn set_definition(&self, definition: CollectionDefinition) {
+        self.shape.store(Arc::new(Shape::new(definition)));
+    }
+
+    /// Marks it as gone; the caller holds the writers.
+    pub(crate) fn set_dropped(&self) {
+        self.is_dropped.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,68 @@
+//! Databases: names of collections.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::collection::Collection;
+use crate::definition::DatabaseDefinition;
+use crate::error::{DocumentError, Result};
+
+/// A database and its collections.
+#[derive(Debug)]
+pub struct Database {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    collections: RwLock<Collections>,
+}
+
+#[derive(Debug, Default)]
+struct Collections {
+    by_name: BTreeMap<String, Arc<Collection>>,
+    by_id: BTreeMap<u64, Arc<Collection>>,
+}
+
+impl Database {
+    pub(crate) fn new(definition: DatabaseDefinition) -> Database {
+        let DatabaseDefinition { id, name } = definition;
+        Database { id, name, collections: RwLock::default() }
+    }
+
+    /// The collection of this name; a decimal number is taken as a collection's number.
+    ///
+    /// # Errors
+    /// 1203 if there is none.
+    pub fn collection(&self, name: &str) -> Result<Arc<Collection>> {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let by_id = || collections.by_id.get(&name.parse().ok()?);
+        let found = collections.by_name.get(name).or_else(by_id);
+        found.cloned().ok_or_else(|| DocumentError::collection_not_found(name))
+    }
+
+    /// All collections, by name.
+    #[must_use]
+    pub fn collections(&self) -> Vec<Arc<Collection>> {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        collections.by_name.values().cloned().collect()
+    }
+
+    pub(crate) fn add(&self, collection: Arc<Collection>) {
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        collections.by_name.insert(collection.name(), Arc::clone(&collection));
+        collections.by_id.insert(collection.id, collection);
+    }
+
+    pub(crate) fn remove(&self, collection: &Collection) {
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        collections.by_id.remove(&collection.id);
+        collections.by_name.retain(|_, other| other.id != collection.id);
+    }
+
+    /// Finds the collection under its new name from now on.
+    pub(crate) fn renamed(&self, collection: &Arc<Collection>) {
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        collections.by_name.retain(|_, other| other.id != collection.id);
+        collections.by_name.insert(collection.name(), Arc::clone(collection));
+    }
+}

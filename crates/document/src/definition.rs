@@ -1,0 +1,132 @@
+//! What databases, collections and indexes are, as it is kept in the store.
+
+use serde::{Deserialize, Serialize};
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseDefinition {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a collection holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CollectionKind {
+    /// Documents.
+    Documents,
+    /// Documents with `_from` and `_to`.
+    Edges,
+}
+
+impl CollectionKind {
+    /// ArangoDB's number of the kind.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            CollectionKind::Documents => 2,
+            CollectionKind::Edges => 3,
+        }
+    }
+}
+
+/// A collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CollectionDefinition {
+    /// Its number.
+    pub id: u64,
+    /// The number of its database.
+    pub database: u64,
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: CollectionKind,
+    /// Whether it was made as a system collection.
+    pub is_system: bool,
+    /// Whether each write waits for the medium.
+    pub wait_for_sync: bool,
+    /// Whether documents may come with a key of their own.
+    pub allow_user_keys: bool,
+    /// Under which number its contents lie in the store.
+    pub storage: u64,
+    /// Its indexes besides that of keys, oldest first.
+    pub indexes: Vec<IndexDefinition>,
+}
+
+/// What an index is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexKind {
+    /// Finding documents by the values of fields, in their order.
+    Persistent,
+    /// The same on one field with a time, after which a document is removed.
+    Ttl,
+    /// Finding edges by one of their ends; made with each edge collection.
+    Edge,
+}
+
+/// How far an index is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexState {
+    /// It is complete.
+    #[default]
+    Ready,
+    /// It is being filled: writers keep it up, and nobody reads it. One that is found so when the
+    /// store is opened was never finished, and is removed.
+    Filling,
+}
+
+/// An index.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IndexDefinition {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub kind: IndexKind,
+    /// Paths of attributes, with dots between; `[*]` behind an attribute stands for each element.
+    pub fields: Vec<String>,
+    /// Whether no two documents may have the same values.
+    pub unique: bool,
+    /// Whether documents are left out that lack one of the fields, or have null there.
+    pub sparse: bool,
+    /// Whether a document may have the same value twice in an array.
+    pub deduplicate: bool,
+    /// Seconds after the time in the field until a document is removed.
+    pub expire_after_seconds: Option<f64>,
+    /// How far it is.
+    #[serde(default)]
+    pub state: IndexState,
+}
+
+impl IndexDefinition {
+    /// Whether `other`, not made yet, would be the same index.
+    #[must_use]
+    pub fn is_same_as(&self, other: &IndexDefinition) -> bool {
+        self.kind == other.kind
+            && self.fields == other.fields
+            && self.unique == other.unique
+            && self.sparse == other.sparse
+            && self.expire_after_seconds == other.expire_after_seconds
+    }
+}
+
+/// The numbers of the two indexes of an edge collection, which drivers see as one.
+pub(crate) const EDGE_INDEXES: [(u64, &str); 2] = [(1, "_from"), (2, "_to")];
+
+/// The indexes that an edge collection has from the beginning.
+pub(crate) fn edge_indexes() -> Vec<IndexDefinition> {
+    let index = |(id, field): (u64, &str)| IndexDefinition {
+        id,
+        name: format!("edge{field}"),
+        kind: IndexKind::Edge,
+        fields: vec![field.to_owned()],
+        unique: false,
+        sparse: false,
+        deduplicate: true,
+        expire_after_seconds: None,
+        state: IndexState::Ready,
+    };
+    EDGE_INDEXES.into_iter().map(index).collect()
+}

@@ -1,0 +1,256 @@
+//! Everything of one store: opening, and what the catalogue and the documents share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use pellucid_account::Timeline;
+use pellucid_store::{Acknowledgement, Condition, Operation, Range, Scan, Store, Table, Written};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::collection::Collection;
+use crate::database::Database;
+use crate::definition::{CollectionDefinition, DatabaseDefinition, IndexState};
+use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::layout::{
+    DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
+    garbage_key, index_prefix,
+};
+use crate::names::SYSTEM_DATABASE;
+use crate::ticks::Ticks;
+
+/// The name of the table that everything lies in.
+const TABLE: &str = "documents";
+
+/// The number of the database that is always there.
+const SYSTEM_DATABASE_ID: u64 = 1;
+
+/// The databases of a store.
+pub struct Documents {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) table: Table,
+    pub(crate) ticks: Ticks,
+    pub(crate) databases: RwLock<BTreeMap<String, Arc<Database>>>,
+    /// Held while definitions change, so that they change one after another.
+    pub(crate) changing: Mutex<()>,
+    /// Held while an index is made, so that they are made one after another.
+    pub(crate) filling: Mutex<()>,
+    /// The highest sequence number that a write of documents came back with.
+    pub(crate) last_sequence: AtomicU64,
+    identity: String,
+}
+
+impl Documents {
+    /// Opens what is in `store`, and makes the database that is always there.
+    ///
+    /// # Errors
+    /// If the store fails, or holds definitions that make no sense.
+    pub fn open(store: Arc<dyn Store>) -> Result<Documents> {
+        let table = store.table(TABLE)?;
+        let opening = Opening { store: &*store, table };
+        let ceiling = opening.definitions(DefinitionKind::Ticks)?.into_iter().next();
+        let identity = opening.identity()?;
+        let documents = Documents {
+            ticks: Ticks::from_ceiling(ceiling),
+            databases: RwLock::default(),
+            changing: Mutex::new(()),
+            filling: Mutex::new(()),
+            last_sequence: AtomicU64::new(0),
+            identity,
+            table,
+            store: Arc::clone(&store),
+        };
+        let databases: Vec<DatabaseDefinition> = opening.definitions(DefinitionKind::Database)?;
+        let mut by_id: BTreeMap<u64, Arc<Database>> = BTreeMap::new();
+        for definition in databases {
+            by_id.insert(definition.id, Arc::new(Database::new(definition)));
+        }
+        if !by_id.contains_key(&SYSTEM_DATABASE_ID) {
+            let definition =
+                DatabaseDefinition { id: SYSTEM_DATABASE_ID, name: SYSTEM_DATABASE.to_owned() };
+            documents.put_definition(DefinitionKind::Database, definition.id, &definition)?;
+            by_id.insert(definition.id, Arc::new(Database::new(definition)));
+        }
+        for definition in opening.definitions(DefinitionKind::Collection)? {
+            let definition = documents.without_unfinished_indexes(definition)?;
+            let Some(database) = by_id.get(&definition.database) else {
+                let name = definition.name;
+                let message = format!("the collection {name} is in a database that is not there");
+                return Err(DocumentError::new(ErrorNumber::INTERNAL, message));
+            };
+            let (count, sequence) = opening.count(definition.storage)?;
+            documents.last_sequence.fetch_max(sequence, Ordering::Relaxed);
+            database.add(Arc::new(Collection::new(definition, count, sequence)));
+        }
+        let by_name = by_id.into_values().map(|database| (database.name.clone(), database));
+        *documents.databases.write().unwrap_or_else(PoisonError::into_inner) = by_name.collect();
+        Ok(documents)
+    }
+
+    /// What tells this store from others, in the names that ArangoDB calls globally unique.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// The store below.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Bytes that a document may have in its binary form.
+    #[must_use]
+    pub fn document_bytes_max(&self) -> usize {
+        self.store.value_bytes_max()
+    }
+
+    /// A number that nothing else has.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn next_tick(&self) -> Result<u64> {
+        self.ticks.next(|ceiling| self.put_definition(DefinitionKind::Ticks, 0, &ceiling))
+    }
+
+    /// Removes indexes that were being filled when the process ended.
+    fn without_unfinished_indexes(
+        &self,
+        mut definition: CollectionDefinition,
+    ) -> Result<CollectionDefinition> {
+        let is_unfinished = |state| state == IndexState::Filling;
+        let unfinished: Vec<_> =
+            definition.indexes.extract_if(.., |index| is_unfinished(index.state)).collect();
+        if !unfinished.is_empty() {
+            let prefixes = unfinished
+                .iter()
+                .map(|index| index_prefix(definition.storage, index.id, index.unique))
+                .collect::<Vec<_>>();
+            self.change_collection(&definition, &prefixes)?;
+        }
+        Ok(definition)
+    }
+
+    /// Writes a collection's definition, and gives up what lies under `garbage`, in one batch.
+    pub(crate) fn change_collection(
+        &self,
+        definition: &CollectionDefinition,
+        garbage: &[Vec<u8>],
+    ) -> Result<()> {
+        let key = definition_key(DefinitionKind::Collection, definition.id);
+        self.change(&[(key, Some(json_of(definition)?))], garbage)
+    }
+
+    /// Writes or removes definitions, and gives up what lies under `garbage`, in one batch.
+    pub(crate) fn change(
+        &self,
+        definitions: &[(Vec<u8>, Option<Vec<u8>>)],
+        garbage: &[Vec<u8>],
+    ) -> Result<()> {
+        let garbage: Vec<_> = garbage.iter().map(|prefix| garbage_key(prefix)).collect();
+        let definitions =
+            definitions.iter().map(|(key, value)| plain_operation(key, value.as_deref()));
+        let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
+        let operations: Vec<_> = definitions.chain(garbage).collect();
+        self.write(&operations, Acknowledgement::Os)?;
+        Ok(())
+    }
+
+    pub(crate) fn put_definition(
+        &self,
+        kind: DefinitionKind,
+        id: u64,
+        definition: &impl Serialize,
+    ) -> Result<()> {
+        self.change(&[(definition_key(kind, id), Some(json_of(definition)?))], &[])
+    }
+
+    /// Writes, and waits until it is acknowledged.
+    pub(crate) fn write(
+        &self,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<Written> {
+        let mut timeline = Timeline::off();
+        let written =
+            self.store.write(self.table, operations, acknowledgement, &mut timeline).wait()?;
+        Ok(written)
+    }
+
+    /// Walks all keys with `prefix`, from `start` on.
+    pub(crate) fn scan_prefix(&self, prefix: &[u8], start: &[u8]) -> Result<Box<dyn Scan>> {
+        scan_prefix(&*self.store, self.table, prefix, start)
+    }
+}
+
+/// An operation without a condition.
+pub(crate) fn plain_operation<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Operation<'a> {
+    Operation { key, value, condition: Condition::None, lifetime_ms: None }
+}
+
+/// The JSON of a definition.
+pub(crate) fn json_of(definition: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(definition)
+        .map_err(|error| DocumentError::new(ErrorNumber::INTERNAL, error.to_string()))
+}
+
+fn scan_prefix(
+    store: &dyn Store,
+    table: Table,
+    prefix: &[u8],
+    start: &[u8],
+) -> Result<Box<dyn Scan>> {
+    let end = end_of_prefix(prefix);
+    let range = Range { start: start.max(prefix), end: end.as_deref(), reverse: false };
+    Ok(store.scan(table, range)?)
+}
+
+/// A store whose definitions are being read.
+struct Opening<'a> {
+    store: &'a dyn Store,
+    table: Table,
+}
+
+impl Opening<'_> {
+    fn definitions<T: DeserializeOwned>(&self, kind: DefinitionKind) -> Result<Vec<T>> {
+        let prefix = definitions_prefix(kind);
+        let mut scan = scan_prefix(self.store, self.table, &prefix, &prefix)?;
+        let mut definitions = Vec::new();
+        while let Some((_, object)) = scan.next()? {
+            let parsed = serde_json::from_slice(&object.value);
+            definitions.push(parsed.map_err(|error| {
+                let message = format!("a definition in the store makes no sense: {error}");
+                DocumentError::new(ErrorNumber::INTERNAL, message)
+            })?);
+        }
+        Ok(definitions)
+    }
+
+    /// How many documents there are, and the highest sequence number among them.
+    fn count(&self, storage: u64) -> Result<(u64, u64)> {
+        let prefix = documents_prefix(storage);
+        let mut scan = scan_prefix(self.store, self.table, &prefix, &prefix)?;
+        let (mut count, mut sequence) = (0, 0);
+        while let Some((_, object)) = scan.next()? {
+            count += 1;
+            sequence = object.head.sequence.max(sequence);
+        }
+        Ok((count, sequence))
+    }
+
+    /// Made once, from the time, which tells stores apart well enough for a name.
+    fn identity(&self) -> Result<String> {
+        if let Some(identity) = self.definitions(DefinitionKind::Identity)?.into_iter().next() {
+            return Ok(identity);
+        }
+        let now = pellucid_clock::WallTime::now().unix_ms();
+        let identity = format!("h{:012X}", now & 0xFFFF_FFFF_FFFF);
+        let key = definition_key(DefinitionKind::Identity, 0);
+        let value = json_of(&identity)?;
+        let operations = [plain_operation(&key, Some(&value))];
+        let mut timeline = Timeline::off();
+        self.store.write(self.table, &operations, Acknowledgement::Os, &mut timeline).wait()?;
+        Ok(identity)
+    }
+}

@@ -1,0 +1,434 @@
+//! Many documents from one body: lines of JSON, a JSON array, or rows under a row of names.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_store::Acknowledgement;
+use pellucid_value::json::{Limits, Parser, to_string};
+use pellucid_value::packed::{self, Builder};
+use pellucid_value::{Duplicates, ObjectRef, Ref};
+
+use crate::collection::Collection;
+use crate::documents::Documents;
+use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::operations::{Overwrite, WriteOptions};
+use crate::transaction::Transaction;
+
+/// Documents that are written in one batch.
+const DOCUMENTS_AT_ONCE: usize = 2_000;
+
+/// Bytes of packed documents that are written in one batch.
+const BYTES_AT_ONCE: usize = 2 << 20;
+
+/// Lines of details that a report holds; further errors are counted alone.
+const DETAILS_MAX: usize = 10_000;
+
+/// The form of the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportForm {
+    /// One document a line.
+    Lines,
+    /// One JSON array of documents.
+    Array,
+    /// One of the two, as its first byte says.
+    Auto,
+    /// A JSON array of names in the first line, and one of values in each further line.
+    Rows,
+}
+
+/// What to do about a document whose key is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDuplicate {
+    /// An error.
+    Error,
+    /// It is merged into the one that is there.
+    Update,
+    /// It takes its place.
+    Replace,
+    /// It is left out.
+    Ignore,
+}
+
+/// How documents are imported.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// The form of the body.
+    pub form: ImportForm,
+    /// What to do about keys that are there.
+    pub on_duplicate: OnDuplicate,
+    /// Whether one error undoes all.
+    pub complete: bool,
+    /// Whether errors are described.
+    pub details: bool,
+    /// What stands before the ends of edges that name no collection.
+    pub from_prefix: Option<String>,
+    /// As `from_prefix`, for the other end.
+    pub to_prefix: Option<String>,
+    /// Whether the prefixes take the place of collections that are named.
+    pub overwrite_collection_prefix: bool,
+    /// Whether rows may have fewer values than there are names, or more.
+    pub ignore_missing: bool,
+    /// What the writes wait for.
+    pub acknowledgement: Acknowledgement,
+}
+
+/// What became of an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Documents that are new.
+    pub created: u64,
+    /// Documents that were refused.
+    pub errors: u64,
+    /// Lines without a document.
+    pub empty: u64,
+    /// Documents that were updated or replaced.
+    pub updated: u64,
+    /// Documents that were left out because they are there.
+    pub ignored: u64,
+    /// What was wrong with each document that was refused, if that was asked for.
+    pub details: Vec<String>,
+}
+
+/// An import under way.
+struct Import<'a> {
+    documents: &'a Arc<Documents>,
+    collection: &'a Arc<Collection>,
+    options: &'a ImportOptions,
+    report: ImportReport,
+    /// Packed documents that wait to be written, one behind the other.
+    waiting: Vec<u8>,
+    places: Vec<(u64, Range<usize>)>,
+}
+
+enum Fate {
+    Created,
+    Updated,
+    Ignored,
+    Refused(DocumentError),
+}
+
+impl Documents {
+    /// Imports documents. For threads that may block.
+    ///
+    /// # Errors
+    /// 400 for a body that is not of its form; with `complete`, what the first document fails with,
+    /// and nothing is written then.
+    pub fn import(
+        self: &Arc<Self>,
+        collection: &Arc<Collection>,
+        body: &[u8],
+        options: &ImportOptions,
+        timeline: &mut Timeline,
+    ) -> Result<ImportReport> {
+        let mut import = Import {
+            documents: self,
+            collection,
+            options,
+            report: ImportReport::default(),
+            waiting: Vec::new(),
+            places: Vec::new(),
+        };
+        let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+        match options.form {
+            ImportForm::Array => import.array(body, timeline)?,
+            ImportForm::Auto if first == Some(&b'[') => import.array(body, timeline)?,
+            ImportForm::Auto | ImportForm::Lines => import.lines(body, timeline)?,
+            ImportForm::Rows => import.rows(body, timeline)?,
+        }
+        import.write(timeline)?;
+        Ok(import.report)
+    }
+}
+
+impl Import<'_> {
+    fn lines(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
+        for (number, line) in lines_of(body) {
+            if line.is_empty() {
+                self.report.empty += 1;
+                continue;
+            }
+            self.text(number, line)?;
+            self.write_if_full(timeline)?;
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
+        let not_array = || {
+            let message = "expecting a JSON array in the request";
+            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+        };
+        let bad = |error: pellucid_value::json::JsonError| {
+            let message = format!("VPackError error: {error}");
+            DocumentError::new(ErrorNumber::CORRUPTED_JSON, message)
+        };
+        let mut parser = Parser::new(body, Limits::default()).map_err(bad)?;
+        parser.skip_space();
+        if !parser.take(b'[') {
+            return Err(not_array());
+        }
+        parser.skip_space();
+        let mut number = 0;
+        if !parser.take(b']') {
+            loop {
+                parser.skip_space();
+                let document = parser.value().map_err(bad)?;
+                number += 1;
+                self.document(number, document)?;
+                parser.skip_space();
+                let goes_on = parser.take(b',');
+                if !goes_on {
+                    if !parser.take(b']') {
+                        return Err(not_array());
+                    }
+                    break;
+                }
+                self.write_if_full(timeline)?;
+            }
+        }
+        parser.skip_space();
+        parser.expect_end().map_err(bad)
+    }
+
+    fn rows(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
+        let bad = |message: &str| DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message);
+        let mut lines = lines_of(body);
+        let (_, first) = lines.next().unwrap_or((0, b""));
+        let no_names = || bad("no JSON array found in second line");
+        let names = pellucid_value::json::parse_packed(first, Limits::default());
+        let names = names.map_err(|_| no_names())?;
+        let Ok(Ref::Array(names)) = packed::open(&names) else { return Err(no_names()) };
+        let mut attributes = Vec::new();
+        for name in names.iter() {
+            attributes.push(name.as_str().ok_or_else(|| bad("attribute names are strings"))?);
+        }
+        for (number, line) in lines {
+            if line.is_empty() {
+                self.report.empty += 1;
+                continue;
+            }
+            let row = pellucid_value::json::parse_packed(line, Limits::default());
+            match row.as_deref().map(packed::open) {
+                Ok(Ok(Ref::Array(values))) => {
+                    if values.len() != attributes.len() && !self.options.ignore_missing {
+                        let message = format!("at position {number}: wrong number of JSON values");
+                        self.refuse(message, ErrorNumber::HTTP_BAD_PARAMETER.into())?;
+                        continue;
+                    }
+                    let mut builder = Builder::with(Vec::new(), Duplicates::First);
+                    builder.begin_object();
+                    for (name, value) in attributes.iter().zip(values.iter()) {
+                        if !matches!(value, Ref::Null) {
+                            builder.name(name);
+                            builder.value(value);
+                        }
+                    }
+                    builder.end();
+                    self.document(number, &builder.finish())?;
+                }
+                _ => self.unparsable(number, line)?,
+            }
+            self.write_if_full(timeline)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a document as text.
+    fn text(&mut self, number: u64, text: &[u8]) -> Result<()> {
+        let parsed = Parser::new(text, Limits::default()).and_then(|mut parser| {
+            parser.skip_space();
+            parser.value()?;
+            parser.skip_space();
+            parser.expect_end()?;
+            Ok(parser.into_document())
+        });
+        match parsed {
+            Ok(document) => self.document(number, &document),
+            Err(_) => self.unparsable(number, text),
+        }
+    }
+
+    /// Takes a packed document.
+    fn document(&mut self, number: u64, document: &[u8]) -> Result<()> {
+        let Ok(Ref::Object(object)) = packed::open(document) else {
+            let text = packed::open(document).map(to_string).unwrap_or_default();
+            return self.unparsable(number, text.as_bytes());
+        };
+        let begin = self.waiting.len();
+        match self.with_prefixes(object) {
+            Some(document) => self.waiting.extend_from_slice(&document),
+            None => self.waiting.extend_from_slice(document),
+        }
+        self.places.push((number, begin..self.waiting.len()));
+        Ok(())
+    }
+
+    /// The edge with prefixes before its ends, if they are asked for.
+    fn with_prefixes(&self, object: ObjectRef<'_>) -> Option<Vec<u8>> {
+        let options = self.options;
+        if options.from_prefix.is_none() && options.to_prefix.is_none() {
+            return None;
+        }
+        let mut builder = Builder::with(Vec::new(), Duplicates::Last);
+        builder.begin_object();
+        for (name, value) in object.iter() {
+            let prefix = match name {
+                "_from" => options.from_prefix.as_deref(),
+                "_to" => options.to_prefix.as_deref(),
+                _ => None,
+            };
+            builder.name(name);
+            match (prefix, value) {
+                (Some(prefix), Ref::String(end)) => {
+                    let prefix = prefix.trim_end_matches('/');
+                    let text = match end.split_once('/') {
+                        None => format!("{prefix}/{end}"),
+                        Some((_, key)) if options.overwrite_collection_prefix => {
+                            format!("{prefix}/{key}")
+                        }
+                        Some(_) => end.to_owned(),
+                    };
+                    builder.string(&text);
+                }
+                _ => builder.value(value),
+            }
+        }
+        builder.end();
+        Some(builder.finish())
+    }
+
+    fn unparsable(&mut self, number: u64, text: &[u8]) -> Result<()> {
+        let context: String = String::from_utf8_lossy(text).chars().take(64).collect();
+        let message = format!(
+            "at position {number}: invalid JSON type (expecting object, probably parse error), \
+             offending context: {context}"
+        );
+        let error = DocumentError::new(ErrorNumber::INTERNAL, message.clone());
+        self.refuse(message, error)
+    }
+
+    fn refuse(&mut self, detail: String, error: DocumentError) -> Result<()> {
+        if self.options.complete {
+            return Err(error);
+        }
+        self.report.errors += 1;
+        if self.options.details && self.report.details.len() < DETAILS_MAX {
+            self.report.details.push(detail);
+        }
+        Ok(())
+    }
+
+    fn write_if_full(&mut self, timeline: &mut Timeline) -> Result<()> {
+        let is_full = self.places.len() >= DOCUMENTS_AT_ONCE || self.waiting.len() >= BYTES_AT_ONCE;
+        // All or nothing is one batch, however large.
+        if is_full && !self.options.complete { self.write(timeline) } else { Ok(()) }
+    }
+
+    /// Writes what waits.
+    fn write(&mut self, timeline: &mut Timeline) -> Result<()> {
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        let (waiting, places) =
+            (std::mem::take(&mut self.waiting), std::mem::take(&mut self.places));
+        let acknowledgement = self.options.acknowledgement;
+        let attempt =
+            self.documents.attempt(acknowledgement, true, timeline, |transaction, timeline| {
+                let mut fates = Vec::with_capacity(places.len());
+                for (_, place) in &places {
+                    let Ok(Ref::Object(object)) = packed::open(&waiting[place.clone()]) else {
+                        continue;
+                    };
+                    let fate = self.one(transaction, object, timeline);
+                    match fate {
+                        Fate::Refused(error) if self.options.complete => {
+                            return Err(in_short(error));
+                        }
+                        fate => fates.push(fate),
+                    }
+                    if self.options.complete && transaction.is_large() {
+                        let message = "the import is too large to be all or nothing: leave out \
+                                   `complete`, or import less at a time";
+                        return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message));
+                    }
+                }
+                Ok(fates)
+            });
+        let (fates, _) = attempt.wait(self.documents)?;
+        for ((number, place), fate) in places.into_iter().zip(fates) {
+            match fate {
+                Fate::Created => self.report.created += 1,
+                Fate::Updated => self.report.updated += 1,
+                Fate::Ignored => self.report.ignored += 1,
+                Fate::Refused(error) => {
+                    let text = packed::open(&waiting[place]).map(to_string).unwrap_or_default();
+                    let detail = detail_of(number, &error, &text);
+                    self.refuse(detail, error)?;
+                }
+            }
+        }
+        // The memory serves the next batch.
+        self.waiting = waiting;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn one(
+        &self,
+        transaction: &mut Transaction,
+        object: ObjectRef<'_>,
+        timeline: &mut Timeline,
+    ) -> Fate {
+        let options = WriteOptions::default();
+        let collection = self.collection;
+        let error = match transaction.insert(collection, object, &options, timeline) {
+            Ok(_) => return Fate::Created,
+            Err(error) => error,
+        };
+        let key = object.get("_key").and_then(Ref::as_str);
+        let (Some(key), ErrorNumber::UNIQUE_CONSTRAINT) = (key, error.number) else {
+            return Fate::Refused(error);
+        };
+        let written = match self.options.on_duplicate {
+            OnDuplicate::Error => return Fate::Refused(error),
+            OnDuplicate::Ignore => return Fate::Ignored,
+            OnDuplicate::Update => transaction.update(collection, key, object, &options, timeline),
+            OnDuplicate::Replace => {
+                let options = WriteOptions { overwrite: Overwrite::Replace, ..options };
+                transaction.replace(collection, key, object, &options, timeline)
+            }
+        };
+        match written {
+            Ok(_) => Fate::Updated,
+            Err(error) => Fate::Refused(error),
+        }
+    }
+}
+
+/// Errors of imports leave out which index and key.
+fn in_short(error: DocumentError) -> DocumentError {
+    if error.number == ErrorNumber::UNIQUE_CONSTRAINT { error.number.into() } else { error }
+}
+
+fn detail_of(number: u64, error: &DocumentError, text: &str) -> String {
+    if error.number == ErrorNumber::INVALID_EDGE_ATTRIBUTE {
+        return format!(
+            "at position {number}: missing '_from' or '_to' attribute, offending document: {text}"
+        );
+    }
+    let what = in_short(error.clone()).message;
+    format!(
+        "at position {number}: creating document failed with error '{what}', offending document: \
+         {text}"
+    )
+}
+
+/// The lines of a body with their numbers, without white space around them; what stands behind the
+/// last line end is a line if it is not empty.
+fn lines_of(body: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
+    let is_empty = body.is_empty();
+    let lines = body.split(|byte| *byte == b'\n').filter(move |_| !is_empty);
+    (0..).zip(lines.map(<[u8]>::trim_ascii))
+}

@@ -1,0 +1,198 @@
+//! Indexes on documents: which entries a document has in one.
+
+use pellucid_value::{Number, ObjectRef, Ref, index_key};
+
+use crate::definition::{IndexDefinition, IndexKind};
+use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::layout::{bound_fields, index_prefix, push_document};
+use crate::moment::seconds_of;
+
+/// Entries that one document may have in one index: arrays in two fields give their product.
+const ENTRIES_MAX: usize = 10_000;
+
+/// Fields that an index may have.
+const FIELDS_MAX: usize = 32;
+
+/// A path of attributes; the part behind an expansion is looked up in each element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPath {
+    /// Names up to the value, or to the array that is expanded.
+    pub path: Vec<String>,
+    /// Names within each element, if an array is expanded.
+    pub within: Option<Vec<String>>,
+}
+
+impl FieldPath {
+    /// Reads a path as it is written.
+    ///
+    /// # Errors
+    /// 10 if it is malformed, or expands more than one array.
+    pub fn parse(text: &str) -> Result<FieldPath> {
+        let bad = || {
+            let message = format!("bad parameter: `{text}` is no path of attributes");
+            DocumentError::new(ErrorNumber::BAD_PARAMETER, message)
+        };
+        let mut parsed = FieldPath { path: Vec::new(), within: None };
+        for part in text.split('.') {
+            let (name, is_expanded) = match part.strip_suffix("[*]") {
+                Some(name) => (name, true),
+                None => (part, false),
+            };
+            if name.is_empty() || name.contains(['[', ']']) {
+                return Err(bad());
+            }
+            match (&mut parsed.within, is_expanded) {
+                (Some(_), true) => return Err(bad()),
+                (Some(within), false) => within.push(name.to_owned()),
+                (None, _) => parsed.path.push(name.to_owned()),
+            }
+            if is_expanded {
+                parsed.within = Some(Vec::new());
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// The values that the document has there.
+    fn values<'a>(&self, document: ObjectRef<'a>, is_sparse: bool) -> Vec<Ref<'a>> {
+        let found = walk(Ref::Object(document), &self.path);
+        let Some(within) = &self.within else { return vec![found] };
+        let elements = found.as_array().map(|array| array.iter().collect::<Vec<_>>());
+        match elements {
+            Some(elements) if !elements.is_empty() => {
+                elements.into_iter().map(|element| walk(element, within)).collect()
+            }
+            // Nothing to expand: no value, which only a sparse index leaves out.
+            _ if is_sparse => Vec::new(),
+            _ => vec![Ref::Null],
+        }
+    }
+}
+
+fn walk<'a>(value: Ref<'a>, path: &[String]) -> Ref<'a> {
+    path.iter().fold(value, |value, name| value.attribute(name))
+}
+
+/// An entry of an index, as it lies in the store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) key: Vec<u8>,
+    /// The document's key, in unique indexes.
+    pub(crate) value: Vec<u8>,
+}
+
+/// An index of a collection.
+#[derive(Debug)]
+pub struct Index {
+    /// What it is.
+    pub definition: IndexDefinition,
+    /// Its fields.
+    pub fields: Vec<FieldPath>,
+    pub(crate) prefix: Vec<u8>,
+}
+
+impl Index {
+    pub(crate) fn new(definition: IndexDefinition, storage: u64) -> Index {
+        let prefix = index_prefix(storage, definition.id, definition.unique);
+        let fields = definition.fields.iter().filter_map(|field| FieldPath::parse(field).ok());
+        Index { fields: fields.collect(), prefix, definition }
+    }
+
+    /// The entries that a document has, in order.
+    ///
+    /// # Errors
+    /// 10 if there were too many, 1210 if an array has a value twice and that is not allowed.
+    pub(crate) fn entries_of(&self, document: ObjectRef<'_>, key: &str) -> Result<Vec<Entry>> {
+        let definition = &self.definition;
+        let values: Vec<_> =
+            self.fields.iter().map(|field| field.values(document, definition.sparse)).collect();
+        let count = values.iter().try_fold(1_usize, |count, values| {
+            count.checked_mul(values.len()).filter(|count| *count <= ENTRIES_MAX)
+        });
+        let Some(count) = count else {
+            let name = &definition.name;
+            let message = format!(
+                "bad parameter: the document would have more than {ENTRIES_MAX} entries in the \
+                 index {name}"
+            );
+            return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
+        };
+        let mut entries = Vec::with_capacity(count);
+        for number in 0..count {
+            if let Some(entry) = self.entry(&values, number, key) {
+                entries.push(entry);
+            }
+        }
+        if entries.len() > 1 {
+            let given = entries.len();
+            entries.sort_unstable();
+            entries.dedup();
+            if definition.unique && !definition.deduplicate && entries.len() < given {
+                return Err(self.violation(key));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The entry for one choice of values, unless the index is sparse and one of them is null.
+    fn entry(&self, values: &[Vec<Ref<'_>>], mut number: usize, key: &str) -> Option<Entry> {
+        let mut bytes = Vec::with_capacity(self.prefix.len() + 64);
+        bytes.extend_from_slice(&self.prefix);
+        for choices in values {
+            let mut value = choices[number % choices.len()];
+            number /= choices.len();
+            if self.definition.kind == IndexKind::Ttl {
+                // What is no time never comes.
+                value = Ref::Number(Number::Double(seconds_of(value)?));
+            }
+            if self.definition.sparse && matches!(value, Ref::Null) {
+                return None;
+            }
+            index_key::encode(value, &mut bytes);
+        }
+        bound_fields(&mut bytes, self.prefix.len());
+        if self.definition.unique {
+            return Some(Entry { key: bytes, value: key.as_bytes().to_vec() });
+        }
+        push_document(&mut bytes, key.as_bytes());
+        Some(Entry { key: bytes, value: Vec::new() })
+    }
+
+    /// Another document has the values already.
+    pub(crate) fn violation(&self, conflicting: &str) -> DocumentError {
+        let IndexDefinition { name, kind, fields, .. } = &self.definition;
+        let kind = match kind {
+            IndexKind::Persistent => "persistent",
+            IndexKind::Ttl => "ttl",
+            IndexKind::Edge => "edge",
+        };
+        let fields = fields.join(", ");
+        let message = format!(
+            "unique constraint violated - in index {name} of type {kind} over '{fields}'; \
+             conflicting key: {conflicting}"
+        );
+        DocumentError::new(ErrorNumber::UNIQUE_CONSTRAINT, message)
+    }
+}
+
+/// Checks the fields of a new index.
+///
+/// # Errors
+/// 10 if there are none or too many, if one is malformed or comes twice, or is one that cannot be
+/// indexed.
+pub(crate) fn check_fields(fields: &[String]) -> Result<()> {
+    let bad = |what: &str| Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, what));
+    if fields.is_empty() || fields.len() > FIELDS_MAX {
+        return bad(&format!("bad parameter: an index has 1 to {FIELDS_MAX} fields"));
+    }
+    for (place, field) in fields.iter().enumerate() {
+        FieldPath::parse(field)?;
+        if fields[..place].contains(field) {
+            return bad(&format!("bad parameter: the field `{field}` is named twice"));
+        }
+        if matches!(field.as_str(), "_id" | "_rev") {
+            return bad(&format!("bad parameter: `{field}` cannot be indexed"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Where things lie in the store: one table for all, in which the first bytes of a key say what it
+//! belongs to, so that a document and its index entries are written in one batch.
+//!
+//! | key | value |
+//! |---|---|
+//! | 1, kind, what it names | a definition, as JSON |
+//! | 2, prefix | empty: all keys that begin so are to be removed |
+//! | 3, storage, 1, document key | a document |
+//! | 3, storage, 2, index, fields, document key, its length | empty: an entry that may repeat |
+//! | 3, storage, 3, index, fields | document key: an entry of a unique index |
+//!
+//! `storage` and `index` are numbers, as a byte that says how many bytes follow, and these, greatest
+//! first. A collection gets a new storage number when it is truncated.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+/// First byte of definitions.
+const DEFINITIONS: u8 = 1;
+/// First byte of what is to be removed.
+const GARBAGE: u8 = 2;
+/// First byte of contents of collections.
+const CONTENTS: u8 = 3;
+
+const DOCUMENTS: u8 = 1;
+const ENTRIES: u8 = 2;
+const UNIQUE_ENTRIES: u8 = 3;
+
+/// Bytes that the fields of an index entry may take; what is longer is cut, and told apart by a
+/// hash. Entries of one index that agree in so many bytes are then not in the order of their values.
+pub(crate) const FIELDS_BYTES_MAX: usize = 640;
+
+/// Bytes of the hash behind fields that were cut.
+const HASH_BYTES: usize = 16;
+
+/// What a definition is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum DefinitionKind {
+    Identity = b'a',
+    Collection = b'c',
+    Database = b'd',
+    Ticks = b't',
+}
+
+/// The key of a definition.
+pub(crate) fn definition_key(kind: DefinitionKind, id: u64) -> Vec<u8> {
+    let mut key = vec![DEFINITIONS, kind as u8];
+    push_number(&mut key, id);
+    key
+}
+
+/// The prefix of all definitions of a kind.
+pub(crate) fn definitions_prefix(kind: DefinitionKind) -> Vec<u8> {
+    vec![DEFINITIONS, kind as u8]
+}
+
+/// The key that says that all keys under `prefix` are to be removed.
+pub(crate) fn garbage_key(prefix: &[u8]) -> Vec<u8> {
+    [&[GARBAGE][..], prefix].concat()
+}
+
+/// The prefix of all such keys.
+pub(crate) fn garbage_prefix() -> Vec<u8> {
+    vec![GARBAGE]
+}
+
+/// The prefix of everything in a collection.
+pub(crate) fn storage_prefix(storage: u64) -> Vec<u8> {
+    let mut key = Vec::with_capacity(16);
+    key.push(CONTENTS);
+    push_number(&mut key, storage);
+    key
+}
+
+/// The prefix of a collection's documents.
+pub(crate) fn documents_prefix(storage: u64) -> Vec<u8> {
+    let mut key = storage_prefix(storage);
+    key.push(DOCUMENTS);
+    key
+}
+
+/// The prefix of an index's entries.
+pub(crate) fn index_prefix(storage: u64, index: u64, is_unique: bool) -> Vec<u8> {
+    let mut key = storage_prefix(storage);
+    key.push(if is_unique { UNIQUE_ENTRIES } else { ENTRIES });
+    push_number(&mut key, index);
+    key
+}
+
+/// Cuts `fields`, the encoded values behind `prefix_length` bytes of `key`, to what a key has room
+/// for. Equal values stay equal, and different ones different.
+pub(crate) fn bound_fields(key: &mut Vec<u8>, prefix_length: usize) {
+    let fields = &key[prefix_length..];
+    if fields.len() > FIELDS_BYTES_MAX {
+        let hash = xxh3_128(fields);
+        key.truncate(prefix_length + FIELDS_BYTES_MAX - HASH_BYTES);
+        key.extend_from_slice(&hash.to_be_bytes());
+    }
+}
+
+/// Ends the key of an entry that may repeat with the key of its document.
+pub(crate) fn push_document(key: &mut Vec<u8>, document: &[u8]) {
+    key.extend_from_slice(document);
+    key.push(u8::try_from(document.len()).expect("document keys have at most 254 bytes"));
+}
+
+/// The document that the key of an entry that may repeat ends with.
+pub(crate) fn document_of_entry(key: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = key.split_last()?;
+    rest.get(rest.len().checked_sub(usize::from(*length))?..)
+}
+
+/// The first key behind all that begin with `prefix`.
+pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// Appends a number so that the order of bytes is the order of numbers.
+fn push_number(key: &mut Vec<u8>, number: u64) {
+    let bytes = number.to_be_bytes();
+    let skipped = number.leading_zeros() as usize / 8;
+    key.push((8 - skipped) as u8);
+    key.extend_from_slice(&bytes[skipped..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ends_of_prefixes() {
+        assert_eq!(end_of_prefix(&[1, 2]), Some(vec![1, 3]));
+        assert_eq!(end_of_prefix(&[1, 255, 255]), Some(vec![2]));
+        assert_eq!(end_of_prefix(&[255]), None);
+    }
+
+    #[test]
+    fn entries_name_their_documents() {
+        let mut key = index_prefix(7, 8, false);
+        key.extend_from_slice(b"fields");
+        push_document(&mut key, b"the-key");
+        assert_eq!(document_of_entry(&key), Some(&b"the-key"[..]));
+        assert_eq!(document_of_entry(&[9]), None);
+        assert_eq!(document_of_entry(&[]), None);
+    }
+
+    #[test]
+    fn long_fields_are_cut_and_stay_apart() {
+        let long = |last: u8| {
+            let mut key = index_prefix(7, 8, true);
+            let length = key.len();
+            key.extend_from_slice(&[9; 5_000]);
+            key.push(last);
+            bound_fields(&mut key, length);
+            assert_eq!(key.len(), length + FIELDS_BYTES_MAX);
+            key
+        };
+        assert_eq!(long(1), long(1));
+        assert_ne!(long(1), long(2));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_in_order_and_prefix_free(one: u64, other: u64) {
+            let (first, second) = (documents_prefix(one), documents_prefix(other));
+            prop_assert_eq!(one.cmp(&other), first.cmp(&second));
+            prop_assert!(one == other || !first.starts_with(&second));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Databases, collections and documents on the store interface.
+//!
+//! A document and all its index entries are written in one batch of [`pellucid_store::Store`], so
+//! that none of them is ever there without the others. Revisions are the store's sequence numbers,
+//! and conditions on them are the concurrency control: nobody waits for anybody, and who comes
+//! second looks again. Nothing here knows of HTTP, or which kind of store it is.
+//!
+//! Errors carry ArangoDB's numbers ([`ErrorNumber`]), because drivers branch on them.
+
+mod attempt;
+mod catalogue;
+mod collection;
+mod database;
+mod definition;
+mod documents;
+mod error;
+mod import;
+mod index;
+mod indexes;
+mod layout;
+mod maintenance;
+mod moment;
+mod names;
+mod operations;
+mod read;
+mod revision;
+mod stored;
+mod survey;
+mod ticks;
+mod transaction;
+
+pub use attempt::Attempt;
+pub use catalogue::NewCollection;
+pub use collection::{Collection, Shape};
+pub use database::Database;
+pub use definition::{
+    CollectionDefinition, CollectionKind, DatabaseDefinition, IndexDefinition, IndexKind,
+    IndexState,
+};
+pub use documents::Documents;
+pub use error::{DocumentError, ErrorNumber, Result, Standing};
+pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate};
+pub use index::{FieldPath, Index};
+pub use indexes::find_index;
+pub use names::{DOCUMENT_KEY_BYTES_MAX, SYSTEM_DATABASE, is_document_key, split_id};
+pub use operations::{Outcome, Overwrite, Previous, Version, WriteOptions};
+pub use read::document_of;
+pub use revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
+pub use survey::{Sizes, hash, hash_of_data};
+pub use transaction::{
+    Commit, Committed, TRANSACTION_BYTES_MAX, Transaction, Unfinished, settle_revisions,
+};

@@ -1,0 +1,474 @@
+//! Inserting, replacing, updating and removing documents within a transaction.
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_store::Condition;
+use pellucid_value::{MergeOptions, ObjectRef, Ref};
+
+use crate::collection::{Collection, Shape};
+use crate::error::{DocumentError, ErrorNumber, Result, Standing};
+use crate::index::Entry;
+use crate::names::is_document_key;
+use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
+use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
+use crate::transaction::{Change, Committed, Seen, Transaction, provisional_revision};
+
+/// What an insert does if there is a document of that key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It fails: 1210.
+    #[default]
+    Conflict,
+    /// It leaves the document as it is.
+    Ignore,
+    /// It replaces the document.
+    Replace,
+    /// It updates the document.
+    Update,
+}
+
+/// How a document is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions<'a> {
+    /// How an update merges.
+    pub merge: MergeOptions,
+    /// What an insert does if the document is there.
+    pub overwrite: Overwrite,
+    /// The revision that the document has to have.
+    pub expected: Option<&'a [u8]>,
+    /// Whether the document as it was is wanted.
+    pub wants_old: bool,
+}
+
+impl Default for WriteOptions<'_> {
+    fn default() -> Self {
+        WriteOptions {
+            merge: MergeOptions::default(),
+            overwrite: Overwrite::Conflict,
+            expected: None,
+            wants_old: false,
+        }
+    }
+}
+
+/// Where a document's revision comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// It has been written: its sequence number.
+    Written(u64),
+    /// A change of the transaction, by its place.
+    Change(usize),
+}
+
+impl Version {
+    /// The revision, once the transaction is committed.
+    #[must_use]
+    pub fn revision(self, committed: &Committed) -> String {
+        match self {
+            Version::Written(sequence) => revision_text(sequence),
+            Version::Change(change) => revision_text(committed.sequence(change)),
+        }
+    }
+
+    /// The document of this version, for those outside, once the transaction is committed.
+    ///
+    /// # Errors
+    /// 4 if the stored bytes make no sense.
+    pub fn reveal(self, shape: &Shape, stored: &[u8], committed: &Committed) -> Result<Vec<u8>> {
+        let sequence = match self {
+            Version::Written(sequence) => sequence,
+            Version::Change(change) => committed.sequence(change),
+        };
+        reveal(shape, stored, sequence)
+    }
+
+    /// The revision, or what stands for it until the transaction is committed.
+    #[must_use]
+    pub fn provisional(self) -> [u8; REVISION_LENGTH] {
+        match self {
+            Version::Written(sequence) => revision_of(sequence),
+            Version::Change(change) => provisional_revision(change),
+        }
+    }
+}
+
+/// A document as it was before it was written.
+#[derive(Clone, Debug)]
+pub struct Previous {
+    /// Its version.
+    pub version: Version,
+    /// Its stored form, if it was wanted.
+    pub stored: Option<Vec<u8>>,
+}
+
+/// What became of one document.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its key.
+    pub key: String,
+    /// Its version now; that of the removed one for a removal.
+    pub version: Version,
+    /// What was there before, unless it is new.
+    pub previous: Option<Previous>,
+    /// Whether there was one of that key, and it was left as it is.
+    pub was_ignored: bool,
+}
+
+/// A document that is there, before it is written.
+struct Before {
+    version: Version,
+    stored: Option<Vec<u8>>,
+}
+
+impl Transaction {
+    /// Inserts a document, under the key that it names or a new one.
+    ///
+    /// # Errors
+    /// 1221, 1222, 1233, 1216 for what may not be; 1210 if there is one of that key, or another one
+    /// with the same values in a unique index.
+    pub fn insert(
+        &mut self,
+        collection: &Arc<Collection>,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let part = self.part(collection);
+        let shape = Arc::clone(&self.parts[part].shape);
+        let given = given_key(&shape, body)?;
+        let (key, is_new) = match given {
+            Some(key) => (key.to_owned(), false),
+            None => {
+                let number = self.documents.next_tick()?;
+                collection.note_number(number);
+                (number.to_string(), true)
+            }
+        };
+        let store_key = shape.document_key(key.as_bytes());
+        if !is_new && (!self.assumes_absent || self.changed(&store_key).is_some()) {
+            let needs_value = options.overwrite != Overwrite::Conflict;
+            if let Some(before) = self.before(&store_key, needs_value, timeline)? {
+                return self.overwrite(part, &key, body, before, options, timeline);
+            }
+        }
+        let ends = ends_of(&shape, body, None)?;
+        let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
+        let stored = assemble(&shape, &key, body, ends, keep_null);
+        let change = self.put(part, &key, store_key, stored, None, timeline)?;
+        let version = Version::Change(change);
+        Ok(Outcome { key, version, previous: None, was_ignored: false })
+    }
+
+    fn overwrite(
+        &mut self,
+        part: usize,
+        key: &str,
+        body: ObjectRef<'_>,
+        before: Before,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        match options.overwrite {
+            Overwrite::Conflict => {
+                let message = format!(
+                    "unique constraint violated - in index primary of type primary over '_key'; \
+                     conflicting key: {key}"
+                );
+                Err(DocumentError::new(ErrorNumber::UNIQUE_CONSTRAINT, message))
+            }
+            Overwrite::Ignore => {
+                let stored = before.stored.filter(|_| options.wants_old);
+                let previous = Some(Previous { version: before.version, stored });
+                let version = before.version;
+                Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: true })
+            }
+            Overwrite::Replace => {
+                self.rewrite(part, key, body, before, Rewrite::Replace, options, timeline)
+            }
+            Overwrite::Update => {
+                self.rewrite(part, key, body, before, Rewrite::Update, options, timeline)
+            }
+        }
+    }
+
+    /// Puts `body` in the place of the document of this key.
+    ///
+    /// # Errors
+    /// 1202 if there is none, 1200 if it has another revision; as for inserting.
+    pub fn replace(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        self.rewrite_there(collection, key, body, Rewrite::Replace, options, timeline)
+    }
+
+    /// Merges `body` into the document of this key.
+    ///
+    /// # Errors
+    /// As for replacing.
+    pub fn update(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        self.rewrite_there(collection, key, body, Rewrite::Update, options, timeline)
+    }
+
+    fn rewrite_there(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        body: ObjectRef<'_>,
+        rewrite: Rewrite,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let part = self.part(collection);
+        let shape = Arc::clone(&self.parts[part].shape);
+        let store_key = shape.document_key(key.as_bytes());
+        let needs_value =
+            rewrite == Rewrite::Update || options.wants_old || !shape.indexes.is_empty();
+        let Some(before) = self.before(&store_key, needs_value, timeline)? else {
+            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
+        };
+        check_expected(key, before.version, options.expected)?;
+        self.rewrite(part, key, body, before, rewrite, options, timeline)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what is written, over what, and how")]
+    fn rewrite(
+        &mut self,
+        part: usize,
+        key: &str,
+        body: ObjectRef<'_>,
+        before: Before,
+        rewrite: Rewrite,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let shape = Arc::clone(&self.parts[part].shape);
+        let stored = match rewrite {
+            Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true),
+            Rewrite::Update => {
+                let old = object_of(before.stored.as_deref().unwrap_or_default())?;
+                let ends = ends_of(&shape, body, Some(old))?;
+                merge(&shape, key, old, body, ends, options.merge)
+            }
+        };
+        let store_key = shape.document_key(key.as_bytes());
+        let change = self.put(part, key, store_key, stored, Some(&before), timeline)?;
+        let stored = before.stored.filter(|_| options.wants_old);
+        let previous = Some(Previous { version: before.version, stored });
+        let (key, version) = (key.to_owned(), Version::Change(change));
+        Ok(Outcome { key, version, previous, was_ignored: false })
+    }
+
+    /// Removes the document of this key.
+    ///
+    /// # Errors
+    /// 1202 if there is none, 1200 if it has another revision.
+    pub fn remove(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let part = self.part(collection);
+        let shape = Arc::clone(&self.parts[part].shape);
+        let store_key = shape.document_key(key.as_bytes());
+        let needs_value = options.wants_old || !shape.indexes.is_empty();
+        let Some(before) = self.before(&store_key, needs_value, timeline)? else {
+            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
+        };
+        check_expected(key, before.version, options.expected)?;
+        let mut changes = vec![Change {
+            key: store_key,
+            value: None,
+            condition: condition_of(before.version),
+            document_of: Some(part),
+        }];
+        if let Some(stored) = before.stored.as_deref().filter(|_| !shape.indexes.is_empty()) {
+            let old = object_of(stored)?;
+            for index in &shape.indexes {
+                let entries = index.entries_of(old, key)?;
+                changes.extend(entries.into_iter().map(|entry| gone(entry.key)));
+            }
+        }
+        self.apply(changes);
+        let version = before.version;
+        let stored = before.stored.filter(|_| options.wants_old);
+        let previous = Some(Previous { version, stored });
+        Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: false })
+    }
+
+    fn before(
+        &self,
+        store_key: &[u8],
+        needs_value: bool,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Before>> {
+        Ok(match self.look(store_key, needs_value, timeline)? {
+            Seen::Absent => None,
+            Seen::Stored { sequence, value } => {
+                let stored = value.map(|value| value.to_vec());
+                Some(Before { version: Version::Written(sequence), stored })
+            }
+            Seen::Changed { change } => {
+                let stored = self.changes[change].value.clone();
+                Some(Before { version: Version::Change(change), stored })
+            }
+        })
+    }
+
+    /// Adds the changes that put a document, and its entries in place of those it had.
+    fn put(
+        &mut self,
+        part: usize,
+        key: &str,
+        store_key: Vec<u8>,
+        stored: Vec<u8>,
+        before: Option<&Before>,
+        timeline: &mut Timeline,
+    ) -> Result<usize> {
+        if stored.len() > self.documents.document_bytes_max() {
+            return Err(ErrorNumber::DOCUMENT_TOO_LARGE.into());
+        }
+        let shape = Arc::clone(&self.parts[part].shape);
+        let mut entries = Vec::new();
+        if !shape.indexes.is_empty() {
+            let old = before.and_then(|before| before.stored.as_deref());
+            let old = old.map(object_of).transpose()?;
+            self.entry_changes(&shape, key, object_of(&stored)?, old, &mut entries, timeline)?;
+        }
+        let condition = match before {
+            Some(before) => condition_of(before.version),
+            None => Condition::Absent,
+        };
+        let value = Some(stored);
+        let mut changes = Vec::with_capacity(1 + entries.len());
+        changes.push(Change { key: store_key, value, condition, document_of: Some(part) });
+        changes.append(&mut entries);
+        Ok(self.apply(changes))
+    }
+
+    fn entry_changes(
+        &self,
+        shape: &Shape,
+        key: &str,
+        new: ObjectRef<'_>,
+        old: Option<ObjectRef<'_>>,
+        changes: &mut Vec<Change>,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        for index in &shape.indexes {
+            let added = index.entries_of(new, key)?;
+            let removed = match old {
+                Some(old) => index.entries_of(old, key)?,
+                None => Vec::new(),
+            };
+            let is_unique = index.definition.unique;
+            let is_in = |entries: &[Entry], entry: &Entry| {
+                entries.binary_search_by(|other| other.key.cmp(&entry.key)).is_ok()
+            };
+            let going = removed.iter().filter(|entry| !is_in(&added, entry));
+            changes.extend(going.map(|entry| gone(entry.key.clone())));
+            for entry in added.iter().filter(|entry| !is_in(&removed, entry)) {
+                if is_unique {
+                    self.check_unique(index, entry, timeline)?;
+                }
+                let condition = if is_unique { Condition::Absent } else { Condition::None };
+                let (key, value) = (entry.key.clone(), Some(entry.value.clone()));
+                changes.push(Change { key, value, condition, document_of: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// A document as this transaction leaves or finds it, for those outside; its revision may be
+    /// one that stands for the one to come.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn reveal(
+        &self,
+        shape: &Shape,
+        stored: &[u8],
+        version: Version,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        reveal_into(shape, stored, &version.provisional(), bytes)
+    }
+
+    /// The stored form that a change leaves.
+    #[must_use]
+    pub fn stored(&self, version: Version) -> Option<&[u8]> {
+        match version {
+            Version::Written(_) => None,
+            Version::Change(change) => self.changes.get(change)?.value.as_deref(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rewrite {
+    Replace,
+    Update,
+}
+
+/// The removal of an entry.
+fn gone(key: Vec<u8>) -> Change {
+    Change { key, value: None, condition: Condition::None, document_of: None }
+}
+
+fn condition_of(version: Version) -> Condition {
+    match version {
+        Version::Written(sequence) => Condition::Sequence(sequence),
+        // The change that is there keeps the condition that it came with.
+        Version::Change(_) => Condition::None,
+    }
+}
+
+fn ends_of<'a>(
+    shape: &Shape,
+    body: ObjectRef<'a>,
+    old: Option<ObjectRef<'a>>,
+) -> Result<Option<Ends<'a>>> {
+    if shape.is_edges() { Ends::of(body, old).map(Some) } else { Ok(None) }
+}
+
+/// The key that a new document names.
+fn given_key<'a>(shape: &Shape, body: ObjectRef<'a>) -> Result<Option<&'a str>> {
+    match body.get("_key") {
+        None => Ok(None),
+        Some(Ref::String(key)) if is_document_key(key.as_bytes()) => {
+            if shape.definition.allow_user_keys {
+                Ok(Some(key))
+            } else {
+                Err(ErrorNumber::DOCUMENT_KEY_UNEXPECTED.into())
+            }
+        }
+        Some(_) => Err(ErrorNumber::DOCUMENT_KEY_BAD.into()),
+    }
+}
+
+/// Refuses a document that has another revision than the one that is expected.
+fn check_expected(key: &str, version: Version, expected: Option<&[u8]>) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    match version {
+        Version::Written(sequence) if sequence_of(expected) == Some(sequence) => Ok(()),
+        _ => {
+            let revision = String::from_utf8_lossy(&version.provisional()).into_owned();
+            let standing = Standing { key: key.to_owned(), revision };
+            Err(DocumentError::revision_differs(standing))
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Documents as they lie in the store: one packed object with `_key`, `_id`, for edges `_from` and
+//! `_to`, then `_rev`, then what the user gave.
+//!
+//! The revision is the entry's sequence number, which is not known when the bytes are made. It has
+//! room in them, of fixed length, and whoever reads a document writes it there in their copy.
+
+use pellucid_value::packed::{self, Builder};
+use pellucid_value::{Duplicates, MergeOptions, ObjectRef, Ref, Value, merge_into};
+
+use crate::collection::Shape;
+use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::names::split_id;
+use crate::revision::{REVISION_LENGTH, revision_of};
+
+/// What stands in the place of the revision.
+const NO_REVISION: &str = "_----------";
+
+/// Attributes that are ours to set.
+#[must_use]
+pub(crate) fn is_system_attribute(name: &str) -> bool {
+    matches!(name, "_key" | "_id" | "_rev" | "_from" | "_to")
+}
+
+/// The ends of an edge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
+impl<'a> Ends<'a> {
+    /// The ends that a new edge names, with those of the old one where it does not.
+    ///
+    /// # Errors
+    /// 1233 if one is missing or names no document.
+    pub(crate) fn of(body: ObjectRef<'a>, old: Option<ObjectRef<'a>>) -> Result<Ends<'a>> {
+        let end = |name| {
+            let given = body.get(name).or_else(|| old.and_then(|old| old.get(name)));
+            match given.and_then(Ref::as_str) {
+                Some(id) if split_id(id).is_some() => Ok(id),
+                _ => Err(DocumentError::from(ErrorNumber::INVALID_EDGE_ATTRIBUTE)),
+            }
+        };
+        Ok(Ends { from: end("_from")?, to: end("_to")? })
+    }
+}
+
+/// Makes the stored form of a document from what the user gave.
+pub(crate) fn assemble(
+    shape: &Shape,
+    key: &str,
+    body: ObjectRef<'_>,
+    ends: Option<Ends<'_>>,
+    keep_null: bool,
+) -> Vec<u8> {
+    let mut builder = begin(shape, key, ends);
+    if keep_null {
+        for (name, value) in body.iter().filter(|(name, _)| !is_system_attribute(name)) {
+            builder.name(name);
+            builder.value(value);
+        }
+    } else {
+        let nothing = Value::Object(std::sync::Arc::default());
+        let options = MergeOptions { keep_null, merge_objects: true };
+        if let Some(nothing) = nothing.view().as_object() {
+            merge_into(&mut builder, nothing, body, options, &is_system_attribute);
+        }
+    }
+    builder.end();
+    builder.finish()
+}
+
+/// Makes the stored form of a document from the old one and what the user wants changed.
+pub(crate) fn merge(
+    shape: &Shape,
+    key: &str,
+    old: ObjectRef<'_>,
+    changes: ObjectRef<'_>,
+    ends: Option<Ends<'_>>,
+    options: MergeOptions,
+) -> Vec<u8> {
+    let mut builder = begin(shape, key, ends);
+    merge_into(&mut builder, old, changes, options, &is_system_attribute);
+    builder.end();
+    builder.finish()
+}
+
+fn begin(shape: &Shape, key: &str, ends: Option<Ends<'_>>) -> Builder {
+    let mut builder = Builder::with(Vec::new(), Duplicates::Last);
+    builder.begin_object();
+    builder.name("_key");
+    builder.string(key);
+    builder.name("_id");
+    builder.string(&[&shape.id_prefix, key].concat());
+    if let Some(ends) = ends {
+        builder.name("_from");
+        builder.string(ends.from);
+        builder.name("_to");
+        builder.string(ends.to);
+    }
+    builder.name("_rev");
+    builder.string(NO_REVISION);
+    builder
+}
+
+/// The object that stored bytes are.
+///
+/// # Errors
+/// 4 if they make no sense.
+pub(crate) fn object_of(bytes: &[u8]) -> Result<ObjectRef<'_>> {
+    let object = packed::open(bytes).ok().and_then(Ref::as_object);
+    object.ok_or_else(|| damaged("it is no object"))
+}
+
+fn damaged(what: &str) -> DocumentError {
+    let message = format!("a stored document is damaged: {what}");
+    DocumentError::new(ErrorNumber::INTERNAL, message)
+}
+
+/// A document for those outside: the stored bytes with its revision in them.
+///
+/// # Errors
+/// 4 if the bytes make no sense.
+pub(crate) fn reveal(shape: &Shape, stored: &[u8], sequence: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reveal_into(shape, stored, &revision_of(sequence), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// As [`reveal`], into `bytes`, whose contents go; the revision is any text of its length.
+pub(crate) fn reveal_into(
+    shape: &Shape,
+    stored: &[u8],
+    revision: &[u8; REVISION_LENGTH],
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    bytes.clear();
+    let object = object_of(stored)?;
+    let (mut key, mut id, mut place) = ("", "", None);
+    for (name, value) in object.iter().take(5) {
+        match (name, value) {
+            ("_key", Ref::String(text)) => key = text,
+            ("_id", Ref::String(text)) => id = text,
+            ("_rev", Ref::String(text)) if text.len() == REVISION_LENGTH => {
+                place = Some(text.as_ptr() as usize - stored.as_ptr() as usize);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let place = place.ok_or_else(|| damaged("it has no revision"))?;
+    if !id.starts_with(&shape.id_prefix) || id.len() != shape.id_prefix.len() + key.len() {
+        // The collection has another name than when the document was written.
+        let ends = match (object.get("_from"), object.get("_to")) {
+            (Some(Ref::String(from)), Some(Ref::String(to))) => Some(Ends { from, to }),
+            _ => None,
+        };
+        let renamed = assemble(shape, key, object, ends, true);
+        return reveal_into(shape, &renamed, revision, bytes);
+    }
+    bytes.extend_from_slice(stored);
+    bytes[place..place + REVISION_LENGTH].copy_from_slice(revision);
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Walks over all of a collection: sizes and checksums.
+
+use pellucid_store::Object;
+use pellucid_value::{Ref, packed};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::collection::Shape;
+use crate::documents::Documents;
+use crate::error::Result;
+use crate::stored::is_system_attribute;
+
+/// What a collection takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of documents.
+    pub document_bytes: u64,
+    /// Bytes of keys and of entries of indexes.
+    pub index_bytes: u64,
+}
+
+impl Documents {
+    /// Calls `visit` with each document's key and what is stored, in the order of keys.
+    ///
+    /// # Errors
+    /// What the store or `visit` says.
+    pub fn for_each(
+        &self,
+        shape: &Shape,
+        mut visit: impl FnMut(&[u8], &Object) -> Result<()>,
+    ) -> Result<()> {
+        let prefix = &shape.documents_prefix;
+        let mut scan = self.scan_prefix(prefix, prefix)?;
+        while let Some((key, object)) = scan.next()? {
+            visit(&key[prefix.len()..], &object)?;
+        }
+        Ok(())
+    }
+
+    /// Adds up what a collection takes.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn sizes(&self, shape: &Shape) -> Result<Sizes> {
+        let mut sizes = Sizes::default();
+        self.for_each(shape, |key, object| {
+            sizes.document_bytes += object.head.value_length;
+            sizes.index_bytes += key.len() as u64;
+            Ok(())
+        })?;
+        for index in shape.readable_indexes() {
+            let mut scan = self.scan_prefix(&index.prefix, &index.prefix)?;
+            while let Some((key, object)) = scan.next()? {
+                sizes.index_bytes += key.len() as u64 + object.head.value_length;
+            }
+        }
+        Ok(sizes)
+    }
+}
+
+/// A hash of a key.
+#[must_use]
+pub fn hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
+/// A hash of what the user gave of a packed document.
+#[must_use]
+pub fn hash_of_data(document: &[u8]) -> u64 {
+    let Ok(Ref::Object(object)) = packed::open(document) else { return 0 };
+    let mut text = Vec::new();
+    for (name, value) in object.sorted().filter(|(name, _)| !is_system_attribute(name)) {
+        pellucid_value::json::write_string(name, &mut text);
+        pellucid_value::json::write(value, &mut text);
+    }
+    xxh3_64(&text)
+}

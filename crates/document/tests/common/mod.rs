@@ -1,0 +1,144 @@
+//! A store in a folder of its own, and short names for what tests do.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_document::{
+    Collection, CollectionKind, Database, Documents, IndexDefinition, IndexKind, IndexState,
+    NewCollection, Outcome, Result, WriteOptions, document_of,
+};
+use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore};
+use pellucid_value::{Ref, json, packed};
+use tempfile::TempDir;
+
+pub(crate) struct World {
+    pub(crate) documents: Arc<Documents>,
+    pub(crate) folder: TempDir,
+}
+
+pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    Arc::new(Documents::open(Arc::new(store)).unwrap())
+}
+
+pub(crate) fn world() -> World {
+    let folder = TempDir::new().unwrap();
+    World { documents: open(&folder), folder }
+}
+
+impl World {
+    /// Closes everything and opens it again.
+    pub(crate) fn reopened(self) -> World {
+        let World { documents, folder } = self;
+        documents.store().close().unwrap();
+        drop(documents);
+        World { documents: open(&folder), folder }
+    }
+
+    pub(crate) fn system(&self) -> Arc<Database> {
+        self.documents.database("_system").unwrap()
+    }
+
+    pub(crate) fn make(&self, name: &str) -> Arc<Collection> {
+        self.make_of(name, CollectionKind::Documents)
+    }
+
+    pub(crate) fn make_of(&self, name: &str, kind: CollectionKind) -> Arc<Collection> {
+        let new = NewCollection {
+            name: name.to_owned(),
+            kind,
+            is_system: false,
+            wait_for_sync: false,
+            allow_user_keys: true,
+        };
+        self.documents.create_collection(&self.system(), new).unwrap()
+    }
+
+    pub(crate) fn insert(&self, collection: &Arc<Collection>, text: &str) -> Result<String> {
+        self.insert_with(collection, text, &WriteOptions::default()).map(|outcome| outcome.key)
+    }
+
+    pub(crate) fn insert_with(
+        &self,
+        collection: &Arc<Collection>,
+        text: &str,
+        options: &WriteOptions<'_>,
+    ) -> Result<Outcome> {
+        let document = parse(text);
+        let body = packed::open(&document).unwrap().as_object().unwrap();
+        let made = self.documents.attempt(
+            Acknowledgement::Os,
+            false,
+            &mut Timeline::off(),
+            |transaction, timeline| transaction.insert(collection, body, options, timeline),
+        );
+        made.wait(&self.documents).map(|(outcome, _)| outcome)
+    }
+
+    pub(crate) fn update(&self, collection: &Arc<Collection>, key: &str, text: &str) -> Result<()> {
+        let document = parse(text);
+        let body = packed::open(&document).unwrap().as_object().unwrap();
+        let options = WriteOptions::default();
+        let made = self.documents.attempt(
+            Acknowledgement::Os,
+            false,
+            &mut Timeline::off(),
+            |transaction, timeline| transaction.update(collection, key, body, &options, timeline),
+        );
+        made.wait(&self.documents).map(|_| ())
+    }
+
+    pub(crate) fn remove(&self, collection: &Arc<Collection>, key: &str) -> Result<()> {
+        let options = WriteOptions::default();
+        let made = self.documents.attempt(
+            Acknowledgement::Os,
+            false,
+            &mut Timeline::off(),
+            |transaction, timeline| transaction.remove(collection, key, &options, timeline),
+        );
+        made.wait(&self.documents).map(|_| ())
+    }
+
+    /// The document as JSON, without `_rev`.
+    pub(crate) fn read(&self, collection: &Collection, key: &str) -> Option<serde_json::Value> {
+        let shape = collection.shape();
+        let found = self.documents.get(&shape, key.as_bytes(), &mut Timeline::off());
+        let object = found.wait().unwrap()?;
+        let document = document_of(&shape, &object).unwrap();
+        let text = json::to_string(packed::open(&document).unwrap_or(Ref::Null));
+        let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        value.as_object_mut().unwrap().remove("_rev").unwrap();
+        Some(value)
+    }
+
+    /// All keys of the store under a collection, of documents and of entries.
+    pub(crate) fn store_keys(&self) -> usize {
+        let table = self.documents.store().table("documents").unwrap();
+        let range = pellucid_store::Range { start: &[3], end: Some(&[4]), reverse: false };
+        let mut scan = self.documents.store().scan(table, range).unwrap();
+        let mut count = 0;
+        while scan.next().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    }
+}
+
+pub(crate) fn parse(text: &str) -> Vec<u8> {
+    json::parse_packed(text.as_bytes(), json::Limits::default()).unwrap()
+}
+
+pub(crate) fn persistent(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {
+    IndexDefinition {
+        id: 0,
+        name: String::new(),
+        kind: IndexKind::Persistent,
+        fields: fields.iter().map(|field| (*field).to_owned()).collect(),
+        unique,
+        sparse,
+        deduplicate: true,
+        expire_after_seconds: None,
+        state: IndexState::Ready,
+    }
+}

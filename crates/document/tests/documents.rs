@@ -1,0 +1,302 @@
+//! Collections, documents and indexes as a whole, on the embedded store.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{parse, persistent, world};
+use pellucid_account::Timeline;
+use pellucid_document::{
+    CollectionKind, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, IndexKind,
+    OnDuplicate, Overwrite, WriteOptions,
+};
+use pellucid_store::Acknowledgement;
+use pellucid_value::{Ref, packed};
+use serde_json::json;
+
+#[test]
+fn documents_are_there_after_a_restart_with_their_collections_and_counts() {
+    let world = world();
+    let database = world.documents.create_database("other").unwrap();
+    assert_eq!(world.documents.create_database("other").unwrap_err().number.0, 1207);
+    assert_eq!(database.collections().len(), 0);
+    let people = world.make("people");
+    assert_eq!(world.insert(&people, r#"{"_key":"ann","age":7}"#).unwrap(), "ann");
+    let number = world.insert(&people, r#"{"age":8}"#).unwrap();
+    let world = world.reopened();
+    assert_eq!(world.documents.database_names(), ["_system", "other"]);
+    let people = world.system().collection("people").unwrap();
+    assert_eq!(people.count(), 2);
+    let expected = json!({"_key": "ann", "_id": "people/ann", "age": 7});
+    assert_eq!(world.read(&people, "ann").unwrap(), expected);
+    let next: u64 = world.insert(&people, "{}").unwrap().parse().unwrap();
+    assert!(next > number.parse().unwrap());
+    assert_eq!(world.system().collection(&people.id.to_string()).unwrap().name(), "people");
+    assert_eq!(world.system().collection("nobody").unwrap_err().number.0, 1203);
+}
+
+#[test]
+fn keys_have_to_be_keys_and_are_there_once() {
+    let world = world();
+    let people = world.make("people");
+    for (text, number) in [
+        (r#"{"_key":1}"#, 1221),
+        (r#"{"_key":""}"#, 1221),
+        (r#"{"_key":"a/b"}"#, 1221),
+        (r#"{"_key":null}"#, 1221),
+    ] {
+        assert_eq!(world.insert(&people, text).unwrap_err().number.0, number, "{text}");
+    }
+    world.insert(&people, r#"{"_key":"a","x":1,"deep":{"one":1}}"#).unwrap();
+    let error = world.insert(&people, r#"{"_key":"a"}"#).unwrap_err();
+    assert_eq!(
+        error.message,
+        "unique constraint violated - in index primary of type primary over '_key'; conflicting \
+         key: a"
+    );
+    let with = |overwrite, text: &str| {
+        let options = WriteOptions { overwrite, ..WriteOptions::default() };
+        world.insert_with(&people, text, &options).unwrap();
+        world.read(&people, "a").unwrap()
+    };
+    let before = world.read(&people, "a").unwrap();
+    assert_eq!(with(Overwrite::Ignore, r#"{"_key":"a","x":2}"#), before);
+    let updated = with(Overwrite::Update, r#"{"_key":"a","x":2,"deep":{"two":2}}"#);
+    assert_eq!((&updated["x"], &updated["deep"]), (&json!(2), &json!({"one": 1, "two": 2})));
+    let replaced = with(Overwrite::Replace, r#"{"_key":"a","y":3}"#);
+    assert_eq!(replaced, json!({"_key": "a", "_id": "people/a", "y": 3}));
+    assert_eq!(people.count(), 1);
+    world.remove(&people, "a").unwrap();
+    assert_eq!(world.remove(&people, "a").unwrap_err().number.0, 1202);
+    assert_eq!(people.count(), 0);
+}
+
+#[test]
+fn edges_need_their_ends() {
+    let world = world();
+    let edges = world.make_of("edges", CollectionKind::Edges);
+    for text in [r"{}", r#"{"_from":"a/1"}"#, r#"{"_from":"a/1","_to":"b"}"#] {
+        let error = world.insert(&edges, text).unwrap_err();
+        assert_eq!(error.number, ErrorNumber::INVALID_EDGE_ATTRIBUTE);
+    }
+    world.insert(&edges, r#"{"_key":"e","x":1,"_from":"a/1","_to":"b/2"}"#).unwrap();
+    world.update(&edges, "e", r#"{"_to":"b/3"}"#).unwrap();
+    let expected = json!({"_key": "e", "_id": "edges/e", "_from": "a/1", "_to": "b/3", "x": 1});
+    assert_eq!(world.read(&edges, "e").unwrap(), expected);
+}
+
+#[test]
+fn unique_indexes_refuse_what_is_there_and_let_go_of_what_is_gone() {
+    let world = world();
+    let people = world.make("people");
+    let (index, is_new) =
+        world.documents.create_index(&people, persistent(&["mail", "n"], true, false)).unwrap();
+    assert!(is_new);
+    world.insert(&people, r#"{"_key":"a","mail":"x"}"#).unwrap();
+    let error = world.insert(&people, r#"{"_key":"b","mail":"x"}"#).unwrap_err();
+    assert_eq!(
+        error.message,
+        format!(
+            "unique constraint violated - in index {} of type persistent over 'mail, n'; \
+             conflicting key: a",
+            index.name
+        )
+    );
+    assert_eq!(world.read(&people, "b"), None);
+    world.update(&people, "a", r#"{"mail":"y"}"#).unwrap();
+    world.insert(&people, r#"{"_key":"b","mail":"x"}"#).unwrap();
+    assert_eq!(world.update(&people, "a", r#"{"mail":"x"}"#).unwrap_err().number.0, 1210);
+    world.remove(&people, "b").unwrap();
+    world.update(&people, "a", r#"{"mail":"x"}"#).unwrap();
+    // One document, one entry: nothing was left behind.
+    assert_eq!(world.store_keys(), 2);
+    let same = world.documents.create_index(&people, persistent(&["mail", "n"], true, false));
+    assert_eq!(same.unwrap(), (index, false));
+}
+
+#[test]
+fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
+    let world = world();
+    let people = world.make("people");
+    for number in 0..2_000 {
+        let text = format!(r#"{{"_key":"k{number}","n":{number},"half":{}}}"#, number / 2);
+        world.insert(&people, &text).unwrap();
+    }
+    world.documents.create_index(&people, persistent(&["n"], true, false)).unwrap();
+    assert_eq!(world.store_keys(), 4_000);
+    let error = world.documents.create_index(&people, persistent(&["half"], true, false));
+    assert_eq!(error.unwrap_err().number, ErrorNumber::UNIQUE_CONSTRAINT);
+    while world.documents.remove_garbage().unwrap() {}
+    assert_eq!((world.store_keys(), people.shape().indexes.len()), (4_000, 1));
+    world.documents.truncate(&people).unwrap();
+    assert_eq!((people.count(), world.read(&people, "k1")), (0, None));
+    world.insert(&people, r#"{"_key":"k1","n":1}"#).unwrap();
+    while world.documents.remove_garbage().unwrap() {}
+    assert_eq!(world.store_keys(), 2);
+    world.documents.drop_collection(&world.system(), &people).unwrap();
+    assert_eq!(world.insert(&people, "{}").unwrap_err().number.0, 1203);
+    while world.documents.remove_garbage().unwrap() {}
+    assert_eq!(world.store_keys(), 0);
+}
+
+#[test]
+fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
+    let world = world();
+    let people = world.make("people");
+    world.documents.create_index(&people, persistent(&["tags[*].name"], false, true)).unwrap();
+    world.documents.create_index(&people, persistent(&["a.b"], false, true)).unwrap();
+    world.insert(&people, r#"{"tags":[{"name":"x"},{"name":"y"},{"name":"x"},{}]}"#).unwrap();
+    assert_eq!(world.store_keys(), 3);
+    world.insert(&people, r#"{"tags":"x","a":{"b":null}}"#).unwrap();
+    assert_eq!(world.store_keys(), 4);
+    world.insert(&people, r#"{"a":{"b":1}}"#).unwrap();
+    assert_eq!(world.store_keys(), 6);
+}
+
+#[test]
+fn documents_with_a_time_go_when_it_is_over_and_not_before() {
+    let world = world();
+    let sessions = world.make("sessions");
+    let ttl = IndexDefinition {
+        kind: IndexKind::Ttl,
+        sparse: true,
+        expire_after_seconds: Some(10.0),
+        ..persistent(&["at"], false, true)
+    };
+    world.documents.create_index(&sessions, ttl).unwrap();
+    world.insert(&sessions, r#"{"_key":"early","at":100}"#).unwrap();
+    world.insert(&sessions, r#"{"_key":"text","at":"1970-01-01T00:01:40Z"}"#).unwrap();
+    world.insert(&sessions, r#"{"_key":"late","at":200}"#).unwrap();
+    world.insert(&sessions, r#"{"_key":"never","at":"soon"}"#).unwrap();
+    assert_eq!(world.documents.remove_expired(109.0).unwrap(), 0);
+    assert_eq!(world.documents.remove_expired(111.0).unwrap(), 2);
+    assert!(world.read(&sessions, "early").is_none() && world.read(&sessions, "text").is_none());
+    assert_eq!(world.documents.remove_expired(1e9).unwrap(), 1);
+    assert!(world.read(&sessions, "never").is_some());
+}
+
+/// Two transactions that read the same state: the second to commit is refused, whole.
+#[test]
+fn a_batch_that_comes_second_leaves_nothing_behind() {
+    let world = world();
+    let people = world.make("people");
+    world.documents.create_index(&people, persistent(&["n"], false, false)).unwrap();
+    world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
+    let document = parse(r#"{"n":2}"#);
+    let body = packed::open(&document).unwrap().as_object().unwrap();
+    let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
+    let mut first = world.documents.begin();
+    first.update(&people, "a", body, &options, &mut timeline).unwrap();
+    first.insert(&people, body, &options, &mut timeline).unwrap();
+    world.update(&people, "a", r#"{"n":3}"#).unwrap();
+    let commit = first.commit(Acknowledgement::Os, &mut timeline);
+    assert!(commit.conflict());
+    assert_eq!((people.count(), world.store_keys()), (1, 2));
+    assert_eq!(world.read(&people, "a").unwrap()["n"], 3);
+}
+
+/// A query that read a document before somebody else changed it must not write it.
+#[test]
+fn a_query_conflicts_with_what_changed_since_it_began() {
+    let world = world();
+    let people = world.make("people");
+    world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
+    let mut query = world.documents.begin_query();
+    world.update(&people, "a", r#"{"n":2}"#).unwrap();
+    let document = parse(r#"{"n":5}"#);
+    let body = packed::open(&document).unwrap().as_object().unwrap();
+    let options = WriteOptions::default();
+    let error = query.update(&people, "a", body, &options, &mut Timeline::off()).unwrap_err();
+    assert_eq!(error.number, ErrorNumber::CONFLICT);
+}
+
+#[test]
+fn parallel_changes_of_one_document_are_all_there() {
+    let world = Arc::new(world());
+    let counters = world.make("counters");
+    world.documents.create_index(&counters, persistent(&["n"], false, false)).unwrap();
+    world.insert(&counters, r#"{"_key":"c","n":0}"#).unwrap();
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while done.fetch_add(1, Ordering::Relaxed) < 1_000 {
+                    add_one(&world, &counters);
+                }
+            });
+        }
+    });
+    assert_eq!(world.read(&counters, "c").unwrap()["n"], 1_000);
+    assert_eq!(world.store_keys(), 2);
+}
+
+/// Reads, adds and writes under the revision that was read, until that is still the one.
+fn add_one(world: &common::World, counters: &Arc<pellucid_document::Collection>) {
+    loop {
+        let mut timeline = Timeline::off();
+        let mut query = world.documents.begin_query();
+        let shape = counters.shape();
+        let found = world.documents.get(&shape, b"c", &mut timeline).wait().unwrap().unwrap();
+        let document = pellucid_document::document_of(&shape, &found).unwrap();
+        let Ref::Number(number) = packed::open(&document).unwrap().attribute("n") else {
+            panic!("a number was written")
+        };
+        let changed = parse(&format!(r#"{{"n":{}}}"#, number.to_int() + 1));
+        let body = packed::open(&changed).unwrap().as_object().unwrap();
+        let options = WriteOptions::default();
+        if query.update(counters, "c", body, &options, &mut timeline).is_ok()
+            && query.commit(Acknowledgement::Os, &mut timeline).wait(&world.documents).is_ok()
+        {
+            return;
+        }
+    }
+}
+
+fn import_options(form: ImportForm) -> ImportOptions {
+    ImportOptions {
+        form,
+        on_duplicate: OnDuplicate::Error,
+        complete: false,
+        details: true,
+        from_prefix: None,
+        to_prefix: None,
+        overwrite_collection_prefix: false,
+        ignore_missing: false,
+        acknowledgement: Acknowledgement::Os,
+    }
+}
+
+#[test]
+fn imports_count_what_they_did() {
+    let world = world();
+    let people = world.make("people");
+    let import = |text: &str, options: &ImportOptions| {
+        world.documents.import(&people, text.as_bytes(), options, &mut Timeline::off())
+    };
+    let lines = import_options(ImportForm::Lines);
+    let report =
+        import("{\"_key\":\"a\"}\r\n\r\n{\"_key\":\"a\",\"x\":1}\r\n{x\r\n[]\r\n", &lines).unwrap();
+    assert_eq!((report.created, report.errors, report.empty), (1, 3, 1));
+    assert_eq!(
+        report.details[2],
+        "at position 2: creating document failed with error 'unique constraint violated', \
+         offending document: {\"_key\":\"a\",\"x\":1}"
+    );
+    let complete = ImportOptions { complete: true, ..lines.clone() };
+    let error = import("{\"_key\":\"b\"}\n{\"_key\":\"a\"}\n", &complete).unwrap_err();
+    assert_eq!((error.number.0, &*error.message), (1210, "unique constraint violated"));
+    assert_eq!(people.count(), 1);
+    let update = ImportOptions { on_duplicate: OnDuplicate::Update, ..lines.clone() };
+    let array = ImportOptions { form: ImportForm::Array, ..update };
+    let report = import(r#"[{"_key":"a","y":2},{"_key":"c"}]"#, &array).unwrap();
+    assert_eq!((report.created, report.updated), (1, 1));
+    let rows = import_options(ImportForm::Rows);
+    let report = import("[\"_key\",\"n\"]\n[\"d\",1]\n[\"e\"]\n", &rows).unwrap();
+    assert_eq!((report.created, report.errors), (1, 1));
+    assert_eq!(world.read(&people, "d").unwrap()["n"], 1);
+    assert_eq!(import("{}", &rows).unwrap_err().number.0, 400);
+    let auto = import_options(ImportForm::Auto);
+    assert_eq!(import(" [{},{}]", &auto).unwrap().created, 2);
+}

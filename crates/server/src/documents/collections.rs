@@ -1,0 +1,348 @@
+//! `/_api/collection`, `/_api/database` and `/_api/key-generators`.
+
+use std::sync::Arc;
+
+use pellucid_document::{
+    Collection, CollectionKind, Database, DocumentError, ErrorNumber, NewCollection,
+    SYSTEM_DATABASE, document_of, revision_text,
+};
+use serde_json::{Map, Value, json};
+
+use crate::access::{Identity, Right, Scope};
+
+use super::api::DocumentApi;
+use super::call::{Call, Method};
+use super::reply::Reply;
+
+type Answer = Result<Reply, DocumentError>;
+
+impl DocumentApi {
+    /// Answers a call to `/_api/collection…`.
+    pub(crate) fn collection_call(&self, call: &Call<'_>, database: &Database) -> Answer {
+        let name = call.segment(2);
+        let Some(name) = name else {
+            return match call.method {
+                Method::Get => self.list_collections(call, database),
+                Method::Post => self.create_collection(call, database),
+                _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+            };
+        };
+        if call.segments.len() > 4 {
+            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
+        }
+        let collection = database.collection(name)?;
+        match (call.method, call.segment(3)) {
+            (Method::Get, None) => Ok(Reply::success(200, self.facts(&collection))),
+            (Method::Delete, None) => self.drop_collection(call, database, &collection),
+            (Method::Get, Some(what)) => {
+                self.collection_view(call, &collection, what).map(|reply| located(call, reply))
+            }
+            (Method::Put, Some(what)) => {
+                let done = self.collection_change(call, database, &collection, what);
+                done.map(|reply| located(call, reply))
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    fn list_collections(&self, call: &Call<'_>, database: &Database) -> Answer {
+        let leaves_out = call.is_set("excludeSystem");
+        let collections = database.collections();
+        let shown = collections
+            .iter()
+            .filter(|collection| !leaves_out || !collection.shape().definition.is_system);
+        let list: Vec<_> = shown.map(|collection| self.facts(collection)).collect();
+        Ok(Reply::success(200, json!({ "result": list })))
+    }
+
+    fn create_collection(&self, call: &Call<'_>, database: &Database) -> Answer {
+        let body = call.object()?;
+        let Some(name) = body.get("name").and_then(Value::as_str) else {
+            return Err(ErrorNumber::ILLEGAL_NAME.into());
+        };
+        let kind = match body.get("type") {
+            None | Some(Value::Null) => CollectionKind::Documents,
+            Some(Value::String(text)) if matches!(&**text, "edge" | "3") => CollectionKind::Edges,
+            Some(Value::String(text)) if matches!(&**text, "document" | "2") => {
+                CollectionKind::Documents
+            }
+            Some(number) if number.as_u64() == Some(2) => CollectionKind::Documents,
+            Some(number) if number.as_u64() == Some(3) => CollectionKind::Edges,
+            Some(_) => return Err(ErrorNumber::COLLECTION_TYPE_INVALID.into()),
+        };
+        refuse_unbuilt(&body)?;
+        let new = NewCollection {
+            name: name.to_owned(),
+            kind,
+            is_system: body.get("isSystem").and_then(Value::as_bool).unwrap_or(false),
+            wait_for_sync: body.get("waitForSync").and_then(Value::as_bool).unwrap_or(false),
+            allow_user_keys: allows_user_keys(body.get("keyOptions"))?,
+        };
+        let collection = self.documents.create_collection(database, new)?;
+        Ok(Reply::success(200, self.properties(&collection)))
+    }
+
+    fn drop_collection(
+        &self,
+        call: &Call<'_>,
+        database: &Database,
+        collection: &Collection,
+    ) -> Answer {
+        if collection.shape().definition.is_system && !call.is_set("isSystem") {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+        self.documents.drop_collection(database, collection)?;
+        Ok(Reply::success(200, json!({ "id": collection.id.to_string() })))
+    }
+
+    fn collection_view(&self, call: &Call<'_>, collection: &Arc<Collection>, what: &str) -> Answer {
+        let mut fields = match what {
+            "checksum" => self.facts(collection),
+            "properties" | "count" | "figures" | "revision" => self.properties(collection),
+            _ => return Err(unknown_action(what)),
+        };
+        match what {
+            "count" => fields["count"] = json!(collection.count()),
+            "revision" => fields["revision"] = json!(revision_of(collection)),
+            "figures" => {
+                fields["count"] = json!(collection.count());
+                fields["figures"] = self.figures(collection)?;
+            }
+            "checksum" => {
+                fields["revision"] = json!(revision_of(collection));
+                let checksum = self.checksum(
+                    collection,
+                    call.is_set("withRevisions"),
+                    call.is_set("withData"),
+                )?;
+                fields["checksum"] = json!(checksum.to_string());
+            }
+            _ => {}
+        }
+        Ok(Reply::success(200, fields))
+    }
+
+    fn collection_change(
+        &self,
+        call: &Call<'_>,
+        database: &Database,
+        collection: &Arc<Collection>,
+        what: &str,
+    ) -> Answer {
+        let body = call.object()?;
+        let fields = match what {
+            "properties" => {
+                refuse_unbuilt(&body)?;
+                if let Some(waits) = body.get("waitForSync").and_then(Value::as_bool) {
+                    self.documents.set_wait_for_sync(collection, waits)?;
+                }
+                self.properties(collection)
+            }
+            "truncate" => {
+                self.documents.truncate(collection)?;
+                self.facts(collection)
+            }
+            "rename" => {
+                let name = body.get("name").and_then(Value::as_str);
+                let name = name.ok_or(ErrorNumber::ILLEGAL_NAME)?;
+                self.documents.rename_collection(database, collection, name)?;
+                self.facts(collection)
+            }
+            "load" => {
+                let mut fields = self.facts(collection);
+                if body.get("count") != Some(&Value::Bool(false)) {
+                    fields["count"] = json!(collection.count());
+                }
+                fields
+            }
+            "unload" | "compact" => self.facts(collection),
+            "loadIndexesIntoMemory" | "recalculateCount" => json!({ "result": true }),
+            "responsibleShard" => {
+                let message = "this is not a cluster";
+                return Err(DocumentError::new(ErrorNumber(1471), message));
+            }
+            _ => return Err(unknown_action(what)),
+        };
+        Ok(Reply::success(200, fields))
+    }
+
+    /// What every answer about a collection says.
+    pub(crate) fn facts(&self, collection: &Collection) -> Value {
+        let shape = collection.shape();
+        let definition = &shape.definition;
+        let unique_id = if definition.is_system {
+            definition.name.clone()
+        } else {
+            format!("{}/{}", self.documents.identity(), definition.id)
+        };
+        json!({
+            "id": definition.id.to_string(),
+            "name": definition.name,
+            "status": 3,
+            "type": definition.kind.number(),
+            "isSystem": definition.is_system,
+            "globallyUniqueId": unique_id,
+        })
+    }
+
+    fn properties(&self, collection: &Collection) -> Value {
+        let shape = collection.shape();
+        let mut fields = self.facts(collection);
+        let more = json!({
+            "waitForSync": shape.definition.wait_for_sync,
+            "writeConcern": 1,
+            "schema": null,
+            "computedValues": null,
+            "cacheEnabled": false,
+            "keyOptions": {
+                "type": "traditional",
+                "allowUserKeys": shape.definition.allow_user_keys,
+                "lastValue": collection.last_number(),
+            },
+            "statusString": "loaded",
+            "usesRevisionsAsDocumentIds": true,
+            "syncByRevision": true,
+            "supportsRBAC": true,
+            "isSmartChild": false,
+            "internalValidatorType": 0,
+            "objectId": shape.definition.storage.to_string(),
+        });
+        if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+            fields.extend(more);
+        }
+        fields
+    }
+
+    fn figures(&self, collection: &Arc<Collection>) -> Result<Value, DocumentError> {
+        let shape = collection.shape();
+        let sizes = self.documents.sizes(&shape)?;
+        Ok(json!({
+            "indexes": {
+                "count": 1 + shape.readable_indexes().count(),
+                "size": sizes.index_bytes,
+            },
+            "documentsSize": sizes.document_bytes,
+            "cacheInUse": false,
+            "cacheSize": 0,
+            "cacheUsage": 0,
+        }))
+    }
+
+    /// A sum over all documents in which their order does not matter; zero if there are none.
+    fn checksum(
+        &self,
+        collection: &Collection,
+        with_revisions: bool,
+        with_data: bool,
+    ) -> Result<u64, DocumentError> {
+        let shape = collection.shape();
+        let mut checksum = 0;
+        self.documents.for_each(&shape, |key, object| {
+            let mut one = pellucid_document::hash(key);
+            if with_revisions {
+                one = one.wrapping_add(object.head.sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            }
+            if with_data {
+                let document = document_of(&shape, object)?;
+                one = one.wrapping_add(pellucid_document::hash_of_data(&document));
+            }
+            checksum ^= one;
+            Ok(())
+        })?;
+        Ok(checksum)
+    }
+
+    /// Answers a call to `/_api/database…`.
+    pub(crate) fn database_call(&self, call: &Call<'_>, caller: &Identity) -> Answer {
+        // Whoever asks in a database that is not there is told that first.
+        let database = self.documents.database(&call.database)?;
+        if call.segments.len() > 3 {
+            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
+        }
+        let is_system = call.database == SYSTEM_DATABASE;
+        match (call.method, call.segment(2)) {
+            (Method::Get, None) if !is_system => Err(ErrorNumber::USE_SYSTEM_DATABASE.into()),
+            (Method::Get, None | Some("user")) => {
+                let may = |name: &String| caller.may(Scope::Database(name), Right::Read);
+                let names: Vec<_> =
+                    self.documents.database_names().into_iter().filter(may).collect();
+                Ok(Reply::success(200, json!({ "result": names })))
+            }
+            (Method::Get, Some("current")) => {
+                let result = json!({
+                    "id": database.id.to_string(),
+                    "name": database.name,
+                    "isSystem": is_system,
+                    "path": "none",
+                });
+                Ok(Reply::success(200, json!({ "result": result })))
+            }
+            (Method::Post | Method::Delete, _) if !is_system => {
+                Err(ErrorNumber::USE_SYSTEM_DATABASE.into())
+            }
+            (Method::Post | Method::Delete, _) if !caller.may(Scope::Admin, Right::Write) => {
+                Err(ErrorNumber::FORBIDDEN.into())
+            }
+            (Method::Post, None) => {
+                let body = call.object()?;
+                let name = body.get("name").and_then(Value::as_str);
+                let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
+                self.documents.create_database(name)?;
+                self.make_users_of(name, &body);
+                Ok(Reply::success(201, json!({ "result": true })))
+            }
+            (Method::Delete, Some(name)) => {
+                self.documents.drop_database(name)?;
+                Ok(Reply::success(200, json!({ "result": true })))
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+}
+
+fn located(call: &Call<'_>, reply: Reply) -> Reply {
+    let segments = call.path.trim_start_matches("/_db/");
+    let place = segments.find("/_api").map_or("", |at| &segments[at..]);
+    reply.with_header("Location", format!("/_db/{}{place}", call.database))
+}
+
+fn revision_of(collection: &Collection) -> String {
+    match collection.last_sequence() {
+        0 => "0".to_owned(),
+        sequence => revision_text(sequence),
+    }
+}
+
+fn unknown_action(what: &str) -> DocumentError {
+    let message = format!("expecting a known action behind the collection, not '{what}'");
+    DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, message)
+}
+
+/// Refuses what would have to be obeyed and is not built.
+fn refuse_unbuilt(body: &Map<String, Value>) -> Result<(), DocumentError> {
+    for name in ["schema", "computedValues"] {
+        let is_given = body.get(name).is_some_and(|value| match value {
+            Value::Null => false,
+            Value::Array(values) => !values.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        });
+        if is_given {
+            let message = format!("{name} is not implemented");
+            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+        }
+    }
+    Ok(())
+}
+
+fn allows_user_keys(options: Option<&Value>) -> Result<bool, DocumentError> {
+    let Some(Value::Object(options)) = options else { return Ok(true) };
+    match options.get("type").map(|kind| kind.as_str()) {
+        None | Some(Some("traditional" | "")) => {}
+        _ => {
+            let message = "invalid key generator: only `traditional` is implemented";
+            return Err(DocumentError::new(ErrorNumber::INVALID_KEY_GENERATOR, message));
+        }
+    }
+    Ok(options.get("allowUserKeys").and_then(Value::as_bool).unwrap_or(true))
+}

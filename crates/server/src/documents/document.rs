@@ -1,0 +1,263 @@
+//! `/_api/document`: one document at a time. Runs on event loops; what has to wait for the medium
+//! is finished later.
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_document::{
+    Attempt, Collection, Committed, DocumentError, ErrorNumber, Shape, Standing, document_of,
+    revision_text, sequence_of,
+};
+use pellucid_value::{ObjectRef, Ref, json, packed};
+
+use super::api::{Answered, DocumentApi};
+use super::call::{Call, Method};
+use super::reply::{Body, Reply};
+use super::writing::{Told, Writing};
+
+impl DocumentApi {
+    /// Answers a call to one document.
+    pub(crate) fn one_document(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+        key: Option<&str>,
+        timeline: &mut Timeline,
+    ) -> Result<Answered, DocumentError> {
+        match (call.method, key) {
+            (Method::Get | Method::Head, Some(key)) => {
+                self.read_document(call, collection, key, timeline).map(Answered::Now)
+            }
+            (Method::Post, None) => self.insert_document(call, collection, timeline),
+            (Method::Put | Method::Patch, Some(key)) => {
+                self.change_document(call, collection, key, timeline)
+            }
+            (Method::Delete, Some(key)) => self.remove_document(call, collection, key, timeline),
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    fn read_document(
+        &self,
+        call: &Call<'_>,
+        collection: &Collection,
+        key: &str,
+        timeline: &mut Timeline,
+    ) -> Result<Reply, DocumentError> {
+        let shape = collection.shape();
+        let documents = &self.documents;
+        if call.if_match.is_some() || call.if_none_match.is_some() {
+            // The ledger knows the revision.
+            let head = documents.head(&shape, key.as_bytes(), timeline).wait()?;
+            let head = head.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+            let revision = revision_text(head.sequence);
+            let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
+            if call.if_none_match.as_deref().is_some_and(is_it) {
+                return Ok(Reply::empty(304).with_header("ETag", format!("\"{revision}\"")));
+            }
+            if call.if_match.as_deref().is_some_and(|tag| !is_it(tag)) {
+                let standing = Standing { key: key.to_owned(), revision };
+                return Ok(differs(&shape, &DocumentError::revision_differs(standing)));
+            }
+        }
+        let object = documents.get(&shape, key.as_bytes(), timeline).wait()?;
+        let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+        let document = document_of(&shape, &object)?;
+        let mut body = Vec::with_capacity(2 * document.len());
+        json::write(packed::open(&document).unwrap_or(Ref::Null), &mut body);
+        let revision = revision_text(object.head.sequence);
+        let mut reply = Reply::json(200, body).with_header("ETag", format!("\"{revision}\""));
+        if let (Method::Head, Body::Bytes(body)) = (call.method, &reply.body) {
+            reply.body = Body::Length(body.len() as u64);
+        }
+        Ok(reply)
+    }
+
+    fn insert_document(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+        timeline: &mut Timeline,
+    ) -> Result<Answered, DocumentError> {
+        let writing = Writing::of(call, collection, self.acknowledgement)?;
+        let parsed = parse_body(&call.body)?;
+        let body = object_in(&parsed)?;
+        let attempt = self.documents.attempt(
+            writing.acknowledgement,
+            false,
+            timeline,
+            |transaction, timeline| {
+                let options = writing.options(None);
+                let outcome = transaction.insert(collection, body, &options, timeline)?;
+                let new = transaction.stored(outcome.version).filter(|_| writing.wants_new);
+                Ok(Told { new: new.map(<[u8]>::to_vec), outcome })
+            },
+        );
+        let status = if writing.is_durable() { 201 } else { 202 };
+        Ok(self.told(call, collection, writing, attempt, status))
+    }
+
+    fn change_document(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+        key: &str,
+        timeline: &mut Timeline,
+    ) -> Result<Answered, DocumentError> {
+        let writing = Writing::of(call, collection, self.acknowledgement)?;
+        let parsed = parse_body(&call.body)?;
+        let body = object_in(&parsed)?;
+        let expected = call.if_match.as_deref().or_else(|| writing.revision_in(body));
+        let is_update = call.method == Method::Patch;
+        let attempt = self.documents.attempt(
+            writing.acknowledgement,
+            false,
+            timeline,
+            |transaction, timeline| {
+                let options = writing.options(expected);
+                let outcome = if is_update {
+                    transaction.update(collection, key, body, &options, timeline)?
+                } else {
+                    transaction.replace(collection, key, body, &options, timeline)?
+                };
+                let new = transaction.stored(outcome.version).filter(|_| writing.wants_new);
+                Ok(Told { new: new.map(<[u8]>::to_vec), outcome })
+            },
+        );
+        let status = if writing.is_durable() { 201 } else { 202 };
+        Ok(self.told(call, collection, writing, attempt, status))
+    }
+
+    fn remove_document(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+        key: &str,
+        timeline: &mut Timeline,
+    ) -> Result<Answered, DocumentError> {
+        let writing = Writing::of(call, collection, self.acknowledgement)?;
+        let expected = call.if_match.as_deref();
+        let attempt = self.documents.attempt(
+            writing.acknowledgement,
+            false,
+            timeline,
+            |transaction, timeline| {
+                let options = writing.options(expected);
+                let outcome = transaction.remove(collection, key, &options, timeline)?;
+                Ok(Told { new: None, outcome })
+            },
+        );
+        let status = if writing.is_durable() { 200 } else { 202 };
+        Ok(self.told(call, collection, writing, attempt, status))
+    }
+
+    /// The answer to a write of one document.
+    fn told(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        collection: &Collection,
+        writing: Writing,
+        attempt: Attempt<Told>,
+        status: u16,
+    ) -> Answered {
+        let shape = collection.shape();
+        let telling = Telling {
+            database: call.database.to_string(),
+            shape,
+            is_removal: call.method == Method::Delete,
+            writing,
+            status,
+        };
+        match attempt {
+            Attempt::Done(result) => Answered::Now(telling.reply(result)),
+            Attempt::Later(told, pending, unfinished) => {
+                let api = Arc::clone(self);
+                let finish = move |result| {
+                    let finished = unfinished.finish(&api.documents, result);
+                    telling.reply(finished.map(|committed| (told, committed)))
+                };
+                Answered::Later(pending, Box::new(finish))
+            }
+        }
+    }
+}
+
+/// What has to be known to tell of a write.
+struct Telling {
+    database: String,
+    shape: Arc<Shape>,
+    is_removal: bool,
+    writing: Writing,
+    status: u16,
+}
+
+impl Telling {
+    fn reply(&self, result: Result<(Told, Committed), DocumentError>) -> Reply {
+        let (told, committed) = match result {
+            Ok(written) => written,
+            Err(error) => return differs(&self.shape, &error),
+        };
+        let mut body = Vec::with_capacity(128);
+        if self.writing.is_silent {
+            body.extend_from_slice(b"{}");
+        } else {
+            told.write(&self.shape, &committed, self.is_removal, &mut body);
+        }
+        let (database, name) = (encode(&self.database), &self.shape.definition.name);
+        let key = encode(&told.outcome.key);
+        let revision = told.outcome.version.revision(&committed);
+        Reply::json(self.status, body)
+            .with_header("ETag", format!("\"{revision}\""))
+            .with_header("Location", format!("/_db/{database}/_api/document/{name}/{key}"))
+    }
+}
+
+/// The answer to an error; one about a revision names the document, and is 412.
+fn differs(shape: &Shape, error: &DocumentError) -> Reply {
+    let Some(standing) = &error.standing else { return Reply::error(error) };
+    let mut reply = Reply::error_as(412, error);
+    if let Body::Bytes(body) = &mut reply.body {
+        // The identity belongs to the envelope, whose last byte is its brace.
+        body.pop();
+        body.extend_from_slice(b",\"_id\":");
+        let id = format!("{}/{}", shape.definition.name, standing.key);
+        json::write_string(&id, body);
+        body.push(b'}');
+    }
+    reply
+}
+
+/// Percent-encodes what could be mistaken in a header.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'?' | b'#' | b'"') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// The packed form of a body.
+///
+/// # Errors
+/// 600 if it is no JSON.
+pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<u8>, DocumentError> {
+    json::parse_packed(body, json::Limits::default()).map_err(|error| bad_json(&error))
+}
+
+/// The error for text that is no JSON.
+pub(crate) fn bad_json(error: &json::JsonError) -> DocumentError {
+    DocumentError::new(ErrorNumber::CORRUPTED_JSON, format!("VPackError error: {error}"))
+}
+
+/// The object that a body is.
+///
+/// # Errors
+/// 1227 if it is something else.
+pub(crate) fn object_in(parsed: &[u8]) -> Result<ObjectRef<'_>, DocumentError> {
+    let object = packed::open(parsed).ok().and_then(Ref::as_object);
+    object.ok_or_else(|| ErrorNumber::DOCUMENT_TYPE_INVALID.into())
+}

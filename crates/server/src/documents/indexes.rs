@@ -1,0 +1,201 @@
+//! `/_api/index`.
+
+use pellucid_document::{
+    Collection, Database, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind,
+    IndexState, find_index,
+};
+use serde_json::{Map, Value, json};
+
+use super::api::DocumentApi;
+use super::call::{Call, Method};
+use super::reply::Reply;
+
+type Answer = Result<Reply, DocumentError>;
+
+/// Index types that there are elsewhere, and not here.
+const UNBUILT: &[&str] =
+    &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
+
+impl DocumentApi {
+    /// Answers a call to `/_api/index…`. For threads that may block.
+    pub(crate) fn index_call(&self, call: &Call<'_>, database: &Database) -> Answer {
+        if let (Some(name), Some(id)) = (call.segment(2), call.segment(3)) {
+            let collection = database.collection(name)?;
+            return match call.method {
+                Method::Get => {
+                    let index = one_index(&collection, id)?;
+                    Ok(Reply::success(200, index))
+                }
+                Method::Delete => self.drop_index(&collection, id),
+                _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+            };
+        }
+        if call.segments.len() > 2 {
+            return Err(ErrorNumber::INDEX_HANDLE_BAD.into());
+        }
+        let name = call.parameter("collection").filter(|name| !name.is_empty());
+        let name = name.ok_or(ErrorNumber::COLLECTION_PARAMETER_MISSING)?;
+        let collection = database.collection(&name)?;
+        match call.method {
+            Method::Get => Ok(list(&collection)),
+            // Errors are 400 here, whatever their number.
+            Method::Post => Ok(self.create_index(call, &collection).unwrap_or_else(|error| {
+                match error.number {
+                    ErrorNumber::NOT_IMPLEMENTED
+                    | ErrorNumber::COLLECTION_NOT_FOUND
+                    | ErrorNumber::STORE_FULL
+                    | ErrorNumber::READ_ONLY
+                    | ErrorNumber::INTERNAL => Reply::error(&error),
+                    _ => Reply::error_as(400, &error),
+                }
+            })),
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    fn create_index(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+        let wanted = wanted_index(&call.object()?)?;
+        let (definition, is_new) = self.documents.create_index(collection, wanted)?;
+        let mut fields = describe(&collection.name(), &definition);
+        fields["isNewlyCreated"] = json!(is_new);
+        Ok(Reply::success(if is_new { 201 } else { 200 }, fields))
+    }
+
+    fn drop_index(&self, collection: &Collection, id: &str) -> Answer {
+        let shape = collection.shape();
+        let number = match (id, find_index(&shape, id)) {
+            ("0" | "primary", _) => 0,
+            (_, Some(index)) => index.definition.id,
+            (_, None) => return Err(ErrorNumber::INDEX_NOT_FOUND.into()),
+        };
+        self.documents.drop_index(collection, number)?;
+        let id = format!("{}/{number}", shape.definition.name);
+        Ok(Reply::success(200, json!({ "id": id })))
+    }
+}
+
+/// What a body asks for.
+fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentError> {
+    let bad = |what: &str| {
+        DocumentError::new(ErrorNumber::BAD_PARAMETER, format!("bad parameter: {what}"))
+    };
+    let kind = match body.get("type").and_then(Value::as_str) {
+        Some("persistent" | "hash" | "skiplist") => IndexKind::Persistent,
+        Some("ttl") => IndexKind::Ttl,
+        Some(other) if UNBUILT.contains(&other) => {
+            let message = format!("indexes of type {other} are not implemented");
+            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+        }
+        _ => return Err(bad("invalid index type")),
+    };
+    let fields = body.get("fields").and_then(Value::as_array);
+    let fields = fields.ok_or_else(|| bad("`fields` is an array of strings"))?;
+    let fields = fields.iter().map(|field| field.as_str().map(str::to_owned));
+    let fields: Option<Vec<_>> = fields.collect();
+    let fields = fields.ok_or_else(|| bad("`fields` is an array of strings"))?;
+    if body.get("storedValues").and_then(Value::as_array).is_some_and(|values| !values.is_empty()) {
+        let message = "storedValues is not implemented";
+        return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+    }
+    let flag = |name: &str| body.get(name).and_then(Value::as_bool);
+    let is_ttl = kind == IndexKind::Ttl;
+    let expire_after_seconds = match body.get("expireAfter") {
+        Some(value) if is_ttl => {
+            let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0);
+            Some(seconds.ok_or_else(|| bad("`expireAfter` is a number of seconds"))?)
+        }
+        None if is_ttl => return Err(bad("`expireAfter` is missing")),
+        _ => None,
+    };
+    Ok(IndexDefinition {
+        id: 0,
+        name: body.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
+        kind,
+        fields,
+        unique: flag("unique").unwrap_or(false) && !is_ttl,
+        sparse: flag("sparse").unwrap_or(false) || is_ttl,
+        deduplicate: flag("deduplicate").unwrap_or(true),
+        expire_after_seconds,
+        state: IndexState::Ready,
+    })
+}
+
+fn list(collection: &Collection) -> Reply {
+    let shape = collection.shape();
+    let name = &shape.definition.name;
+    let mut indexes = vec![primary(name)];
+    if shape.is_edges() {
+        indexes.push(edge(name));
+    }
+    let own = shape.readable_indexes().filter(|index| index.definition.kind != IndexKind::Edge);
+    indexes.extend(own.map(|index| describe(name, &index.definition)));
+    let by_id = indexes.iter().filter_map(|index| Some((index["id"].as_str()?, index.clone())));
+    let by_id: Map<String, Value> = by_id.map(|(id, index)| (id.to_owned(), index)).collect();
+    Reply::success(200, json!({ "indexes": indexes, "identifiers": by_id }))
+}
+
+fn one_index(collection: &Collection, id: &str) -> Result<Value, DocumentError> {
+    let shape = collection.shape();
+    let name = &shape.definition.name;
+    let is_edge = |index: &Index| index.definition.kind == IndexKind::Edge;
+    match find_index(&shape, id) {
+        _ if id == "0" || id == "primary" => Ok(primary(name)),
+        _ if id == "edge" && shape.is_edges() => Ok(edge(name)),
+        Some(index) if is_edge(&index) => Ok(edge(name)),
+        Some(index) => Ok(describe(name, &index.definition)),
+        None => Err(ErrorNumber::INDEX_NOT_FOUND.into()),
+    }
+}
+
+fn primary(collection: &str) -> Value {
+    json!({
+        "id": format!("{collection}/0"),
+        "type": "primary",
+        "name": "primary",
+        "fields": ["_key"],
+        "unique": true,
+        "sparse": false,
+        "selectivityEstimate": 1,
+    })
+}
+
+fn edge(collection: &str) -> Value {
+    json!({
+        "id": format!("{collection}/2"),
+        "type": "edge",
+        "name": "edge",
+        "fields": ["_from", "_to"],
+        "unique": false,
+        "sparse": false,
+        "selectivityEstimate": 1,
+    })
+}
+
+fn describe(collection: &str, definition: &IndexDefinition) -> Value {
+    let mut fields = json!({
+        "id": format!("{collection}/{}", definition.id),
+        "name": definition.name,
+        "fields": definition.fields,
+        "unique": definition.unique,
+        "sparse": definition.sparse,
+    });
+    match definition.expire_after_seconds {
+        Some(seconds) => {
+            fields["type"] = json!("ttl");
+            fields["estimates"] = json!(false);
+            fields["selectivityEstimate"] = json!(1);
+            fields["expireAfter"] = match seconds.fract() == 0.0 {
+                true => json!(seconds as u64),
+                false => json!(seconds),
+            };
+        }
+        None => {
+            fields["type"] = json!("persistent");
+            fields["estimates"] = json!(true);
+            fields["cacheEnabled"] = json!(false);
+            fields["deduplicate"] = json!(definition.deduplicate);
+            fields["selectivityEstimate"] = json!(1);
+        }
+    }
+    fields
+}

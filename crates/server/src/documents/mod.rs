@@ -1,0 +1,193 @@
+//! The document API: ArangoDB's, so that its drivers work unchanged.
+//!
+//! Calls to single documents, and those that only look at the catalogue, are answered on the event
+//! loop like those of the entity API. The others go to a pool of threads ([`pool`]), and their
+//! answers come back through the event loop's mailbox.
+
+mod about;
+mod api;
+mod array;
+mod call;
+mod collections;
+mod document;
+mod importing;
+mod indexes;
+mod people;
+mod pool;
+mod refusals;
+mod reply;
+mod upkeep;
+mod writing;
+
+use pellucid_account::{Stamp, Timeline};
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_http::{Handled, Request, Response};
+use pellucid_store::PartTime;
+
+pub(crate) use api::DocumentApi;
+pub(crate) use call::is_ours;
+pub(crate) use pool::Pool;
+pub(crate) use upkeep::Upkeep;
+
+use crate::names::Outcome;
+use crate::service::{Api, Later, Loop, route};
+use crate::timing::add_server_timing;
+
+use api::{Answered, add_cross_origin};
+use call::{Call, Method};
+use reply::Reply;
+
+/// Bytes that a body with documents may have: 1 GiB.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes that a query with its bind variables may have.
+pub(crate) const QUERY_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes that other bodies may have.
+pub(crate) const OTHER_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// An answer that comes back to its event loop.
+pub(crate) struct Returned {
+    reply: Reply,
+    /// The account as the worker left it, if one did.
+    timeline: Option<Timeline>,
+    /// Parts of `execute` that were measured elsewhere.
+    parts: Vec<PartTime>,
+    queued_ns: u64,
+}
+
+impl Api {
+    /// Answers a request to the document API.
+    pub(crate) fn documents(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let call = match Call::of(request) {
+            Ok(call) => call,
+            Err(error) => {
+                route(exchange, crate::names::Operation::Unknown);
+                return reply_now(Reply::error(&error), response, exchange);
+            }
+        };
+        route(exchange, DocumentApi::operation(&call));
+        if call.method == Method::Options {
+            let asked = request.header("access-control-request-headers");
+            exchange.timeline.stamp(Stamp::Executed);
+            return Reply::empty(200).send(response, 0, |response| {
+                add_cross_origin(response, asked);
+            });
+        }
+        if let Some(refusal) = self.refuse_early(request, &call) {
+            return reply_now(refusal, response, exchange);
+        }
+        let api = &self.shared.documents;
+        if !DocumentApi::is_light(&call) {
+            return self.hand_over(call.into_owned(), response, exchange);
+        }
+        match api.answer(&call, &self.caller, exchange.timeline) {
+            Answered::Now(reply) => {
+                exchange.timeline.stamp_after_lap(Stamp::Executed);
+                reply_now(reply, response, exchange)
+            }
+            Answered::Later(pending, finish) => {
+                let completer = exchange.completer();
+                pending.when_ready(move |arrival| {
+                    let (reply, parts) = (finish(arrival.result), arrival.parts);
+                    let returned = Returned { reply, timeline: None, parts, queued_ns: 0 };
+                    completer.complete(Later::Documents(Box::new(returned)));
+                });
+                Handled::Later
+            }
+        }
+    }
+
+    /// What is refused whoever asks.
+    fn refuse_early(&self, request: &Request<'_>, call: &Call<'_>) -> Option<Reply> {
+        if call.method == Method::Other {
+            return Some(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
+        }
+        let content_type = request.header("content-type").unwrap_or_default();
+        if content_type.starts_with(b"application/x-velocypack") {
+            let message = "bodies are JSON here, not VelocyPack";
+            let error = DocumentError::new(ErrorNumber::HTTP_NOT_ACCEPTABLE, message);
+            return Some(Reply::error(&error));
+        }
+        let wanted = request.header("x-arango-queue-time-seconds")?;
+        let wanted: f64 = std::str::from_utf8(wanted).ok()?.trim().parse().ok()?;
+        let last = self.shared.documents.pool.last_queued_ns() as f64 / 1e9;
+        (wanted > 0.0 && last > wanted).then(|| ErrorNumber::QUEUE_TIME_VIOLATED.into())
+    }
+
+    /// Gives a call to a worker.
+    fn hand_over(
+        &self,
+        call: Call<'static>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let api = std::sync::Arc::clone(&self.shared.documents);
+        let completer = exchange.completer();
+        let mut timeline = exchange.timeline.clone();
+        let (bytes, caller) = (call.body.len(), self.caller.clone());
+        let work = move |queued_ns| {
+            timeline.stamp(Stamp::Started);
+            match api.answer(&call, &caller, &mut timeline) {
+                Answered::Now(reply) => {
+                    timeline.stamp(Stamp::Executed);
+                    let (timeline, parts) = (Some(timeline), Vec::new());
+                    let returned = Returned { reply, timeline, parts, queued_ns };
+                    completer.complete(Later::Documents(Box::new(returned)));
+                }
+                Answered::Later(pending, finish) => pending.when_ready(move |arrival| {
+                    let (reply, parts) = (finish(arrival.result), arrival.parts);
+                    let timeline = Some(timeline);
+                    let returned = Returned { reply, timeline, parts, queued_ns };
+                    completer.complete(Later::Documents(Box::new(returned)));
+                }),
+            }
+        };
+        if self.shared.documents.pool.try_run(bytes, work) {
+            return Handled::Later;
+        }
+        reply_now(ErrorNumber::QUEUE_FULL.into(), response, exchange)
+    }
+
+    /// Sends what came back from a worker or from the medium.
+    pub(crate) fn returned(
+        &self,
+        returned: Returned,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let Returned { reply, timeline, parts, queued_ns } = returned;
+        if let Some(timeline) = timeline {
+            *exchange.timeline = timeline;
+        }
+        parts.iter().for_each(|part| part.add_to(exchange.timeline));
+        if exchange.timeline.taken(Stamp::Executed).is_none() {
+            exchange.timeline.stamp(Stamp::Executed);
+        }
+        send(reply, queued_ns, response, exchange)
+    }
+}
+
+/// Sends an answer of the event loop's own.
+fn reply_now(reply: Reply, response: &mut Response<'_>, exchange: &mut Loop<'_>) -> Handled {
+    if exchange.timeline.taken(Stamp::Executed).is_none() {
+        exchange.timeline.stamp(Stamp::Executed);
+    }
+    send(reply, 0, response, exchange)
+}
+
+fn send(
+    reply: Reply,
+    queued_ns: u64,
+    response: &mut Response<'_>,
+    exchange: &mut Loop<'_>,
+) -> Handled {
+    exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
+    let timeline = &*exchange.timeline;
+    reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
+}

@@ -1,0 +1,163 @@
+//! `/_api/user` and `/_open/auth`: the accounts, as the drivers know them.
+
+use pellucid_clock::WallTime;
+use pellucid_document::{DocumentError, ErrorNumber};
+use serde_json::{Map, Value, json};
+
+use crate::access::{AccessError, AccountRecord, Identity, Right, Scope};
+
+use super::api::DocumentApi;
+use super::call::{Call, Method};
+use super::reply::Reply;
+
+type Answer = Result<Reply, DocumentError>;
+
+impl DocumentApi {
+    /// Answers a call to `/_api/user…`. For threads that may block.
+    pub(crate) fn user_call(&self, call: &Call<'_>, caller: &Identity) -> Answer {
+        if call.segments.len() > 3 {
+            let message = "grants of users are not implemented here: see `pellucid account --help`";
+            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+        }
+        let is_own = call.segment(2).is_some() && call.segment(2) == caller.name();
+        let needed = if call.method == Method::Get { Right::Read } else { Right::Write };
+        let may_look = is_own && matches!(call.method, Method::Get | Method::Patch);
+        if !may_look && !caller.may(Scope::Admin, needed) {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+        let changes = call.method != Method::Get;
+        if changes && !self.accounts.is_enforced() {
+            // The first account would lock out who made it.
+            let message = "this server asks nobody for credentials: make the first account with \
+                           `pellucid account`";
+            return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
+        }
+        match (call.method, call.segment(2)) {
+            (Method::Get, None) => {
+                let users: Vec<_> = self.accounts.list().iter().map(|user| show(user)).collect();
+                Ok(Reply::success(200, json!({ "result": users })))
+            }
+            (Method::Post, None) => {
+                let body = call.object()?;
+                let name = body.get("user").or_else(|| body.get("username"));
+                let name = name.and_then(Value::as_str).unwrap_or("");
+                self.make_account(name, &body, None).map_err(problem)?;
+                Ok(Reply::success(201, self.show_account(name)?))
+            }
+            (Method::Get, Some(name)) => Ok(Reply::success(200, self.show_account(name)?)),
+            (Method::Put | Method::Patch, Some(name)) => {
+                let body = call.object()?;
+                let replaces = call.method == Method::Put;
+                let changed =
+                    self.accounts.change(|list| set(list.account(name)?, &body, replaces));
+                changed.map_err(problem)?;
+                Ok(Reply::success(200, self.show_account(name)?))
+            }
+            (Method::Delete, Some(name)) => {
+                self.accounts.change(|list| list.remove(name)).map_err(problem)?;
+                Ok(Reply::success(202, json!({})))
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    /// Answers a call to `/_open/auth…`. For threads that may block.
+    pub(crate) fn login_call(&self, call: &Call<'_>) -> Answer {
+        if call.method != Method::Post {
+            return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
+        }
+        if call.segment(2) == Some("renew") {
+            return Ok(Reply::value(200, &json!({})));
+        }
+        let bad = || DocumentError::from(ErrorNumber::HTTP_BAD_PARAMETER);
+        let body: Value = serde_json::from_slice(&call.body).map_err(|_| bad())?;
+        let name = body["username"].as_str().ok_or_else(bad)?;
+        let password = body["password"].as_str().ok_or_else(bad)?;
+        let is_right = self.accounts.verify_password(name, password).is_some();
+        // Where nobody is asked, the default credentials of drivers are as good as any.
+        let is_default = !self.accounts.is_enforced() && name == "root" && password.is_empty();
+        if !is_right && !is_default {
+            let message = "Wrong credentials";
+            return Err(DocumentError::new(ErrorNumber::HTTP_UNAUTHORIZED, message));
+        }
+        let token = self.accounts.sign(name, WallTime::now().unix_ms() / 1_000);
+        Ok(Reply::value(200, &json!({ "jwt": token })))
+    }
+
+    /// Makes the accounts that a new database names, with the right to it; those that there are
+    /// stay as they are. A server that asks nobody for credentials makes none, as the first one
+    /// would lock out who made it.
+    pub(crate) fn make_users_of(&self, database: &str, body: &Map<String, Value>) {
+        if !self.accounts.is_enforced() {
+            return;
+        }
+        let users = body.get("users").and_then(Value::as_array);
+        for user in users.into_iter().flatten().filter_map(Value::as_object) {
+            let name = user.get("username").or_else(|| user.get("user")).and_then(Value::as_str);
+            if let Some(name) = name {
+                // One that is there already, or whose name may not be, is no reason to fail.
+                let _ = self.make_account(name, user, Some(database));
+            }
+        }
+    }
+
+    fn make_account(
+        &self,
+        name: &str,
+        body: &Map<String, Value>,
+        database: Option<&str>,
+    ) -> Result<(), AccessError> {
+        let mut record = AccountRecord::new(name)?;
+        set(&mut record, body, true)?;
+        if let Some(database) = database {
+            let scope = format!("database/{database}");
+            record.grants.set(&scope, Right::Write).map_err(AccessError::Unacceptable)?;
+        }
+        self.accounts.change(|list| list.add(record))
+    }
+
+    fn show_account(&self, name: &str) -> Result<Value, DocumentError> {
+        let account = self.accounts.account(name).ok_or(ErrorNumber::USER_NOT_FOUND)?;
+        Ok(show(&account))
+    }
+}
+
+fn show(account: &AccountRecord) -> Value {
+    json!({ "user": account.name, "active": account.active, "extra": account.extra() })
+}
+
+/// Sets what a body says of an account; if it replaces, the rest gets its default.
+fn set(
+    account: &mut AccountRecord,
+    body: &Map<String, Value>,
+    replaces: bool,
+) -> Result<(), AccessError> {
+    let password = body.get("passwd").or_else(|| body.get("password")).and_then(Value::as_str);
+    match password {
+        Some(password) => account.set_password(password)?,
+        None if replaces => account.set_password("")?,
+        None => {}
+    }
+    match body.get("active").and_then(Value::as_bool) {
+        Some(active) => account.active = active,
+        None if replaces => account.active = true,
+        None => {}
+    }
+    match body.get("extra") {
+        Some(Value::Object(extra)) => account.set_extra(extra.clone())?,
+        _ if replaces => account.set_extra(Map::new())?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn problem(error: AccessError) -> DocumentError {
+    let number = match &error {
+        AccessError::BadName(_) => ErrorNumber::USER_INVALID_NAME,
+        AccessError::Exists(_) => ErrorNumber::USER_DUPLICATE,
+        AccessError::Missing(_) => ErrorNumber::USER_NOT_FOUND,
+        AccessError::Unacceptable(_) => ErrorNumber::BAD_PARAMETER,
+        AccessError::File(..) | AccessError::Malformed(..) => ErrorNumber::INTERNAL,
+    };
+    DocumentError::new(number, error.to_string())
+}

@@ -1,0 +1,161 @@
+//! Threads for calls that take long: queries, imports, arrays of documents.
+//!
+//! They come from event loops, which must not block, and their answers go back there. The time that
+//! a call waits for a thread is its `queue` phase, and what `x-arango-queue-time-seconds` tells.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use pellucid_clock::{Clock, Ticks};
+
+/// Calls that may wait for a thread. ArangoDB has the same limit.
+pub(crate) const QUEUED_CALLS_MAX: usize = 4_096;
+
+/// Bytes of bodies that calls may hold while they wait.
+pub(crate) const QUEUED_BYTES_MAX: usize = 2 << 30;
+
+/// Threads, at least: some of them may be sleeping in queries.
+const THREADS_MIN: usize = 8;
+
+/// Threads for each core.
+const THREADS_PER_CORE: usize = 4;
+
+type Job = Box<dyn FnOnce(u64) + Send>;
+
+struct Queued {
+    job: Job,
+    bytes: usize,
+    since: Ticks,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Queued>,
+    bytes: usize,
+    is_closed: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+    clock: Clock,
+    last_queued_ns: AtomicU64,
+}
+
+/// See the module.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    pub(crate) fn start(clock: Clock) -> io::Result<Pool> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            arrived: Condvar::new(),
+            clock,
+            last_queued_ns: AtomicU64::new(0),
+        });
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut threads = Vec::new();
+        for number in 0..(cores * THREADS_PER_CORE).max(THREADS_MIN) {
+            let shared = Arc::clone(&shared);
+            let name = format!("pellucid-worker-{number}");
+            threads.push(std::thread::Builder::new().name(name).spawn(move || shared.work())?);
+        }
+        Ok(Pool { shared, threads: Mutex::new(threads) })
+    }
+
+    /// Has `job` done by a thread; it is told how many nanoseconds it waited. Gives it back if too
+    /// many wait.
+    pub(crate) fn try_run(&self, bytes: usize, job: impl FnOnce(u64) + Send + 'static) -> bool {
+        let mut queue = self.shared.queue();
+        let is_full =
+            queue.jobs.len() >= QUEUED_CALLS_MAX || queue.bytes + bytes > QUEUED_BYTES_MAX;
+        if is_full || queue.is_closed {
+            return false;
+        }
+        queue.bytes += bytes;
+        queue.jobs.push_back(Queued { job: Box::new(job), bytes, since: self.shared.clock.now() });
+        drop(queue);
+        self.shared.arrived.notify_one();
+        true
+    }
+
+    /// How long the call waited that a thread took last, in nanoseconds.
+    pub(crate) fn last_queued_ns(&self) -> u64 {
+        self.shared.last_queued_ns.load(Ordering::Relaxed)
+    }
+
+    /// Whether three quarters of the places are taken.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.shared.queue().jobs.len() * 4 >= QUEUED_CALLS_MAX * 3
+    }
+
+    /// Ends the threads once they have done what waits.
+    pub(crate) fn stop(&self) {
+        self.shared.queue().is_closed = true;
+        self.shared.arrived.notify_all();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A panic has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(queued) = self.next() {
+            let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
+            self.last_queued_ns.store(waited, Ordering::Relaxed);
+            // A call that panics takes its connection's answer with it, and no thread.
+            let run = std::panic::AssertUnwindSafe(|| (queued.job)(waited));
+            let _ = std::panic::catch_unwind(run);
+        }
+    }
+
+    fn next(&self) -> Option<Queued> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(queued) = queue.jobs.pop_front() {
+                queue.bytes -= queued.bytes;
+                return Some(queued);
+            }
+            if queue.is_closed {
+                return None;
+            }
+            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn jobs_run_and_those_beyond_the_limit_come_back() {
+        let pool = Pool::start(Clock::system()).unwrap();
+        let (sender, receiver) = channel();
+        for number in 0..100 {
+            let sender = sender.clone();
+            assert!(pool.try_run(0, move |_| sender.send(number).unwrap()));
+        }
+        let mut done: Vec<i32> = receiver.iter().take(100).collect();
+        done.sort_unstable();
+        assert_eq!(done, (0..100).collect::<Vec<_>>());
+        assert!(!pool.try_run(QUEUED_BYTES_MAX + 1, |_| {}));
+        pool.stop();
+        assert!(!pool.try_run(0, |_| {}));
+    }
+}

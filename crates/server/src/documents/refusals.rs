@@ -1,0 +1,49 @@
+//! What is not here, and says so: never an answer with another meaning.
+
+use pellucid_document::{DocumentError, ErrorNumber};
+use serde_json::json;
+
+use super::about::unknown_path;
+use super::call::{Call, Method};
+use super::reply::Reply;
+
+/// Answers a call to `/_api/` and `what`, which has no handler.
+///
+/// # Errors
+/// Nearly always.
+pub(crate) fn answer(call: &Call<'_>, what: &str) -> Result<Reply, DocumentError> {
+    let not_implemented = |what: &str| {
+        let message = format!("{what} are not implemented");
+        Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
+    };
+    let lists = call.method == Method::Get && call.segments.len() == 2;
+    match what {
+        "transaction" if lists => Ok(Reply::value(200, &json!({ "transactions": [] }))),
+        "transaction" => match (call.method, call.segment(2)) {
+            (Method::Post, _) => not_implemented("transactions of several requests"),
+            (Method::Get | Method::Put | Method::Delete, Some(id)) => {
+                let message = format!("transaction '{id}' not found");
+                Err(DocumentError::new(ErrorNumber::TRANSACTION_NOT_FOUND, message))
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        },
+        "view" | "analyzer" | "aqlfunction" if lists => {
+            Ok(Reply::success(200, json!({ "result": [] })))
+        }
+        "view" => not_implemented("views"),
+        "analyzer" => not_implemented("analyzers"),
+        "aqlfunction" => not_implemented("functions of users"),
+        "gharial" if lists => Ok(Reply::success(200, json!({ "graphs": [] }))),
+        "gharial" => not_implemented("graphs"),
+        "cluster" => not_implemented("clusters"),
+        "job" => not_implemented("jobs"),
+        "token" => not_implemented("access tokens"),
+        "simple" => not_implemented("simple queries"),
+        "edges" => not_implemented("lists of edges"),
+        "query-cache" | "query-plan-cache" => not_implemented("caches of queries"),
+        "key-generators" if lists => {
+            Ok(Reply::value(200, &json!({ "keyGenerators": ["traditional"] })))
+        }
+        _ => Err(unknown_path(call)),
+    }
+}
