@@ -1,0 +1,201 @@
+//! What a query says, before anything is known of variables, collections and bind variables.
+
+use std::sync::Arc;
+
+use pellucid_value::Value;
+
+/// A query or subquery.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) statements: Vec<Statement>,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Statement {
+    For { variable: String, list: Expression, options: Option<Expression>, at: usize },
+    Filter(Expression),
+    Let { variable: String, value: Expression, at: usize },
+    Sort(Vec<SortKey>),
+    Limit { offset: Option<Expression>, count: Expression },
+    Return { value: Expression, is_distinct: bool },
+    Collect(Collect),
+    Write(Write),
+    Upsert(Upsert),
+    /// Something that the language has and this version does not.
+    Unsupported(&'static str),
+}
+
+/// What rows are sorted by.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKey {
+    pub(crate) value: Expression,
+    pub(crate) direction: Direction,
+}
+
+/// The direction of a sort.
+#[derive(Clone, Debug)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
+    /// By a string that is known before the query runs.
+    Computed(Expression),
+}
+
+/// `COLLECT`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collect {
+    pub(crate) groups: Vec<(String, Expression)>,
+    pub(crate) aggregates: Vec<(String, Expression)>,
+    /// `INTO name [= expression]`.
+    pub(crate) into: Option<(String, Option<Expression>)>,
+    pub(crate) keep: Option<Vec<String>>,
+    /// `WITH COUNT INTO name`.
+    pub(crate) count: Option<String>,
+    pub(crate) options: Option<Expression>,
+    pub(crate) at: usize,
+}
+
+/// The collection that is written to.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Name(String),
+    Bind(String),
+}
+
+/// `INSERT`, `UPDATE`, `REPLACE`, `REMOVE`.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) kind: crate::WriteKind,
+    /// The document, or key or document that says which one.
+    pub(crate) document: Expression,
+    /// Behind `WITH`.
+    pub(crate) with: Option<Expression>,
+    pub(crate) target: Target,
+    pub(crate) options: Option<Expression>,
+}
+
+/// `UPSERT`.
+#[derive(Clone, Debug)]
+pub(crate) struct Upsert {
+    pub(crate) search: UpsertSearch,
+    pub(crate) insert: Expression,
+    pub(crate) update: Expression,
+    pub(crate) is_replace: bool,
+    pub(crate) target: Target,
+    pub(crate) options: Option<Expression>,
+}
+
+/// What an `UPSERT` looks for.
+#[derive(Clone, Debug)]
+pub(crate) enum UpsertSearch {
+    Example(Expression),
+    Filter(Expression),
+}
+
+/// Operators with two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Or,
+    And,
+    Equal,
+    NotEqual,
+    Like,
+    NotLike,
+    Regex,
+    NotRegex,
+    In,
+    NotIn,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Range,
+    Plus,
+    Minus,
+    Times,
+    Divide,
+    Modulo,
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    Not,
+    Plus,
+    Minus,
+}
+
+/// How many elements of an array must hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Quantifier {
+    All,
+    Any,
+    None,
+    AtLeast(Box<Expression>),
+}
+
+/// A value that is to be computed.
+#[derive(Clone, Debug)]
+pub(crate) enum Expression {
+    Constant(Value),
+    Bind(String),
+    CollectionBind(String),
+    /// A variable, or else a collection.
+    Name(String, usize),
+    Attribute(Box<Expression>, Arc<str>),
+    /// `value.@name`.
+    AttributeBind(Box<Expression>, String),
+    Element(Box<Expression>, Box<Expression>),
+    Expansion(Box<Expansion>),
+    /// `[? …]`.
+    Question(Box<Question>),
+    Call { name: String, arguments: Vec<Expression> },
+    Unary(Unary, Box<Expression>),
+    Binary(Binary, Box<Expression>, Box<Expression>),
+    Quantified { quantifier: Quantifier, operator: Binary, operands: Box<(Expression, Expression)> },
+    /// Without a middle, the condition is the value if it holds.
+    Ternary(Box<(Expression, Option<Expression>, Expression)>),
+    Array(Vec<Expression>),
+    Object(Vec<Member>),
+    Subquery(Box<Query>),
+}
+
+/// `[* …]`, and what follows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Expansion {
+    pub(crate) list: Expression,
+    /// How many levels of arrays become one: the number of stars.
+    pub(crate) levels: usize,
+    pub(crate) filter: Option<Expression>,
+    pub(crate) limit: Option<(Expression, Expression)>,
+    /// In terms of [`CURRENT`]; what stands behind the brackets too.
+    pub(crate) projection: Option<Expression>,
+}
+
+/// `[? quantifier FILTER …]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) list: Expression,
+    pub(crate) quantifier: Option<Quantifier>,
+    /// `[? 2..3 FILTER …]`, or a single number.
+    pub(crate) count: Option<Expression>,
+    pub(crate) filter: Option<Expression>,
+}
+
+/// The pseudo-variable that stands for the element within brackets.
+pub(crate) const CURRENT: &str = "CURRENT";
+
+/// A member of an object literal.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) name: MemberName,
+    pub(crate) value: Expression,
+}
+
+/// The name of a member.
+#[derive(Clone, Debug)]
+pub(crate) enum MemberName {
+    Fixed(String),
+    Computed(Expression),
+}
