@@ -4,11 +4,19 @@
 //! the same on every kind of store, and is tested on one that lives in memory.
 
 mod error;
+mod evaluate;
+mod execute;
+mod functions;
 mod parse;
+mod plan;
+mod run;
 mod source;
 
 pub use error::{QueryError, number};
+pub use execute::Execution;
 pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse};
+pub use plan::Plan;
+pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
     IndexRequest, OverwriteMode, Scan, Source, Write, WriteBatch, WriteKind, WriteOptions, Written,

@@ -13,17 +13,15 @@ pub(crate) struct Query {
 /// An operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
-    For { variable: String, list: Expression, options: Option<Expression>, at: usize },
+    For { variable: String, list: Expression, options: Option<Expression> },
     Filter(Expression),
-    Let { variable: String, value: Expression, at: usize },
+    Let { variable: String, value: Expression },
     Sort(Vec<SortKey>),
     Limit { offset: Option<Expression>, count: Expression },
     Return { value: Expression, is_distinct: bool },
     Collect(Collect),
     Write(Write),
     Upsert(Upsert),
-    /// Something that the language has and this version does not.
-    Unsupported(&'static str),
 }
 
 /// What rows are sorted by.
@@ -53,7 +51,6 @@ pub(crate) struct Collect {
     /// `WITH COUNT INTO name`.
     pub(crate) count: Option<String>,
     pub(crate) options: Option<Expression>,
-    pub(crate) at: usize,
 }
 
 /// The collection that is written to.
@@ -142,7 +139,7 @@ pub(crate) enum Expression {
     Bind(String),
     CollectionBind(String),
     /// A variable, or else a collection.
-    Name(String, usize),
+    Name(String),
     Attribute(Box<Expression>, Arc<str>),
     /// `value.@name`.
     AttributeBind(Box<Expression>, String),
@@ -150,10 +147,17 @@ pub(crate) enum Expression {
     Expansion(Box<Expansion>),
     /// `[? …]`.
     Question(Box<Question>),
-    Call { name: String, arguments: Vec<Expression> },
+    Call {
+        name: String,
+        arguments: Vec<Expression>,
+    },
     Unary(Unary, Box<Expression>),
     Binary(Binary, Box<Expression>, Box<Expression>),
-    Quantified { quantifier: Quantifier, operator: Binary, operands: Box<(Expression, Expression)> },
+    Quantified {
+        quantifier: Quantifier,
+        operator: Binary,
+        operands: Box<(Expression, Expression)>,
+    },
     /// Without a middle, the condition is the value if it holds.
     Ternary(Box<(Expression, Option<Expression>, Expression)>),
     Array(Vec<Expression>),

@@ -104,7 +104,11 @@ impl<'a> Lexer<'a> {
         if name.is_empty() {
             return Err(self.error(begin, "unexpected character '@', expecting a name after it"));
         }
-        Ok(if is_collection { Token::CollectionBind(format!("@{name}")) } else { Token::Bind(name) })
+        Ok(if is_collection {
+            Token::CollectionBind(format!("@{name}"))
+        } else {
+            Token::Bind(name)
+        })
     }
 
     /// A string or quoted name, with backslashes.
@@ -181,7 +185,9 @@ impl<'a> Lexer<'a> {
         let digits = self.take_while(|next| next.is_ascii_alphanumeric());
         match u32::from_str_radix(digits, radix) {
             Ok(value) => Ok(Token::Integer(u64::from(value))),
-            Err(_) => Err(self.error(begin, "unexpected number, expecting at most 32 bits of digits")),
+            Err(_) => {
+                Err(self.error(begin, "unexpected number, expecting at most 32 bits of digits"))
+            }
         }
     }
 

@@ -110,10 +110,6 @@ impl Parser<'_> {
         place::error(self.text, self.at(), &what)
     }
 
-    fn error_at(&self, at: usize, what: &str) -> QueryError {
-        place::error(self.text, at, what)
-    }
-
     fn take_sign(&mut self, sign: Sign) -> bool {
         let is_here = *self.peek() == Token::Sign(sign);
         if is_here {

@@ -150,7 +150,6 @@ impl Parser<'_> {
 
     fn primary(&mut self) -> Result<Expression, QueryError> {
         self.height = 1;
-        let at = self.at();
         let constant = |value: Value| Ok(Expression::Constant(value));
         match self.peek().clone() {
             Token::Keyword(Keyword::Null) => self.then(constant(Value::Null)),
@@ -169,7 +168,7 @@ impl Parser<'_> {
             }
             Token::Name(name, _) => {
                 self.next();
-                self.named(name, at)
+                self.named(name)
             }
             Token::Keyword(Keyword::Like) if *self.peek_second() == Token::Sign(Sign::Open) => {
                 self.next();
@@ -188,7 +187,7 @@ impl Parser<'_> {
     }
 
     /// A variable, a collection, or the function that is called.
-    fn named(&mut self, first: String, at: usize) -> Result<Expression, QueryError> {
+    fn named(&mut self, first: String) -> Result<Expression, QueryError> {
         let mut name = first;
         while self.take_sign(Sign::Scope) {
             name.push_str("::");
@@ -200,7 +199,7 @@ impl Parser<'_> {
         if name.contains("::") {
             return Err(self.unexpected("("));
         }
-        Ok(Expression::Name(name, at))
+        Ok(Expression::Name(name))
     }
 
     fn call(&mut self, name: String) -> Result<Expression, QueryError> {
@@ -242,10 +241,11 @@ impl Parser<'_> {
     fn is_query_begin(&self) -> bool {
         let Token::Keyword(keyword) = self.peek() else { return false };
         use Keyword::{Collect, Filter, For, Insert, Let, Limit, Remove, Replace, Return};
-        matches!(
-            keyword,
-            For | Return | Let | Filter | Collect | Limit | Insert | Remove | Replace
-        ) || matches!(keyword, Keyword::Sort | Keyword::Update | Keyword::Upsert | Keyword::Window)
+        matches!(keyword, For | Return | Let | Filter | Collect | Limit | Insert | Remove | Replace)
+            || matches!(
+                keyword,
+                Keyword::Sort | Keyword::Update | Keyword::Upsert | Keyword::Window
+            )
     }
 
     fn subquery(&mut self) -> Result<Expression, QueryError> {
@@ -283,7 +283,7 @@ impl Parser<'_> {
                 self.next();
                 if *self.peek() != Token::Sign(Sign::Colon) {
                     self.height = 1;
-                    let value = Expression::Name(name.clone(), at);
+                    let value = Expression::Name(name.clone());
                     return Ok(Member { name: MemberName::Fixed(name), value });
                 }
                 MemberName::Fixed(name)
@@ -325,7 +325,7 @@ fn within_each(
 ) -> Expression {
     match value {
         Expression::Expansion(mut expansion) if is_expanding => {
-            let current = || Expression::Name(CURRENT.to_owned(), 0);
+            let current = || Expression::Name(CURRENT.to_owned());
             let before = expansion.projection.take().unwrap_or_else(current);
             expansion.projection = Some(within_each(before, true, take));
             Expression::Expansion(expansion)

@@ -12,8 +12,7 @@ impl Parser<'_> {
         if self.take_keyword(Keyword::With) {
             self.named_collections()?;
         }
-        loop {
-            let Token::Keyword(keyword) = *self.peek() else { break };
+        while let Token::Keyword(keyword) = *self.peek() {
             let begin = self.place;
             match keyword {
                 Keyword::For => query.statements.push(self.for_statement()?),
@@ -45,9 +44,8 @@ impl Parser<'_> {
             }
         }
         self.height = highest;
-        let writes = |statement: &Statement| {
-            matches!(statement, Statement::Write(_) | Statement::Upsert(_))
-        };
+        let writes =
+            |statement: &Statement| matches!(statement, Statement::Write(_) | Statement::Upsert(_));
         // Only what writes may end without a result.
         if query.statements.last().is_some_and(writes) {
             return Ok(query);
@@ -73,7 +71,6 @@ impl Parser<'_> {
 
     fn for_statement(&mut self) -> Result<Statement, QueryError> {
         self.next();
-        let at = self.at();
         if matches!(self.peek(), Token::Sign(Sign::OpenBracket | Sign::OpenBrace)) {
             return Err(QueryError::unsupported("destructuring"));
         }
@@ -96,7 +93,7 @@ impl Parser<'_> {
         let height = self.height;
         let options = self.options()?;
         self.height = height.max(self.height);
-        Ok(Statement::For { variable, list, options, at })
+        Ok(Statement::For { variable, list, options })
     }
 
     fn refuse_traversal(&self) -> Result<(), QueryError> {
@@ -118,9 +115,7 @@ impl Parser<'_> {
         if !self.take_word("OPTIONS") {
             return Ok(None);
         }
-        if *self.peek() != Token::Sign(Sign::OpenBrace)
-            && !matches!(self.peek(), Token::Bind(_))
-        {
+        if *self.peek() != Token::Sign(Sign::OpenBrace) && !matches!(self.peek(), Token::Bind(_)) {
             return Err(self.unexpected("{"));
         }
         self.expression().map(Some)
@@ -129,7 +124,6 @@ impl Parser<'_> {
     fn let_statements(&mut self, query: &mut Query, highest: &mut usize) -> Result<(), QueryError> {
         self.next();
         loop {
-            let at = self.at();
             if matches!(self.peek(), Token::Sign(Sign::OpenBracket | Sign::OpenBrace)) {
                 return Err(QueryError::unsupported("destructuring"));
             }
@@ -137,7 +131,7 @@ impl Parser<'_> {
             self.expect_sign(Sign::Assign)?;
             let value = self.expression()?;
             *highest = self.height.max(*highest);
-            query.statements.push(Statement::Let { variable, value, at });
+            query.statements.push(Statement::Let { variable, value });
             if !self.take_sign(Sign::Comma) {
                 return Ok(());
             }
@@ -183,9 +177,8 @@ impl Parser<'_> {
     }
 
     fn collect_statement(&mut self) -> Result<Statement, QueryError> {
-        let at = self.at();
         self.next();
-        let mut collect = Collect { at, ..Collect::default() };
+        let mut collect = Collect::default();
         let mut highest = 0;
         if matches!(self.peek(), Token::Name(..)) {
             collect.groups = self.assignments(&mut highest)?;

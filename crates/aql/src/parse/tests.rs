@@ -16,7 +16,7 @@ fn shape(text: &str) -> String {
 fn show(expression: &Expression) -> String {
     match expression {
         Expression::Constant(value) => value.to_json(),
-        Expression::Name(name, _) => name.clone(),
+        Expression::Name(name) => name.clone(),
         Expression::Unary(operator, operand) => {
             let sign = match operator {
                 Unary::Not => "!",
@@ -114,11 +114,11 @@ fn errors_say_where_and_what() {
             "syntax error, unexpected ,, expecting an attribute name or } near ',}' at position \
              2:7",
         ),
-        ("RETURN 01", "syntax error, unexpected number with a leading zero near '01' at position 1:8"),
         (
-            "FOR i IN [1]",
-            "syntax error, unexpected end of query string near '' at position 1:13",
+            "RETURN 01",
+            "syntax error, unexpected number with a leading zero near '01' at position 1:8",
         ),
+        ("FOR i IN [1]", "syntax error, unexpected end of query string near '' at position 1:13"),
         (
             "RETURN 'abc",
             "syntax error, unexpected unterminated string literal near ''abc' at position 1:8",

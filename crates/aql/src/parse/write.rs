@@ -23,7 +23,8 @@ impl Parser<'_> {
         let document = self.expression_before_in()?;
         let mut highest = self.height;
         let mut with = None;
-        if matches!(kind, WriteKind::Update | WriteKind::Replace) && self.take_keyword(Keyword::With)
+        if matches!(kind, WriteKind::Update | WriteKind::Replace)
+            && self.take_keyword(Keyword::With)
         {
             with = Some(self.expression_before_in()?);
             highest = highest.max(self.height);

@@ -1,0 +1,297 @@
+//! The value of an expression.
+
+use pellucid_value::{Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
+
+use super::operators::{arithmetic, compare_by, range};
+use super::{Code, Expansion, Name, Quantity, Question};
+use crate::parse::ast::{Binary, Unary};
+use crate::run::Run;
+use crate::{QueryError, number};
+
+impl Code {
+    /// Computes it for a row.
+    pub(crate) fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+        match self {
+            Self::Constant(value) => Ok(value.clone()),
+            Self::Path(slot, names) => Ok(path(&row[*slot], names)),
+            Self::Local(depth) => Ok(run.locals.get(*depth).cloned().unwrap_or_default()),
+            Self::Attribute(value, name) => Ok(value.compute(row, run)?.attribute(name)),
+            Self::Element(value, place) => {
+                let value = value.compute(row, run)?;
+                Ok(element(&value, &place.compute(row, run)?))
+            }
+            Self::Expansion(expansion) => expansion.compute(row, run),
+            Self::Question(question) => question.compute(row, run),
+            Self::Call(function, arguments) => {
+                let arguments = compute_all(arguments, row, run)?;
+                (function.body)(run, &arguments)
+            }
+            Self::Unary(operator, operand) => unary(*operator, &operand.compute(row, run)?, run),
+            Self::Binary(operator, operands) => binary(*operator, operands, row, run),
+            Self::Quantified { quantity, operator, operands } => {
+                let left = operands.0.compute(row, run)?;
+                let right = operands.1.compute(row, run)?;
+                let Some(elements) = left.view().as_array() else { return Ok(Value::Bool(false)) };
+                let holding = elements
+                    .iter()
+                    .filter(|element| compare_by(*operator, *element, right.view()))
+                    .count();
+                quantity.holds(holding, elements.len(), row, run).map(Value::Bool)
+            }
+            Self::Ternary(parts) => {
+                let condition = parts.0.compute(row, run)?;
+                match (condition.is_true(), &parts.1) {
+                    (true, Some(middle)) => middle.compute(row, run),
+                    (true, None) => Ok(condition),
+                    (false, _) => parts.2.compute(row, run),
+                }
+            }
+            Self::Array(elements) => Ok(Value::array(compute_all(elements, row, run)?)),
+            Self::Object(members) => object(members, row, run),
+            Self::Subquery(pipeline) => crate::execute::subquery(pipeline, row, run),
+            Self::CollectionCount(collection, _) => {
+                let count = run.source.count(*collection)?;
+                Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+            }
+            Self::CollectionContents(collection, _) => {
+                crate::execute::contents(*collection, run).map(Value::array)
+            }
+        }
+    }
+
+    /// Whether it counts as true for a row.
+    pub(crate) fn holds(&self, row: &[Value], run: &mut Run) -> Result<bool, QueryError> {
+        match self {
+            Self::Binary(Binary::And, operands) => {
+                Ok(operands.0.holds(row, run)? && operands.1.holds(row, run)?)
+            }
+            Self::Binary(Binary::Or, operands) => {
+                Ok(operands.0.holds(row, run)? || operands.1.holds(row, run)?)
+            }
+            Self::Binary(operator, operands) if let Some(order) = plain(*operator) => {
+                match (operands.0.peek(row), operands.1.peek(row)) {
+                    (Some(left), Some(right)) => Ok(compare_by(order, left, right)),
+                    _ => Ok(self.compute(row, run)?.is_true()),
+                }
+            }
+            _ => Ok(self.compute(row, run)?.is_true()),
+        }
+    }
+}
+
+/// The operator, if it compares two values and no more.
+fn plain(operator: Binary) -> Option<Binary> {
+    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
+    let is_plain = matches!(
+        operator,
+        Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn
+    );
+    is_plain.then_some(operator)
+}
+
+fn path(value: &Value, names: &[std::sync::Arc<str>]) -> Value {
+    match (value, names) {
+        (value, []) => value.clone(),
+        (Value::Packed(shared), names) => {
+            let part = names.iter().fold(value.view(), |value, name| value.attribute(name));
+            Value::of_reference(shared, part)
+        }
+        (value, [first, rest @ ..]) => path(&value.attribute(first), rest),
+    }
+}
+
+/// `value[place]`: an attribute by a string, an element by a number.
+fn element(value: &Value, place: &Value) -> Value {
+    match (value.view(), place.view()) {
+        (Ref::Object(_), Ref::String(name)) => value.attribute(name),
+        (Ref::Object(_), Ref::Number(_)) => value.attribute(&pellucid_value::to_text(place.view())),
+        (Ref::Array(_), Ref::Number(place)) => value.element(place.to_int()),
+        (Ref::Array(_), Ref::String(text)) => match text.parse::<i64>() {
+            Ok(place) => value.element(place),
+            Err(_) => Value::Null,
+        },
+        _ => Value::Null,
+    }
+}
+
+pub(super) fn compute_all(
+    codes: &[Code],
+    row: &[Value],
+    run: &mut Run,
+) -> Result<Vec<Value>, QueryError> {
+    codes.iter().map(|code| code.compute(row, run)).collect()
+}
+
+fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+    let mut object = ObjectBuilder::with(Duplicates::First);
+    for (name, value) in members {
+        let name = match name {
+            Name::Fixed(name) => Text::from(std::sync::Arc::clone(name)),
+            Name::Computed(name) => {
+                let name = name.compute(row, run)?;
+                Text::from(pellucid_value::to_text(name.view()))
+            }
+        };
+        object.insert(name, value.compute(row, run)?);
+    }
+    Ok(object.finish())
+}
+
+fn unary(operator: Unary, operand: &Value, run: &mut Run) -> Result<Value, QueryError> {
+    match operator {
+        Unary::Not => Ok(Value::Bool(!operand.is_true())),
+        Unary::Plus => Ok(Value::number(to_number(operand.view()))),
+        Unary::Minus => arithmetic(Binary::Minus, Value::Int(0).view(), operand.view(), run),
+    }
+}
+
+fn binary(
+    operator: Binary,
+    operands: &(Code, Code),
+    row: &[Value],
+    run: &mut Run,
+) -> Result<Value, QueryError> {
+    match operator {
+        Binary::And | Binary::Or => {
+            let left = operands.0.compute(row, run)?;
+            let decides = left.is_true() == (operator == Binary::Or);
+            if decides { Ok(left) } else { operands.1.compute(row, run) }
+        }
+        Binary::Like | Binary::NotLike | Binary::Regex | Binary::NotRegex => {
+            let left = operands.0.compute(row, run)?;
+            let right = operands.1.compute(row, run)?;
+            super::regular::matches(operator, &left, &right, run)
+        }
+        Binary::Range => {
+            let left = operands.0.compute(row, run)?;
+            let right = operands.1.compute(row, run)?;
+            range(&left, &right).map(Value::array)
+        }
+        Binary::Plus | Binary::Minus | Binary::Times | Binary::Divide | Binary::Modulo => {
+            let left = operands.0.compute(row, run)?;
+            let right = operands.1.compute(row, run)?;
+            arithmetic(operator, left.view(), right.view(), run)
+        }
+        _ => {
+            if let (Some(left), Some(right)) = (operands.0.peek(row), operands.1.peek(row)) {
+                return Ok(Value::Bool(compare_by(operator, left, right)));
+            }
+            let left = operands.0.compute(row, run)?;
+            let right = operands.1.compute(row, run)?;
+            Ok(Value::Bool(compare_by(operator, left.view(), right.view())))
+        }
+    }
+}
+
+impl Quantity {
+    fn holds(
+        &self,
+        holding: usize,
+        all: usize,
+        row: &[Value],
+        run: &mut Run,
+    ) -> Result<bool, QueryError> {
+        Ok(match self {
+            Self::All => holding == all,
+            Self::Any => holding > 0,
+            Self::None => holding == 0,
+            Self::AtLeast(count) => {
+                let least = to_number(count.compute(row, run)?.view()).to_int();
+                i64::try_from(holding).unwrap_or(i64::MAX) >= least
+            }
+        })
+    }
+}
+
+/// Adds the elements of `list` to `elements`, those of arrays in their place down to `levels`.
+fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>) {
+    for element in list.elements() {
+        if levels > 1 && matches!(element.view(), Ref::Array(_)) {
+            flatten(&element, levels - 1, elements);
+        } else {
+            elements.push(element);
+        }
+    }
+}
+
+impl Expansion {
+    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+        let list = self.list.compute(row, run)?;
+        let mut elements = Vec::new();
+        flatten(&list, self.levels, &mut elements);
+        let mut skip = 0;
+        let mut most = usize::MAX;
+        if let Some((offset, count)) = &self.limit {
+            let whole = |value: Value| to_number(value.view()).to_int();
+            skip = usize::try_from(whole(offset.compute(row, run)?)).unwrap_or(0);
+            most = usize::try_from(whole(count.compute(row, run)?)).unwrap_or(0);
+        }
+        let mut result = Vec::new();
+        for element in elements {
+            if result.len() >= most {
+                break;
+            }
+            run.tick()?;
+            run.locals.push(element);
+            let projected = self.project(row, run);
+            let element = run.locals.pop().unwrap_or_default();
+            match projected? {
+                None => {}
+                Some(_) if skip > 0 => skip -= 1,
+                Some(Some(value)) => result.push(value),
+                Some(None) => result.push(element),
+            }
+        }
+        Ok(Value::array(result))
+    }
+
+    /// Nothing if the element is left out, and its projection if there is one.
+    #[expect(clippy::option_option, reason = "left out, kept as it is, and kept as another value")]
+    fn project(&self, row: &[Value], run: &mut Run) -> Result<Option<Option<Value>>, QueryError> {
+        if let Some(filter) = &self.filter
+            && !filter.holds(row, run)?
+        {
+            return Ok(None);
+        }
+        let Some(projection) = &self.projection else { return Ok(Some(None)) };
+        projection.compute(row, run).map(|value| Some(Some(value)))
+    }
+}
+
+impl Question {
+    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+        let list = self.list.compute(row, run)?;
+        let elements = list.elements();
+        let all = elements.len();
+        let mut holding = 0;
+        for element in elements {
+            run.tick()?;
+            run.locals.push(element);
+            let holds = self.filter.as_ref().map_or(Ok(true), |filter| filter.holds(row, run));
+            run.locals.pop();
+            holding += usize::from(holds?);
+        }
+        if let Some(count) = &self.count {
+            let count = count.compute(row, run)?;
+            let (low, high) = match count.view() {
+                Ref::Array(bounds) => {
+                    let at = |place| bounds.get(place).map(|bound| to_number(bound).to_int());
+                    (at(0), at(bounds.len().saturating_sub(1)))
+                }
+                _ => (Some(to_number(count.view()).to_int()), None),
+            };
+            let holding = i64::try_from(holding).unwrap_or(i64::MAX);
+            let Some(low) = low else { return Ok(Value::Bool(false)) };
+            return Ok(Value::Bool(holding >= low && holding <= high.unwrap_or(low)));
+        }
+        match &self.quantity {
+            Some(quantity) => quantity.holds(holding, all, row, run).map(Value::Bool),
+            None => Ok(Value::Bool(holding > 0)),
+        }
+    }
+}
+
+/// The bound of a range, or of `RANGE`, is beyond all use.
+pub(super) fn range_too_long() -> QueryError {
+    QueryError::new(number::RESOURCE_LIMIT, "range has too many elements")
+}

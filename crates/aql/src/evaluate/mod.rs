@@ -1,0 +1,193 @@
+//! Expressions as they are computed: names are resolved to slots of a row, and attributes are read
+//! where they lie.
+
+mod compute;
+mod operators;
+mod regular;
+mod show;
+
+use std::sync::Arc;
+
+use pellucid_value::{Ref, Value};
+
+pub(crate) use operators::{compare_by, like, range_bounds};
+pub(crate) use regular::Regexes;
+
+use crate::CollectionId;
+use crate::functions::Function;
+use crate::parse::ast::{Binary, Unary};
+use crate::plan::Pipeline;
+
+/// A place in a row.
+pub(crate) type Slot = usize;
+
+/// A row: a value for each variable of the query, null where it is not set yet.
+pub(crate) type Row = Box<[Value]>;
+
+/// How many elements of an array must hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Quantity {
+    All,
+    Any,
+    None,
+    AtLeast(Code),
+}
+
+/// An expression that is ready.
+#[derive(Clone, Debug)]
+pub(crate) enum Code {
+    Constant(Value),
+    /// A variable, and the names of attributes within it.
+    Path(Slot, Vec<Arc<str>>),
+    /// What `CURRENT` is at this depth of brackets.
+    Local(usize),
+    Attribute(Box<Code>, Arc<str>),
+    Element(Box<Code>, Box<Code>),
+    Expansion(Box<Expansion>),
+    Question(Box<Question>),
+    Call(&'static Function, Vec<Code>),
+    Unary(Unary, Box<Code>),
+    Binary(Binary, Box<(Code, Code)>),
+    Quantified {
+        quantity: Box<Quantity>,
+        operator: Binary,
+        operands: Box<(Code, Code)>,
+    },
+    Ternary(Box<(Code, Option<Code>, Code)>),
+    Array(Vec<Code>),
+    Object(Vec<(Name, Code)>),
+    Subquery(Arc<Pipeline>),
+    /// How many documents a collection has.
+    CollectionCount(CollectionId, Arc<str>),
+    /// All documents of a collection, as a value.
+    CollectionContents(CollectionId, Arc<str>),
+}
+
+/// The name of a member.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    Fixed(Arc<str>),
+    Computed(Code),
+}
+
+/// `[* …]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Expansion {
+    pub(crate) list: Code,
+    pub(crate) levels: usize,
+    pub(crate) filter: Option<Code>,
+    pub(crate) limit: Option<(Code, Code)>,
+    pub(crate) projection: Option<Code>,
+}
+
+/// `[? …]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) list: Code,
+    pub(crate) quantity: Option<Quantity>,
+    pub(crate) count: Option<Code>,
+    pub(crate) filter: Option<Code>,
+}
+
+impl Code {
+    /// The value, if it is known before the query runs.
+    pub(crate) fn constant(&self) -> Option<&Value> {
+        match self {
+            Self::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value where it lies, for what need not be computed.
+    pub(crate) fn peek<'a>(&'a self, row: &'a [Value]) -> Option<Ref<'a>> {
+        match self {
+            Self::Constant(value) => Some(value.view()),
+            Self::Path(slot, names) => {
+                let value = row[*slot].view();
+                Some(names.iter().fold(value, |value, name| value.attribute(name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with this expression and all within it, but not those of subqueries.
+    pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
+        visit(self);
+        match self {
+            Self::Constant(_)
+            | Self::Path(..)
+            | Self::Local(_)
+            | Self::Subquery(_)
+            | Self::CollectionCount(..)
+            | Self::CollectionContents(..) => {}
+            Self::Attribute(value, _) | Self::Unary(_, value) => value.walk(visit),
+            Self::Element(value, place) => {
+                value.walk(visit);
+                place.walk(visit);
+            }
+            Self::Expansion(expansion) => {
+                expansion.list.walk(visit);
+                let limits = expansion.limit.iter().flat_map(|(offset, count)| [offset, count]);
+                let parts = expansion.filter.iter().chain(&expansion.projection).chain(limits);
+                parts.for_each(|part| part.walk(visit));
+            }
+            Self::Question(question) => {
+                question.list.walk(visit);
+                if let Some(Quantity::AtLeast(count)) = &question.quantity {
+                    count.walk(visit);
+                }
+                let parts = question.count.iter().chain(&question.filter);
+                parts.for_each(|part| part.walk(visit));
+            }
+            Self::Call(_, arguments) | Self::Array(arguments) => {
+                arguments.iter().for_each(|argument| argument.walk(visit));
+            }
+            Self::Binary(_, operands) => {
+                operands.0.walk(visit);
+                operands.1.walk(visit);
+            }
+            Self::Quantified { quantity, operands, .. } => {
+                if let Quantity::AtLeast(count) = quantity.as_ref() {
+                    count.walk(visit);
+                }
+                operands.0.walk(visit);
+                operands.1.walk(visit);
+            }
+            Self::Ternary(parts) => {
+                parts.0.walk(visit);
+                parts.1.iter().for_each(|part| part.walk(visit));
+                parts.2.walk(visit);
+            }
+            Self::Object(members) => {
+                for (name, value) in members {
+                    if let Name::Computed(name) = name {
+                        name.walk(visit);
+                    }
+                    value.walk(visit);
+                }
+            }
+        }
+    }
+
+    /// The variables that it reads, those of its subqueries too.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        self.walk(&mut |code| match code {
+            Self::Path(slot, _) => slots.push(*slot),
+            Self::Subquery(pipeline) => slots.extend(pipeline.slots_read()),
+            _ => {}
+        });
+        slots
+    }
+
+    /// Whether computing it twice, or earlier, or not at all makes no difference.
+    pub(crate) fn is_pure(&self) -> bool {
+        let mut is_pure = true;
+        self.walk(&mut |code| match code {
+            Self::Call(function, _) => is_pure &= function.is_pure,
+            Self::Subquery(_) => is_pure = false,
+            _ => {}
+        });
+        is_pure
+    }
+}

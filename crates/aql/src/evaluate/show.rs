@@ -1,0 +1,108 @@
+//! Expressions as text, for plans that people read.
+
+use super::{Code, Name, Quantity, Slot};
+use crate::parse::ast::{Binary, Unary};
+
+/// How many characters of a constant are shown.
+const SHOWN_CHARACTERS_MAX: usize = 200;
+
+impl Code {
+    /// The expression as AQL; `name_of` names variables.
+    pub(crate) fn show(&self, name_of: &dyn Fn(Slot) -> String) -> String {
+        let show = |code: &Self| code.show(name_of);
+        let list = |codes: &[Self]| codes.iter().map(show).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::Constant(value) => {
+                let text = value.to_json();
+                match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
+                    Some((end, _)) => format!("{}…", &text[..end]),
+                    None => text,
+                }
+            }
+            Self::Path(slot, names) => {
+                names.iter().fold(name_of(*slot), |text, name| format!("{text}.{name}"))
+            }
+            Self::Local(_) => "CURRENT".to_owned(),
+            Self::Attribute(value, name) => format!("{}.{name}", show(value)),
+            Self::Element(value, place) => format!("{}[{}]", show(value), show(place)),
+            Self::Expansion(expansion) => {
+                let mut text =
+                    format!("{}[{}", show(&expansion.list), "*".repeat(expansion.levels));
+                if let Some(filter) = &expansion.filter {
+                    text.push_str(&format!(" FILTER {}", show(filter)));
+                }
+                if let Some(projection) = &expansion.projection {
+                    text.push_str(&format!(" RETURN {}", show(projection)));
+                }
+                text + "]"
+            }
+            Self::Question(question) => format!("{}[? …]", show(&question.list)),
+            Self::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
+            Self::Unary(operator, operand) => format!("{}{}", unary(*operator), show(operand)),
+            Self::Binary(operator, operands) => {
+                format!("({} {} {})", show(&operands.0), binary(*operator), show(&operands.1))
+            }
+            Self::Quantified { quantity, operator, operands } => {
+                let quantity = match quantity.as_ref() {
+                    Quantity::All => "ALL".to_owned(),
+                    Quantity::Any => "ANY".to_owned(),
+                    Quantity::None => "NONE".to_owned(),
+                    Quantity::AtLeast(count) => format!("AT LEAST ({})", show(count)),
+                };
+                let (left, right) = (show(&operands.0), show(&operands.1));
+                format!("({left} {quantity} {} {right})", binary(*operator))
+            }
+            Self::Ternary(parts) => {
+                let middle = parts.1.as_ref().map(show).unwrap_or_default();
+                format!("({} ? {middle} : {})", show(&parts.0), show(&parts.2))
+            }
+            Self::Array(elements) => format!("[{}]", list(elements)),
+            Self::Object(members) => {
+                let member = |(name, value): &(Name, Self)| match name {
+                    Name::Fixed(name) => format!("{name}: {}", show(value)),
+                    Name::Computed(name) => format!("[{}]: {}", show(name), show(value)),
+                };
+                format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+            }
+            Self::Subquery(pipeline) => {
+                let nodes: Vec<_> = pipeline.nodes.iter().map(|node| node.kind.name()).collect();
+                format!("({})", nodes.join(" → "))
+            }
+            Self::CollectionCount(_, name) => format!("LENGTH({name})"),
+            Self::CollectionContents(_, name) => name.to_string(),
+        }
+    }
+}
+
+fn unary(operator: Unary) -> &'static str {
+    match operator {
+        Unary::Not => "!",
+        Unary::Plus => "+",
+        Unary::Minus => "-",
+    }
+}
+
+fn binary(operator: Binary) -> &'static str {
+    match operator {
+        Binary::Or => "||",
+        Binary::And => "&&",
+        Binary::Equal => "==",
+        Binary::NotEqual => "!=",
+        Binary::Like => "LIKE",
+        Binary::NotLike => "NOT LIKE",
+        Binary::Regex => "=~",
+        Binary::NotRegex => "!~",
+        Binary::In => "IN",
+        Binary::NotIn => "NOT IN",
+        Binary::Less => "<",
+        Binary::LessEqual => "<=",
+        Binary::Greater => ">",
+        Binary::GreaterEqual => ">=",
+        Binary::Range => "..",
+        Binary::Plus => "+",
+        Binary::Minus => "-",
+        Binary::Times => "*",
+        Binary::Divide => "/",
+        Binary::Modulo => "%",
+    }
+}

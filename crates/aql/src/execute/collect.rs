@@ -1,0 +1,221 @@
+//! Groups of rows. They come in the order of what their rows have in common.
+
+use std::collections::BTreeMap;
+
+use pellucid_value::{Number, ObjectBuilder, Value, compare, index_key, to_number};
+
+use super::{State, Upstream};
+use crate::QueryError;
+use crate::evaluate::Row;
+use crate::functions::aggregate;
+use crate::plan::{Aggregator, Collect, Into};
+use crate::run::Run;
+
+struct Group {
+    row: Row,
+    aggregates: Vec<Total>,
+    rows: Vec<Value>,
+    count: u64,
+}
+
+/// What is known of the values of an aggregate so far.
+enum Total {
+    Count(u64),
+    /// The least or the greatest.
+    Extreme(Option<Value>),
+    Sum {
+        sum: f64,
+        whole: Option<i128>,
+        count: u64,
+        is_number: bool,
+    },
+    Different(BTreeMap<Vec<u8>, (usize, Value)>),
+    All(Vec<Value>),
+}
+
+pub(super) fn rows(
+    state: &mut State,
+    collect: &Collect,
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    if let State::Fresh(row) = state {
+        let groups = groups(collect, row, &mut upstream, run)?;
+        *state = State::Rows(groups.into_iter());
+    }
+    let State::Rows(rows) = state else { return Ok(Vec::new()) };
+    Ok(rows.by_ref().take(want).collect())
+}
+
+fn groups(
+    collect: &Collect,
+    around: &Row,
+    upstream: &mut Upstream<'_>,
+    run: &mut Run,
+) -> Result<Vec<Row>, QueryError> {
+    let mut groups: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
+    let new_group = || Group {
+        row: around.clone(),
+        aggregates: collect.aggregates.iter().map(|own| Total::new(own.aggregator)).collect(),
+        rows: Vec::new(),
+        count: 0,
+    };
+    if collect.groups.is_empty() {
+        groups.insert(Vec::new(), new_group());
+    }
+    upstream.each(run, |row, run| {
+        run.tick()?;
+        let mut key = Vec::new();
+        let mut common = Vec::with_capacity(collect.groups.len());
+        for (_, code) in &collect.groups {
+            let value = code.compute(&row, run)?;
+            index_key::encode(value.view(), &mut key);
+            common.push(value);
+        }
+        let mut size = 0;
+        let group = groups.entry(key).or_insert_with_key(|key| {
+            size = key.len() + size_of::<Group>();
+            let mut group = new_group();
+            for ((slot, _), value) in collect.groups.iter().zip(common) {
+                group.row[*slot] = value;
+            }
+            group
+        });
+        group.count += 1;
+        for (own, total) in collect.aggregates.iter().zip(&mut group.aggregates) {
+            size += total.add(own.aggregator, own.code.compute(&row, run)?);
+        }
+        if let Some((_, into)) = &collect.into {
+            let kept = kept(into, &row, run)?;
+            size += kept.size_bytes();
+            group.rows.push(kept);
+        }
+        run.take_memory(size)
+    })?;
+    let mut rows = Vec::with_capacity(groups.len());
+    for group in groups.into_values() {
+        let mut row = group.row;
+        for (own, total) in collect.aggregates.iter().zip(group.aggregates) {
+            row[own.slot] = total.finish(own.aggregator, run)?;
+        }
+        if let Some((slot, _)) = collect.into {
+            row[slot] = Value::array(group.rows);
+        }
+        if let Some(slot) = collect.count {
+            row[slot] = Value::Int(i64::try_from(group.count).unwrap_or(i64::MAX));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value, QueryError> {
+    match into {
+        Into::Value(code) => code.compute(row, run),
+        Into::Variables(variables) => {
+            let mut object = ObjectBuilder::new();
+            for (name, code) in variables {
+                object.insert(name.as_str(), code.compute(row, run)?);
+            }
+            Ok(object.finish())
+        }
+    }
+}
+
+impl Total {
+    fn new(aggregator: Aggregator) -> Self {
+        match aggregator {
+            Aggregator::Count => Self::Count(0),
+            Aggregator::Min | Aggregator::Max => Self::Extreme(None),
+            Aggregator::Sum | Aggregator::Average => {
+                Self::Sum { sum: 0.0, whole: Some(0), count: 0, is_number: true }
+            }
+            Aggregator::Unique | Aggregator::SortedUnique | Aggregator::CountDistinct => {
+                Self::Different(BTreeMap::new())
+            }
+            _ => Self::All(Vec::new()),
+        }
+    }
+
+    /// Adds a value, and says how much memory that takes.
+    fn add(&mut self, aggregator: Aggregator, value: Value) -> usize {
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::Extreme(extreme) => {
+                if value.kind() == pellucid_value::Kind::Null {
+                    return 0;
+                }
+                let wanted = if aggregator == Aggregator::Min {
+                    std::cmp::Ordering::Less
+                } else {
+                    std::cmp::Ordering::Greater
+                };
+                let is_better = extreme
+                    .as_ref()
+                    .is_none_or(|known| compare(value.view(), known.view()) == wanted);
+                if is_better {
+                    *extreme = Some(value);
+                }
+            }
+            Self::Sum { sum, whole, count, is_number } => match value.kind() {
+                pellucid_value::Kind::Null => {}
+                pellucid_value::Kind::Number => {
+                    let number = to_number(value.view());
+                    *sum += number.to_double();
+                    let is_whole = matches!(value, Value::Int(_) | Value::Uint(_));
+                    let own = number.exact_whole().filter(|_| is_whole);
+                    *whole = whole.and_then(|whole| whole.checked_add(own?));
+                    *count += 1;
+                }
+                _ => *is_number = false,
+            },
+            Self::Different(values) => {
+                let mut key = Vec::new();
+                index_key::encode(value.view(), &mut key);
+                let place = values.len();
+                let size = key.len() + value.size_bytes();
+                let mut is_new = false;
+                values.entry(key).or_insert_with(|| {
+                    is_new = true;
+                    (place, value)
+                });
+                return if is_new { size } else { 0 };
+            }
+            Self::All(values) => {
+                let size = value.size_bytes();
+                values.push(value);
+                return size;
+            }
+        }
+        0
+    }
+
+    fn finish(self, aggregator: Aggregator, run: &mut Run) -> Result<Value, QueryError> {
+        Ok(match self {
+            Self::Count(count) => Value::Int(i64::try_from(count).unwrap_or(i64::MAX)),
+            Self::Extreme(extreme) => extreme.unwrap_or_default(),
+            Self::Sum { is_number: false, .. } => Value::Null,
+            Self::Sum { sum, count, .. } if aggregator == Aggregator::Average => {
+                if count == 0 {
+                    Value::Null
+                } else {
+                    Value::from(sum / count as f64)
+                }
+            }
+            Self::Sum { whole: Some(whole), .. } => Value::number(Number::from_wide(whole)),
+            Self::Sum { sum, .. } => Value::from(sum),
+            Self::Different(values) if aggregator == Aggregator::CountDistinct => {
+                Value::count(values.len())
+            }
+            Self::Different(values) => {
+                let mut values: Vec<_> = values.into_values().collect();
+                if aggregator == Aggregator::Unique {
+                    values.sort_by_key(|(place, _)| *place);
+                }
+                Value::array(values.into_iter().map(|(_, value)| value).collect())
+            }
+            Self::All(values) => aggregate(aggregator, Value::array(values), run)?,
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! Documents by an index, for each row.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Bound, ControlFlow};
+
+use pellucid_value::{ObjectBuilder, Value, index_key};
+
+use super::scan::Conditions;
+use super::{BATCH_ROWS, State, Upstream};
+use crate::evaluate::{Code, Row};
+use crate::plan::{IndexAccess, Match};
+use crate::run::Run;
+use crate::{FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, number};
+
+/// How many ranges of an index one row may ask for.
+const RANGES_MAX: usize = 100_000;
+
+/// Where it is.
+pub(super) struct IndexState {
+    rows: std::vec::IntoIter<Row>,
+    current: Option<Current>,
+}
+
+struct Current {
+    row: Row,
+    lookups: VecDeque<Lookup>,
+    scan: Option<Entries>,
+    filter: Conditions,
+}
+
+enum Lookup {
+    Key(String),
+    Range(IndexRange),
+}
+
+enum Entries {
+    Documents(Box<dyn Scan>),
+    Fields(Box<dyn FieldScan>),
+}
+
+pub(super) fn rows(
+    state: &mut State,
+    access: &IndexAccess,
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    if matches!(state, State::Fresh(_)) {
+        *state = State::Index(IndexState { rows: Vec::new().into_iter(), current: None });
+    }
+    let State::Index(state) = state else { return Ok(Vec::new()) };
+    let want = want.min(BATCH_ROWS);
+    let mut out = Vec::new();
+    while out.len() < want {
+        if state.current.is_none() {
+            let row = match state.rows.next() {
+                Some(row) => row,
+                None => {
+                    state.rows = upstream.rows(run, want)?.into_iter();
+                    match state.rows.next() {
+                        Some(row) => row,
+                        None => break,
+                    }
+                }
+            };
+            run.tick()?;
+            let lookups = lookups(access, &row, run)?;
+            let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
+            state.current = Some(Current { row, lookups, scan: None, filter });
+        }
+        if let Some(current) = &mut state.current
+            && !current.advance(access, run, want, &mut out)?
+        {
+            state.current = None;
+        }
+    }
+    Ok(out)
+}
+
+/// What a row asks the index for.
+fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>, QueryError> {
+    let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
+    for found in &access.matches {
+        let values = match found {
+            Match::Equal(code) => vec![code.compute(row, run)?],
+            Match::In(code) => different(&code.compute(row, run)?),
+        };
+        if values.len().saturating_mul(equals.len()) > RANGES_MAX {
+            let message = format!("more than {RANGES_MAX} ranges of an index are asked for");
+            return Err(QueryError::new(number::RESOURCE_LIMIT, message));
+        }
+        let with = |equal: &Vec<Value>| {
+            let equal = equal.clone();
+            values.iter().map(move |value| [&equal[..], std::slice::from_ref(value)].concat())
+        };
+        equals = equals.iter().flat_map(|equal| with(equal).collect::<Vec<_>>()).collect();
+    }
+    if access.index.kind == IndexKind::Primary {
+        let key = |equal: &Vec<Value>| key_of(equal.first()?, access).map(Lookup::Key);
+        return Ok(equals.iter().filter_map(key).collect());
+    }
+    let mut bound = |side: &Option<(Code, bool)>| -> Result<Bound<Value>, QueryError> {
+        Ok(match side {
+            Some((code, true)) => Bound::Included(code.compute(row, run)?),
+            Some((code, false)) => Bound::Excluded(code.compute(row, run)?),
+            None => Bound::Unbounded,
+        })
+    };
+    let (low, high) = (bound(&access.low)?, bound(&access.high)?);
+    let range = |equal| Lookup::Range(IndexRange { equal, low: low.clone(), high: high.clone() });
+    Ok(equals.into_iter().map(range).collect())
+}
+
+/// The key that a value of `_key` or `_id` asks for, if it can be one.
+fn key_of(value: &Value, access: &IndexAccess) -> Option<String> {
+    let text = value.as_str()?;
+    if !access.is_by_id {
+        return Some(text.to_owned());
+    }
+    let (collection, key) = text.split_once('/')?;
+    (collection == access.collection.name).then(|| key.to_owned())
+}
+
+/// The elements of a list in their order, each once.
+fn different(list: &Value) -> Vec<Value> {
+    let mut sorted = BTreeMap::new();
+    for element in list.elements() {
+        let mut key = Vec::new();
+        index_key::encode(element.view(), &mut key);
+        sorted.insert(key, element);
+    }
+    sorted.into_values().collect()
+}
+
+impl Current {
+    /// Goes on until there are enough rows, and says whether there may be more.
+    fn advance(
+        &mut self,
+        access: &IndexAccess,
+        run: &mut Run,
+        want: usize,
+        out: &mut Vec<Row>,
+    ) -> Result<bool, QueryError> {
+        if self.scan.is_none() {
+            match self.lookups.pop_front() {
+                None => return Ok(false),
+                Some(Lookup::Key(key)) => {
+                    self.by_key(&key, access, run, out)?;
+                    return Ok(!self.lookups.is_empty());
+                }
+                Some(Lookup::Range(range)) => self.scan = Some(begin(access, range, run)?),
+            }
+        }
+        let more = match &mut self.scan {
+            Some(Entries::Documents(scan)) => {
+                documents(scan.as_mut(), (&self.row, &self.filter), run, want, out)?
+            }
+            Some(Entries::Fields(scan)) => {
+                fields(scan.as_mut(), access, (&self.row, &self.filter), run, want, out)?
+            }
+            None => false,
+        };
+        if !more {
+            self.scan = None;
+        }
+        Ok(more || !self.lookups.is_empty())
+    }
+
+    fn by_key(
+        &self,
+        key: &str,
+        access: &IndexAccess,
+        run: &mut Run,
+        out: &mut Vec<Row>,
+    ) -> Result<(), QueryError> {
+        run.stats.seeks += 1;
+        let Some(document) = run.source.document(access.collection.id, key)? else { return Ok(()) };
+        run.stats.scanned_index += 1;
+        run.stats.document_lookups += 1;
+        let mut row = self.row.clone();
+        row[access.slot] = document;
+        if self.filter.quick(row[access.slot].view()) && self.filter.slow(&row, run)? {
+            out.push(row);
+        } else {
+            run.stats.filtered += 1;
+        }
+        Ok(())
+    }
+}
+
+fn begin(access: &IndexAccess, range: IndexRange, run: &mut Run) -> Result<Entries, QueryError> {
+    run.check()?;
+    run.stats.seeks += 1;
+    run.stats.cursors_created += 1;
+    let collection = access.collection.id;
+    let request = IndexRequest { index: access.index.id, range, reverse: access.is_reverse };
+    if access.is_covering
+        && let Some(scan) = run.source.index_fields(collection, &request)?
+    {
+        return Ok(Entries::Fields(scan));
+    }
+    run.source.index_scan(collection, &request).map(Entries::Documents)
+}
+
+fn documents(
+    scan: &mut dyn Scan,
+    (row, filter): (&Row, &Conditions),
+    run: &mut Run,
+    want: usize,
+    out: &mut Vec<Row>,
+) -> Result<bool, QueryError> {
+    let mut failed = None;
+    let mut seen = 0;
+    let more = scan.advance(&mut |document| {
+        seen += 1;
+        match filter.take(row, document, run) {
+            Ok(Some(row)) => out.push(row),
+            Ok(None) => {}
+            Err(error) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        if out.len() >= want || seen >= BATCH_ROWS {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    run.stats.scanned_index += seen as u64;
+    run.stats.document_lookups += seen as u64;
+    run.check()?;
+    failed.map_or(Ok(more), Err)
+}
+
+fn fields(
+    scan: &mut dyn FieldScan,
+    access: &IndexAccess,
+    (row, filter): (&Row, &Conditions),
+    run: &mut Run,
+    want: usize,
+    out: &mut Vec<Row>,
+) -> Result<bool, QueryError> {
+    let mut failed = None;
+    let mut seen = 0;
+    let more = scan.advance(&mut |values| {
+        seen += 1;
+        let mut row = row.clone();
+        let all: Vec<_> = access.index.fields.iter().map(path).zip(values).collect();
+        row[access.slot] = document_of(&all, 0);
+        let is_wanted = filter.quick(row[access.slot].view());
+        match if is_wanted { filter.slow(&row, run) } else { Ok(false) } {
+            Ok(true) => out.push(row),
+            Ok(false) => run.stats.filtered += 1,
+            Err(error) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        if out.len() >= want || seen >= BATCH_ROWS {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    run.stats.scanned_index += seen as u64;
+    run.check()?;
+    failed.map_or(Ok(more), Err)
+}
+
+fn path(field: &IndexField) -> &[String] {
+    &field.path
+}
+
+/// An object that has these values at their paths, of which `depth` names lie behind.
+fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Value {
+    let mut object = ObjectBuilder::new();
+    for (path, value) in fields {
+        let Some(name) = path.get(depth) else { continue };
+        if path.len() == depth + 1 {
+            object.insert(name.as_str(), (*value).clone());
+        } else if object.get(name).is_none() {
+            let same = |(other, _): &&(&[String], &Value)| other.get(depth) == Some(name);
+            let inner: Vec<_> = fields.iter().filter(same).copied().collect();
+            object.insert(name.as_str(), document_of(&inner, depth + 1));
+        }
+    }
+    object.finish()
+}

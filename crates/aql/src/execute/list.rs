@@ -1,0 +1,99 @@
+//! The elements of an array, for each row; a range is counted and not kept.
+
+use pellucid_value::Value;
+
+use super::{BATCH_ROWS, State, Upstream};
+use crate::evaluate::{Code, Row, Slot, range_bounds};
+use crate::parse::ast::Binary;
+use crate::run::Run;
+use crate::{QueryError, number};
+
+/// Where it is.
+pub(super) struct ListState {
+    rows: std::vec::IntoIter<Row>,
+    current: Option<(Row, Elements)>,
+}
+
+enum Elements {
+    Kept(std::vec::IntoIter<Value>),
+    Counted { next: Option<i64>, last: i64 },
+}
+
+impl Iterator for Elements {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        match self {
+            Self::Kept(values) => values.next(),
+            Self::Counted { next, last } => {
+                let value = (*next)?;
+                *next = match value.cmp(last) {
+                    std::cmp::Ordering::Less => Some(value + 1),
+                    std::cmp::Ordering::Greater => Some(value - 1),
+                    std::cmp::Ordering::Equal => None,
+                };
+                Some(Value::Int(value))
+            }
+        }
+    }
+}
+
+pub(super) fn rows(
+    state: &mut State,
+    (list, slot): (&Code, Slot),
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    if matches!(state, State::Fresh(_)) {
+        *state = State::List(ListState { rows: Vec::new().into_iter(), current: None });
+    }
+    let State::List(state) = state else { return Ok(Vec::new()) };
+    let want = want.min(BATCH_ROWS);
+    let mut out = Vec::with_capacity(want.min(64));
+    while out.len() < want {
+        if let Some((row, elements)) = &mut state.current {
+            if let Some(element) = elements.next() {
+                run.tick()?;
+                let mut row = row.clone();
+                row[slot] = element;
+                out.push(row);
+            } else {
+                state.current = None;
+            }
+            continue;
+        }
+        let row = match state.rows.next() {
+            Some(row) => row,
+            None => {
+                state.rows = upstream.rows(run, want)?.into_iter();
+                match state.rows.next() {
+                    Some(row) => row,
+                    None => break,
+                }
+            }
+        };
+        let elements = elements(list, &row, run)?;
+        state.current = Some((row, elements));
+    }
+    Ok(out)
+}
+
+fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryError> {
+    if let Code::Binary(Binary::Range, operands) = list {
+        let left = operands.0.compute(row, run)?;
+        let right = operands.1.compute(row, run)?;
+        let (first, last) = range_bounds(&left, &right);
+        return Ok(Elements::Counted { next: Some(first), last });
+    }
+    let value = list.compute(row, run)?;
+    if value.view().as_array().is_none() {
+        let message = format!(
+            "collection or array expected as operand to FOR loop; you provided a value of type \
+             '{}'",
+            value.kind()
+        );
+        return Err(QueryError::new(number::ARRAY_EXPECTED, message));
+    }
+    Ok(Elements::Kept(value.elements().into_iter()))
+}

@@ -1,0 +1,455 @@
+//! Rows, pulled through the nodes of a plan in batches: each node asks the one before it for as
+//! many as it can use, so that a limit reaches the scan.
+
+mod collect;
+mod index;
+mod list;
+mod scan;
+mod sort;
+mod upsert;
+mod write;
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pellucid_value::{ObjectBuilder, Value, index_key};
+
+use crate::evaluate::Row;
+use crate::plan::{Node, NodeKind, Pipeline, Plan};
+use crate::run::{KillSwitch, QueryOptions, Run, Stats, Warning};
+use crate::{CollectionId, QueryError, Source, number};
+
+/// How many rows a node is asked for at once, at most.
+const BATCH_ROWS: usize = 1000;
+/// And at least, where some of them may be left out.
+const BATCH_ROWS_MIN: usize = 16;
+/// How many subqueries may run within each other.
+const SUBQUERIES_MAX: usize = 60;
+
+/// A query that runs. It gives its result in pieces and keeps its place between them.
+pub struct Execution {
+    plan: Arc<Plan>,
+    run: Run,
+    nodes: Vec<NodeRun>,
+    ready: VecDeque<Value>,
+    is_done: bool,
+    /// Returned already.
+    seen: HashSet<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Execution").field("is_done", &self.is_done).finish_non_exhaustive()
+    }
+}
+
+impl Execution {
+    /// Begins a query; nothing is computed yet.
+    #[must_use]
+    pub fn new(
+        plan: Arc<Plan>,
+        source: Arc<dyn Source>,
+        options: QueryOptions,
+        kill: KillSwitch,
+    ) -> Self {
+        let mut run = Run::new(source, options, kill);
+        run.warnings.clone_from(&plan.warnings);
+        let row: Row = vec![Value::Null; plan.pipeline.width].into();
+        let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
+        let (ready, seen) = (VecDeque::new(), HashSet::new());
+        Self { plan, run, nodes, ready, is_done: false, seen }
+    }
+
+    /// The next values of the result, `most` at most, and whether there are more. A query that
+    /// writes has written, and all of it, when the first values are there.
+    ///
+    /// # Errors
+    /// What ended the query; there is no more to come then, and nothing was written.
+    pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
+        let filled = self.fill(most);
+        if let Err(error) = filled {
+            self.is_done = true;
+            self.ready.clear();
+            self.run.writes = None;
+            return Err(error);
+        }
+        let count = most.min(self.ready.len());
+        let values: Vec<_> = self.ready.drain(..count).collect();
+        Ok((values, !self.ready.is_empty()))
+    }
+
+    fn fill(&mut self, most: usize) -> Result<(), QueryError> {
+        let writes = self.plan.is_modification();
+        while !self.is_done && (writes || self.ready.len() <= most) {
+            let want = if writes { BATCH_ROWS } else { most + 1 - self.ready.len() };
+            let plan = Arc::clone(&self.plan);
+            let want = want.clamp(1, BATCH_ROWS);
+            let mut upstream = Upstream { nodes: &plan.pipeline.nodes, runs: &mut self.nodes };
+            match upstream.values(&mut self.run, want, &mut self.seen)? {
+                Some(values) => {
+                    if writes {
+                        let size = values.iter().map(Value::size_bytes).sum();
+                        self.run.take_memory(size)?;
+                    }
+                    self.ready.extend(values);
+                }
+                None => {
+                    self.is_done = true;
+                    if let Some(writes) = self.run.writes.take() {
+                        writes.commit()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.is_done && self.ready.is_empty()
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.run.stats
+    }
+
+    /// What was odd so far, with what was odd about the plan.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.run.warnings
+    }
+
+    /// Nanoseconds since it began.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        self.run.begun.elapsed_ns()
+    }
+
+    /// Of each node: its number, how often it was asked, how many rows it gave, and if that was
+    /// asked for, the seconds that it took with (`runtime`) and those of which it waited for the
+    /// node before it (`fetching`).
+    #[must_use]
+    pub fn profile(&self) -> Value {
+        let mut fetching_ns = 0;
+        let mut nodes = Vec::new();
+        for (node, run) in self.plan.pipeline.nodes.iter().zip(&self.nodes) {
+            let mut shown = ObjectBuilder::new();
+            let count = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX));
+            shown.insert("id", Value::count(node.id));
+            shown.insert("calls", count(run.calls));
+            shown.insert("parallel", Value::Int(0));
+            shown.insert("items", count(run.items));
+            shown.insert("filtered", count(run.filtered));
+            shown.insert("runtime", Value::from(run.runtime_ns as f64 / 1e9));
+            shown.insert("fetching", Value::from(fetching_ns as f64 / 1e9));
+            fetching_ns = run.runtime_ns;
+            nodes.push(shown.finish());
+        }
+        Value::array(nodes)
+    }
+}
+
+/// What a node has done, and where it is.
+struct NodeRun {
+    state: State,
+    calls: u64,
+    items: u64,
+    filtered: u64,
+    runtime_ns: u64,
+}
+
+/// Where a node is.
+enum State {
+    /// It has not begun, and this is the row around the query.
+    Fresh(Row),
+    Done,
+    Scan(scan::ScanState),
+    Index(index::IndexState),
+    List(list::ListState),
+    Rows(std::vec::IntoIter<Row>),
+    Limit {
+        skipped: u64,
+        given: u64,
+    },
+    Upsert(Box<upsert::Overlay>),
+}
+
+impl NodeRun {
+    fn new(row: &Row) -> Self {
+        let state = State::Fresh(row.clone());
+        Self { state, calls: 0, items: 0, filtered: 0, runtime_ns: 0 }
+    }
+}
+
+/// The nodes up to one.
+struct Upstream<'a> {
+    nodes: &'a [Node],
+    runs: &'a mut [NodeRun],
+}
+
+impl Upstream<'_> {
+    /// The next rows of the last node, `want` at most; none at its end.
+    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+        let (Some((node, nodes)), Some((own, runs))) =
+            (self.nodes.split_last(), self.runs.split_last_mut())
+        else {
+            return Ok(Vec::new());
+        };
+        run.check()?;
+        let stopwatch = run.options.profile.then(|| run.clock.stopwatch());
+        let filtered = run.stats.filtered;
+        let upstream = Upstream { nodes, runs };
+        let rows = produce(node, own, upstream, run, want).map_err(|error| named(error, node))?;
+        own.calls += 1;
+        own.items += rows.len() as u64;
+        own.filtered += run.stats.filtered - filtered;
+        own.runtime_ns += stopwatch.map_or(0, |stopwatch| stopwatch.elapsed_ns());
+        Ok(rows)
+    }
+
+    /// The next values that the query returns; nothing at its end.
+    fn values(
+        &mut self,
+        run: &mut Run,
+        want: usize,
+        seen: &mut HashSet<Vec<u8>>,
+    ) -> Result<Option<Vec<Value>>, QueryError> {
+        let Some((Node { kind: NodeKind::Return { code, is_distinct }, .. }, nodes)) =
+            self.nodes.split_last()
+        else {
+            // It writes, and returns nothing.
+            let rows = self.rows(run, want)?;
+            return Ok((!rows.is_empty()).then(Vec::new));
+        };
+        let Some((own, runs)) = self.runs.split_last_mut() else { return Ok(None) };
+        let stopwatch = run.options.profile.then(|| run.clock.stopwatch());
+        let rows = Upstream { nodes, runs }.rows(run, want)?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(rows.len());
+        for row in rows {
+            run.tick()?;
+            let value = code.compute(&row, run)?;
+            if *is_distinct {
+                let mut key = Vec::new();
+                index_key::encode(value.view(), &mut key);
+                let size = key.len();
+                if !seen.insert(key) {
+                    continue;
+                }
+                run.take_memory(size)?;
+            }
+            values.push(value);
+        }
+        own.calls += 1;
+        own.items += values.len() as u64;
+        own.runtime_ns += stopwatch.map_or(0, |stopwatch| stopwatch.elapsed_ns());
+        Ok(Some(values))
+    }
+
+    /// All rows, one batch after another.
+    fn each(
+        &mut self,
+        run: &mut Run,
+        mut take: impl FnMut(Row, &mut Run) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        loop {
+            let rows = self.rows(run, BATCH_ROWS)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in rows {
+                take(row, run)?;
+            }
+        }
+    }
+}
+
+/// The error, with the node that it happened in.
+fn named(mut error: QueryError, node: &Node) -> QueryError {
+    if !error.message.contains("[node #") && error.number != number::KILLED {
+        error.message.push_str(&format!(" [node #{}: {}]", node.id, node.kind.name()));
+    }
+    error
+}
+
+/// The next rows of a node; none at its end.
+fn produce(
+    node: &Node,
+    own: &mut NodeRun,
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    match &node.kind {
+        NodeKind::Singleton => Ok(match std::mem::replace(&mut own.state, State::Done) {
+            State::Fresh(row) => vec![row],
+            _ => Vec::new(),
+        }),
+        NodeKind::EnumerateCollection { collection, slot, filter } => {
+            scan::rows(&mut own.state, (collection.id, *slot, filter), upstream, run, want)
+        }
+        NodeKind::Index(access) => index::rows(&mut own.state, access, upstream, run, want),
+        NodeKind::EnumerateList { list, slot } => {
+            list::rows(&mut own.state, (list, *slot), upstream, run, want)
+        }
+        NodeKind::Calculation { slot, code } => {
+            let mut rows = upstream.rows(run, want)?;
+            for row in &mut rows {
+                run.tick()?;
+                row[*slot] = code.compute(row, run)?;
+            }
+            Ok(rows)
+        }
+        NodeKind::Filter { code } => loop {
+            let rows = upstream.rows(run, want.clamp(BATCH_ROWS_MIN, BATCH_ROWS))?;
+            if rows.is_empty() {
+                return Ok(rows);
+            }
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                run.tick()?;
+                if code.holds(&row, run)? {
+                    kept.push(row);
+                } else {
+                    run.stats.filtered += 1;
+                }
+            }
+            if !kept.is_empty() {
+                return Ok(kept);
+            }
+        },
+        NodeKind::Sort { keys, limit } => {
+            sort::rows(&mut own.state, (keys, *limit), upstream, run, want)
+        }
+        NodeKind::Limit { offset, count, is_last } => {
+            limit(&mut own.state, (*offset, *count, *is_last), &mut upstream, run, want)
+        }
+        NodeKind::Collect(collect) => collect::rows(&mut own.state, collect, upstream, run, want),
+        NodeKind::Write(write) => write::rows(&mut own.state, write, upstream, run, want),
+        NodeKind::Upsert(upsert) => upsert::rows(&mut own.state, upsert, upstream, run, want),
+        // It is asked for values, never for rows.
+        NodeKind::Return { .. } | NodeKind::NoResults => Ok(Vec::new()),
+    }
+}
+
+fn limit(
+    state: &mut State,
+    (offset, count, is_last): (u64, Option<u64>, bool),
+    upstream: &mut Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    let (mut skipped, mut given) = match state {
+        State::Limit { skipped, given } => (*skipped, *given),
+        State::Done => return Ok(Vec::new()),
+        _ => (0, 0),
+    };
+    let counts_all = is_last && run.options.full_count;
+    let mut out = Vec::new();
+    let mut is_at_end = false;
+    while out.is_empty() {
+        let left = count.map_or(u64::MAX, |count| count.saturating_sub(given));
+        if left == 0 {
+            break;
+        }
+        let missing = (offset - skipped).saturating_add(left.min(want as u64));
+        let batch = usize::try_from(missing).unwrap_or(BATCH_ROWS).min(BATCH_ROWS);
+        let rows = upstream.rows(run, batch)?;
+        is_at_end = rows.is_empty();
+        if is_at_end {
+            break;
+        }
+        for row in rows {
+            if skipped < offset {
+                skipped += 1;
+            } else if out.len() as u64 == left {
+                // More came than was asked for.
+                if counts_all {
+                    given += 1;
+                }
+            } else {
+                out.push(row);
+            }
+        }
+    }
+    given += out.len() as u64;
+    *state = State::Limit { skipped, given };
+    let is_full = count.is_some_and(|count| given >= count);
+    if counts_all && (is_full || is_at_end) {
+        let mut all = skipped + given;
+        if !is_at_end {
+            upstream.each(run, |_, _| {
+                all += 1;
+                Ok(())
+            })?;
+        }
+        run.stats.full_count = Some(all);
+    }
+    if is_full || is_at_end {
+        *state = State::Done;
+    }
+    Ok(out)
+}
+
+/// The result of a subquery for a row.
+pub(crate) fn subquery(
+    pipeline: &Pipeline,
+    row: &[Value],
+    run: &mut Run,
+) -> Result<Value, QueryError> {
+    if run.depth == SUBQUERIES_MAX {
+        let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
+        return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+    }
+    run.depth += 1;
+    let row: Row = row.into();
+    let mut runs: Vec<NodeRun> = pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
+    let mut upstream = Upstream { nodes: &pipeline.nodes, runs: &mut runs };
+    let mut seen = HashSet::new();
+    let (mut values, mut size) = (Vec::new(), 0);
+    while let Some(more) = upstream.values(run, BATCH_ROWS, &mut seen)? {
+        let more_size: usize = more.iter().map(Value::size_bytes).sum();
+        run.take_memory(more_size)?;
+        size += more_size;
+        values.extend(more);
+    }
+    run.free_memory(size);
+    run.depth -= 1;
+    Ok(Value::array(values))
+}
+
+/// All documents of a collection.
+pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    let mut scan = run.source.scan(collection)?;
+    run.stats.cursors_created += 1;
+    let mut documents = Vec::new();
+    loop {
+        run.check()?;
+        let before = documents.len();
+        let mut size = 0;
+        let more = scan.advance(&mut |document| {
+            size += document.len();
+            documents.push(Value::open(document).unwrap_or_default());
+            if documents.len() - before >= BATCH_ROWS {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        run.stats.scanned_full += (documents.len() - before) as u64;
+        run.take_memory(size)?;
+        if !more {
+            return Ok(documents);
+        }
+    }
+}
+
+/// About how much memory a row keeps.
+fn size_of_row(row: &Row) -> usize {
+    row.iter().map(Value::size_bytes).sum()
+}

@@ -1,0 +1,74 @@
+//! Rows in order. If a limit follows, no more than that many are kept, and some.
+
+use std::cmp::Ordering;
+
+use pellucid_value::{Value, compare};
+
+use super::{State, Upstream, size_of_row};
+use crate::QueryError;
+use crate::evaluate::{Code, Row};
+use crate::run::Run;
+
+/// How many rows more than the limit are gathered before those beyond it are dropped.
+const SLACK_ROWS: usize = 1024;
+
+pub(super) fn rows(
+    state: &mut State,
+    (keys, limit): (&[(Code, bool)], Option<usize>),
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    // All rows have to be counted, but not kept.
+    if matches!(state, State::Fresh(_)) {
+        let sorted = sorted(keys, limit, &mut upstream, run)?;
+        *state = State::Rows(sorted.into_iter());
+    }
+    let State::Rows(rows) = state else { return Ok(Vec::new()) };
+    let rows: Vec<_> = rows.by_ref().take(want).collect();
+    run.free_memory(rows.iter().map(size_of_row).sum());
+    Ok(rows)
+}
+
+struct Keyed {
+    keys: Vec<Value>,
+    row: Row,
+}
+
+fn sorted(
+    keys: &[(Code, bool)],
+    limit: Option<usize>,
+    upstream: &mut Upstream<'_>,
+    run: &mut Run,
+) -> Result<Vec<Row>, QueryError> {
+    let by_keys = |left: &Keyed, right: &Keyed| {
+        let both = left.keys.iter().zip(&right.keys).zip(keys);
+        both.map(|((left, right), (_, is_descending))| {
+            let order = compare(left.view(), right.view());
+            if *is_descending { order.reverse() } else { order }
+        })
+        .find(|order| *order != Ordering::Equal)
+        .unwrap_or(Ordering::Equal)
+    };
+    // What a limit leaves out still counts for `fullCount`.
+    let limit = limit.filter(|_| !run.options.full_count);
+    let most = limit.map_or(usize::MAX, |limit| limit.saturating_mul(2).max(SLACK_ROWS));
+    let mut all: Vec<Keyed> = Vec::new();
+    upstream.each(run, |row, run| {
+        let mut values = Vec::with_capacity(keys.len());
+        for (code, _) in keys {
+            values.push(code.compute(&row, run)?);
+        }
+        run.take_memory(size_of_row(&row))?;
+        all.push(Keyed { keys: values, row });
+        if all.len() > most {
+            all.sort_by(by_keys);
+            let dropped = all.split_off(limit.unwrap_or(most));
+            run.free_memory(dropped.iter().map(|keyed| size_of_row(&keyed.row)).sum());
+        }
+        Ok(())
+    })?;
+    all.sort_by(by_keys);
+    all.truncate(limit.unwrap_or(usize::MAX));
+    Ok(all.into_iter().map(|keyed| keyed.row).collect())
+}

@@ -1,0 +1,170 @@
+//! An insert, or an update of what is found, for each row. What the query itself has written
+//! before is found, too.
+
+use std::collections::{HashMap, HashSet};
+
+use pellucid_value::{Value, index_key};
+
+use super::write::add;
+use super::{NodeRun, State, Upstream, size_of_row};
+use crate::evaluate::{Code, Row};
+use crate::parse::ast::Binary;
+use crate::plan::Upsert;
+use crate::run::Run;
+use crate::{QueryError, WriteKind};
+
+/// What the query has written so far, by key and by what is looked for.
+#[derive(Default)]
+pub(super) struct Overlay {
+    documents: HashMap<String, Value>,
+    /// Keys of documents that had these values in the attributes that are compared.
+    by_values: HashMap<Vec<u8>, Vec<String>>,
+    rows: std::vec::IntoIter<Row>,
+}
+
+pub(super) fn rows(
+    state: &mut State,
+    upsert: &Upsert,
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    if matches!(state, State::Fresh(_)) {
+        let mut overlay = Box::<Overlay>::default();
+        let equalities = equalities(upsert);
+        let mut written = Vec::new();
+        upstream.each(run, |mut row, run| {
+            if overlay.one(upsert, equalities.as_deref(), &mut row, run)? {
+                run.take_memory(size_of_row(&row))?;
+                written.push(row);
+            }
+            Ok(())
+        })?;
+        overlay.rows = written.into_iter();
+        *state = State::Upsert(overlay);
+    }
+    let State::Upsert(overlay) = state else { return Ok(Vec::new()) };
+    let rows: Vec<_> = overlay.rows.by_ref().take(want).collect();
+    run.free_memory(rows.iter().map(size_of_row).sum());
+    Ok(rows)
+}
+
+/// The attributes and what they should equal, if the condition asks for nothing else.
+fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
+    let (slot, condition) = &upsert.condition;
+    let mut open = vec![condition];
+    let mut equalities = Vec::new();
+    while let Some(code) = open.pop() {
+        match code {
+            Code::Binary(Binary::And, operands) => open.extend([&operands.1, &operands.0]),
+            Code::Binary(Binary::Equal, operands) => match &operands.0 {
+                Code::Path(of, _) if of == slot && !operands.1.slots().contains(slot) => {
+                    equalities.push((&operands.0, &operands.1));
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    Some(equalities)
+}
+
+fn encoded<'a>(
+    codes: impl Iterator<Item = &'a Code>,
+    row: &Row,
+    run: &mut Run,
+) -> Result<Vec<u8>, QueryError> {
+    let mut key = Vec::new();
+    for code in codes {
+        index_key::encode(code.compute(row, run)?.view(), &mut key);
+    }
+    Ok(key)
+}
+
+impl Overlay {
+    /// Writes what a row says, and says whether that is a result.
+    fn one(
+        &mut self,
+        upsert: &Upsert,
+        equalities: Option<&[(&Code, &Code)]>,
+        row: &mut Row,
+        run: &mut Run,
+    ) -> Result<bool, QueryError> {
+        let found = self.find(upsert, equalities, row, run)?;
+        let collection = upsert.collection.id;
+        let done = match found {
+            Some(document) => {
+                row[upsert.old] = document.clone();
+                let update = upsert.update.compute(row, run)?;
+                let kind = if upsert.is_replace { WriteKind::Replace } else { WriteKind::Update };
+                add((kind, collection, &upsert.options), &document, &update, run)?
+            }
+            None => {
+                row[upsert.old] = Value::Null;
+                let insert = upsert.insert.compute(row, run)?;
+                add((WriteKind::Insert, collection, &upsert.options), &insert, &insert, run)?
+            }
+        };
+        let Some(done) = done else { return Ok(false) };
+        row[upsert.new] = done.new.clone();
+        if let Some(key) = done.new.attribute("_key").as_str() {
+            run.take_memory(done.new.size_bytes())?;
+            if let Some(equalities) = equalities {
+                row[upsert.condition.0] = done.new.clone();
+                let values = encoded(equalities.iter().map(|(own, _)| *own), row, run)?;
+                self.by_values.entry(values).or_default().push(key.to_owned());
+            }
+            self.documents.insert(key.to_owned(), done.new);
+        }
+        Ok(true)
+    }
+
+    fn find(
+        &self,
+        upsert: &Upsert,
+        equalities: Option<&[(&Code, &Code)]>,
+        row: &mut Row,
+        run: &mut Run,
+    ) -> Result<Option<Value>, QueryError> {
+        let (slot, condition) = &upsert.condition;
+        let candidates: Vec<&Value> = match equalities {
+            Some(equalities) => {
+                let values = encoded(equalities.iter().map(|(_, other)| *other), row, run)?;
+                let keys = self.by_values.get(&values).map_or(&[][..], Vec::as_slice);
+                keys.iter().filter_map(|key| self.documents.get(key)).collect()
+            }
+            None => self.documents.values().collect(),
+        };
+        for candidate in candidates {
+            run.tick()?;
+            row[*slot] = candidate.clone();
+            if condition.holds(row, run)? {
+                return Ok(Some(candidate.clone()));
+            }
+        }
+        row[*slot] = Value::Null;
+        self.find_stored(upsert, row, run)
+    }
+
+    /// The first document that the store has and the query has not written to.
+    fn find_stored(
+        &self,
+        upsert: &Upsert,
+        row: &Row,
+        run: &mut Run,
+    ) -> Result<Option<Value>, QueryError> {
+        let nodes = &upsert.search.nodes;
+        let mut runs: Vec<NodeRun> = nodes.iter().map(|_| NodeRun::new(row)).collect();
+        let mut upstream = Upstream { nodes, runs: &mut runs };
+        let mut seen = HashSet::new();
+        while let Some(documents) = upstream.values(run, 1, &mut seen)? {
+            for document in documents {
+                let key = document.attribute("_key");
+                if !key.as_str().is_some_and(|key| self.documents.contains_key(key)) {
+                    return Ok(Some(document));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

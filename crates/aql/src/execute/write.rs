@@ -1,0 +1,126 @@
+//! A write for each row. All rows come before the first is handed on: what a query writes does not
+//! depend on how much of its result is read.
+
+use pellucid_value::{Ref, Value};
+
+use super::{State, Upstream, size_of_row};
+use crate::evaluate::Row;
+use crate::plan;
+use crate::run::{Run, WRITES_MAX};
+use crate::{QueryError, Write, WriteKind, WriteOptions, Written, number};
+
+/// Errors of these numbers are about one document.
+const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
+/// A document without `_key` where one is needed.
+const DOCUMENT_KEY_MISSING: u16 = 1226;
+
+pub(super) fn rows(
+    state: &mut State,
+    write: &plan::Write,
+    mut upstream: Upstream<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    if matches!(state, State::Fresh(_)) {
+        let mut written = Vec::new();
+        upstream.each(run, |mut row, run| {
+            if let Some(done) = one(write, &row, run)? {
+                row[write.old] = done.old;
+                row[write.new] = done.new;
+                run.take_memory(size_of_row(&row))?;
+                written.push(row);
+            }
+            Ok(())
+        })?;
+        *state = State::Rows(written.into_iter());
+    }
+    let State::Rows(rows) = state else { return Ok(Vec::new()) };
+    let rows: Vec<_> = rows.by_ref().take(want).collect();
+    run.free_memory(rows.iter().map(size_of_row).sum());
+    Ok(rows)
+}
+
+/// Writes what a row says; nothing if that failed and failures do not matter.
+fn one(write: &plan::Write, row: &Row, run: &mut Run) -> Result<Option<Written>, QueryError> {
+    let named = write.document.compute(row, run)?;
+    let with = write.with.as_ref().map(|with| with.compute(row, run)).transpose()?;
+    let null = Value::Null;
+    let document = match write.kind {
+        WriteKind::Insert => &named,
+        WriteKind::Update | WriteKind::Replace => with.as_ref().unwrap_or(&named),
+        WriteKind::Remove => &null,
+    };
+    let target = (write.kind, write.collection.id, &write.options);
+    add(target, &named, document, run)
+}
+
+/// Adds a write to the batch of the query. `named` has the key of the document, or is it.
+pub(super) fn add(
+    (kind, collection, options): (WriteKind, crate::CollectionId, &WriteOptions),
+    named: &Value,
+    document: &Value,
+    run: &mut Run,
+) -> Result<Option<Written>, QueryError> {
+    run.tick()?;
+    let done = key_of(kind, named).and_then(|key| {
+        if kind != WriteKind::Remove && document.view().as_object().is_none() {
+            let message = "invalid document type: an object is expected";
+            return Err(QueryError::new(number::DOCUMENT_TYPE_INVALID, message));
+        }
+        let revision = match (options.ignore_revisions, named.view().attribute("_rev")) {
+            (false, Ref::String(revision)) => Some(revision.to_owned()),
+            _ => None,
+        };
+        let write = Write {
+            kind,
+            collection,
+            key: key.as_deref(),
+            revision: revision.as_deref(),
+            document,
+            options,
+        };
+        let writes = match &mut run.writes {
+            Some(writes) => writes,
+            none => none.insert(run.source.begin_writes()?),
+        };
+        writes.add(&write)
+    });
+    match done {
+        Ok(done) => {
+            if done.is_ignored {
+                run.stats.writes_ignored += 1;
+            } else {
+                run.stats.writes_executed += 1;
+            }
+            if run.stats.writes_executed > WRITES_MAX {
+                let message = format!("a query may write at most {WRITES_MAX} documents");
+                return Err(QueryError::new(number::RESOURCE_LIMIT, message));
+            }
+            Ok(Some(done))
+        }
+        Err(error) if options.ignore_errors && DOCUMENT_ERRORS.contains(&error.number) => {
+            run.stats.writes_ignored += 1;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The key of the document that a write is about; none for inserts.
+fn key_of(kind: WriteKind, named: &Value) -> Result<Option<String>, QueryError> {
+    if kind == WriteKind::Insert {
+        return Ok(None);
+    }
+    match named.view() {
+        Ref::String(key) => Ok(Some(key.to_owned())),
+        Ref::Object(document) => match document.get("_key") {
+            Some(Ref::String(key)) => Ok(Some(key.to_owned())),
+            Some(_) => Err(QueryError::new(number::DOCUMENT_KEY_BAD, "illegal document key")),
+            None => Err(QueryError::new(DOCUMENT_KEY_MISSING, "missing document key")),
+        },
+        _ => {
+            let message = "invalid document type: a key or an object with _key is expected";
+            Err(QueryError::new(number::DOCUMENT_TYPE_INVALID, message))
+        }
+    }
+}

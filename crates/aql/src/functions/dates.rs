@@ -1,0 +1,350 @@
+//! Dates. They are numbers of milliseconds since 1970 or strings of ISO 8601, and are taken as UTC.
+
+use pellucid_value::{Kind, Value, to_number};
+
+use super::time::{self, DAY_MS, Parts};
+use super::{Function, whole, wrong};
+use crate::run::Run;
+use crate::{QueryError, number};
+
+macro_rules! part {
+    ($name:literal, $part:expr) => {
+        Function::pure($name, 1, 2, |run, arguments| {
+            let part: fn(Parts) -> Value = $part;
+            if !is_utc(&arguments[1..]) {
+                return zone(run);
+            }
+            match moment(&arguments[0]) {
+                Some(moment) => Ok(part(Parts::of(moment))),
+                None => invalid(run),
+            }
+        })
+    };
+}
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    part!("DATE_YEAR", |parts| Value::Int(parts.year)),
+    part!("DATE_MONTH", |parts| Value::Int(parts.month)),
+    part!("DATE_DAY", |parts| Value::Int(parts.day)),
+    part!("DATE_HOUR", |parts| Value::Int(parts.hour)),
+    part!("DATE_MINUTE", |parts| Value::Int(parts.minute)),
+    part!("DATE_SECOND", |parts| Value::Int(parts.second)),
+    part!("DATE_MILLISECOND", |parts| Value::Int(parts.millisecond)),
+    part!("DATE_DAYOFWEEK", |parts| Value::Int(parts.day_of_week())),
+    part!("DATE_DAYOFYEAR", |parts| Value::Int(parts.day_of_year())),
+    part!("DATE_ISOWEEK", |parts| Value::Int(parts.iso_week().1)),
+    part!("DATE_QUARTER", |parts| Value::Int((parts.month + 2) / 3)),
+    part!("DATE_LEAPYEAR", |parts| Value::Bool(time::is_leap(parts.year))),
+    part!("DATE_DAYS_IN_MONTH", |parts| Value::Int(time::days_in_month(parts.year, parts.month))),
+    Function::impure("DATE_NOW", 0, 0, |run, _| Ok(Value::Int(run.now_ms))),
+    Function::pure("DATE_TIMESTAMP", 1, 7, |run, arguments| match made(arguments) {
+        Some(moment) => Ok(Value::Int(moment)),
+        None => invalid(run),
+    }),
+    Function::pure("DATE_ISO8601", 1, 7, |run, arguments| match made(arguments) {
+        Some(moment) => Ok(Parts::of(moment).iso().into()),
+        None => invalid(run),
+    }),
+    Function::pure("DATE_ADD", 2, 4, |run, arguments| add(run, arguments, 1)),
+    Function::pure("DATE_SUBTRACT", 2, 4, |run, arguments| add(run, arguments, -1)),
+    Function::pure("DATE_DIFF", 3, 6, diff),
+    Function::pure("DATE_COMPARE", 3, 6, compare),
+    Function::pure("DATE_TRUNC", 2, 3, trunc),
+    Function::pure("DATE_FORMAT", 2, 3, format),
+    Function::pure("IS_DATESTRING", 1, 1, |_, arguments| {
+        Ok(Value::Bool(arguments[0].as_str().is_some_and(|text| time::parse(text).is_some())))
+    }),
+];
+
+/// The last moment that has a year of four digits, and how far the first lies before 1970.
+const MOMENT_MAX: i64 = 253_402_300_799_999;
+
+fn invalid(run: &mut Run) -> Result<Value, QueryError> {
+    run.warn_null(number::INVALID_DATE_VALUE, "invalid date value")
+}
+
+fn zone(run: &mut Run) -> Result<Value, QueryError> {
+    run.warn_null(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")
+}
+
+/// Whether no time zone is named but UTC.
+fn is_utc(rest: &[Value]) -> bool {
+    rest.iter().all(|zone| zone.as_str().is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC")))
+}
+
+fn moment(value: &Value) -> Option<i64> {
+    let moment = match value.kind() {
+        Kind::Number => to_number(value.view()).to_int(),
+        Kind::String => time::parse(value.as_str()?)?,
+        _ => return None,
+    };
+    (-MOMENT_MAX..=MOMENT_MAX).contains(&moment).then_some(moment)
+}
+
+/// A moment as it is given, or by its parts.
+fn made(arguments: &[Value]) -> Option<i64> {
+    if arguments.len() == 1 {
+        return moment(&arguments[0]);
+    }
+    let part = |place: usize, missing: i64| arguments.get(place).map_or(missing, whole);
+    let parts = Parts {
+        year: part(0, 1970),
+        month: part(1, 1),
+        day: part(2, 1),
+        hour: part(3, 0),
+        minute: part(4, 0),
+        second: part(5, 0),
+        millisecond: part(6, 0),
+    };
+    let fits = (0..=9999).contains(&parts.year)
+        && (1..=12).contains(&parts.month)
+        && (1..=31).contains(&parts.day)
+        && (0..=24).contains(&parts.hour)
+        && (0..60).contains(&parts.minute)
+        && (0..60).contains(&parts.second)
+        && (0..1000).contains(&parts.millisecond);
+    fits.then(|| parts.milliseconds())
+}
+
+/// How many months or milliseconds a unit is.
+enum Unit {
+    Months(i64),
+    Milliseconds(i64),
+}
+
+fn unit(name: &str) -> Option<Unit> {
+    let name = name.to_ascii_lowercase();
+    Some(match name.as_str() {
+        "y" | "year" | "years" => Unit::Months(12),
+        "m" | "month" | "months" => Unit::Months(1),
+        "w" | "week" | "weeks" => Unit::Milliseconds(7 * DAY_MS),
+        "d" | "day" | "days" => Unit::Milliseconds(DAY_MS),
+        "h" | "hour" | "hours" => Unit::Milliseconds(3_600_000),
+        "i" | "minute" | "minutes" => Unit::Milliseconds(60_000),
+        "s" | "second" | "seconds" => Unit::Milliseconds(1000),
+        "f" | "millisecond" | "milliseconds" => Unit::Milliseconds(1),
+        _ => return None,
+    })
+}
+
+/// Adds months; the day may get less where the month is shorter.
+fn add_months(moment: i64, months: i64) -> Option<i64> {
+    let mut parts = Parts::of(moment);
+    let all = (parts.year * 12 + parts.month - 1).checked_add(months)?;
+    parts.year = all.div_euclid(12);
+    parts.month = all.rem_euclid(12) + 1;
+    if !(-9999..=9999).contains(&parts.year) {
+        return None;
+    }
+    // As with other calendars that count on: the 31st of a shorter month is in the next.
+    Some(parts.milliseconds())
+}
+
+fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value, QueryError> {
+    let Some(from) = moment(&arguments[0]) else { return invalid(run) };
+    let moved = match arguments {
+        [_, amount, name, ..] if amount.kind() == Kind::Number => {
+            let amount = to_number(amount.view()).to_double() * sign as f64;
+            match name.as_str().and_then(unit) {
+                Some(Unit::Months(months)) => add_months(from, (amount * months as f64) as i64),
+                Some(Unit::Milliseconds(length)) => Some(from + (amount * length as f64) as i64),
+                None => return wrong(run, "DATE_ADD"),
+            }
+        }
+        [_, duration] => duration.as_str().and_then(|text| add_duration(from, text, sign)),
+        _ => None,
+    };
+    match moved.filter(|moment| (-MOMENT_MAX..=MOMENT_MAX).contains(moment)) {
+        Some(moment) => Ok(Parts::of(moment).iso().into()),
+        None => invalid(run),
+    }
+}
+
+/// Adds a duration of ISO 8601, such as `P1Y2M3DT4H5M6.5S`.
+fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
+    let mut rest = text.strip_prefix('P')?;
+    let mut is_time = false;
+    let mut moment = from;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('T') {
+            (is_time, rest) = (true, after);
+            continue;
+        }
+        let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.')?;
+        let amount: f64 = rest[..end].parse().ok()?;
+        let letter = rest[end..].chars().next()?;
+        rest = &rest[end + letter.len_utf8()..];
+        let length = match (is_time, letter) {
+            (false, 'Y' | 'M') => {
+                let months = if letter == 'Y' { 12.0 } else { 1.0 };
+                moment = add_months(moment, sign * (amount * months) as i64)?;
+                continue;
+            }
+            (false, 'W') => 7 * DAY_MS,
+            (false, 'D') => DAY_MS,
+            (true, 'H') => 3_600_000,
+            (true, 'M') => 60_000,
+            (true, 'S') => 1000,
+            _ => return None,
+        };
+        moment = moment.checked_add(sign * (amount * length as f64) as i64)?;
+    }
+    Some(moment)
+}
+
+fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let (Some(from), Some(to)) = (moment(&arguments[0]), moment(&arguments[1])) else {
+        return invalid(run);
+    };
+    let length = match arguments[2].as_str().and_then(unit) {
+        // The mean lengths of months and years.
+        Some(Unit::Months(12)) => 365.2425 * DAY_MS as f64,
+        Some(Unit::Months(_)) => 365.2425 / 12.0 * DAY_MS as f64,
+        Some(Unit::Milliseconds(length)) => length as f64,
+        None => return wrong(run, "DATE_DIFF"),
+    };
+    let between = (to - from) as f64 / length;
+    let is_float = arguments.get(3).is_some_and(|flag| flag.kind() == Kind::Bool && flag.is_true());
+    Ok(if is_float { Value::from(between) } else { Value::Int(between.trunc() as i64) })
+}
+
+/// The parts of a moment from the year on, and the unit that each is.
+fn units(parts: Parts) -> [(i64, &'static str); 7] {
+    [
+        (parts.year, "year"),
+        (parts.month, "month"),
+        (parts.day, "day"),
+        (parts.hour, "hour"),
+        (parts.minute, "minute"),
+        (parts.second, "second"),
+        (parts.millisecond, "millisecond"),
+    ]
+}
+
+/// The place of a unit among the parts of a moment.
+fn place_of(name: &Value) -> Option<usize> {
+    let name = name.as_str()?.to_ascii_lowercase();
+    let short = ["y", "m", "d", "h", "i", "s", "f"];
+    let long = units(Parts::of(0));
+    let is_it = |(place, (_, long)): &(usize, (i64, &str))| {
+        name == short[*place] || name == *long || name == format!("{long}s")
+    };
+    long.into_iter().enumerate().find(is_it).map(|(place, _)| place)
+}
+
+fn compare(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let (Some(left), Some(right)) = (moment(&arguments[0]), moment(&arguments[1])) else {
+        return invalid(run);
+    };
+    let Some(from) = place_of(&arguments[2]) else { return wrong(run, "DATE_COMPARE") };
+    let to = arguments.get(3).map_or(Some(from), place_of);
+    let Some(to) = to.filter(|to| *to >= from) else { return wrong(run, "DATE_COMPARE") };
+    let (left, right) = (units(Parts::of(left)), units(Parts::of(right)));
+    Ok(Value::Bool((from..=to).all(|place| left[place].0 == right[place].0)))
+}
+
+fn trunc(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
+    let Some(place) = place_of(&arguments[1]) else { return wrong(run, "DATE_TRUNC") };
+    let mut parts = Parts::of(moment);
+    let fields: [(&mut i64, i64); 7] = [
+        (&mut parts.year, 0),
+        (&mut parts.month, 1),
+        (&mut parts.day, 1),
+        (&mut parts.hour, 0),
+        (&mut parts.minute, 0),
+        (&mut parts.second, 0),
+        (&mut parts.millisecond, 0),
+    ];
+    for (field, least) in fields.into_iter().skip(place + 1) {
+        *field = least;
+    }
+    Ok(parts.iso().into())
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+fn format(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    if !is_utc(&arguments[2..]) {
+        return zone(run);
+    }
+    let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
+    let Some(format) = arguments[1].as_str() else { return wrong(run, "DATE_FORMAT") };
+    let mut formatted = String::new();
+    let mut rest = format;
+    while let Some(at) = rest.find('%') {
+        formatted.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let place = PLACEHOLDERS.iter().find(|name| rest.starts_with(**name));
+        match place {
+            Some(name) => {
+                formatted.push_str(&placeholder(name, moment));
+                rest = &rest[name.len()..];
+            }
+            None => formatted.push('%'),
+        }
+    }
+    formatted.push_str(rest);
+    Ok(formatted.into())
+}
+
+/// What may stand behind `%`, longer ones first.
+const PLACEHOLDERS: [&str; 32] = [
+    "yyyyyy", "yyyy", "mmmm", "wwww", "mmm", "www", "fff", "xxx", "yy", "mm", "dd", "hh", "ii",
+    "ss", "kk", "t", "z", "w", "y", "m", "d", "h", "i", "s", "f", "x", "k", "l", "q", "a", "%", "",
+];
+
+fn placeholder(name: &str, moment: i64) -> String {
+    let parts = Parts::of(moment);
+    let month = MONTHS[usize::try_from(parts.month - 1).unwrap_or(0) % 12];
+    let day = DAYS[usize::try_from(parts.day_of_week()).unwrap_or(0) % 7];
+    match name {
+        "yyyyyy" => format!("{}{:06}", if parts.year < 0 { '-' } else { '+' }, parts.year.abs()),
+        "yyyy" => format!("{:04}", parts.year),
+        "yy" => format!("{:02}", parts.year.rem_euclid(100)),
+        "y" => parts.year.to_string(),
+        "mmmm" => month.to_owned(),
+        "mmm" => month[..3].to_owned(),
+        "mm" => format!("{:02}", parts.month),
+        "m" => parts.month.to_string(),
+        "dd" => format!("{:02}", parts.day),
+        "d" => parts.day.to_string(),
+        "hh" => format!("{:02}", parts.hour),
+        "h" => parts.hour.to_string(),
+        "ii" => format!("{:02}", parts.minute),
+        "i" => parts.minute.to_string(),
+        "ss" => format!("{:02}", parts.second),
+        "s" => parts.second.to_string(),
+        "fff" => format!("{:03}", parts.millisecond),
+        "f" => parts.millisecond.to_string(),
+        "wwww" => day.to_owned(),
+        "www" => day[..3].to_owned(),
+        "w" => parts.day_of_week().to_string(),
+        "xxx" => format!("{:03}", parts.day_of_year()),
+        "x" => parts.day_of_year().to_string(),
+        "kk" => format!("{:02}", parts.iso_week().1),
+        "k" => parts.iso_week().1.to_string(),
+        "l" => i64::from(time::is_leap(parts.year)).to_string(),
+        "q" => ((parts.month + 2) / 3).to_string(),
+        "a" => time::days_in_month(parts.year, parts.month).to_string(),
+        "t" => moment.to_string(),
+        "z" => parts.iso(),
+        "%" => "%".to_owned(),
+        _ => String::new(),
+    }
+}

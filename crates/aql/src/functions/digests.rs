@@ -1,0 +1,166 @@
+//! Digests: fingerprints of values, and identifiers that nobody else has.
+
+use pellucid_value::{Value, index_key};
+use sha2::Digest as _;
+
+use super::encodings::hexadecimal;
+use super::strings::text;
+use super::{Function, whole, wrong};
+use crate::QueryError;
+use crate::run::Run;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::pure("MD5", 1, 1, |_, arguments| {
+        Ok(hexadecimal(&md5(text(&arguments[0]).as_bytes())).into())
+    }),
+    Function::pure("SHA1", 1, 1, |_, arguments| {
+        Ok(hexadecimal(&sha1(text(&arguments[0]).as_bytes())).into())
+    }),
+    Function::pure("SHA256", 1, 1, |_, arguments| {
+        Ok(hexadecimal(&sha2::Sha256::digest(text(&arguments[0]))).into())
+    }),
+    Function::pure("SHA512", 1, 1, |_, arguments| {
+        Ok(hexadecimal(&sha2::Sha512::digest(text(&arguments[0]))).into())
+    }),
+    Function::pure("CRC32", 1, 1, |_, arguments| {
+        Ok(format!("{:X}", crc32c::crc32c(text(&arguments[0]).as_bytes())).into())
+    }),
+    Function::pure("HASH", 1, 1, hash),
+    Function::impure("UUID", 0, 0, uuid),
+    Function::impure("RANDOM_TOKEN", 1, 1, random_token),
+];
+
+/// How many characters a random token may have.
+const TOKEN_CHARACTERS_MAX: i64 = 65_536;
+
+/// Pads a message as MD5 (RFC 1321) and SHA-1 (RFC 3174) do, but for the order of the length's
+/// bytes.
+fn padded(message: &[u8], length: [u8; 8]) -> Vec<u8> {
+    let mut padded = message.to_vec();
+    padded.push(0x80);
+    while padded.len() % 64 != 56 {
+        padded.push(0);
+    }
+    padded.extend_from_slice(&length);
+    padded
+}
+
+fn bits(message: &[u8]) -> u64 {
+    (message.len() as u64).wrapping_mul(8)
+}
+
+/// SHA-1 (RFC 3174), for compatibility: it keeps nothing safe any more.
+fn sha1(message: &[u8]) -> [u8; 20] {
+    let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    for block in padded(message, bits(message).to_be_bytes()).chunks_exact(64) {
+        let mut words = [0_u32; 80];
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
+            *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        for at in 16..80 {
+            words[at] =
+                (words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16]).rotate_left(1);
+        }
+        let [mut a, mut b, mut c, mut d, mut e] = state;
+        for (at, word) in words.iter().enumerate() {
+            let (mixed, constant) = match at / 20 {
+                0 => ((b & c) | (!b & d), 0x5a82_7999),
+                1 => (b ^ c ^ d, 0x6ed9_eba1),
+                2 => ((b & c) | (b & d) | (c & d), 0x8f1b_bcdc),
+                _ => (b ^ c ^ d, 0xca62_c1d6_u32),
+            };
+            let next = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e);
+            let next = next.wrapping_add(constant).wrapping_add(*word);
+            (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
+        }
+        for (total, value) in state.iter_mut().zip([a, b, c, d, e]) {
+            *total = total.wrapping_add(value);
+        }
+    }
+    let mut digest = [0; 20];
+    for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
+        bytes.copy_from_slice(&word.to_be_bytes());
+    }
+    digest
+}
+
+/// MD5 (RFC 1321), for compatibility: it keeps nothing safe any more.
+fn md5(message: &[u8]) -> [u8; 16] {
+    const SHIFTS: [[u32; 4]; 4] =
+        [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+    let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+    for block in padded(message, bits(message).to_le_bytes()).chunks_exact(64) {
+        let word = |at: usize| {
+            let bytes = &block[4 * at..];
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        };
+        let [mut a, mut b, mut c, mut d] = state;
+        for at in 0..64 {
+            let (mixed, place) = match at / 16 {
+                0 => ((b & c) | (!b & d), at),
+                1 => ((d & b) | (!d & c), (5 * at + 1) % 16),
+                2 => (b ^ c ^ d, (3 * at + 5) % 16),
+                _ => (c ^ (b | !d), (7 * at) % 16),
+            };
+            // The table of the RFC: the whole part of 2^32 times the sine.
+            let constant = ((at as f64 + 1.0).sin().abs() * 4_294_967_296.0) as u32;
+            let sum = a.wrapping_add(mixed).wrapping_add(constant).wrapping_add(word(place));
+            let next = b.wrapping_add(sum.rotate_left(SHIFTS[at / 16][at % 4]));
+            (a, d, c, b) = (d, c, b, next);
+        }
+        for (total, value) in state.iter_mut().zip([a, b, c, d]) {
+            *total = total.wrapping_add(value);
+        }
+    }
+    let mut digest = [0; 16];
+    for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    digest
+}
+
+/// A number that is the same for equal values, exact in a double.
+fn hash(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let mut key = Vec::new();
+    index_key::encode(arguments[0].view(), &mut key);
+    let digest = sha2::Sha256::digest(&key);
+    let bytes = digest.first_chunk::<8>().copied().unwrap_or_default();
+    Ok(Value::Int((u64::from_le_bytes(bytes) >> 11) as i64))
+}
+
+/// Version 4 of RFC 9562.
+fn uuid(run: &mut Run, _: &[Value]) -> Result<Value, QueryError> {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&run.random().to_le_bytes());
+    bytes[8..].copy_from_slice(&run.random().to_le_bytes());
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let digits = hexadecimal(&bytes);
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    Ok(parts.join("-").into())
+}
+
+fn random_token(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let count = whole(&arguments[0]);
+    if !(0..=TOKEN_CHARACTERS_MAX).contains(&count) {
+        return wrong(run, "RANDOM_TOKEN");
+    }
+    let digit = |_| char::from(DIGITS[(run.random() % 62) as usize]);
+    Ok((0..count).map(digit).collect::<String>().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hexadecimal, md5, sha1};
+
+    #[test]
+    fn digests_are_those_of_the_standards() {
+        assert_eq!(hexadecimal(&md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
+        let letters = "abcdefghijklmnopqrstuvwxyz";
+        assert_eq!(hexadecimal(&md5(letters.as_bytes())), "c3fcd3d76192e4007dfb496cca67e13b");
+        assert_eq!(hexadecimal(&sha1(b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        let long = "0123456701234567012345670123456701234567012345670123456701234567".repeat(10);
+        assert_eq!(hexadecimal(&sha1(long.as_bytes())), "dea356a2cddd90c7a7ecedc5ebb563934f460452");
+    }
+}

@@ -1,0 +1,112 @@
+//! What goes beyond values: documents, time, and the end of the query.
+
+use std::time::Duration;
+
+use pellucid_value::{Kind, Value, to_number};
+
+use super::{Function, flag, is_array, wrong};
+use crate::run::Run;
+use crate::{QueryError, number};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::impure("DOCUMENT", 1, 2, document),
+    Function::impure("COLLECTION_COUNT", 1, 1, collection_count),
+    Function::impure("SLEEP", 1, 1, sleep),
+    Function::impure("FAIL", 0, 1, fail),
+    Function::impure("ASSERT", 2, 2, assert),
+    Function::impure("WARN", 2, 2, warn),
+    Function::impure("VERSION", 0, 0, |_, _| Ok("3.12.0".into())),
+];
+
+/// How long a query sleeps before it looks whether it should end.
+const SLEEP_STEP: Duration = Duration::from_millis(20);
+
+/// `DOCUMENT(id)`, `DOCUMENT([id])`, `DOCUMENT(collection, key)`, `DOCUMENT(collection, [key])`.
+fn document(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let (collection, keys) = match arguments {
+        [collection, keys] => match collection.as_str() {
+            Some(collection) => (Some(collection), keys),
+            None => return Ok(Value::Null),
+        },
+        _ => (None, &arguments[0]),
+    };
+    if !is_array(keys) {
+        return by_id(run, collection, keys);
+    }
+    let mut documents = Vec::new();
+    for key in keys.elements() {
+        let found = by_id(run, collection, &key)?;
+        if found != Value::Null {
+            documents.push(found);
+        }
+    }
+    Ok(Value::array(documents))
+}
+
+fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, QueryError> {
+    run.tick()?;
+    let id = if id.kind() == Kind::Object { id.attribute("_id") } else { id.clone() };
+    let Some(text) = id.as_str() else { return Ok(Value::Null) };
+    let (name, key) = match (text.split_once('/'), collection) {
+        (Some((name, key)), None) => (name, key),
+        (Some((name, key)), Some(collection)) if name == collection => (name, key),
+        (None, Some(collection)) => (collection, text),
+        _ => return Ok(Value::Null),
+    };
+    let Some(collection) = run.source.collection(name) else {
+        let message = format!("collection or view not found: {name}");
+        return run.warn_null(number::COLLECTION_NOT_FOUND, message);
+    };
+    run.stats.document_lookups += 1;
+    Ok(run.source.document(collection.id, key)?.unwrap_or_default())
+}
+
+fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let Some(name) = arguments[0].as_str() else { return wrong(run, "COLLECTION_COUNT") };
+    let Some(collection) = run.source.collection(name) else {
+        let message = format!("collection or view not found: {name}");
+        return Err(QueryError::new(number::COLLECTION_NOT_FOUND, message));
+    };
+    let count = run.source.count(collection.id)?;
+    Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let seconds = to_number(arguments[0].view()).to_double();
+    let Ok(whole) = Duration::try_from_secs_f64(seconds) else { return wrong(run, "SLEEP") };
+    let stopwatch = run.clock.stopwatch();
+    loop {
+        run.check()?;
+        let passed = Duration::from_nanos(stopwatch.elapsed_ns());
+        match whole.checked_sub(passed) {
+            None | Some(Duration::ZERO) => return Ok(Value::Null),
+            Some(left) => std::thread::sleep(left.min(SLEEP_STEP)),
+        }
+    }
+}
+
+fn fail(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let message = arguments.first().and_then(Value::as_str).unwrap_or_default();
+    Err(QueryError::new(number::FAIL_CALLED, format!("FAIL({message}) called")))
+}
+
+fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    if flag(arguments, 0) {
+        return Ok(Value::Bool(true));
+    }
+    let message = arguments[1].as_str().unwrap_or_default();
+    Err(QueryError::new(USER_ASSERT, message))
+}
+
+/// The number of a failed `ASSERT`.
+const USER_ASSERT: u16 = 1593;
+/// The number of a `WARN`.
+const USER_WARN: u16 = 1594;
+
+fn warn(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    if flag(arguments, 0) {
+        return Ok(Value::Bool(true));
+    }
+    run.warn(USER_WARN, arguments[1].as_str().unwrap_or_default())?;
+    Ok(Value::Bool(false))
+}

@@ -1,0 +1,97 @@
+//! Arithmetic beyond the operators.
+
+use pellucid_value::{Kind, Number, Value, to_number};
+
+use super::{Function, wrong};
+use crate::QueryError;
+use crate::run::Run;
+
+macro_rules! of_one {
+    ($name:literal, $compute:expr) => {
+        Function::pure($name, 1, 1, |_, arguments| {
+            let compute: fn(f64) -> f64 = $compute;
+            Ok(Value::from(compute(to_number(arguments[0].view()).to_double())))
+        })
+    };
+}
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    of_one!("CEIL", f64::ceil),
+    of_one!("FLOOR", f64::floor),
+    // Halves go up, also below zero.
+    of_one!("ROUND", |value| (value + 0.5).floor()),
+    of_one!("SQRT", f64::sqrt),
+    of_one!("EXP", f64::exp),
+    of_one!("EXP2", f64::exp2),
+    of_one!("LOG", f64::ln),
+    of_one!("LOG2", f64::log2),
+    of_one!("LOG10", f64::log10),
+    of_one!("SIN", f64::sin),
+    of_one!("COS", f64::cos),
+    of_one!("TAN", f64::tan),
+    of_one!("ASIN", f64::asin),
+    of_one!("ACOS", f64::acos),
+    of_one!("ATAN", f64::atan),
+    of_one!("DEGREES", f64::to_degrees),
+    of_one!("RADIANS", f64::to_radians),
+    Function::pure("ABS", 1, 1, abs),
+    Function::pure("ATAN2", 2, 2, |_, arguments| {
+        Ok(Value::from(double(&arguments[0]).atan2(double(&arguments[1]))))
+    }),
+    Function::pure("POW", 2, 2, pow),
+    Function::pure("PI", 0, 0, |_, _| Ok(Value::from(std::f64::consts::PI))),
+    Function::impure("RAND", 0, 0, |run, _| {
+        // 53 bits are all that a double between 0 and 1 has.
+        Ok(Value::from((run.random() >> 11) as f64 / (1_u64 << 53) as f64))
+    }),
+    Function::pure("BIT_AND", 1, 2, |run, arguments| bits(run, arguments, "BIT_AND", |l, r| l & r)),
+    Function::pure("BIT_OR", 1, 2, |run, arguments| bits(run, arguments, "BIT_OR", |l, r| l | r)),
+    Function::pure("BIT_XOR", 1, 2, |run, arguments| bits(run, arguments, "BIT_XOR", |l, r| l ^ r)),
+    Function::pure("BIT_POPCOUNT", 1, 1, |run, arguments| match bit_operand(&arguments[0]) {
+        Some(value) => Ok(Value::Int(i64::from(value.count_ones()))),
+        None => wrong(run, "BIT_POPCOUNT"),
+    }),
+];
+
+fn double(value: &Value) -> f64 {
+    to_number(value.view()).to_double()
+}
+
+fn abs(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    Ok(match to_number(arguments[0].view()) {
+        Number::Int(value) => Value::number(Number::Uint(value.unsigned_abs())),
+        Number::Uint(value) => Value::number(Number::Uint(value)),
+        Number::Double(value) => Value::from(value.abs()),
+    })
+}
+
+fn pow(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    Ok(Value::from(double(&arguments[0]).powf(double(&arguments[1]))))
+}
+
+/// A number of 32 bits without sign, which is what bits are of.
+fn bit_operand(value: &Value) -> Option<u32> {
+    if value.kind() != Kind::Number {
+        return None;
+    }
+    u32::try_from(to_number(value.view()).exact_whole()?).ok()
+}
+
+fn bits(
+    run: &mut Run,
+    arguments: &[Value],
+    name: &str,
+    both: fn(u32, u32) -> u32,
+) -> Result<Value, QueryError> {
+    let operands = match arguments {
+        [list] => list.elements(),
+        operands => operands.to_vec(),
+    };
+    let operands = operands.iter().filter(|value| value.kind() != Kind::Null);
+    let mut total: Option<u32> = None;
+    for operand in operands {
+        let Some(value) = bit_operand(operand) else { return wrong(run, name) };
+        total = Some(total.map_or(value, |total| both(total, value)));
+    }
+    Ok(total.map_or(Value::Null, |total| Value::Int(i64::from(total))))
+}

@@ -1,0 +1,65 @@
+//! Casts, and questions about types.
+
+use pellucid_value::{Kind, Value, to_array, to_number, to_text};
+
+use super::{ARGUMENTS_MAX, Function, is_array, is_object};
+use crate::QueryError;
+use crate::run::Run;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::pure("TO_STRING", 1, 1, |_, arguments| Ok(Value::from(to_text(arguments[0].view())))),
+    Function::pure("TO_NUMBER", 1, 1, |_, arguments| {
+        Ok(Value::number(to_number(arguments[0].view())))
+    }),
+    Function::pure("TO_BOOL", 1, 1, |_, arguments| Ok(Value::Bool(arguments[0].is_true()))),
+    Function::pure("TO_ARRAY", 1, 1, |_, arguments| Ok(Value::array(to_array(&arguments[0])))),
+    Function::pure("TO_LIST", 1, 1, |_, arguments| Ok(Value::array(to_array(&arguments[0])))),
+    Function::pure("IS_NULL", 1, 1, |_, arguments| is(arguments, Kind::Null)),
+    Function::pure("IS_BOOL", 1, 1, |_, arguments| is(arguments, Kind::Bool)),
+    Function::pure("IS_NUMBER", 1, 1, |_, arguments| is(arguments, Kind::Number)),
+    Function::pure("IS_STRING", 1, 1, |_, arguments| is(arguments, Kind::String)),
+    Function::pure("IS_ARRAY", 1, 1, |_, arguments| is(arguments, Kind::Array)),
+    Function::pure("IS_LIST", 1, 1, |_, arguments| is(arguments, Kind::Array)),
+    Function::pure("IS_OBJECT", 1, 1, |_, arguments| is(arguments, Kind::Object)),
+    Function::pure("IS_DOCUMENT", 1, 1, |_, arguments| is(arguments, Kind::Object)),
+    Function::pure("TYPENAME", 1, 1, |_, arguments| Ok(Value::from(arguments[0].kind().name()))),
+    Function::pure("NOT_NULL", 1, ARGUMENTS_MAX, |_, arguments| {
+        first(arguments, |value| value.kind() != Kind::Null)
+    }),
+    Function::pure("FIRST_LIST", 1, ARGUMENTS_MAX, |_, arguments| first(arguments, is_array)),
+    Function::pure("FIRST_DOCUMENT", 1, ARGUMENTS_MAX, |_, arguments| first(arguments, is_object)),
+    Function::pure("IS_KEY", 1, 1, is_key),
+    Function::pure("IN_RANGE", 5, 5, in_range),
+    Function::pure("NOOPT", 1, 1, |_, arguments| Ok(arguments[0].clone())),
+    Function::impure("NOEVAL", 1, 1, |_, arguments| Ok(arguments[0].clone())),
+];
+
+/// How long the key of a document may be, in bytes.
+const KEY_BYTES_MAX: usize = 254;
+
+fn is(arguments: &[Value], kind: Kind) -> Result<Value, QueryError> {
+    Ok(Value::Bool(arguments[0].kind() == kind))
+}
+
+fn first(arguments: &[Value], fits: impl Fn(&Value) -> bool) -> Result<Value, QueryError> {
+    Ok(arguments.iter().find(|value| fits(value)).cloned().unwrap_or_default())
+}
+
+fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let fits = |text: &str| {
+        (1..=KEY_BYTES_MAX).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.@()+,=;$!*'%:".contains(&byte))
+    };
+    Ok(Value::Bool(arguments[0].as_str().is_some_and(fits)))
+}
+
+fn in_range(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let low = pellucid_value::compare(arguments[0].view(), arguments[1].view());
+    let high = pellucid_value::compare(arguments[0].view(), arguments[2].view());
+    let above = low == Greater || (low == Equal && arguments[3].is_true());
+    let below = high == Less || (high == Equal && arguments[4].is_true());
+    Ok(Value::Bool(above && below))
+}

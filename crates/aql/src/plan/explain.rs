@@ -1,0 +1,286 @@
+//! Plans to look at: as `/_api/explain` shows them.
+
+use pellucid_value::{ObjectBuilder, Value};
+
+use super::build::Builder;
+use super::{Access, Collect, IndexAccess, Node, NodeKind, Plan};
+use crate::IndexKind;
+use crate::evaluate::{Code, Slot};
+
+/// How many rows a list is taken to have that is not known in advance.
+const LIST_ITEMS: f64 = 100.0;
+
+impl Builder<'_> {
+    /// Says of each node how many rows it is likely to give, and what all up to it costs.
+    pub(super) fn estimate(&self, nodes: &mut [Node]) {
+        let (mut cost, mut items) = (0.0_f64, 1.0_f64);
+        for node in nodes {
+            let before = items;
+            items = self.items(&node.kind, before);
+            cost += match &node.kind {
+                NodeKind::Singleton | NodeKind::Limit { .. } => 1.0,
+                NodeKind::Sort { .. } => before * before.max(2.0).log2(),
+                NodeKind::EnumerateCollection { collection, .. } => {
+                    before * self.run.source.count(collection.id).unwrap_or(0) as f64
+                }
+                _ => before.max(items),
+            };
+            (node.cost, node.items) = (cost, items);
+        }
+    }
+
+    fn items(&self, kind: &NodeKind, before: f64) -> f64 {
+        let documents = |id| self.run.source.count(id).unwrap_or(0) as f64;
+        match kind {
+            NodeKind::EnumerateCollection { collection, filter, .. } => {
+                let share = 0.5_f64.powi(i32::try_from(filter.len()).unwrap_or(8));
+                before * documents(collection.id) * share
+            }
+            NodeKind::Index(access) => {
+                before * index_items(access, documents(access.collection.id))
+            }
+            NodeKind::EnumerateList { list, .. } => {
+                let length = |value: &Value| value.view().as_array().map(|list| list.len() as f64);
+                before * list.constant().and_then(length).unwrap_or(LIST_ITEMS)
+            }
+            NodeKind::Filter { .. } => before * 0.5,
+            NodeKind::Limit { offset, count, .. } => {
+                let left = (before - *offset as f64).max(0.0);
+                count.map_or(left, |count| left.min(count as f64))
+            }
+            NodeKind::Collect(collect) if collect.groups.is_empty() => 1.0,
+            NodeKind::Collect(_) => before * 0.8,
+            NodeKind::NoResults => 0.0,
+            _ => before,
+        }
+    }
+}
+
+fn index_items(access: &IndexAccess, documents: f64) -> f64 {
+    let all = access.index.fields.len().max(1) as f64;
+    let matched = access.matches.len() as f64;
+    if access.index.kind == IndexKind::Primary || (access.index.unique && matched == all) {
+        return 1.0_f64.min(documents);
+    }
+    let different = (documents * access.index.selectivity).max(1.0);
+    let bounds = usize::from(access.low.is_some()) + usize::from(access.high.is_some());
+    let share = 0.5_f64.powi(i32::try_from(bounds).unwrap_or(2));
+    (documents / different.powf(matched / all) * share).max(1.0_f64.min(documents))
+}
+
+impl Plan {
+    /// The plan as drivers know it: nodes with their estimates, rules, collections and variables.
+    #[must_use]
+    pub fn explain(&self) -> Value {
+        let nodes = &self.pipeline.nodes;
+        let mut before: Option<usize> = None;
+        let mut shown = Vec::new();
+        for node in nodes {
+            shown.push(self.node(node, before));
+            before = Some(node.id);
+        }
+        let last = nodes.last();
+        let mut plan = ObjectBuilder::new();
+        plan.insert("nodes", Value::array(shown));
+        let mut rules: Vec<Value> = Vec::new();
+        for rule in &self.rules {
+            if !rules.iter().any(|known| known.as_str() == Some(rule)) {
+                rules.push(Value::from(*rule));
+            }
+        }
+        plan.insert("rules", Value::array(rules));
+        plan.insert("collections", self.shown_collections());
+        let variables = 0..self.variables.len();
+        plan.insert("variables", Value::array(variables.map(|slot| self.variable(slot)).collect()));
+        plan.insert("estimatedCost", Value::from(last.map_or(0.0, |node| node.cost)));
+        plan.insert("estimatedNrItems", items(last.map_or(0.0, |node| node.items)));
+        plan.insert("isModificationQuery", Value::Bool(self.is_modification()));
+        plan.finish()
+    }
+
+    fn shown_collections(&self) -> Value {
+        let show = |(collection, access): &(crate::Collection, Access)| {
+            let mut shown = ObjectBuilder::new();
+            shown.insert("name", Value::text(&collection.name));
+            let access = if *access == Access::Write { "write" } else { "read" };
+            shown.insert("type", Value::from(access));
+            shown.finish()
+        };
+        Value::array(self.collections.iter().map(show).collect())
+    }
+
+    pub(crate) fn name_of(&self, slot: Slot) -> String {
+        match self.variables.get(slot) {
+            Some(Some(name)) => name.clone(),
+            _ => slot.to_string(),
+        }
+    }
+
+    fn variable(&self, slot: Slot) -> Value {
+        let mut variable = ObjectBuilder::new();
+        variable.insert("id", Value::count(slot));
+        variable.insert("name", Value::from(self.name_of(slot)));
+        variable.finish()
+    }
+
+    fn show(&self, code: &Code) -> Value {
+        Value::from(code.show(&|slot| self.name_of(slot)))
+    }
+
+    fn show_all(&self, codes: &[Code]) -> Value {
+        Value::array(codes.iter().map(|code| self.show(code)).collect())
+    }
+
+    fn node(&self, node: &Node, before: Option<usize>) -> Value {
+        let mut shown = ObjectBuilder::new();
+        shown.insert("type", Value::from(node.kind.name()));
+        let before = before.map(Value::count).into_iter().collect();
+        shown.insert("dependencies", Value::array(before));
+        shown.insert("id", Value::count(node.id));
+        shown.insert("estimatedCost", Value::from(node.cost));
+        shown.insert("estimatedNrItems", items(node.items));
+        self.details(&node.kind, &mut shown);
+        shown.finish()
+    }
+
+    fn details(&self, kind: &NodeKind, shown: &mut ObjectBuilder) {
+        match kind {
+            NodeKind::Singleton | NodeKind::NoResults => {}
+            NodeKind::EnumerateCollection { collection, slot, filter } => {
+                shown.insert("collection", Value::text(&collection.name));
+                shown.insert("outVariable", self.variable(*slot));
+                shown.insert("filter", self.show_all(filter));
+            }
+            NodeKind::Index(access) => self.index_details(access, shown),
+            NodeKind::EnumerateList { list, slot } => {
+                shown.insert("expression", self.show(list));
+                shown.insert("outVariable", self.variable(*slot));
+            }
+            NodeKind::Calculation { slot, code } => {
+                shown.insert("expression", self.show(code));
+                shown.insert("outVariable", self.variable(*slot));
+                shown.insert("expressionType", Value::from("simple"));
+                if let Code::Subquery(pipeline) = code {
+                    let plan = pipeline.nodes.iter().map(|node| self.node(node, None));
+                    shown.insert("subquery", Value::array(plan.collect()));
+                }
+            }
+            NodeKind::Filter { code } => shown.insert("expression", self.show(code)),
+            NodeKind::Sort { keys, limit } => {
+                let element = |(code, is_descending): &(Code, bool)| {
+                    let mut element = ObjectBuilder::new();
+                    element.insert("expression", self.show(code));
+                    element.insert("ascending", Value::Bool(!is_descending));
+                    element.finish()
+                };
+                shown.insert("elements", Value::array(keys.iter().map(element).collect()));
+                shown.insert("limit", Value::count(limit.unwrap_or(0)));
+                let strategy = if limit.is_some() { "constrained-heap" } else { "standard" };
+                shown.insert("strategy", Value::from(strategy));
+            }
+            NodeKind::Limit { offset, count, is_last } => {
+                shown.insert("offset", Value::Int(i64::try_from(*offset).unwrap_or(i64::MAX)));
+                let count = count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+                shown.insert("limit", count.map_or(Value::Null, Value::Int));
+                shown.insert("fullCount", Value::Bool(*is_last));
+            }
+            NodeKind::Collect(collect) => self.collect_details(collect, shown),
+            NodeKind::Return { code, is_distinct } => {
+                shown.insert("expression", self.show(code));
+                shown.insert("distinct", Value::Bool(*is_distinct));
+            }
+            NodeKind::Write(write) => {
+                shown.insert("collection", Value::text(&write.collection.name));
+                shown.insert("expression", self.show(&write.document));
+                if let Some(with) = &write.with {
+                    shown.insert("with", self.show(with));
+                }
+                shown.insert("outVariableOld", self.variable(write.old));
+                shown.insert("outVariableNew", self.variable(write.new));
+            }
+            NodeKind::Upsert(upsert) => {
+                shown.insert("collection", Value::text(&upsert.collection.name));
+                shown.insert("filter", self.show(&upsert.condition.1));
+                shown.insert("insert", self.show(&upsert.insert));
+                shown.insert("update", self.show(&upsert.update));
+                shown.insert("isReplace", Value::Bool(upsert.is_replace));
+            }
+        }
+    }
+
+    fn collect_details(&self, collect: &Collect, shown: &mut ObjectBuilder) {
+        let group = |(slot, code): &(Slot, Code)| {
+            let mut group = ObjectBuilder::new();
+            group.insert("outVariable", self.variable(*slot));
+            group.insert("expression", self.show(code));
+            group.finish()
+        };
+        shown.insert("groups", Value::array(collect.groups.iter().map(group).collect()));
+        let aggregate = |aggregate: &super::Aggregate| {
+            let mut shown = ObjectBuilder::new();
+            shown.insert("outVariable", self.variable(aggregate.slot));
+            shown.insert("type", Value::from(format!("{:?}", aggregate.aggregator).to_uppercase()));
+            shown.insert("expression", self.show(&aggregate.code));
+            shown.finish()
+        };
+        let aggregates = collect.aggregates.iter().map(aggregate);
+        shown.insert("aggregates", Value::array(aggregates.collect()));
+    }
+
+    fn index_details(&self, access: &IndexAccess, shown: &mut ObjectBuilder) {
+        shown.insert("collection", Value::text(&access.collection.name));
+        shown.insert("outVariable", self.variable(access.slot));
+        let mut index = ObjectBuilder::new();
+        index.insert("id", Value::from(access.index.id.to_string()));
+        let kind = match access.index.kind {
+            IndexKind::Primary => "primary",
+            IndexKind::Edge => "edge",
+            IndexKind::Persistent => "persistent",
+            IndexKind::Ttl => "ttl",
+        };
+        index.insert("type", Value::from(kind));
+        index.insert("name", Value::text(&access.index.name));
+        let fields = access.index.fields.iter().map(|field| {
+            Value::from(field.path.join(".") + if field.expands { "[*]" } else { "" })
+        });
+        index.insert("fields", Value::array(fields.collect()));
+        index.insert("unique", Value::Bool(access.index.unique));
+        index.insert("sparse", Value::Bool(access.index.sparse));
+        index.insert("selectivityEstimate", Value::from(access.index.selectivity));
+        shown.insert("indexes", Value::array(vec![index.finish()]));
+        shown.insert("condition", Value::from(self.index_condition(access)));
+        shown.insert("indexCoversProjections", Value::Bool(access.is_covering));
+        shown.insert("ascending", Value::Bool(!access.is_reverse));
+        shown.insert("filter", self.show_all(&access.filter));
+    }
+
+    fn index_condition(&self, access: &IndexAccess) -> String {
+        let own = self.name_of(access.slot);
+        let show = |code: &Code| code.show(&|slot| self.name_of(slot));
+        let field = |place: usize| match access.index.fields.get(place) {
+            Some(_) if access.is_by_id => format!("{own}._id"),
+            Some(field) => format!("{own}.{}", field.path.join(".")),
+            None => own.clone(),
+        };
+        let mut parts = Vec::new();
+        for (place, found) in access.matches.iter().enumerate() {
+            let operator = if matches!(found, super::Match::Equal(_)) { "==" } else { "IN" };
+            parts.push(format!("{} {operator} {}", field(place), show(found.code())));
+        }
+        let next = access.matches.len();
+        if let Some((code, is_inside)) = &access.low {
+            let operator = if *is_inside { ">=" } else { ">" };
+            parts.push(format!("{} {operator} {}", field(next), show(code)));
+        }
+        if let Some((code, is_inside)) = &access.high {
+            let operator = if *is_inside { "<=" } else { "<" };
+            parts.push(format!("{} {operator} {}", field(next), show(code)));
+        }
+        parts.join(" && ")
+    }
+}
+
+/// A number of rows, whole.
+fn items(items: f64) -> Value {
+    Value::Int(items.round() as i64)
+}

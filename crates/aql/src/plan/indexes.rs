@@ -1,0 +1,326 @@
+//! Which index gives a loop its documents: one that knows the filter, the order, or all attributes
+//! that are asked for.
+
+use std::sync::Arc;
+
+use super::build::Builder;
+use super::{IndexAccess, Match, NodeKind};
+use crate::evaluate::{Code, Slot};
+use crate::parse::ast::Binary;
+use crate::{Collection, Index, IndexKind, QueryError};
+
+/// An index that fits, and what of the filter it answers.
+struct Candidate {
+    access: IndexAccess,
+    /// Conditions that need not be asked again.
+    answered: Vec<usize>,
+    score: f64,
+}
+
+impl Builder<'_> {
+    /// Gives loops over collections their indexes, where there are some that help.
+    pub(super) fn choose_indexes(&mut self) -> Result<(), QueryError> {
+        let mut place = 0;
+        // Sorts that are dropped make the line shorter.
+        while place + 1 < self.nodes.len() {
+            place += 1;
+            let NodeKind::EnumerateCollection { collection, slot, filter } =
+                &self.nodes[place].kind
+            else {
+                continue;
+            };
+            let (collection, slot, filter) = (collection.clone(), *slot, filter.clone());
+            let indexes = self.run.source.indexes(collection.id);
+            let known = |code: &Code| code.is_pure() && !code.slots().contains(&slot);
+            let best = indexes
+                .iter()
+                .filter_map(|index| candidate(&collection, slot, &filter, index, &known))
+                .max_by(|left, right| left.score.total_cmp(&right.score));
+            let mut access = match best {
+                Some(mut best) => {
+                    let stays = |place: &usize| !best.answered.contains(place);
+                    let rest = (0..filter.len()).filter(stays);
+                    best.access.filter = rest.map(|place| filter[place].clone()).collect();
+                    self.rules.push("use-indexes");
+                    if best.access.filter.len() < filter.len() {
+                        self.rules.push("remove-filter-covered-by-index");
+                    }
+                    Some(best.access)
+                }
+                None => None,
+            };
+            self.use_order(place, slot, &mut access, &collection, &indexes, &filter);
+            if let Some(mut access) = access {
+                access.is_covering = self.is_covered(place, &access);
+                if access.is_covering {
+                    self.rules.push("reduce-extraction-to-projection");
+                }
+                self.nodes[place].kind = NodeKind::Index(Box::new(access));
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops a sort that the documents' order makes unnecessary, or finds an index that does.
+    fn use_order(
+        &mut self,
+        place: usize,
+        slot: Slot,
+        access: &mut Option<IndexAccess>,
+        collection: &Collection,
+        indexes: &[Index],
+        filter: &[Code],
+    ) {
+        let gives_one =
+            |kind: &NodeKind| matches!(kind, NodeKind::Singleton | NodeKind::Calculation { .. });
+        if !self.nodes[..place].iter().all(|node| gives_one(&node.kind)) {
+            return;
+        }
+        let between = self.nodes[place + 1..].iter().take_while(|node| {
+            matches!(node.kind, NodeKind::Calculation { .. } | NodeKind::Filter { .. })
+        });
+        let sort = place + 1 + between.count();
+        let Some(NodeKind::Sort { keys, .. }) = self.nodes.get(sort).map(|node| &node.kind) else {
+            return;
+        };
+        let is_reverse = keys[0].1;
+        let paths: Option<Vec<&[Arc<str>]>> = keys
+            .iter()
+            .map(|(code, descends)| match code {
+                Code::Path(of, names) if *of == slot && *descends == is_reverse => {
+                    Some(names.as_slice())
+                }
+                _ => None,
+            })
+            .collect();
+        let Some(paths) = paths else { return };
+        if let Some(access) = access {
+            let equal = access.matches.iter().all(|found| matches!(found, Match::Equal(_)));
+            if equal && is_sorted_by(&access.index, access.matches.len(), &paths) {
+                access.is_reverse = is_reverse;
+                self.drop_sort(sort);
+            }
+            return;
+        }
+        // A scan goes through the keys in their order.
+        if !is_reverse && paths.len() == 1 && paths[0].len() == 1 && &*paths[0][0] == "_key" {
+            self.drop_sort(sort);
+            return;
+        }
+        // Reading all documents by an index costs more than sorting them, unless few are wanted.
+        let after = self.nodes[sort + 1..].iter();
+        let mut after = after.skip_while(|node| gives_one(&node.kind));
+        let is_limited = matches!(
+            after.next().map(|node| &node.kind),
+            Some(NodeKind::Limit { count: Some(_), .. })
+        );
+        let fits = |index: &&Index| {
+            index.kind == IndexKind::Persistent && !index.sparse && is_sorted_by(index, 0, &paths)
+        };
+        let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
+        *access = Some(IndexAccess {
+            collection: collection.clone(),
+            slot,
+            index: index.clone(),
+            matches: Vec::new(),
+            low: None,
+            high: None,
+            is_reverse,
+            is_covering: false,
+            filter: filter.to_vec(),
+            is_by_id: false,
+        });
+        self.drop_sort(sort);
+    }
+
+    fn drop_sort(&mut self, place: usize) {
+        self.nodes.remove(place);
+        self.rules.push("use-index-for-sort");
+    }
+
+    /// Whether all that is asked of the documents is in the index.
+    fn is_covered(&self, place: usize, access: &IndexAccess) -> bool {
+        let fields = &access.index.fields;
+        let sorted = matches!(access.index.kind, IndexKind::Persistent | IndexKind::Ttl);
+        if !sorted || fields.iter().any(|field| field.expands) {
+            return false;
+        }
+        let covers = |names: &[Arc<str>]| {
+            fields.iter().any(|field| {
+                field.path.len() <= names.len()
+                    && field.path.iter().zip(names).all(|(left, right)| **left == **right)
+            })
+        };
+        let mut is_covered = true;
+        let mut visit = |code: &Code| {
+            code.walk(&mut |part| match part {
+                Code::Path(slot, names) if *slot == access.slot => is_covered &= covers(names),
+                // What a subquery takes of the document is not looked for.
+                Code::Subquery(pipeline) => {
+                    is_covered &= !pipeline.slots_read().contains(&access.slot);
+                }
+                _ => {}
+            });
+        };
+        access.filter.iter().for_each(&mut visit);
+        self.nodes[place + 1..].iter().for_each(|node| node.kind.for_each_code(&mut visit));
+        is_covered
+    }
+}
+
+/// Whether entries whose first `equal` fields are equal come in the order of these paths.
+fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
+    if !matches!(index.kind, IndexKind::Persistent | IndexKind::Ttl) {
+        return false;
+    }
+    let same = |field: &crate::IndexField, path: &[Arc<str>]| {
+        !field.expands
+            && field.path.len() == path.len()
+            && field.path.iter().zip(path).all(|(left, right)| **left == **right)
+    };
+    // Fields that are equal in all entries may be named anywhere.
+    let mut fields = index.fields[equal..].iter();
+    paths.iter().all(|path| {
+        index.fields[..equal].iter().any(|field| same(field, path))
+            || fields.next().is_some_and(|field| same(field, path))
+    })
+}
+
+/// A condition on one attribute of the document.
+struct Condition<'a> {
+    place: usize,
+    names: &'a [Arc<str>],
+    operator: Binary,
+    other: &'a Code,
+}
+
+/// The conditions that compare an attribute with something that is known before the document.
+fn conditions<'a>(
+    slot: Slot,
+    filter: &'a [Code],
+    known: &dyn Fn(&Code) -> bool,
+) -> Vec<Condition<'a>> {
+    let mut conditions = Vec::new();
+    for (place, code) in filter.iter().enumerate() {
+        let Code::Binary(operator, operands) = code else { continue };
+        for (own, other, operator) in [
+            (&operands.0, &operands.1, Some(*operator)),
+            (&operands.1, &operands.0, mirrored(*operator)),
+        ] {
+            let (Code::Path(of, names), Some(operator)) = (own, operator) else { continue };
+            if *of == slot && !names.is_empty() && known(other) {
+                conditions.push(Condition { place, names, operator, other });
+            }
+        }
+    }
+    conditions
+}
+
+/// The operator with its operands exchanged.
+fn mirrored(operator: Binary) -> Option<Binary> {
+    Some(match operator {
+        Binary::Equal => Binary::Equal,
+        Binary::Less => Binary::Greater,
+        Binary::LessEqual => Binary::GreaterEqual,
+        Binary::Greater => Binary::Less,
+        Binary::GreaterEqual => Binary::LessEqual,
+        _ => return None,
+    })
+}
+
+fn candidate(
+    collection: &Collection,
+    slot: Slot,
+    filter: &[Code],
+    index: &Index,
+    known: &dyn Fn(&Code) -> bool,
+) -> Option<Candidate> {
+    let conditions = conditions(slot, filter, known);
+    let mut access = IndexAccess {
+        collection: collection.clone(),
+        slot,
+        index: index.clone(),
+        matches: Vec::new(),
+        low: None,
+        high: None,
+        is_reverse: false,
+        is_covering: false,
+        filter: Vec::new(),
+        is_by_id: false,
+    };
+    let mut answered = Vec::new();
+    if index.kind == IndexKind::Primary {
+        return primary(access, &conditions);
+    }
+    for field in index.fields.iter().take_while(|field| !field.expands) {
+        let of_field = |condition: &&Condition<'_>| {
+            condition.names.len() == field.path.len()
+                && condition.names.iter().zip(&field.path).all(|(left, right)| **left == **right)
+        };
+        let own: Vec<_> = conditions.iter().filter(of_field).collect();
+        let equal = own.iter().find(|own| matches!(own.operator, Binary::Equal));
+        let equal = equal.or_else(|| own.iter().find(|own| own.operator == Binary::In));
+        if let Some(equal) = equal {
+            let code = equal.other.clone();
+            let is_equal = equal.operator == Binary::Equal;
+            access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
+            answered.push(equal.place);
+            continue;
+        }
+        for bound in own {
+            let side = match bound.operator {
+                Binary::Greater | Binary::GreaterEqual => &mut access.low,
+                Binary::Less | Binary::LessEqual => &mut access.high,
+                _ => continue,
+            };
+            if side.is_none() {
+                let is_inside = matches!(bound.operator, Binary::GreaterEqual | Binary::LessEqual);
+                *side = Some((bound.other.clone(), is_inside));
+                answered.push(bound.place);
+            }
+        }
+        break;
+    }
+    let bounds = usize::from(access.low.is_some()) + usize::from(access.high.is_some());
+    if access.matches.is_empty() && bounds == 0 || (index.sparse && !excludes_null(&access)) {
+        return None;
+    }
+    let all_equal = access.matches.len() == index.fields.len();
+    let mut score = 10.0 * access.matches.len() as f64 + 3.0 * bounds as f64 + index.selectivity;
+    if all_equal && index.unique {
+        score += 1000.0;
+    }
+    Some(Candidate { access, answered, score })
+}
+
+/// The primary index answers equality of `_key` and `_id`.
+fn primary(mut access: IndexAccess, conditions: &[Condition<'_>]) -> Option<Candidate> {
+    let found = conditions.iter().find(|condition| {
+        condition.names.len() == 1
+            && matches!(&*condition.names[0], "_key" | "_id")
+            && matches!(condition.operator, Binary::Equal | Binary::In)
+    })?;
+    let code = found.other.clone();
+    let is_equal = found.operator == Binary::Equal;
+    access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
+    access.is_by_id = &*found.names[0] == "_id";
+    Some(Candidate { access, answered: vec![found.place], score: 2000.0 })
+}
+
+/// Whether no document with null in one of the fields can be meant: only then does a sparse index
+/// have all that are.
+fn excludes_null(access: &IndexAccess) -> bool {
+    let is_value = |code: &Code| {
+        code.constant().is_some_and(|value| value.kind() != pellucid_value::Kind::Null)
+    };
+    let equal = access.matches.iter().all(|found| match found {
+        Match::Equal(code) => is_value(code),
+        Match::In(code) => code.constant().is_some_and(|list| {
+            list.elements().iter().all(|value| value.kind() != pellucid_value::Kind::Null)
+        }),
+    });
+    let fields = access.index.fields.len();
+    let matched = access.matches.len();
+    let bound = access.low.as_ref().is_some_and(|(code, is_inside)| !is_inside || is_value(code));
+    equal && (matched == fields || (matched + 1 == fields && bound))
+}

@@ -1,0 +1,224 @@
+//! What a query has while it runs: its data, its limits, its warnings, and what it has counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pellucid_clock::{Clock, Stopwatch};
+use pellucid_value::Value;
+
+use crate::evaluate::Regexes;
+use crate::{QueryError, Source, WriteBatch, number};
+
+/// How many rows are computed between two looks at whether the query should end.
+const CHECK_ROWS: u32 = 256;
+/// How many documents one query may write.
+pub const WRITES_MAX: u64 = 4_000_000;
+
+/// What a query may use.
+#[derive(Clone, Debug)]
+pub struct QueryOptions {
+    /// How much memory its rows may take; 0 is as much as there is.
+    pub memory_bytes_max: usize,
+    /// How long it may run.
+    pub runtime_max: Option<Duration>,
+    /// How many warnings are kept.
+    pub warnings_max: usize,
+    /// Whether the first warning is an error.
+    pub fail_on_warning: bool,
+    /// Whether rows are counted that the last `LIMIT` leaves out.
+    pub full_count: bool,
+    /// Whether each node of the plan is timed.
+    pub profile: bool,
+}
+
+impl Default for QueryOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 0,
+            runtime_max: None,
+            warnings_max: 10,
+            fail_on_warning: false,
+            full_count: false,
+            profile: false,
+        }
+    }
+}
+
+/// Ends a query from elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct KillSwitch(Arc<AtomicBool>);
+
+impl KillSwitch {
+    /// Ends the query soon.
+    pub fn kill(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the query should end.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Something odd that did not end the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// One of [`number`].
+    pub number: u16,
+    /// What it is.
+    pub message: String,
+}
+
+/// What a query has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Documents written.
+    pub writes_executed: u64,
+    /// Writes that failed or did nothing, as their options allow.
+    pub writes_ignored: u64,
+    /// Documents looked up by key.
+    pub document_lookups: u64,
+    /// Ranges of indexes looked at.
+    pub seeks: u64,
+    /// Documents read by scans of collections.
+    pub scanned_full: u64,
+    /// Entries read from indexes.
+    pub scanned_index: u64,
+    /// Scans begun.
+    pub cursors_created: u64,
+    /// Rows that filters left out.
+    pub filtered: u64,
+    /// Rows before the last `LIMIT`, if they were asked for.
+    pub full_count: Option<u64>,
+    /// The most memory that rows took.
+    pub peak_memory_bytes: usize,
+}
+
+/// A query that runs.
+pub(crate) struct Run {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) options: QueryOptions,
+    pub(crate) kill: KillSwitch,
+    pub(crate) clock: Clock,
+    pub(crate) begun: Stopwatch,
+    pub(crate) stats: Stats,
+    pub(crate) warnings: Vec<Warning>,
+    /// What `CURRENT` is, the innermost last.
+    pub(crate) locals: Vec<Value>,
+    /// Begun by the first write.
+    pub(crate) writes: Option<Box<dyn WriteBatch>>,
+    /// Milliseconds since 1970, the same for the whole query.
+    pub(crate) now_ms: i64,
+    pub(crate) random: u64,
+    pub(crate) regexes: Regexes,
+    memory_bytes: usize,
+    until_check: u32,
+    /// Subqueries that lie in each other.
+    pub(crate) depth: usize,
+}
+
+impl Run {
+    pub(crate) fn new(source: Arc<dyn Source>, options: QueryOptions, kill: KillSwitch) -> Self {
+        let clock = Clock::system();
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since_1970 = since_1970.unwrap_or_default();
+        let now_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            source,
+            options,
+            kill,
+            clock,
+            begun: clock.stopwatch(),
+            stats: Stats::default(),
+            warnings: Vec::new(),
+            locals: Vec::new(),
+            writes: None,
+            now_ms,
+            random: seed(),
+            regexes: Regexes::default(),
+            memory_bytes: 0,
+            until_check: CHECK_ROWS,
+            depth: 0,
+        }
+    }
+
+    /// Takes note of something odd.
+    pub(crate) fn warn(
+        &mut self,
+        number: u16,
+        message: impl Into<String>,
+    ) -> Result<(), QueryError> {
+        let message = message.into();
+        if self.options.fail_on_warning {
+            return Err(QueryError::new(number, message));
+        }
+        if self.warnings.len() < self.options.warnings_max {
+            self.warnings.push(Warning { number, message });
+        }
+        Ok(())
+    }
+
+    /// Takes note of something odd, of which null is the result.
+    pub(crate) fn warn_null(
+        &mut self,
+        number: u16,
+        message: impl Into<String>,
+    ) -> Result<Value, QueryError> {
+        self.warn(number, message).map(|()| Value::Null)
+    }
+
+    /// Ends the query if it was killed or takes too long; to be called for each row.
+    pub(crate) fn tick(&mut self) -> Result<(), QueryError> {
+        self.until_check -= 1;
+        if self.until_check == 0 {
+            self.until_check = CHECK_ROWS;
+            return self.check();
+        }
+        Ok(())
+    }
+
+    /// As [`tick`](Self::tick), at once.
+    pub(crate) fn check(&self) -> Result<(), QueryError> {
+        if self.kill.is_killed() {
+            return Err(QueryError::new(number::KILLED, "query killed"));
+        }
+        let Some(longest) = self.options.runtime_max else { return Ok(()) };
+        if u128::from(self.begun.elapsed_ns()) > longest.as_nanos() {
+            return Err(QueryError::new(number::KILLED, "query killed: it ran too long"));
+        }
+        Ok(())
+    }
+
+    /// Takes note of memory that rows take.
+    pub(crate) fn take_memory(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.memory_bytes += bytes;
+        self.stats.peak_memory_bytes = self.stats.peak_memory_bytes.max(self.memory_bytes);
+        let most = self.options.memory_bytes_max;
+        if most > 0 && self.memory_bytes > most {
+            let message = "query would use more memory than allowed";
+            return Err(QueryError::new(number::RESOURCE_LIMIT, message));
+        }
+        Ok(())
+    }
+
+    /// Takes note of memory that is free again.
+    pub(crate) fn free_memory(&mut self, bytes: usize) {
+        self.memory_bytes = self.memory_bytes.saturating_sub(bytes);
+    }
+
+    /// A random number (xorshift; Marsaglia 2003).
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+/// Something that differs from query to query: the standard library's own random state.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+}

@@ -1,0 +1,303 @@
+//! Documents in memory, as queries see them.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use pellucid_aql::{
+    Collection, CollectionId, FieldScan, Index, IndexRequest, KillSwitch, OverwriteMode, Parsed,
+    Plan, QueryError, QueryOptions, Scan, Source, Write, WriteBatch, WriteKind, Written, number,
+};
+use pellucid_value::{MergeOptions, Value, index_key, merge_into, packed};
+
+/// By collection, the packed documents by key.
+type Documents = BTreeMap<CollectionId, BTreeMap<String, Vec<u8>>>;
+
+/// A database in memory.
+#[derive(Default)]
+pub(crate) struct Memory {
+    collections: Vec<Collection>,
+    indexes: BTreeMap<CollectionId, Vec<Index>>,
+    documents: Arc<Mutex<Documents>>,
+}
+
+impl Memory {
+    /// Adds a collection and its documents.
+    pub(crate) fn with(mut self, name: &str, documents: &str) -> Self {
+        let id = self.collections.len() as u64 + 1;
+        self.collections.push(Collection { id, name: name.to_owned(), is_edge: false });
+        let mut kept = BTreeMap::new();
+        let documents = json(documents);
+        for (place, document) in documents.elements().iter().enumerate() {
+            let key = document.attribute("_key");
+            let key = key.as_str().map_or_else(|| (place + 1).to_string(), str::to_owned);
+            kept.insert(key.clone(), stored(name, &key, document));
+        }
+        self.documents.lock().unwrap().insert(id, kept);
+        self
+    }
+
+    /// Adds an index to the collection that was added last.
+    pub(crate) fn with_index(mut self, index: Index) -> Self {
+        self.indexes.entry(self.collections.len() as u64).or_default().push(index);
+        self
+    }
+}
+
+/// Reads JSON.
+pub(crate) fn json(text: &str) -> Value {
+    pellucid_value::json::parse_value(text.as_bytes(), Default::default()).unwrap()
+}
+
+/// The packed document with its system attributes.
+fn stored(collection: &str, key: &str, document: &Value) -> Vec<u8> {
+    let mut builder = packed::Builder::new();
+    builder.begin_object();
+    for (name, text) in
+        [("_key", key.to_owned()), ("_id", format!("{collection}/{key}")), ("_rev", "_r".into())]
+    {
+        builder.name(name);
+        builder.string(&text);
+    }
+    for (name, value) in document.members(false) {
+        if !["_key", "_id", "_rev"].contains(&name.as_str()) {
+            builder.name(&name);
+            builder.value(value.view());
+        }
+    }
+    builder.end();
+    builder.finish()
+}
+
+/// Rows that were gathered before.
+struct Gathered<T>(std::vec::IntoIter<T>);
+
+impl Scan for Gathered<Vec<u8>> {
+    fn advance(
+        &mut self,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<bool, QueryError> {
+        for document in self.0.by_ref() {
+            if visit(&document).is_break() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl FieldScan for Gathered<Vec<Value>> {
+    fn advance(
+        &mut self,
+        visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> Result<bool, QueryError> {
+        for values in self.0.by_ref() {
+            if visit(&values).is_break() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Memory {
+    /// The values of the fields of each entry, and its document, in the order of the index.
+    fn entries(&self, id: CollectionId, request: &IndexRequest) -> Vec<(Vec<Value>, Vec<u8>)> {
+        let index = self.indexes[&id].iter().find(|index| index.id == request.index).unwrap();
+        let (low, high) = request.range.key_bounds();
+        let mut entries = BTreeMap::new();
+        for (key, document) in &self.documents.lock().unwrap()[&id] {
+            let value = Value::open(document).unwrap();
+            let mut bytes = Vec::new();
+            let mut fields = Vec::new();
+            for field in &index.fields {
+                let found =
+                    field.path.iter().fold(value.clone(), |value, name| value.attribute(name));
+                index_key::encode(found.view(), &mut bytes);
+                fields.push(found);
+            }
+            if index.sparse && fields.contains(&Value::Null) {
+                continue;
+            }
+            bytes.extend_from_slice(key.as_bytes());
+            if low <= bytes && bytes < high {
+                entries.insert(bytes, (fields, document.clone()));
+            }
+        }
+        let mut entries: Vec<_> = entries.into_values().collect();
+        if request.reverse {
+            entries.reverse();
+        }
+        entries
+    }
+}
+
+impl Source for Memory {
+    fn collection(&self, name: &str) -> Option<Collection> {
+        self.collections.iter().find(|collection| collection.name == name).cloned()
+    }
+
+    fn count(&self, collection: CollectionId) -> Result<u64, QueryError> {
+        Ok(self.documents.lock().unwrap()[&collection].len() as u64)
+    }
+
+    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError> {
+        let documents: Vec<_> =
+            self.documents.lock().unwrap()[&collection].values().cloned().collect();
+        Ok(Box::new(Gathered(documents.into_iter())))
+    }
+
+    fn indexes(&self, collection: CollectionId) -> Vec<Index> {
+        let primary = Index {
+            id: 0,
+            name: "primary".to_owned(),
+            kind: pellucid_aql::IndexKind::Primary,
+            fields: vec![pellucid_aql::IndexField { path: vec!["_key".into()], expands: false }],
+            unique: true,
+            sparse: false,
+            selectivity: 1.0,
+        };
+        let others = self.indexes.get(&collection).cloned().unwrap_or_default();
+        std::iter::once(primary).chain(others).collect()
+    }
+
+    fn index_scan(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+    ) -> Result<Box<dyn Scan>, QueryError> {
+        let entries = self.entries(collection, request);
+        let documents: Vec<_> = entries.into_iter().map(|(_, document)| document).collect();
+        Ok(Box::new(Gathered(documents.into_iter())))
+    }
+
+    fn index_fields(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+    ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
+        let entries = self.entries(collection, request);
+        let fields: Vec<_> = entries.into_iter().map(|(fields, _)| fields).collect();
+        Ok(Some(Box::new(Gathered(fields.into_iter()))))
+    }
+
+    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError> {
+        let documents = self.documents.lock().unwrap();
+        Ok(documents[&collection].get(key).map(|document| Value::open(document).unwrap()))
+    }
+
+    fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError> {
+        let names = self.collections.iter().map(|own| (own.id, own.name.clone())).collect();
+        let state = self.documents.lock().unwrap().clone();
+        Ok(Box::new(Batch { names, state, target: Arc::clone(&self.documents) }))
+    }
+}
+
+/// The state as it will be.
+struct Batch {
+    names: BTreeMap<CollectionId, String>,
+    state: Documents,
+    target: Arc<Mutex<Documents>>,
+}
+
+impl WriteBatch for Batch {
+    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError> {
+        let documents = self.state.get_mut(&write.collection).unwrap();
+        let own = write.document.attribute("_key");
+        let key = match write.key.or(own.as_str()) {
+            Some(key) => key.to_owned(),
+            None => (documents.len() + 1).to_string(),
+        };
+        let old = documents.get(&key).map(|old| Value::open(old).unwrap());
+        let mut kind = write.kind;
+        match (kind, &old, write.options.overwrite_mode) {
+            (WriteKind::Insert, Some(_), OverwriteMode::Conflict) => {
+                return Err(QueryError::new(
+                    number::UNIQUE_CONSTRAINT,
+                    "unique constraint violated",
+                ));
+            }
+            (WriteKind::Insert, Some(_), OverwriteMode::Ignore) => {
+                return Ok(Written { is_ignored: true, ..Written::default() });
+            }
+            (WriteKind::Insert, Some(_), OverwriteMode::Replace) => kind = WriteKind::Replace,
+            (WriteKind::Insert, Some(_), OverwriteMode::Update) => kind = WriteKind::Update,
+            (WriteKind::Insert, None, _) | (_, Some(_), _) => {}
+            (_, None, _) => {
+                return Err(QueryError::new(number::DOCUMENT_NOT_FOUND, "document not found"));
+            }
+        }
+        let old = old.unwrap_or_default();
+        if kind == WriteKind::Remove {
+            documents.remove(&key);
+            return Ok(Written { old, ..Written::default() });
+        }
+        let mut document = write.document.clone();
+        if kind == WriteKind::Update {
+            let options = MergeOptions {
+                keep_null: write.options.keep_null,
+                merge_objects: write.options.merge_objects,
+            };
+            let mut builder = packed::Builder::new();
+            builder.begin_object();
+            let (before, after) = (old.view().as_object(), document.view().as_object());
+            merge_into(&mut builder, before.unwrap(), after.unwrap(), options, &|_| false);
+            builder.end();
+            document = Value::open(&builder.finish()).unwrap();
+        }
+        let stored = stored(&self.names[&write.collection], &key, &document);
+        let new = Value::open(&stored).unwrap();
+        documents.insert(key, stored);
+        Ok(Written { old, new, is_ignored: false })
+    }
+
+    fn commit(self: Box<Self>) -> Result<(), QueryError> {
+        *self.target.lock().unwrap() = self.state;
+        Ok(())
+    }
+}
+
+/// What a query gave.
+pub(crate) struct Outcome {
+    /// Its values, as an array.
+    pub(crate) result: Value,
+    /// The numbers of its warnings.
+    pub(crate) warnings: Vec<u16>,
+    /// What it did.
+    pub(crate) stats: pellucid_aql::Stats,
+    /// The plan.
+    pub(crate) plan: Arc<Plan>,
+}
+
+/// Runs a query.
+pub(crate) fn run_with(
+    source: &Arc<dyn Source>,
+    text: &str,
+    bind_variables: &str,
+    options: QueryOptions,
+) -> Result<Outcome, QueryError> {
+    let parsed: Parsed = pellucid_aql::parse(text)?;
+    let plan = Arc::new(Plan::new(&parsed, &json(bind_variables), source, &options)?);
+    let mut execution = pellucid_aql::Execution::new(
+        Arc::clone(&plan),
+        Arc::clone(source),
+        options,
+        KillSwitch::default(),
+    );
+    let mut values = Vec::new();
+    loop {
+        let (more, has_more) = execution.next(3)?;
+        values.extend(more);
+        if !has_more {
+            break;
+        }
+    }
+    assert!(execution.is_done());
+    let warnings = execution.warnings().iter().map(|warning| warning.number).collect();
+    Ok(Outcome { result: Value::array(values), warnings, stats: execution.stats(), plan })
+}
+
+/// Runs a query without bind variables.
+pub(crate) fn run(source: &Arc<dyn Source>, text: &str) -> Result<Outcome, QueryError> {
+    run_with(source, text, "{}", QueryOptions::default())
+}

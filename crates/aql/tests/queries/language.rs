@@ -1,0 +1,185 @@
+//! Statements and expressions.
+
+use super::{fails, people, query, result, same};
+use crate::memory::{run, run_with};
+use pellucid_aql::{QueryOptions, number};
+
+#[test]
+fn rows_flow_through_statements() {
+    for (text, expected) in [
+        ("FOR i IN 1..3 RETURN i", "[1,2,3]"),
+        ("FOR i IN 3..1 RETURN i", "[3,2,1]"),
+        ("FOR i IN [] RETURN i", "[]"),
+        ("FOR s IN [1..4] RETURN s", "[[1,2,3,4]]"),
+        ("for i in 1..10 filter i % 2 == 0 sort i desc limit 1, 2 return i * 10", "[80,60]"),
+        ("FOR i IN 1..4 LIMIT 2, null RETURN i", "[3,4]"),
+        ("FOR i IN 1..3 FOR j IN i..3 LET k = i * j FILTER k > 2 RETURN k", "[3,4,6,9]"),
+        ("FOR x IN [1, 1.0, '1', 1] RETURN DISTINCT x", "[1,\"1\"]"),
+        ("LET a = 1, b = a + 1 RETURN [a, b]", "[[1,2]]"),
+        ("FOR i IN 1..3 FILTER 1 == 2 RETURN i", "[]"),
+        ("RETURN (FOR i IN 1..2 RETURN i)", "[[1,2]]"),
+        ("FOR i IN 1..2 LET s = (FOR j IN 1..i RETURN j) RETURN LENGTH(s)", "[1,2]"),
+        ("RETURN LENGTH(FOR i IN 1..5 FILTER i > 1 RETURN i)", "[4]"),
+        ("FOR p IN people SORT p.age, p.name RETURN p.name", r#"["Dee","Bob","Cai","Ada","Eve"]"#),
+        ("FOR p IN plain FILTER p.age < 26 RETURN p._key", r#"["b","c","d"]"#),
+        ("FOR p IN plain FILTER p.age == null RETURN p._id", r#"["plain/d"]"#),
+        ("RETURN LENGTH(people)", "[5]"),
+        ("RETURN DOCUMENT(people, 'a').name", "[\"Ada\"]"),
+        ("RETURN DOCUMENT('people/zz')", "[null]"),
+        (
+            "FOR p IN people FOR q IN plain FILTER p.age == q.age && p._key < q._key RETURN q.name",
+            "[\"Cai\"]",
+        ),
+    ] {
+        assert_eq!(result(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn expressions_follow_the_rules_of_values() {
+    for (text, expected) in [
+        ("true < 0", "true"),
+        ("9 < '1'", "true"),
+        ("[] == [null]", "true"),
+        ("{} == {a: null}", "true"),
+        ("1 && 0", "0"),
+        ("'' || 'x'", "\"x\""),
+        ("!'0'", "false"),
+        ("null ? 1 : 2", "2"),
+        ("3 ? : 4", "3"),
+        ("4 / 2", "2"),
+        ("'3' + true", "4"),
+        ("[5] * 2", "10"),
+        ("-7 % 3", "-1"),
+        ("9223372036854775807 + 1", "9223372036854775808"),
+        ("2 IN [1, 2]", "true"),
+        ("2 IN 2", "false"),
+        ("2 NOT IN 2", "true"),
+        ("'abc' LIKE 'a%'", "true"),
+        ("'abc' NOT LIKE 'b%'", "true"),
+        ("'abc' =~ 'b'", "true"),
+        ("'abc' !~ '^b'", "true"),
+        ("[1, 2, 3][-1]", "3"),
+        ("[1, 2][5]", "null"),
+        ("{a: {b: 1}}.a.b", "1"),
+        ("{a: 1}['a']", "1"),
+        ("(5).x.y", "null"),
+        ("[1, 2, 3] ALL > 0", "true"),
+        ("[1, 2, 3] ANY == 2", "true"),
+        ("[1, 2, 3] NONE IN [4]", "true"),
+        ("[1, 2, 3] AT LEAST (2) > 1", "true"),
+        ("[{a: 1}, {a: 2}, {b: 3}][*].a", "[1,2,null]"),
+        ("[[1, 2], [3]][**]", "[1,2,3]"),
+        ("[1, 2, 3, 4][* FILTER CURRENT > 1 LIMIT 1, 2 RETURN CURRENT * 2]", "[6,8]"),
+        ("[1, 2, 3][? ANY FILTER CURRENT > 2]", "true"),
+        ("[1, 2, 3][? 2 FILTER CURRENT > 1]", "true"),
+        ("[[{a: 1}], [{a: 2}]][*][* RETURN CURRENT.a]", "[[1],[2]]"),
+        ("{a: 1, a: 2}", "{\"a\":1}"),
+        ("{[CONCAT('a', 1)]: 2}", "{\"a1\":2}"),
+        ("NOT 1 IN [false]", "true"),
+        ("1..2.9", "[1,2]"),
+    ] {
+        assert_eq!(result(&format!("RETURN {text}")), format!("[{expected}]"), "{text}");
+    }
+}
+
+#[test]
+fn groups_are_collected() {
+    same(
+        &result("FOR p IN plain COLLECT c = p.address.city INTO g RETURN {c, n: COUNT(g[*].p)}"),
+        r#"[{"c":"London","n":2},{"c":"Oslo","n":1},{"c":"Paris","n":2}]"#,
+    );
+    for (text, expected) in [
+        ("FOR p IN plain COLLECT WITH COUNT INTO n RETURN n", "[5]"),
+        ("FOR p IN empty COLLECT WITH COUNT INTO n RETURN n", "[0]"),
+        (
+            "FOR p IN plain COLLECT a = p.age WITH COUNT INTO n RETURN [a, n]",
+            "[[null,1],[25,2],[36,1],[61.5,1]]",
+        ),
+        (
+            "FOR p IN plain COLLECT AGGREGATE s = SUM(p.age), m = MAX(p.age), a = MIN(p.age), u = \
+             COUNT_DISTINCT(p.age) RETURN [s, m, a, u]",
+            "[[147.5,61.5,25,4]]",
+        ),
+        (
+            "FOR p IN plain COLLECT c = p.address.city INTO n = p.name RETURN n",
+            r#"[["Ada","Cai"],["Dee"],["Bob","Eve"]]"#,
+        ),
+        (
+            "FOR i IN 1..4 COLLECT e = i % 2 AGGREGATE a = AVG(i), s = SUM(i) RETURN [e, a, s]",
+            "[[0,3,6],[1,2,4]]",
+        ),
+        (
+            "FOR i IN 1..2 LET j = i * 2 COLLECT k = i INTO g KEEP j RETURN g",
+            r#"[[{"j":2}],[{"j":4}]]"#,
+        ),
+    ] {
+        assert_eq!(result(text), expected, "{text}");
+    }
+    assert_eq!(fails("FOR p IN plain COLLECT c = 1 RETURN p").number, number::COLLECTION_NOT_FOUND);
+}
+
+#[test]
+fn bind_variables_stand_for_values_names_and_collections() {
+    let source = people();
+    let text = "FOR d IN @@c FILTER d.@path == @value LIMIT @o, @n RETURN d.@name";
+    let binds =
+        r#"{"@c":"people","path":["address","city"],"value":"London","o":1,"n":5,"name":"name"}"#;
+    let outcome = run_with(&source, text, binds, QueryOptions::default()).unwrap();
+    assert_eq!(outcome.result.to_json(), "[\"Ada\"]");
+    for (text, binds, expected) in [
+        ("RETURN @x", "{}", number::BIND_PARAMETER_MISSING),
+        ("RETURN 1", r#"{"x":1}"#, number::BIND_PARAMETER_UNDECLARED),
+        ("FOR d IN @@c RETURN d", r#"{"@c":1}"#, number::BIND_PARAMETER_TYPE),
+        ("FOR d IN @@c RETURN d", r#"{"@c":"no"}"#, number::COLLECTION_NOT_FOUND),
+        ("RETURN 1", "[]", number::BIND_PARAMETERS_INVALID),
+        ("FOR i IN 1..2 LIMIT @n RETURN i", r#"{"n":"x"}"#, number::NUMBER_OUT_OF_RANGE),
+    ] {
+        let error = run_with(&source, text, binds, QueryOptions::default()).err().unwrap();
+        assert_eq!(error.number, expected, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_have_their_numbers() {
+    for (text, expected) in [
+        ("FOR i IN no RETURN i", number::COLLECTION_NOT_FOUND),
+        ("RETURN no", number::COLLECTION_NOT_FOUND),
+        ("RETURN people + 1", number::COLLECTION_USED_IN_EXPRESSION),
+        ("RETURN NO_SUCH(1)", number::FUNCTION_NAME_UNKNOWN),
+        ("RETURN FIRST()", number::FUNCTION_ARGUMENT_NUMBER),
+        ("LET a = 1 LET a = 2 RETURN a", number::VARIABLE_REDECLARED),
+        ("FOR i IN null RETURN i", number::ARRAY_EXPECTED),
+        ("RETURN FAIL('why')", number::FAIL_CALLED),
+        ("FOR i IN 1..2 LIMIT i RETURN i", number::PARSE),
+        ("FOR i IN 1..2 LIMIT -1 RETURN i", number::NUMBER_OUT_OF_RANGE),
+        (
+            "FOR i IN 1..2 COLLECT a = i AGGREGATE b = i RETURN b",
+            number::INVALID_AGGREGATE_EXPRESSION,
+        ),
+    ] {
+        assert_eq!(fails(text).number, expected, "{text}");
+    }
+    let error = fails("FOR i IN null RETURN i");
+    assert!(error.message.contains("you provided a value of type 'null'"), "{error}");
+}
+
+#[test]
+fn what_is_odd_is_null_and_a_warning() {
+    for (text, expected) in [
+        ("RETURN 1 / 0", number::DIVISION_BY_ZERO),
+        ("FOR i IN [0] RETURN 1 % i", number::DIVISION_BY_ZERO),
+        ("RETURN FIRST('x')", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN 'a' =~ '('", number::INVALID_REGEX),
+        ("RETURN DATE_YEAR('nonsense')", number::INVALID_DATE_VALUE),
+    ] {
+        let outcome = query(&people(), text);
+        assert_eq!(outcome.result.to_json(), "[null]", "{text}");
+        assert_eq!(outcome.warnings, [expected], "{text}");
+        let options = QueryOptions { fail_on_warning: true, ..QueryOptions::default() };
+        let error = run_with(&people(), text, "{}", options).err().unwrap();
+        assert_eq!(error.number, expected);
+    }
+    let outcome = run(&people(), "FOR i IN 1..100 RETURN i / 0").unwrap();
+    assert_eq!(outcome.warnings.len(), 10, "no more are kept");
+}

@@ -1,0 +1,75 @@
+//! Memory, time, and what else is bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::people;
+use crate::memory::{json, run_with};
+use pellucid_aql::{Execution, KillSwitch, Plan, QueryOptions, number, parse};
+
+#[test]
+fn memory_is_bounded() {
+    let options = QueryOptions { memory_bytes_max: 100_000, ..QueryOptions::default() };
+    for text in [
+        "FOR i IN 1..100000 SORT i RETURN i",
+        "FOR i IN 1..100000 RETURN DISTINCT i",
+        "FOR i IN 1..100000 COLLECT j = i RETURN j",
+        "FOR i IN 1..100000 INSERT {i} INTO empty",
+        "RETURN LENGTH(FOR i IN 1..100000 RETURN i)",
+    ] {
+        let error = run_with(&people(), text, "{}", options.clone()).err();
+        assert_eq!(error.map(|error| error.number), Some(number::RESOURCE_LIMIT), "{text}");
+    }
+    let text = "FOR i IN 1..100000 SORT -i LIMIT 2 RETURN i";
+    let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
+    assert_eq!(outcome.result.to_json(), "[100000,99999]");
+    assert!(outcome.stats.peak_memory_bytes < 2_000_000, "{:?}", outcome.stats);
+}
+
+#[test]
+fn a_query_ends_when_it_should() {
+    let options =
+        QueryOptions { runtime_max: Some(Duration::from_millis(1)), ..QueryOptions::default() };
+    for text in ["FOR i IN 1..1000000000 FILTER i < 0 RETURN i", "RETURN SLEEP(1000)"] {
+        let error = run_with(&people(), text, "{}", options.clone()).err().unwrap();
+        assert_eq!(error.number, number::KILLED, "{text}");
+    }
+    let source = people();
+    let parsed = parse("FOR i IN 1..1000000000 RETURN i").unwrap();
+    let options = QueryOptions::default();
+    let plan = Arc::new(Plan::new(&parsed, &json("{}"), &source, &options).unwrap());
+    let kill = KillSwitch::default();
+    let mut execution = Execution::new(plan, source, options, kill.clone());
+    assert_eq!(execution.next(10).unwrap().0.len(), 10);
+    kill.kill();
+    let ended = (0..1000).find_map(|_| execution.next(1000).err());
+    assert_eq!(ended.unwrap().number, number::KILLED);
+}
+
+#[test]
+fn rows_that_a_limit_leaves_out_are_counted_if_asked_for() {
+    let options = QueryOptions { full_count: true, ..QueryOptions::default() };
+    for (text, result, count) in [
+        ("FOR i IN 1..1000 FILTER i > 500 LIMIT 10 RETURN i", 10, Some(500)),
+        ("FOR i IN 1..1000 SORT i DESC LIMIT 5, 10 RETURN i", 10, Some(1000)),
+        ("FOR i IN 1..3 LIMIT 10 RETURN i", 3, Some(3)),
+        ("FOR i IN 1..3 RETURN i", 3, None),
+        ("FOR i IN 1..3 LIMIT 2, 0 RETURN i", 0, Some(3)),
+    ] {
+        let outcome = run_with(&people(), text, "{}", options.clone()).unwrap();
+        assert_eq!(outcome.result.elements().len(), result, "{text}");
+        assert_eq!(outcome.stats.full_count, count, "{text}");
+    }
+}
+
+#[test]
+fn what_would_be_too_long_is_refused() {
+    for text in [
+        "RETURN LENGTH(1..100000000000)",
+        "RETURN LENGTH(REPEAT('x', 1000000000))",
+        "FOR p IN people FILTER p.age IN 1..100001 RETURN p",
+    ] {
+        let error = run_with(&people(), text, "{}", QueryOptions::default()).err().unwrap();
+        assert_eq!(error.number, number::RESOURCE_LIMIT, "{text}");
+    }
+}

@@ -1,0 +1,80 @@
+//! What queries do, one concept at a time.
+
+mod indexes;
+mod language;
+mod limits;
+mod writes;
+
+use std::sync::Arc;
+
+use pellucid_aql::{IndexField, IndexKind, QueryError, Source};
+
+use crate::memory::{Memory, Outcome, json, run};
+
+/// People, in a collection of that name, with indexes over `age` and over `city` and `age`.
+fn people() -> Arc<dyn Source> {
+    let index = |id: u64, fields: &[&str], sparse: bool| pellucid_aql::Index {
+        id,
+        name: format!("idx_{id}"),
+        kind: IndexKind::Persistent,
+        fields: fields
+            .iter()
+            .map(|path| IndexField {
+                path: path.split('.').map(str::to_owned).collect(),
+                expands: false,
+            })
+            .collect(),
+        unique: false,
+        sparse,
+        selectivity: 0.5,
+    };
+    let documents = r#"[
+        {"_key":"a","name":"Ada","age":36,"address":{"city":"London"},"tags":["x","y"]},
+        {"_key":"b","name":"Bob","age":25,"address":{"city":"Paris"},"tags":[]},
+        {"_key":"c","name":"Cai","age":25,"address":{"city":"London"},"tags":["y"]},
+        {"_key":"d","name":"Dee","address":{"city":"Oslo"}},
+        {"_key":"e","name":"Eve","age":61.5,"address":{"city":"Paris"},"nick":"E"}
+    ]"#;
+    let memory = Memory::default()
+        .with("people", documents)
+        .with_index(index(7, &["age"], false))
+        .with_index(index(8, &["address.city", "age"], false))
+        .with_index(index(9, &["nick"], true))
+        .with("plain", documents)
+        .with("empty", "[]");
+    Arc::new(memory)
+}
+
+fn query(source: &Arc<dyn Source>, text: &str) -> Outcome {
+    run(source, text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn result(text: &str) -> String {
+    query(&people(), text).result.to_json()
+}
+
+fn fails(text: &str) -> QueryError {
+    match run(&people(), text) {
+        Ok(outcome) => panic!("{text}: {}", outcome.result.to_json()),
+        Err(error) => error,
+    }
+}
+
+/// The types of the nodes of a query's plan.
+fn nodes(text: &str) -> String {
+    let plan = query(&people(), text).plan.explain();
+    let nodes = plan.attribute("nodes").elements();
+    let names: Vec<_> = nodes
+        .iter()
+        .map(|node| {
+            let name = node.attribute("type").as_str().unwrap().to_owned();
+            name.strip_suffix("Node").unwrap().to_owned()
+        })
+        .collect();
+    names.join(" ")
+}
+
+/// Whether both give the same, whatever the order of members.
+fn same(left: &str, right: &str) {
+    assert_eq!(json(left), json(right), "{left} {right}");
+}

@@ -1,0 +1,88 @@
+//! Queries that write.
+
+use super::{fails, people, query};
+use crate::memory::run;
+use pellucid_aql::number;
+
+#[test]
+fn writes_show_what_was_and_what_is() {
+    let source = people();
+    let outcome =
+        query(&source, "INSERT {_key: 'n', v: 1} INTO empty RETURN [OLD, NEW.v, NEW._id]");
+    assert_eq!(outcome.result.to_json(), "[[null,1,\"empty/n\"]]");
+    assert_eq!(outcome.stats.writes_executed, 1);
+    let outcome = query(&source, "UPDATE 'n' WITH {w: 2} IN empty RETURN [OLD.w, NEW.w, NEW.v]");
+    assert_eq!(outcome.result.to_json(), "[[null,2,1]]");
+    let outcome = query(&source, "REPLACE {_key: 'n', x: 3} IN empty RETURN [NEW.v, NEW.x]");
+    assert_eq!(outcome.result.to_json(), "[[null,3]]");
+    let text = "UPDATE 'n' WITH {x: null} IN empty OPTIONS {keepNull: false} RETURN HAS(NEW, 'x')";
+    assert_eq!(query(&source, text).result.to_json(), "[false]");
+    let outcome = query(&source, "FOR d IN empty REMOVE d IN empty RETURN OLD._key");
+    assert_eq!(outcome.result.to_json(), "[\"n\"]");
+    assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[0]");
+}
+
+#[test]
+fn a_limit_behind_a_write_does_not_bound_it() {
+    let source = people();
+    let outcome = query(&source, "FOR i IN 1..10 INSERT {v: i} INTO empty LIMIT 2 RETURN NEW.v");
+    assert_eq!(outcome.result.to_json(), "[1,2]");
+    assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[10]");
+}
+
+#[test]
+fn a_query_that_fails_has_written_nothing() {
+    let source = people();
+    let error = run(&source, "FOR i IN [1, 2, 2] INSERT {_key: TO_STRING(i)} INTO empty").err();
+    assert_eq!(error.unwrap().number, number::UNIQUE_CONSTRAINT);
+    assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[0]");
+    let text =
+        "FOR i IN [1, 2, 2] INSERT {_key: TO_STRING(i)} INTO empty OPTIONS {ignoreErrors: true}";
+    let outcome = query(&source, text);
+    assert_eq!((outcome.stats.writes_executed, outcome.stats.writes_ignored), (2, 1));
+    assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[2]");
+}
+
+#[test]
+fn upserts_see_what_they_have_written() {
+    let source = people();
+    let text = "FOR i IN 1..3 UPSERT {n: 1} INSERT {n: 1, c: 1} UPDATE {c: OLD.c + 1} IN empty \
+                RETURN NEW.c";
+    assert_eq!(query(&source, text).result.to_json(), "[1,2,3]");
+    assert_eq!(query(&source, text).result.to_json(), "[4,5,6]");
+    let text =
+        "UPSERT FILTER CURRENT.n == 1 INSERT {n: 0} REPLACE {n: 5} IN empty RETURN [OLD.c, NEW]";
+    let outcome = query(&source, text);
+    assert_eq!(outcome.result.nth(0).nth(0).to_json(), "6");
+    assert_eq!(outcome.result.nth(0).nth(1).attribute("n").to_json(), "5");
+    assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[1]");
+}
+
+#[test]
+fn overwrite_modes_decide() {
+    let source = people();
+    query(&source, "INSERT {_key: 'k', a: 1} INTO empty");
+    for (mode, expected) in [("ignore", "[null]"), ("update", "[[1,2]]"), ("replace", "[[null,2]]")]
+    {
+        let text = format!(
+            "INSERT {{_key: 'k', b: 2}} INTO empty OPTIONS {{overwriteMode: '{mode}'}} \
+             RETURN NEW ? [NEW.a, NEW.b] : null"
+        );
+        assert_eq!(query(&source, &text).result.to_json(), expected, "{mode}");
+    }
+}
+
+#[test]
+fn mistakes_in_writes_have_their_numbers() {
+    for (text, expected) in [
+        ("REMOVE 'zz' IN people", number::DOCUMENT_NOT_FOUND),
+        ("INSERT 1 INTO people", number::DOCUMENT_TYPE_INVALID),
+        ("UPDATE {a: 1} IN people", 1226),
+        ("INSERT {} INTO no", number::COLLECTION_NOT_FOUND),
+        ("INSERT {} INTO people FOR p IN people RETURN p", number::ACCESS_AFTER_MODIFICATION),
+        ("FOR p IN plain REMOVE p IN people OPTIONS {keepNull: p.a}", number::COMPILE_TIME_OPTIONS),
+        ("RETURN (INSERT {} INTO people RETURN 1)", number::NOT_IMPLEMENTED),
+    ] {
+        assert_eq!(fails(text).number, expected, "{text}");
+    }
+}
