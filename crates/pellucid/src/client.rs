@@ -27,8 +27,7 @@ fn ask(address: SocketAddr, path: &str) -> Result<Answer, String> {
     let failed = |error: std::io::Error| format!("GET http://{address}{path}: {error}");
     let mut socket = TcpStream::connect_timeout(&address, TIMEOUT).map_err(failed)?;
     socket.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).map_err(failed)?;
     read_answer(&mut socket).map_err(|text| format!("GET http://{address}{path}: {text}"))
 }

@@ -85,6 +85,9 @@ struct Settings {
     /// How often the engine's figures go to standard error, as lines of JSON [default: 0s, never].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,
+    /// Show keys in /_admin/slow beside their hashes [default: false].
+    #[arg(long, env = "PELLUCID_SHOW_KEYS", num_args = 0..=1, default_missing_value = "true")]
+    show_keys: Option<bool>,
     /// How long a stop waits for requests in flight [default: 10s].
     #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
     stop_timeout: Option<Span>,
@@ -214,6 +217,7 @@ impl Settings {
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             exchange_timeout: self.exchange_timeout.or(other.exchange_timeout),
             engine_log: self.engine_log.or(other.engine_log),
+            show_keys: self.show_keys.or(other.show_keys),
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
         }
     }
@@ -248,6 +252,7 @@ impl Settings {
             Some(AccountingKind::Full) | None => Accounting::Full,
         };
         options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
+        options.show_keys = self.show_keys.unwrap_or(options.show_keys);
         let embedded = &mut options.embedded;
         embedded.memory_bytes = self.memory.map_or(embedded.memory_bytes, |size| size.0);
         embedded.value_bytes_max = self.value_max.map_or(embedded.value_bytes_max, bytes);

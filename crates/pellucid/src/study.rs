@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use pellucid_report::{StudyReport, text};
 use pellucid_study::{
-    MergeTree, MergeTreeOptions, Scale, Study, StudyError, StudyRun, conduct, run_merge_tree_child,
-    write,
+    MergeTree, MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study, StudyError,
+    StudyRun, conduct, run_merge_tree_child, run_request_life_child, write,
 };
 
 use crate::Failure;
@@ -19,7 +19,8 @@ use crate::settings::Size;
 ///
 /// Writes NAME.html and NAME.json. Studies: merge-tree asks where the time of GET, PUT and HEAD
 /// goes on a store that outgrows its memory, and what merging costs; it bounds the memory by a
-/// control group where the system allows it, and says so where not.
+/// control group where the system allows it, and says so where not. request-life asks where the
+/// time of a request goes in the server, phase by phase.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
 #[derive(Args)]
@@ -39,10 +40,14 @@ pub(crate) struct StudyArguments {
     /// The folder in which the store is made, and removed [default: that for temporary files].
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Seconds that the load is on [default: 180, --quick 40, --full 43200].
+    /// request-life: requests of each run [default: 100000, --quick 10000, --full 1000000].
+    #[arg(long, conflicts_with_all = ["seconds", "memory"])]
+    requests: Option<u64>,
+    /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200].
     #[arg(long)]
     seconds: Option<u64>,
-    /// Memory of the store, its files' pages included [default: 1G, --quick 256M, --full 8G].
+    /// merge-tree: memory of the store, its files' pages included [default: 1G, --quick 256M,
+    /// --full 8G].
     #[arg(long)]
     memory: Option<Size>,
     /// Print the report as JSON; what is being done goes to standard error.
@@ -56,6 +61,7 @@ pub(crate) struct StudyArguments {
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
     MergeTree,
+    RequestLife,
 }
 
 impl From<StudyError> for Failure {
@@ -70,7 +76,10 @@ impl From<StudyError> for Failure {
 /// Runs the study and writes its reports.
 pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     if arguments.child {
-        return Ok(run_merge_tree_child(stdin().lock(), stdout())?);
+        return Ok(match arguments.name {
+            Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout())?,
+            Name::RequestLife => run_request_life_child(stdin().lock(), stdout())?,
+        });
     }
     // An interrupt ends the child, which a terminal sends it as well; then this process removes
     // what was made for the study.
@@ -102,6 +111,11 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
             scale,
             seconds: arguments.seconds,
             memory_bytes: arguments.memory.map(|size| size.0),
+            data: arguments.data,
+        })),
+        Name::RequestLife => Box::new(RequestLife::new(RequestLifeOptions {
+            scale,
+            requests: arguments.requests,
             data: arguments.data,
         })),
     };

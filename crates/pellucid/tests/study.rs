@@ -144,3 +144,43 @@ fn wrong_usage_and_failed_work_say_what_to_do() {
     assert_eq!(help.status.code(), Some(0));
     assert!(text(&help.stdout).contains("Example: pellucid study merge-tree"));
 }
+
+/// Every run has its table, histogram and jitter, and what the phases say adds up.
+#[test]
+fn a_tiny_request_life_has_every_run_with_its_phases() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--requests", "400", "--data", data];
+    let output = ["study", "request-life", "--json", "-o", out.to_str().unwrap()];
+    let output = run(&[&output[..], &size[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..4], ["totals", "phases", "client", "beside_original"]);
+    let operations = ["version", "get", "put"];
+    let transports = ["http1", "tls", "http2"];
+    let runs = operations.iter().flat_map(|of| transports.map(|over| format!("{of}_{over}")));
+    for operation in runs {
+        let prefix = format!("{operation}_auto");
+        for chart in ["phases", "histogram", "jitter", "jitter_zoomed"] {
+            assert!(names.contains(&format!("{prefix}_{chart}").as_str()), "{prefix}_{chart}");
+        }
+        let table = format!("{prefix}_phases");
+        let mean = |row: &str| series(&report, &table, row)[3].as_f64().unwrap();
+        let phases = ["parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
+        let added: f64 = phases.iter().map(|phase| mean(phase)).sum();
+        let total = mean("total");
+        // Each phase is a whole number of nanoseconds, rounded down.
+        assert!((added - total).abs() <= 8.0, "{operation}: {added} and {total}");
+        assert!(mean("client") > total, "the client waits for the server");
+        let histogram = format!("{prefix}_histogram");
+        assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{operation}");
+        assert_eq!(series(&report, &format!("{prefix}_jitter"), "total").len(), 400);
+    }
+    let findings = report["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["name"] == "total"));
+    assert!(out.join("request-life.html").exists() && out.join("request-life.json").exists());
+    let wrong = ["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()];
+    assert_eq!(run(&wrong).status.code(), Some(2));
+}

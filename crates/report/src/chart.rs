@@ -90,6 +90,19 @@ pub enum Form {
         /// The names of the rows.
         rows: Vec<String>,
     },
+    /// Dots over time.
+    Points {
+        /// When each dot is, in seconds since the beginning, ascending.
+        seconds: Vec<f64>,
+        /// The highest value that is drawn; how many lie above is said.
+        #[serde(default)]
+        ceiling: Option<f64>,
+    },
+    /// A table and no drawing: each series is a row.
+    Table {
+        /// The names of the columns.
+        columns: Vec<String>,
+    },
 }
 
 impl Form {
@@ -97,8 +110,11 @@ impl Form {
     #[must_use]
     pub fn length(&self) -> usize {
         match self {
-            Form::Lines { seconds, .. } | Form::Areas { seconds } => seconds.len(),
+            Form::Lines { seconds, .. }
+            | Form::Areas { seconds }
+            | Form::Points { seconds, .. } => seconds.len(),
             Form::Bars { rows } => rows.len(),
+            Form::Table { columns } => columns.len(),
         }
     }
 }

@@ -8,6 +8,9 @@ use common::{Running, entity, request, start, start_with};
 use pellucid_server::Accounting;
 use serde_json::Value;
 
+/// Looks at a page before what is expected is not to come.
+const LOOKS_MAX: usize = 20_000;
+
 fn page(running: &Running, path: &str) -> Value {
     let answer = running.client().get(path);
     assert_eq!(answer.status, 200, "{path}");
@@ -70,6 +73,13 @@ fn keys_are_shown_where_the_operator_asks_for_them() {
     assert_eq!(put["key"], "plain-key");
 }
 
+/// The page of requests under way, once it is as it is expected to be.
+fn eventually(running: &Running, is_expected: impl Fn(&[Value]) -> bool) -> Value {
+    let mut looks = (0..LOOKS_MAX).map(|_| page(running, "/_admin/requests"));
+    let expected = looks.find(|document| is_expected(list(document, "requests")));
+    expected.expect("it is so in the end")
+}
+
 /// A client that takes nothing keeps its response under way, and everybody can see it.
 #[test]
 fn requests_under_way_are_shown_with_phase_and_age() {
@@ -80,13 +90,9 @@ fn requests_under_way_are_shown_with_phase_and_age() {
     // It was answered as far as sockets hold, once the first byte is here.
     let mut first = [0];
     slow.socket.peek(&mut first).unwrap();
-    let document = loop {
-        let document = page(&running, "/_admin/requests");
-        let is_there = list(&document, "requests").iter().any(|of| of["operation"] == "entity_get");
-        if is_there {
-            break document;
-        }
-    };
+    let document = eventually(&running, |requests| {
+        requests.iter().any(|of| of["operation"] == "entity_get" && of["place"] == "away")
+    });
     let requests = list(&document, "requests");
     let get = requests.iter().find(|of| of["operation"] == "entity_get").unwrap();
     assert_eq!((&get["phase"], &get["place"]), (&"encode".into(), &"away".into()));
@@ -94,7 +100,7 @@ fn requests_under_way_are_shown_with_phase_and_age() {
     assert_eq!((&own["phase"], &own["place"]), (&"execute".into(), &"away".into()));
     assert!(number(get, "age_ns") > number(own, "age_ns"), "the oldest come first");
     drop(slow);
-    while list(&page(&running, "/_admin/requests"), "requests").len() > 1 {}
+    eventually(&running, |requests| requests.len() == 1);
 }
 
 fn traced(running: &Running, path: &str) -> Vec<Value> {

@@ -14,8 +14,10 @@ mod bounded;
 mod error;
 mod merge_tree;
 mod proc;
+mod request_life;
 mod study;
 
 pub use error::StudyError;
 pub use merge_tree::{MergeTree, MergeTreeOptions, run_child as run_merge_tree_child};
+pub use request_life::{RequestLife, RequestLifeOptions, run_child as run_request_life_child};
 pub use study::{Context, Outcome, Scale, Study, StudyRun, conduct, write};

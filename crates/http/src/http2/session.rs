@@ -11,7 +11,7 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection as Protocol, Handshake, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
 use http::request::Parts;
-use pellucid_account::{Record, RequestFacts, Timeline};
+use pellucid_account::{Flight, Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use super::pipe::{Pipe, PipeEnd};
@@ -67,6 +67,8 @@ pub(super) struct Parked {
     pub(super) timeline: Timeline,
     pub(super) facts: RequestFacts,
     pub(super) manner: Manner,
+    /// Shows the request among those under way.
+    pub(super) flight: Flight,
 }
 
 /// A response whose body waits for the client's window.
@@ -81,6 +83,8 @@ pub(super) struct Sending {
     pub(super) progress_at: Ticks,
     /// Whether it counts as a request in flight.
     pub(super) is_counted: bool,
+    /// Shows the request among those under way.
+    pub(super) _flight: Flight,
 }
 
 /// What the protocol has for us.

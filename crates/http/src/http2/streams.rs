@@ -314,7 +314,8 @@ impl<S: Service> EventLoop<S> {
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
             self.body = body;
             let respond = stream.respond;
-            session.parked.push(Parked { key, respond, timeline, facts, manner });
+            let flight = self.recorder.send_away(&timeline);
+            session.parked.push(Parked { key, respond, timeline, facts, manner, flight });
             return;
         }
         let answered = Answered { handled, outcome, fields, body, timeline, facts };
@@ -329,7 +330,8 @@ impl<S: Service> EventLoop<S> {
         parked: ParkedRequest,
         later: S::Later,
     ) {
-        let Parked { key, respond, mut timeline, mut facts, manner } = parked.0;
+        let Parked { key, respond, mut timeline, mut facts, manner, flight } = parked.0;
+        self.recorder.take_back(&timeline, flight);
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         let mut body = std::mem::take(&mut self.body);
         let (handled, outcome) = {
@@ -345,7 +347,8 @@ impl<S: Service> EventLoop<S> {
         if matches!(handled, Handled::Later) {
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
             self.body = body;
-            session.parked.push(Parked { key, respond, timeline, facts, manner });
+            let flight = self.recorder.send_away(&timeline);
+            session.parked.push(Parked { key, respond, timeline, facts, manner, flight });
             return;
         }
         let answered = Answered { handled, outcome, fields, body, timeline, facts };
@@ -390,6 +393,7 @@ impl<S: Service> EventLoop<S> {
                     self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
                 }
                 let (pending, progress_at, timeline) = (bytes, self.last, timeline.clone());
+                let _flight = self.recorder.send_away(&timeline);
                 session.sending.push_back(Sending {
                     stream,
                     pending,
@@ -398,6 +402,7 @@ impl<S: Service> EventLoop<S> {
                     facts,
                     progress_at,
                     is_counted,
+                    _flight,
                 });
             }
         }

@@ -75,6 +75,11 @@ impl Serving {
         Serving { child, address }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }

@@ -3,6 +3,8 @@
 use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use super::plot::{Axis, Plot, percentage};
+use super::points;
+use super::rows;
 use super::scale::Scale;
 use crate::chart::{Chart, Form, Moment, Series, Unit};
 use crate::units::duration_tick;
@@ -25,18 +27,27 @@ const SECOND_NS: f64 = 1e9;
 
 /// Writes a chart.
 pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
+    if let Form::Table { columns } = &chart.form {
+        return rows::write(markup, chart, columns);
+    }
     let draw = |markup: &mut Markup| match &chart.form {
         Form::Lines { seconds, is_logarithmic } => {
             write_lines(markup, chart, seconds, *is_logarithmic);
         }
         Form::Areas { seconds } => write_areas(markup, chart, seconds),
         Form::Bars { rows } => write_bars(markup, chart, rows),
+        Form::Points { seconds, ceiling } => points::write(markup, chart, seconds, *ceiling),
+        Form::Table { .. } => {}
     };
     let heading = (chart.title.as_str(), Width::Half);
-    figure(markup, heading, &chart.how_to_read, draw, &table_of(chart));
+    let table = match &chart.form {
+        Form::Points { seconds, .. } => points::table_of(chart, seconds),
+        _ => table_of(chart),
+    };
+    figure(markup, heading, &chart.how_to_read, draw, &table);
 }
 
-fn class_of(index: usize) -> String {
+pub(super) fn class_of(index: usize) -> String {
     format!("series-{}", index % COLOURS)
 }
 
@@ -45,7 +56,7 @@ fn mark_of(index: usize) -> Mark {
     [Mark::Circle, Mark::Square, Mark::Triangle][index % 3]
 }
 
-fn write_legend(markup: &mut Markup, chart: &Chart, mark: impl Fn(usize) -> Mark) {
+pub(super) fn write_legend(markup: &mut Markup, chart: &Chart, mark: impl Fn(usize) -> Mark) {
     let classes: Vec<String> = (0..chart.series.len()).map(class_of).collect();
     let entries = chart.series.iter().zip(&classes).enumerate();
     let entries: Vec<_> = entries
@@ -61,7 +72,7 @@ fn middles_ns(seconds: &[f64]) -> (Vec<f64>, f64) {
     (middles.collect(), seconds.last().copied().unwrap_or(1.0) * SECOND_NS)
 }
 
-fn plot_over_time<'text>(chart: &'text Chart, end_ns: f64, scale: Scale) -> Plot<'text> {
+pub(super) fn plot_over_time<'text>(chart: &'text Chart, end_ns: f64, scale: Scale) -> Plot<'text> {
     let unit = chart.unit;
     let logarithmic = matches!(scale, Scale::Logarithmic { .. });
     let title = format!("{}{}", unit.title(), if logarithmic { ", logarithmic" } else { "" });
@@ -79,7 +90,7 @@ fn plot_over_time<'text>(chart: &'text Chart, end_ns: f64, scale: Scale) -> Plot
     }
 }
 
-fn finite(value: Option<f64>) -> Option<f64> {
+pub(super) fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value >= 0.0)
 }
 
@@ -288,11 +299,11 @@ fn write_segment(
     }
 }
 
-fn interval(begin: f64, end: f64) -> String {
+pub(super) fn interval(begin: f64, end: f64) -> String {
     format!("{} – {}", duration_tick(begin * SECOND_NS), duration_tick(end * SECOND_NS))
 }
 
-fn show(chart: &Chart, value: Option<f64>) -> String {
+pub(super) fn show(chart: &Chart, value: Option<f64>) -> String {
     finite(value).map_or_else(|| "-".to_owned(), |value| chart.unit.show(value))
 }
 
@@ -303,6 +314,8 @@ fn table_of(chart: &Chart) -> Table {
             ("time", begins.zip(seconds).map(|(begin, end)| interval(begin, *end)).collect())
         }
         Form::Bars { rows } => ("", rows.clone()),
+        // These have tables of their own.
+        Form::Points { .. } | Form::Table { .. } => ("", Vec::new()),
     };
     let mut table = Table::with_header([first]);
     table.header.extend(chart.series.iter().map(|series| series.name.clone()));

@@ -15,6 +15,8 @@ mod log_histogram;
 mod markup;
 mod percentiles;
 mod plot;
+mod points;
+mod rows;
 mod scale;
 mod section;
 mod shapes;

@@ -55,8 +55,8 @@ impl Source<'_> {
         series: Vec<Series>,
     ) -> Chart {
         let moments = match form {
-            Form::Bars { .. } => Vec::new(),
             Form::Lines { .. } | Form::Areas { .. } => self.moments(),
+            _ => Vec::new(),
         };
         Chart {
             name: name.to_owned(),

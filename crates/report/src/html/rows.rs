@@ -1,0 +1,26 @@
+//! Figures that are a table and no drawing.
+
+use super::chart::show;
+use super::figure::Table;
+use super::markup::Markup;
+use crate::chart::Chart;
+
+/// Writes the table, a row for each series, with its heading and how to read it.
+pub(super) fn write(markup: &mut Markup, chart: &Chart, columns: &[String]) {
+    let mut table = Table::with_header([""]);
+    table.header.extend_from_slice(columns);
+    for series in &chart.series {
+        let values = (0..columns.len()).map(|at| {
+            let value = series.values.get(at).copied().flatten();
+            show(chart, value)
+        });
+        table.rows.push([series.name.clone()].into_iter().chain(values).collect());
+    }
+    markup.element("figure", &[("class", "card chart wide")], |markup| {
+        markup.element("figcaption", &[], |markup| {
+            markup.leaf("h3", &[], &chart.title);
+            markup.leaf("p", &[], &chart.how_to_read);
+        });
+        table.write(markup, &chart.title);
+    });
+}

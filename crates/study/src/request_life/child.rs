@@ -1,0 +1,129 @@
+//! The process that is measured: a server, and a thread that keeps every request's record.
+//!
+//! It is told what to do by lines on standard input and answers with lines on standard output: the
+//! plan of the server is answered with its address, `begin` with `begun`, and `end NAME` with the
+//! figures of all requests of operation NAME in between.
+
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use pellucid_account::{Account, Record};
+use pellucid_clock::Ticks;
+use pellucid_server::{Log, RunningServer, ServerOptions, start};
+
+use super::figures::{Kept, ServerFigures, processor_mhz};
+use super::plan::ServerPlan;
+use crate::error::StudyError;
+
+/// Pause between two looks at the flight recorder, which keeps more than is answered meanwhile.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the keeping thread is told.
+enum Told {
+    Begin,
+    /// The operation, and where its figures go.
+    End(String, Sender<ServerFigures>),
+}
+
+/// Runs the process until its input ends.
+///
+/// # Errors
+/// If the server does not start or stop, or its input makes no sense.
+pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
+    let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|error| step(&error))?;
+    let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
+    let server = serve(&plan)?;
+    let mut answer = |text: &str| {
+        let written = writeln!(output, "{text}").and_then(|()| output.flush());
+        written.map_err(|error| step(&error))
+    };
+    answer(&server.address().to_string())?;
+    let (sender, receiver) = channel();
+    let account = server.account();
+    let keeper = std::thread::spawn(move || keep(&account, &receiver));
+    for line in input.lines() {
+        let line = line.map_err(|error| step(&error))?;
+        let gone = |_| StudyError::Step("the thread that keeps records has ended".to_owned());
+        match line.split_once(' ') {
+            Some(("end", operation)) => {
+                let (figures, made) = channel();
+                sender.send(Told::End(operation.to_owned(), figures)).map_err(gone)?;
+                let figures = made.recv().map_err(|error| step(&error))?;
+                answer(&serde_json::to_string(&figures).map_err(|error| step(&error))?)?;
+            }
+            _ if line == "begin" => {
+                sender.send(Told::Begin).map_err(gone)?;
+                answer("begun")?;
+            }
+            _ => return Err(StudyError::Step(format!("`{line}` is nothing to do"))),
+        }
+    }
+    drop(sender);
+    // It ends with the channel; if it panicked, its message is out.
+    let _ = keeper.join();
+    server.stop().map_err(|error| step(&error))
+}
+
+fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
+    let mut options = ServerOptions::new(plan.data.clone());
+    options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    // One event loop, as there is one connection.
+    options.threads = 1;
+    plan.apply(&mut options)?;
+    start(options, Log::new(|_| {})).map_err(|error| StudyError::Step(error.to_string()))
+}
+
+/// Keeps the records between `begin` and `end`.
+fn keep(account: &Account, told: &Receiver<Told>) {
+    let clock = account.clock();
+    let mut records: Vec<(u8, Kept)> = Vec::new();
+    let mut last = clock.now();
+    let mut mhz: Option<(f64, f64)> = None;
+    let mut lost = 0;
+    loop {
+        let message = told.recv_timeout(LOOK_PAUSE);
+        take_new(account, &mut last, &mut records);
+        mhz = wider(mhz, processor_mhz());
+        match message {
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Told::Begin) => {
+                records.clear();
+                (last, mhz) = (clock.now(), None);
+                lost = account.snapshot(Some(1)).records_lost;
+            }
+            Ok(Told::End(operation, figures)) => {
+                let names = account.names().operations;
+                let kept = records.iter().filter(|(slot, _)| {
+                    names.get(usize::from(*slot)).is_some_and(|name| *name == operation)
+                });
+                let kept: Vec<Kept> = kept.map(|(_, kept)| *kept).collect();
+                let mut made = ServerFigures::of(&kept, &clock);
+                made.processor_mhz = mhz;
+                made.lost = account.snapshot(Some(1)).records_lost - lost;
+                // Whoever asked waits for it, or has gone and is told nothing.
+                let _ = figures.send(made);
+            }
+        }
+    }
+}
+
+fn take_new(account: &Account, last: &mut Ticks, records: &mut Vec<(u8, Kept)>) {
+    let clock = account.clock();
+    let new: Vec<Record> = account.ended_after(*last);
+    if let Some(newest) = new.last() {
+        *last = newest.span().1;
+    }
+    records.extend(new.iter().map(|record| (record.facts.operation, Kept::of(record, &clock))));
+}
+
+fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,175 @@
+//! The figures of one run: exact distributions of every phase of every request, from its records.
+//!
+//! A server keeps histograms; a study can keep each request, so that its quantiles are those of the
+//! sorted values, as R's are.
+
+use pellucid_account::{Distribution, Named, PHASES, Record};
+use pellucid_clock::{Clock, Ticks};
+use serde::{Deserialize, Serialize};
+
+/// Points of a jitter plot: of each stretch of requests the slowest and the first.
+pub(crate) const POINTS_MAX: usize = 4_000;
+
+/// What is kept of a request, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    ended: Ticks,
+    total_ns: u64,
+    loop_wait_ns: u64,
+    phases_ns: [u32; PHASES.len()],
+}
+
+impl Kept {
+    pub(crate) fn of(record: &Record, clock: &Clock) -> Kept {
+        let ns = |ticks: u64| clock.nanoseconds(ticks);
+        let narrow = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
+        Kept {
+            ended: record.span().1,
+            total_ns: ns(record.total_ticks()),
+            loop_wait_ns: ns(record.loop_wait_ticks()),
+            phases_ns: PHASES.map(|phase| narrow(ns(record.phase_ticks(phase)))),
+        }
+    }
+}
+
+/// The server's figures of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ServerFigures {
+    /// Received to written.
+    pub(crate) total: Distribution,
+    /// All phases, `receive` first.
+    pub(crate) phases: Vec<Named>,
+    /// The part of `receive` before the loop's attention.
+    pub(crate) loop_wait: Distribution,
+    /// Single requests: when they ended, in seconds since the first, and their totals.
+    pub(crate) points: Vec<(f64, u64)>,
+    /// Frequencies of the processors while the run went on, in MHz: lowest and highest seen.
+    pub(crate) processor_mhz: Option<(f64, f64)>,
+    /// Requests whose record was overwritten before it was read.
+    pub(crate) lost: u64,
+}
+
+impl ServerFigures {
+    pub(crate) fn of(kept: &[Kept], clock: &Clock) -> ServerFigures {
+        let all = |value: &dyn Fn(&Kept) -> u64| distribution(kept.iter().map(value).collect());
+        let phases = PHASES.iter().enumerate().map(|(index, phase)| Named {
+            name: phase.name().to_owned(),
+            distribution: all(&|kept| u64::from(kept.phases_ns[index])),
+        });
+        ServerFigures {
+            total: all(&|kept| kept.total_ns),
+            phases: phases.collect(),
+            loop_wait: all(&|kept| kept.loop_wait_ns),
+            points: points(kept, clock),
+            processor_mhz: None,
+            lost: 0,
+        }
+    }
+
+    /// The distribution of a phase.
+    pub(crate) fn phase(&self, name: &str) -> &Distribution {
+        let phase = self.phases.iter().find(|phase| phase.name == name);
+        phase.map_or(&self.total, |phase| &phase.distribution)
+    }
+}
+
+fn points(kept: &[Kept], clock: &Clock) -> Vec<(f64, u64)> {
+    let Some(first) = kept.first() else { return Vec::new() };
+    let place = |kept: &Kept| {
+        (clock.nanoseconds(kept.ended.since(first.ended)) as f64 / 1e9, kept.total_ns)
+    };
+    if kept.len() <= POINTS_MAX {
+        return kept.iter().map(place).collect();
+    }
+    let stretch = kept.len().div_ceil(POINTS_MAX / 2);
+    let mut points = Vec::with_capacity(POINTS_MAX);
+    for stretch in kept.chunks(stretch) {
+        let slowest = (0..stretch.len()).max_by_key(|index| stretch[*index].total_ns).unwrap_or(0);
+        if slowest > 0 {
+            points.push(place(&stretch[0]));
+        }
+        points.push(place(&stretch[slowest]));
+    }
+    points
+}
+
+/// The exact distribution of these values.
+pub(crate) fn distribution(mut values: Vec<u64>) -> Distribution {
+    values.sort_unstable();
+    let (Some(min), Some(max)) = (values.first(), values.last()) else {
+        return Distribution::default();
+    };
+    let quantile = |quantile: f64| {
+        let rank = (quantile * values.len() as f64).ceil() as usize;
+        values[rank.clamp(1, values.len()) - 1]
+    };
+    let mut log2: Vec<(u64, u64)> = Vec::new();
+    for value in &values {
+        let power = if *value == 0 { 0 } else { 1 << value.ilog2() };
+        match log2.last_mut() {
+            Some((last, count)) if *last == power => *count += 1,
+            _ => log2.push((power, 1)),
+        }
+    }
+    let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
+    Distribution {
+        count: values.len() as u64,
+        min_ns: *min,
+        q1_ns: quantile(0.25),
+        mean_ns: sum as f64 / values.len() as f64,
+        q3_ns: quantile(0.75),
+        max_ns: *max,
+        p50_ns: quantile(0.5),
+        p90_ns: quantile(0.9),
+        p99_ns: quantile(0.99),
+        p99_9_ns: quantile(0.999),
+        p99_99_ns: quantile(0.9999),
+        log2,
+        buckets: Vec::new(),
+    }
+}
+
+/// The lowest and the highest frequency of the processors now, in MHz, if the system tells.
+pub(crate) fn processor_mhz() -> Option<(f64, f64)> {
+    let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let lines = facts.lines().filter(|line| line.starts_with("cpu MHz"));
+    let values = lines.filter_map(|line| line.split(':').next_back()?.trim().parse::<f64>().ok());
+    values.fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((value, value));
+        Some((f64::min(low, value), f64::max(high, value)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_that_of_the_sorted_values() {
+        let distribution = distribution((1..=1_000).rev().collect());
+        assert_eq!(
+            (distribution.count, distribution.min_ns, distribution.max_ns),
+            (1_000, 1, 1_000)
+        );
+        assert_eq!((distribution.p50_ns, distribution.p99_9_ns), (500, 999));
+        assert!((distribution.mean_ns - 500.5).abs() < 1e-9);
+        assert_eq!(distribution.log2.iter().map(|(_, count)| count).sum::<u64>(), 1_000);
+        assert_eq!(distribution.log2[1], (2, 2));
+        assert_eq!(super::distribution(Vec::new()), Distribution::default());
+    }
+
+    #[test]
+    fn the_slowest_is_among_the_points() {
+        let clock = Clock::monotonic();
+        let kept = |index: u64| Kept {
+            ended: Ticks(index * 1_000),
+            total_ns: if index == 7_777 { 1 << 40 } else { index % 100 },
+            loop_wait_ns: 0,
+            phases_ns: [0; PHASES.len()],
+        };
+        let kept: Vec<Kept> = (0..100_000).map(kept).collect();
+        let points = points(&kept, &clock);
+        assert!(points.len() <= POINTS_MAX && points.iter().any(|(_, total)| *total == 1 << 40));
+        assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    }
+}

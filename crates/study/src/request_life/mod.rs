@@ -1,0 +1,166 @@
+//! `request-life`: where the time of a request goes in the server, phase by phase, over every
+//! transport, and with requests handed to other threads and not.
+//!
+//! It repeats the study of the life of a request in ArangoDB. What was done there by hand, with
+//! probes, an editor, R and gnuplot, is one command here: the server accounts for its requests by
+//! itself, and each of them is kept. A server runs in a process of its own; requests go out one
+//! after the other, as there, so that nothing waits for anything but itself.
+
+mod charts;
+mod child;
+mod conclusions;
+mod drive;
+mod figures;
+mod original;
+mod plan;
+
+use std::io::{BufRead, Write};
+
+use pellucid_clock::Clock;
+
+pub use self::plan::RequestLifeOptions;
+
+use self::drive::{RunFigures, ServerProcess};
+use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYTES};
+use crate::error::StudyError;
+use crate::study::{Context, Outcome, Scale, Study};
+
+/// The study.
+#[derive(Debug)]
+pub struct RequestLife {
+    options: RequestLifeOptions,
+}
+
+impl RequestLife {
+    /// The study with these options.
+    #[must_use]
+    pub fn new(options: RequestLifeOptions) -> RequestLife {
+        RequestLife { options }
+    }
+}
+
+/// Takes the part of the process that is measured.
+///
+/// # Errors
+/// If the server does not start or stop, or what it is told makes no sense.
+pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
+    child::run(input, output)
+}
+
+impl Study for RequestLife {
+    fn name(&self) -> &'static str {
+        "request-life"
+    }
+
+    fn title(&self) -> &'static str {
+        "The life of a request"
+    }
+
+    fn question(&self) -> &'static str {
+        "Where does the time of a request go in the server, from the moment when it has been read \
+         until its response is written, and what do TLS, HTTP/2, the store and hand-overs add?"
+    }
+
+    fn scale(&self) -> Scale {
+        self.options.scale
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+        let requests = self.options.requests();
+        if requests == 0 {
+            return Err(StudyError::Options("--requests is at least 1".to_owned()));
+        }
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("pellucid-study-");
+        let folder = match &self.options.data {
+            Some(parent) => folder.tempdir_in(parent),
+            None => folder.tempdir(),
+        };
+        let folder = folder.map_err(|error| {
+            StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
+        })?;
+        let mut runs = Vec::new();
+        for hand_over in HAND_OVERS {
+            for transport in TRANSPORTS {
+                let name = format!("{}, hand-over {}", transport.title(), hand_over.name());
+                let data = folder.path().join(format!("{}-{}", transport.name(), hand_over.name()));
+                let plan = ServerPlan { data, transport, hand_over };
+                let program = context.child.clone();
+                let measured = context.step(&name, |say| measure(&program, plan, requests, say))?;
+                runs.extend(measured);
+            }
+        }
+        Ok(outcome(&runs, requests))
+    }
+}
+
+/// Runs one server, and every operation on it.
+fn measure(
+    program: &[std::ffi::OsString],
+    plan: ServerPlan,
+    requests: u64,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<RunFigures>, StudyError> {
+    let mut server = ServerProcess::start(program, plan)?;
+    server.fill()?;
+    let mut runs = Vec::new();
+    for operation in OPERATIONS {
+        let run = server.measure(operation, requests)?;
+        let (median, p99) = (run.server.total.p50_ns, run.server.total.p99_ns);
+        say(&format!(
+            "  {}: median {:.1} µs, 99 % {:.1} µs, client's median {:.1} µs",
+            operation.title(),
+            median as f64 / 1e3,
+            p99 as f64 / 1e3,
+            run.client.p50_ns as f64 / 1e3
+        ));
+        runs.push(run);
+    }
+    server.stop()?;
+    Ok(runs)
+}
+
+fn outcome(runs: &[RunFigures], requests: u64) -> Outcome {
+    let clock = Clock::system();
+    let rate = clock.ticks_per_second() as f64 / 1e6;
+    let clock = format!("{} at {rate:.1} MHz", clock.source().name());
+    let listed = |names: Vec<&str>| names.join(", ");
+    let lost: u64 = runs.iter().map(|run| run.server.lost).sum();
+    let mut notes = vec![
+        "Requests go out one after the other on one connection, so there is no queueing but that \
+         of hand-overs; what many connections add is shown by `pellucid demo` and `pellucid load`."
+            .to_owned(),
+        "Client and server share the machine: where it has few cores, each wake-up of one may wait \
+         for the other."
+            .to_owned(),
+    ];
+    if HAND_OVERS.len() < 3 {
+        notes.push("Requests were handed to other threads only where they would block.".to_owned());
+    }
+    if lost > 0 {
+        notes.push(format!("{lost} records were overwritten before they were read."));
+    }
+    Outcome {
+        settings: vec![
+            ("requests of each run".to_owned(), requests.to_string()),
+            (
+                "operations".to_owned(),
+                listed(OPERATIONS.iter().map(|operation| operation.title()).collect()),
+            ),
+            (
+                "transports".to_owned(),
+                listed(TRANSPORTS.iter().map(|transport| transport.title()).collect()),
+            ),
+            (
+                "hand-over".to_owned(),
+                listed(HAND_OVERS.iter().map(|hand_over| hand_over.name()).collect()),
+            ),
+            ("keys".to_owned(), KEYS.to_string()),
+            ("value bytes".to_owned(), VALUE_BYTES.to_string()),
+            ("clock".to_owned(), clock.clone()),
+        ],
+        findings: conclusions::findings(runs),
+        sections: charts::sections(runs, &clock),
+        notes,
+    }
+}

@@ -1,0 +1,204 @@
+//! What the study runs: which requests, over which transport, and who runs them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use pellucid_load::LoadOptions;
+use pellucid_server::{ServerOptions, TlsFiles};
+use serde::{Deserialize, Serialize};
+
+use crate::error::StudyError;
+use crate::study::Scale;
+
+/// A certificate for the loopback address, and its key, which protect nothing: both ends of its
+/// connections are the study's own.
+const CERTIFICATE: &str = include_str!("certificate.pem");
+const KEY: &str = include_str!("key.pem");
+
+/// Requests of each run.
+const REQUESTS_QUICK: u64 = 10_000;
+const REQUESTS_DEFAULT: u64 = 100_000;
+const REQUESTS_FULL: u64 = 1_000_000;
+/// Keys that are read and written, and bytes of each value.
+pub(crate) const KEYS: u64 = 1_000;
+pub(crate) const VALUE_BYTES: usize = 100;
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct RequestLifeOptions {
+    /// How large the study is.
+    pub scale: Scale,
+    /// Requests of each run; the scale's own number unless it is said.
+    pub requests: Option<u64>,
+    /// The folder in which the store is made, and removed; that for temporary files unless it is
+    /// said.
+    pub data: Option<PathBuf>,
+}
+
+impl RequestLifeOptions {
+    /// Requests of each run.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.unwrap_or(match self.scale {
+            Scale::Quick => REQUESTS_QUICK,
+            Scale::Default => REQUESTS_DEFAULT,
+            Scale::Full => REQUESTS_FULL,
+        })
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Operation {
+    Version,
+    Get,
+    Put,
+}
+
+pub(crate) const OPERATIONS: [Operation; 3] = [Operation::Version, Operation::Get, Operation::Put];
+
+impl Operation {
+    /// The name in titles.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Operation::Version => "/_api/version",
+            Operation::Get => "entity GET",
+            Operation::Put => "entity PUT",
+        }
+    }
+
+    /// The name for programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Version => "version",
+            Operation::Get => "get",
+            Operation::Put => "put",
+        }
+    }
+
+    /// What the server's account calls it.
+    pub(crate) fn accounted(self) -> &'static str {
+        match self {
+            Operation::Version => "version",
+            Operation::Get => "entity_get",
+            Operation::Put => "entity_put",
+        }
+    }
+}
+
+/// How requests travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Transport {
+    Http1,
+    Tls,
+    Http2,
+}
+
+/// The transports that are compared; another one joins them here.
+pub(crate) const TRANSPORTS: [Transport; 3] = [Transport::Http1, Transport::Tls, Transport::Http2];
+
+impl Transport {
+    /// The name in titles.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Transport::Http1 => "HTTP/1.1",
+            Transport::Tls => "HTTP/1.1 over TLS",
+            Transport::Http2 => "HTTP/2 over TLS",
+        }
+    }
+
+    /// The name for programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transport::Http1 => "http1",
+            Transport::Tls => "tls",
+            Transport::Http2 => "http2",
+        }
+    }
+}
+
+/// Which thread runs requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum HandOver {
+    Auto,
+}
+
+/// The ways that are compared; another one joins them here.
+pub(crate) const HAND_OVERS: [HandOver; 1] = [HandOver::Auto];
+
+impl HandOver {
+    /// The name on the server's command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            HandOver::Auto => "auto",
+        }
+    }
+}
+
+/// A server as the child has to start it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ServerPlan {
+    pub(crate) data: PathBuf,
+    pub(crate) transport: Transport,
+    pub(crate) hand_over: HandOver,
+}
+
+/// One run: requests of one kind to one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunKey {
+    pub(crate) operation: Operation,
+    pub(crate) transport: Transport,
+    pub(crate) hand_over: HandOver,
+}
+
+impl RunKey {
+    /// The name in titles.
+    pub(crate) fn title(self) -> String {
+        let (operation, transport) = (self.operation.title(), self.transport.title());
+        match HAND_OVERS.len() {
+            1 => format!("{operation}, {transport}"),
+            _ => format!("{operation}, {transport}, hand-over {}", self.hand_over.name()),
+        }
+    }
+
+    /// The name for programs.
+    pub(crate) fn name(self) -> String {
+        let (operation, transport) = (self.operation.name(), self.transport.name());
+        format!("{operation}_{transport}_{}", self.hand_over.name())
+    }
+}
+
+impl Transport {
+    /// Where requests go.
+    pub(crate) fn url(self, address: SocketAddr) -> String {
+        match self {
+            Transport::Http1 => format!("http://{address}/"),
+            Transport::Tls | Transport::Http2 => format!("https://{address}/"),
+        }
+    }
+
+    /// What the client has to be told.
+    pub(crate) fn set(self, options: &mut LoadOptions) {
+        // The certificate is the study's own, which nobody vouches for.
+        options.tls.insecure = self != Transport::Http1;
+        // One at a time, as over HTTP/1.1.
+        options.http2_streams = (self == Transport::Http2).then_some(1);
+    }
+}
+
+impl ServerPlan {
+    /// What the server has to be told; with TLS, makes the files that it reads beside its data.
+    pub(crate) fn apply(&self, options: &mut ServerOptions) -> Result<(), StudyError> {
+        if self.transport == Transport::Http1 {
+            return Ok(());
+        }
+        let file = |ending: &str, content: &str| {
+            let path = self.data.with_extension(ending);
+            let written = std::fs::write(&path, content);
+            written.map_err(|error| StudyError::file("write", &path, error))?;
+            Ok(path)
+        };
+        let (certificate, key) = (file("certificate.pem", CERTIFICATE)?, file("key.pem", KEY)?);
+        options.tls = Some(TlsFiles { certificate, key });
+        Ok(())
+    }
+}
