@@ -9,6 +9,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::activity::Activity;
 use crate::filling::BucketTable;
+use crate::history::History;
 use crate::present::{Away, Present};
 use crate::record::{RECORD_WORDS, Record, RequestFacts};
 use crate::recorder::Recorder;
@@ -133,6 +134,12 @@ impl Account {
             stop_signal: Condvar::new(),
         };
         Account { shared: Arc::new(shared) }
+    }
+
+    /// Has the flight recorder keep so many records (at least one) instead of
+    /// [`crate::HISTORY_RECORDS`]; what it has is forgotten.
+    pub fn keep_records(&self, records: usize) {
+        self.state().watch.history = History::new(records.max(1));
     }
 
     /// How much is accounted for.

@@ -76,10 +76,11 @@ impl From<StudyError> for Failure {
 /// Runs the study and writes its reports.
 pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     if arguments.child {
-        return Ok(match arguments.name {
-            Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout())?,
-            Name::RequestLife => run_request_life_child(stdin().lock(), stdout())?,
-        });
+        let ran = match arguments.name {
+            Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
+            Name::RequestLife => run_request_life_child(stdin().lock(), stdout()),
+        };
+        return Ok(ran?);
     }
     // An interrupt ends the child, which a terminal sends it as well; then this process removes
     // what was made for the study.

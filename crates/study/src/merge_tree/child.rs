@@ -71,6 +71,8 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         is_over: AtomicBool::new(false),
         failure: Mutex::new(None),
     };
+    // Nobody asks for single requests here, and the memory is bounded.
+    load.account.keep_records(1);
     let sample = |seconds: f64| {
         let page_cache_bytes = group.as_ref().map_or(0, Membership::page_cache_bytes);
         Line::Sample(Box::new(load.sample(seconds, page_cache_bytes)))

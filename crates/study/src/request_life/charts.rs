@@ -13,8 +13,11 @@ const PHASES: [&str; 8] =
 /// The zoomed jitter plot ends this far above the 99.9th percentile.
 const ZOOM_MARGIN: f64 = 1.1;
 
+/// A column: its name, and its value of a distribution, in nanoseconds.
+type Column = (&'static str, fn(&Distribution) -> f64);
+
 /// The columns of the study's table.
-const COLUMNS: [(&str, fn(&Distribution) -> f64); 10] = [
+const COLUMNS: [Column; 10] = [
     ("min", |d| d.min_ns as f64),
     ("1st qu.", |d| d.q1_ns as f64),
     ("median", |d| d.p50_ns as f64),
@@ -215,7 +218,8 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
             &format!("{name}_phases"),
             "Phases",
             "Quantiles are exact. Receive, with the wait for the event loop in it, precedes the \
-             total; the client's time holds all of it and the way there and back.",
+             total. The client's time is from its send to the last byte; the server's ends when \
+             its system call returns, by when the client may have its answer already.",
         ),
         columns(),
         rows,
