@@ -158,6 +158,13 @@ pub enum Error {
         /// The number of the operation's table.
         table: u16,
     },
+    /// An index is to be made of a table that has objects already.
+    IndexLate {
+        /// The name of the index.
+        name: String,
+        /// The number of the table.
+        table: u16,
+    },
     /// An operation deletes an object and adds it to an index.
     IndexedDelete {
         /// The number of the index.
@@ -287,6 +294,11 @@ impl std::fmt::Display for Error {
             Error::IndexUnknown { number, table } => {
                 write!(f, "table {table} has no index {number}: change indexes of its own only")
             }
+            Error::IndexLate { name, table } => write!(
+                f,
+                "table {table} has objects already, of which the new index `{name}` would say \
+                 nothing: make indexes first, and copy the objects into a new table otherwise"
+            ),
             Error::IndexedDelete { number } => {
                 write!(f, "a deletion adds to index {number}: let it remove entries only")
             }

@@ -180,7 +180,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableUnknown`], [`Error::TablesExhausted`], an [`Error::Option`] for such a name,
+    /// [`Error::IndexLate`] if there is none and the table has objects: the engine does not know
+    /// their terms. [`Error::TableUnknown`], [`Error::TablesExhausted`], an [`Error::Option`] for such a name,
     /// and as [`Engine::write`].
     pub fn index(&self, table: TableId, name: &str) -> Result<IndexId> {
         if name.is_empty() || name.len() > INDEX_NAME_LENGTH_MAX {

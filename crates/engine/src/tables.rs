@@ -1,5 +1,6 @@
 //! Tables and indexes by name: found if they are there, otherwise made.
 
+use std::ops::Bound;
 use std::sync::PoisonError;
 
 use pellucid_account::Timeline;
@@ -10,6 +11,8 @@ use crate::definition::{Definition, TableKind, TableOptions};
 use crate::engine::{Engine, Inner};
 use crate::error::{Error, Result};
 use crate::head_rule::find_rule;
+use crate::ledger::Direction;
+use crate::scan::internal_range;
 
 impl Engine {
     /// The table called `name`, whatever its options are; it is made with the default ones if there
@@ -131,9 +134,26 @@ impl Inner {
         if catalogue.objects(table).is_none() {
             return Err(Error::TableUnknown { number: table.number() });
         }
+        if self.has_objects(table)? {
+            return Err(Error::IndexLate { name: name.to_owned(), table: table.number() });
+        }
         let kind = TableKind::Index { of: table };
         let entries = self.define(&mut catalogue, &index_key(table, name), kind)?;
         Ok(IndexId { number: entries.0, table })
+    }
+
+    /// Whether there is an object in a table.
+    fn has_objects(&self, table: TableId) -> Result<bool> {
+        let range = internal_range(table.0, (Bound::Unbounded, Bound::Unbounded));
+        let snapshot = self.ledger.register_snapshot();
+        let (range, forward) = (range.as_key_range(), Direction::Forward);
+        let mut scan = self.ledger.scan(range, forward, snapshot.sequence())?;
+        while let Some((_, entry)) = scan.next()? {
+            if self.time.is_live(&entry) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gives a number to a new table and writes its definition.

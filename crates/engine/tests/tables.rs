@@ -211,6 +211,22 @@ fn an_index_is_found_by_name_and_belongs_to_its_table() {
     assert!(matches!(refused, Err(Error::IndexUnknown { .. })));
 }
 
+/// An index that was made late began empty without a word, and its scans left objects out.
+#[test]
+fn a_table_that_has_objects_gets_no_new_index() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, small(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    let early = engine.index(table, "early").unwrap();
+    write(&engine, Operation::put(table, b"a", b"v")).unwrap();
+    let refused = engine.index(table, "late");
+    assert!(matches!(refused, Err(Error::IndexLate { table: 1, .. })), "{refused:?}");
+    assert_eq!(engine.index(table, "early").unwrap(), early);
+    assert_eq!(engine.indexes(table).len(), 1);
+    write(&engine, Operation::delete(table, b"a")).unwrap();
+    assert!(engine.index(table, "late").is_ok(), "nothing is left that it would not know");
+}
+
 #[test]
 fn limits_of_index_changes_are_kept() {
     let files = SimulatedFileSystem::new();

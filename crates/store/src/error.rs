@@ -69,6 +69,7 @@ impl From<pellucid_engine::Error> for StoreError {
             | Error::HeadRefused { .. }
             | Error::ValueRefused { .. }
             | Error::IndexUnknown { .. }
+            | Error::IndexLate { .. }
             | Error::IndexedDelete { .. }
             | Error::TermLength { .. }
             | Error::TablesExhausted => StoreError::Unacceptable(text),

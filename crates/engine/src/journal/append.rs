@@ -151,7 +151,7 @@ impl Journal {
     /// Notes in the journal itself what is known to be on the medium, so that recovery can tell a
     /// torn tail from corruption.
     #[cold]
-    fn append_mark(&self, appender: &mut Appender, durable: u64) {
+    pub(super) fn append_mark(&self, appender: &mut Appender, durable: u64) {
         appender.marked = durable;
         let active = appender.active.as_mut().expect("reserve made a segment active");
         let mark = Record {

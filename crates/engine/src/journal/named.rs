@@ -1,5 +1,5 @@
-//! Reading a record that is known by its sequence number alone: that a directory of the ledger named
-//! for a key, which may yet be another key's.
+//! Reading a record that is known by its sequence number alone: that a directory of the ledger
+//! named for a key, which may yet be another key's.
 
 use std::sync::atomic::Ordering;
 

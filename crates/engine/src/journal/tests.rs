@@ -148,13 +148,9 @@ fn a_segment_has_no_more_records_than_memory_for_their_places() {
     assert!(journal.places_bytes() <= 10 * 4);
 }
 
-/// A sync that ended while a batch was written put its mark into the batch, and the store, whose
-/// process then died, was refused as damaged.
-#[test]
-fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
-    let files = SimulatedFileSystem::new();
-    let (journal, mut appender) = open(&files).unwrap();
-    let record = Record {
+/// The first record of a batch of two.
+fn first_of_batch() -> Record<'static> {
+    Record {
         sequence: 0,
         written_at_ms: 1,
         expires_at_ms: 0,
@@ -164,7 +160,39 @@ fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
         key: b"\0\x01k",
         head: b"",
         value: b"value",
-    };
+    }
+}
+
+/// Earlier builds put marks within batches: their stores are read, batches whole or not at all.
+#[test]
+fn a_mark_that_stands_within_a_batch_is_read_over() {
+    for is_whole in [true, false] {
+        let files = SimulatedFileSystem::new();
+        let (journal, mut appender) = open(&files).unwrap();
+        let record = first_of_batch();
+        append(&journal, &mut appender, b"\0\x01a", b"1");
+        journal.reserve(&mut appender, 2 * record.padded_length(), 2).unwrap();
+        journal.append(&mut appender, record);
+        journal.append_mark(&mut appender, 1);
+        if is_whole {
+            journal.append(&mut appender, Record { batch_goes_on: false, ..record });
+        }
+        let (reopened, appender) = open(&files.kill()).unwrap();
+        assert_eq!(appender.next_sequence(), if is_whole { 4 } else { 2 });
+        assert_eq!(*reopened.read(1, b"\0\x01a", 100).unwrap(), b"1"[..]);
+        for sequence in 2..appender.next_sequence() {
+            assert_eq!(*reopened.read(sequence, record.key, 100).unwrap(), *record.value);
+        }
+    }
+}
+
+/// A sync that ended while a batch was written put its mark into the batch, and the store, whose
+/// process then died, was refused as damaged.
+#[test]
+fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut appender) = open(&files).unwrap();
+    let record = first_of_batch();
     append(&journal, &mut appender, b"\0\x01a", b"1");
     journal.reserve(&mut appender, 2 * record.padded_length(), 2).unwrap();
     journal.append(&mut appender, record);
