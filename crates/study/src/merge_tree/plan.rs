@@ -18,8 +18,10 @@ pub(super) const HEAD_BYTES: usize = 160;
 const RECORD_BYTES: f64 = 3_050.0;
 /// Threads that put the load on.
 const THREADS: usize = 4;
-/// The engine has this part of the memory for itself; what is left holds pages of its files.
-const ENGINE_SHARE: u64 = 32;
+/// The engine has this part of the memory for itself; what is left holds pages of its files. It is
+/// so little that not all tables have a directory, so that the other way of a look-up, by filter
+/// and index, is seen as well.
+const ENGINE_SHARE: u64 = 64;
 /// Bounds of the memory of a run.
 const MEMORY_BOUNDS_BYTES: std::ops::RangeInclusive<u64> = 32 << 20..=1 << 40;
 /// Bounds of the length of a run.
