@@ -181,8 +181,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::IndexLate`] if there is none and the table has objects: the engine does not know
-    /// their terms. [`Error::TableUnknown`], [`Error::TablesExhausted`], an [`Error::Option`] for such a name,
-    /// and as [`Engine::write`].
+    /// their terms. [`Error::TableUnknown`], [`Error::TablesExhausted`], an [`Error::Option`] for
+    /// such a name, and as [`Engine::write`].
     pub fn index(&self, table: TableId, name: &str) -> Result<IndexId> {
         if name.is_empty() || name.len() > INDEX_NAME_LENGTH_MAX {
             let what = format!("the name of an index has 1 to {INDEX_NAME_LENGTH_MAX} bytes");
