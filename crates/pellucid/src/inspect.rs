@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use pellucid_account::Timeline;
 use pellucid_engine::{
-    Backup, DefinitionReport, Direction, Engine, EngineOptions, Error, Report, Salvaged,
-    rebuild_ledger, restore, salvage, stat, verify,
+    Backup, DefinitionReport, Direction, Engine, EngineOptions, Error, IndexId, Report, Salvaged,
+    Selection, rebuild_ledger, restore, salvage, stat, verify,
 };
 use pellucid_io::SystemFileSystem;
 use serde_json::{Value, json};
@@ -346,7 +346,32 @@ fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Resul
                 );
             }
         }
+        for (index_name, index) in engine.indexes(table) {
+            dump_index(&engine, &name, &index_name, index, json)?;
+        }
     }
     engine.close()?;
+    Ok(())
+}
+
+/// The entries of an index, after the objects of its table.
+fn dump_index(
+    engine: &Engine,
+    table: &str,
+    name: &str,
+    index: IndexId,
+    json: bool,
+) -> Result<(), Failure> {
+    let mut scan = engine.scan_index(index, &Selection::default())?;
+    while let Some(entry) = scan.next()? {
+        let (term, key) = (entry.term.escape_ascii(), entry.key.escape_ascii());
+        match json {
+            true => {
+                let (term, key) = (term.to_string(), key.to_string());
+                println!("{}", json!({"table": table, "index": name, "term": term, "key": key}));
+            }
+            false => println!("{table}\t{key}\tindex {name}\t{term}"),
+        }
+    }
     Ok(())
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use common::{run, text};
 use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, EngineOptions, TableOptions};
+use pellucid_engine::{
+    Acknowledgement, Engine, EngineOptions, IndexChange, Operation, TableOptions,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -104,6 +106,23 @@ fn tables_and_indexes_are_named_with_their_kinds() {
     let report = json(&directory, &["verify"], 0);
     assert_eq!(report["definitions"][2]["kind"], "index");
     assert_eq!(report["definitions"][2]["index_of"], 1);
+}
+
+/// A dump left the entries of indexes out.
+#[test]
+fn a_dump_has_the_entries_of_indexes() {
+    let folder = TempDir::new().unwrap();
+    let directory = folder.path().join("store");
+    let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
+    let fruit = engine.table("fruit").unwrap();
+    let by_colour = engine.index(fruit, "colour").unwrap();
+    let red = [IndexChange::add(by_colour, b"red")];
+    let apple = Operation::put(fruit, b"apple", b"...").with_index_changes(&red);
+    engine.write_operations(&[apple], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let (code, output, _) = inspect(&directory, &["dump"]);
+    assert!(code == 0 && output.contains("fruit\tapple\tindex colour\tred\n"), "{output}");
 }
 
 #[test]
