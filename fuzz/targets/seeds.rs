@@ -41,6 +41,14 @@ const BATCHES: &[&str] = &[
 
 const QUERIES: &[&str] = &["id=7", "x=1&id=a%20b%00%ff&y", "id=a+b=c&start=%41", "id=1&id=2"];
 
+const AQL: &[&str] = &[
+    "FOR i IN 1..9 FILTER i % 2 == 0 && i != 4 SORT i DESC LIMIT 1, 2 RETURN { i, [\"a\"]: -i }",
+    "LET a = [{b: 'x'}, {b: [1, .5e3, 0xff]}] RETURN a[* FILTER CURRENT.b RETURN COUNT(CURRENT.b)]",
+    "FOR x IN [1, null, 'a'] COLLECT t = TYPENAME(x) AGGREGATE m = MAX(x) INTO g RETURN [t, m, g]",
+    "UPSERT {a: @x} INSERT {a: 1} UPDATE {n: OLD.n + 1} IN c OPTIONS {keepNull: false} RETURN NEW",
+    "RETURN (FOR i IN 1..2 RETURN i) ALL IN [1, 2] ? SUBSTITUTE('abc', {b: 'd'}) : 'a' =~ '^b+$'",
+];
+
 const JSON: &[&str] = &[
     "{\"a\":[1,-2.5e3,18446744073709551615,true,null],\"b\":{\"c\":\"\\u00fc\\ud83e\\udd51\"}}",
     "[{\"_key\":\"1\",\"x\":\"a longer text, with \\\"quotes\\\" and \\n\"},[],{}]",
@@ -149,6 +157,7 @@ fn main() -> io::Result<()> {
     };
     check_example();
     let directory = Path::new(&directory);
+    write(directory, "aql", &with_switches(&[b""], AQL))?;
     write(directory, "batch", &with_switches(&[b""], BATCHES))?;
     let index_keys = behind(&[b"\x01"], INDEX_KEYS.iter().copied());
     let definitions = behind(&[b"\0"], DEFINITIONS.iter().copied());
