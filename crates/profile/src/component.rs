@@ -1,0 +1,78 @@
+//! Which part of the program a sample belongs to: the background job, or else the innermost
+//! function of ours on the stack.
+
+/// Components by the beginnings of the names of their functions; the first that fits counts.
+const COMPONENTS: &[(&str, &str)] = &[
+    ("pellucid_engine::journal", "engine journal"),
+    ("pellucid_engine::ledger", "engine ledger"),
+    ("pellucid_engine", "engine"),
+    ("pellucid_store", "store"),
+    ("pellucid_document", "documents"),
+    ("pellucid_http", "HTTP"),
+    ("pellucid_server", "API"),
+    ("pellucid_account", "account"),
+    ("pellucid_clock", "account"),
+    ("pellucid_profile", "profiler"),
+    ("pellucid_load", "load generator"),
+    ("pellucid::", "command line"),
+];
+
+/// What no function of ours is on the stack of.
+pub const OTHER: &str = "other";
+
+/// The component of a sample with this job, whose functions, innermost first, have these names.
+pub(crate) fn component_of<'a>(
+    job: &str,
+    functions: impl Iterator<Item = &'a str>,
+) -> &'static str {
+    if !job.is_empty() {
+        return job_component(job);
+    }
+    functions.filter_map(component_of_function).next().unwrap_or(OTHER)
+}
+
+/// Jobs whose work is one component whatever function it is in.
+fn job_component(job: &str) -> &'static str {
+    const JOBS: &[&str] = &[
+        "flush",
+        "compaction",
+        "collection",
+        "directory",
+        "ledger",
+        "sync",
+        "segments",
+        "account",
+        "pages",
+    ];
+    match JOBS.iter().find(|name| **name == job) {
+        Some(name) => name,
+        None if job == "profiling" => "profiler",
+        None => "background",
+    }
+}
+
+fn component_of_function(name: &str) -> Option<&'static str> {
+    let name = name.trim_start_matches(['<', '&', '(']);
+    let fits = |(prefix, _): &&(&str, &str)| name.starts_with(prefix);
+    COMPONENTS.iter().find(fits).map(|(_, component)| *component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_function_of_ours_decides_unless_there_is_a_job() {
+        let stack = [
+            "__memcpy_avx_unaligned",
+            "core::ptr::copy",
+            "<pellucid_engine::journal::Journal>::append",
+            "pellucid_engine::write::put",
+            "pellucid_http::event_loop::EventLoop<S>::run",
+        ];
+        assert_eq!(component_of("", stack.into_iter()), "engine journal");
+        assert_eq!(component_of("flush", stack.into_iter()), "flush");
+        assert_eq!(component_of("profiling", stack.into_iter()), "profiler");
+        assert_eq!(component_of("", stack[..2].iter().copied()), OTHER);
+    }
+}

@@ -1,0 +1,147 @@
+//! The signal handler that takes a sample of the thread that it interrupts.
+//!
+//! It may run between any two instructions of anything, the allocator included. So it calls nothing
+//! that allocates, locks or initialises: it reads thread-local constants, its own stack and two
+//! registers, asks the kernel for the time, and writes to a ring of atomics.
+
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use pellucid_thread::{
+    Registers, STACK_DEPTH_MAX, await_operation, capture_interrupted, labels, prepare_thread,
+};
+
+use crate::ring::{RawSample, Ring};
+
+/// The ring that samples go to; null while nobody wants any. It is never freed once it is made: a
+/// late signal may still write there.
+static RING: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
+/// Processor time between two samples of a thread.
+static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Sets what each sample stands for.
+pub(crate) fn set_period(period_ns: u64) {
+    PERIOD_NS.store(period_ns, Ordering::Relaxed);
+}
+
+/// Installs the handler, and returns the ring that it writes to; the same in every call.
+///
+/// # Errors
+/// If something else in the process handles the signal.
+pub(crate) fn install() -> io::Result<&'static Ring> {
+    prepare_thread();
+    // SAFETY: the ring is leaked below, so that a pointer to it stays valid.
+    if let Some(ring) = unsafe { RING.load(Ordering::Acquire).as_ref() } {
+        return Ok(ring);
+    }
+    let ring: &'static Ring = Box::leak(Box::new(Ring::new()));
+    // SAFETY: zeroes are a valid action, and one that does nothing special.
+    let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    action.sa_sigaction = on_tick as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+    // SAFETY: both actions are valid, and the handler does only what handlers may.
+    let outcome = unsafe {
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(libc::SIGPROF, ptr::null(), &raw mut before)
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN {
+        let text = "another profiler in this process has taken the signal SIGPROF";
+        return Err(io::Error::other(text));
+    }
+    RING.store(ptr::from_ref(ring).cast_mut(), Ordering::Release);
+    // SAFETY: as above.
+    if unsafe { libc::sigaction(libc::SIGPROF, &raw const action, ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(ring)
+}
+
+/// The kernel's layout of what comes with a timer's signal, the same on all 64-bit Linux.
+#[repr(C)]
+struct TimerInfo {
+    signal: i32,
+    error: i32,
+    code: i32,
+    padding: i32,
+    timer: i32,
+    overrun: i32,
+    value: usize,
+}
+
+/// `si_code` of a signal that a timer sent.
+const SI_TIMER: i32 = -2;
+
+extern "C" fn on_tick(
+    _signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel passes both to a handler that was installed with SA_SIGINFO, and what it
+    // passes for a signal of a timer has that layout.
+    let (info, registers) = unsafe { (&*info.cast::<TimerInfo>(), registers_of(context)) };
+    // SAFETY: the ring, once there, is never freed.
+    let ring = unsafe { RING.load(Ordering::Acquire).as_ref() };
+    let (Some(ring), SI_TIMER) = (ring, info.code) else { return };
+    // SAFETY: it returns the place of this thread's own error number, which always exists.
+    let error_number = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let error_before = unsafe { *error_number };
+    take_sample(ring, info, &registers);
+    // SAFETY: as above.
+    unsafe { *error_number = error_before };
+}
+
+fn take_sample(ring: &'static Ring, info: &TimerInfo, registers: &Registers) {
+    // Ticks that passed while the signal waited to be delivered, which is to say in the kernel.
+    let ticks = 1 + u64::try_from(info.overrun).unwrap_or(0);
+    let mut sample = RawSample {
+        at_ns: now_ns(),
+        weight_ns: PERIOD_NS.load(Ordering::Relaxed).saturating_mul(ticks),
+        thread: info.value,
+        labels: labels(),
+        depth: 0,
+        stack: [0; STACK_DEPTH_MAX],
+    };
+    sample.depth = capture_interrupted(registers, &mut sample.stack);
+    let is_request = sample.labels.phase != 0 && sample.labels.phase != pellucid_thread::LOOP_PHASE;
+    let is_early = is_request && sample.labels.operation == 0;
+    let (word, expected) = ring.push(&sample);
+    if is_early {
+        await_operation(word, expected);
+    }
+}
+
+/// The monotonic clock. `clock_gettime` may be called in handlers.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec. Should the call fail, it stays zero.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// # Safety
+/// `context` is what the kernel passed to a handler.
+#[cfg(target_arch = "x86_64")]
+unsafe fn registers_of(context: *mut libc::c_void) -> Registers {
+    // SAFETY: as promised.
+    let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    Registers {
+        pc: registers[libc::REG_RIP as usize] as usize,
+        sp: registers[libc::REG_RSP as usize] as usize,
+        fp: registers[libc::REG_RBP as usize] as usize,
+    }
+}
+
+/// # Safety
+/// `context` is what the kernel passed to a handler.
+#[cfg(target_arch = "aarch64")]
+unsafe fn registers_of(context: *mut libc::c_void) -> Registers {
+    // SAFETY: as promised.
+    let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    Registers { pc: machine.pc as usize, sp: machine.sp as usize, fp: machine.regs[29] as usize }
+}

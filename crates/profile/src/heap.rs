@@ -1,0 +1,301 @@
+//! An allocator that keeps a sample of what it hands out: by chance, about once in so many bytes.
+//!
+//! The usual allocation pays one subtraction, and the usual free one look at a small table that
+//! says whether the address can be a sampled one.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pellucid_thread::{Counts, STACK_DEPTH_MAX, Site, Sites, capture, exponential, labels};
+
+/// Bytes between two samples, on average, unless set otherwise.
+pub const SAMPLE_BYTES: u64 = 512 << 10;
+/// Sampled allocations that are watched until they are freed: enough for 12 GiB at the usual rate.
+const LIVE_MAX: usize = 24_000;
+const LIVE_SLOTS: usize = 32_768;
+/// Places of the table that is looked at when memory is freed; it fits the nearest cache.
+const FILTER_PLACES: usize = 1 << 14;
+/// Bytes after which a thread looks again whether it shall take samples.
+const OFF_BYTES: f64 = (256 << 10) as f64;
+
+/// Zero while no samples are taken.
+static MEAN_BYTES: AtomicU64 = AtomicU64::new(0);
+static SITES: Sites = Sites::new();
+/// How many sampled addresses fall on each place; at the highest number it stays.
+static FILTER: [AtomicU8; FILTER_PLACES] = [const { AtomicU8::new(0) }; FILTER_PLACES];
+static LIVE: Mutex<Live> = Mutex::new(Live { slots: std::ptr::null_mut(), used: 0 });
+
+struct Countdown {
+    /// Bytes until the next sample.
+    left: Cell<f64>,
+    /// The mean distance by which it was drawn; zero before the first.
+    mean: Cell<f64>,
+}
+
+thread_local! {
+    static COUNTDOWN: Countdown =
+        const { Countdown { left: Cell::new(0.0), mean: Cell::new(0.0) } };
+}
+
+/// Takes samples of allocations from now on, one in `mean_bytes` on average; zero for none.
+pub fn set_allocation_sampling(mean_bytes: u64) {
+    MEAN_BYTES.store(mean_bytes, Ordering::Relaxed);
+}
+
+/// Sites of allocations so far.
+pub(crate) fn sites() -> Vec<Site> {
+    SITES.all()
+}
+
+/// An allocator with samples of what it hands out, once [`set_allocation_sampling`] says so.
+#[derive(Debug, Default)]
+pub struct SampledAllocator<A> {
+    inner: A,
+}
+
+impl<A> SampledAllocator<A> {
+    /// Samples over `inner`.
+    pub const fn new(inner: A) -> SampledAllocator<A> {
+        SampledAllocator { inner }
+    }
+}
+
+// SAFETY: every call goes to the allocator within, and what it returns is returned unchanged.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for SampledAllocator<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are passed on, here and below.
+        let pointer = unsafe { self.inner.alloc(layout) };
+        note_allocated(pointer, layout.size());
+        pointer
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let pointer = unsafe { self.inner.alloc_zeroed(layout) };
+        note_allocated(pointer, layout.size());
+        pointer
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // Before the memory can be handed out again.
+        note_freed(pointer);
+        // SAFETY: as above.
+        unsafe { self.inner.dealloc(pointer, layout) };
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        note_freed(pointer);
+        // SAFETY: as above. Should it fail, the old memory stays and is no longer watched.
+        let grown = unsafe { self.inner.realloc(pointer, layout, new_size) };
+        note_allocated(grown, new_size);
+        grown
+    }
+}
+
+#[inline(always)]
+fn note_allocated(pointer: *mut u8, size: usize) {
+    COUNTDOWN.with(|countdown| {
+        let left = countdown.left.get() - size as f64;
+        countdown.left.set(left);
+        if left < 0.0 {
+            on_countdown(countdown, pointer, size);
+        }
+    });
+}
+
+/// Draws the next distance, and takes a sample if this was the end of one.
+#[cold]
+#[inline(never)]
+fn on_countdown(countdown: &Countdown, pointer: *mut u8, size: usize) {
+    let mean = MEAN_BYTES.load(Ordering::Relaxed) as f64;
+    let was = countdown.mean.replace(mean);
+    if mean == 0.0 {
+        countdown.left.set(OFF_BYTES);
+        return;
+    }
+    if was == 0.0 {
+        // The first distance begins in front of this allocation.
+        countdown.left.set(exponential(mean) - size as f64);
+        if countdown.left.get() >= 0.0 {
+            return;
+        }
+    }
+    let drawn_by = if was == 0.0 { mean } else { was };
+    countdown.left.set(exponential(mean));
+    if !pointer.is_null() {
+        take_sample(pointer, size as f64, drawn_by);
+    }
+}
+
+/// Keeps a sample. An allocation of this size is one with a known probability, and stands for as
+/// many as it is unlikely.
+fn take_sample(pointer: *mut u8, size: f64, mean: f64) {
+    let probability = 1.0 - (-size / mean).exp();
+    if probability <= 0.0 {
+        return;
+    }
+    let mut frames = [0; STACK_DEPTH_MAX];
+    let depth = capture(&mut frames);
+    let (events, amount) = (1.0 / probability, size / probability);
+    let site = SITES.count(labels(), &frames[..depth], |counts| {
+        counts.events += events;
+        counts.amount += amount;
+    });
+    let sampled = Sampled { address: pointer.addr(), site, events, amount };
+    if live().insert(sampled) {
+        let place = &FILTER[place_of(pointer)];
+        // The number goes up under no lock, and stays where it cannot.
+        let more = |number: u8| number.checked_add(1);
+        let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    } else {
+        // What is not watched shall not look like a leak.
+        SITES.count_at(site, |counts| undo(counts, &sampled));
+    }
+}
+
+fn undo(counts: &mut Counts, sampled: &Sampled) {
+    counts.undone_events += sampled.events;
+    counts.undone_amount += sampled.amount;
+}
+
+#[inline(always)]
+fn note_freed(pointer: *mut u8) {
+    if FILTER[place_of(pointer)].load(Ordering::Relaxed) != 0 {
+        forget(pointer);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn forget(pointer: *mut u8) {
+    let Some(sampled) = live().remove(pointer.addr()) else { return };
+    let fewer = |number: u8| if number == u8::MAX { None } else { number.checked_sub(1) };
+    let place = &FILTER[place_of(pointer)];
+    let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+    SITES.count_at(sampled.site, |counts| undo(counts, &sampled));
+}
+
+#[inline(always)]
+fn place_of(pointer: *mut u8) -> usize {
+    (pointer.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 14)
+}
+
+/// An allocation that is watched.
+#[derive(Clone, Copy)]
+struct Sampled {
+    /// Zero where the slot is free.
+    address: usize,
+    site: usize,
+    events: f64,
+    amount: f64,
+}
+
+/// The allocations that are watched, in a table of fixed size with linear probing.
+struct Live {
+    slots: *mut Sampled,
+    used: usize,
+}
+
+// SAFETY: the pointer is to memory that the table alone owns, and is reached under its lock.
+unsafe impl Send for Live {}
+
+fn live() -> MutexGuard<'static, Live> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    fn slots(&mut self) -> &mut [Sampled] {
+        if self.slots.is_null() {
+            return &mut [];
+        }
+        // SAFETY: the memory was allocated for this many slots, and zeroes are a free slot.
+        unsafe { std::slice::from_raw_parts_mut(self.slots, LIVE_SLOTS) }
+    }
+
+    fn home(address: usize) -> usize {
+        (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 15)
+    }
+
+    /// Watches an allocation; false if there is no room.
+    fn insert(&mut self, sampled: Sampled) -> bool {
+        if self.slots.is_null() {
+            let layout = Layout::array::<Sampled>(LIVE_SLOTS).expect("it is a small size");
+            // SAFETY: the layout is not empty. The memory is never freed: the table is a static.
+            self.slots = unsafe { System.alloc_zeroed(layout) }.cast();
+        }
+        if self.slots.is_null() || self.used >= LIVE_MAX {
+            return false;
+        }
+        let slots = self.slots();
+        let mut at = Live::home(sampled.address);
+        while slots[at].address != 0 {
+            at = (at + 1) % LIVE_SLOTS;
+        }
+        slots[at] = sampled;
+        self.used += 1;
+        true
+    }
+
+    fn remove(&mut self, address: usize) -> Option<Sampled> {
+        let slots = self.slots();
+        if slots.is_empty() {
+            return None;
+        }
+        let mut at = Live::home(address);
+        while slots[at].address != address {
+            if slots[at].address == 0 {
+                return None;
+            }
+            at = (at + 1) % LIVE_SLOTS;
+        }
+        let removed = slots[at];
+        // Those that follow move up, so that no search ends at the gap before it should.
+        let mut next = at;
+        loop {
+            next = (next + 1) % LIVE_SLOTS;
+            if slots[next].address == 0 {
+                break;
+            }
+            let home = Live::home(slots[next].address);
+            let distance_to_gap = (at + LIVE_SLOTS - home) % LIVE_SLOTS;
+            let distance_to_next = (next + LIVE_SLOTS - home) % LIVE_SLOTS;
+            if distance_to_gap <= distance_to_next {
+                slots[at] = slots[next];
+                at = next;
+            }
+        }
+        slots[at].address = 0;
+        self.used -= 1;
+        Some(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_live_allocations_finds_what_it_holds() {
+        let mut live = Live { slots: std::ptr::null_mut(), used: 0 };
+        let sampled = |address| Sampled { address, site: address, events: 1.0, amount: 2.0 };
+        assert!(live.remove(16).is_none());
+        // Addresses of pages: their homes lie close together and far apart.
+        let addresses: Vec<usize> = (1..=LIVE_MAX).map(|page| page << 12).collect();
+        assert!(addresses.iter().all(|address| live.insert(sampled(*address))));
+        assert!(!live.insert(sampled(8)), "it is full");
+        for address in addresses.iter().step_by(2) {
+            assert_eq!(live.remove(*address).map(|found| found.site), Some(*address));
+            assert!(live.remove(*address).is_none());
+        }
+        for address in addresses.iter().skip(1).step_by(2) {
+            assert_eq!(live.remove(*address).map(|found| found.site), Some(*address));
+        }
+        assert_eq!(live.used, 0);
+    }
+}

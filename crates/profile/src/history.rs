@@ -1,0 +1,139 @@
+//! The samples of the last minutes, so that the time before an incident can be looked at after it.
+//!
+//! Stacks are kept as paths in a tree, where all that two stacks have in common is kept once: a
+//! sample then takes some fifty bytes.
+
+use std::collections::{HashMap, VecDeque};
+
+use pellucid_thread::Labels;
+
+use crate::ring::RawSample;
+
+/// Samples that are kept: an hour of one busy thread at the usual rate, or 30 seconds of two at
+/// the highest.
+pub const HISTORY_SAMPLES_MAX: usize = 60_000;
+/// Nodes of the tree of stacks. When it is full, the older half of the samples goes.
+const NODES_MAX: usize = 200_000;
+const NO_NODE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node {
+    /// The caller, or [`NO_NODE`].
+    parent: u32,
+    address: usize,
+}
+
+/// A sample that is kept.
+#[derive(Clone, Copy)]
+pub(crate) struct KeptSample {
+    pub(crate) at_ns: u64,
+    pub(crate) weight_ns: u64,
+    pub(crate) thread: usize,
+    pub(crate) labels: Labels,
+    node: u32,
+}
+
+#[derive(Default)]
+pub(crate) struct History {
+    samples: VecDeque<KeptSample>,
+    nodes: Vec<Node>,
+    children: HashMap<(u32, usize), u32>,
+    /// Samples that were lost since the beginning.
+    pub(crate) lost: u64,
+}
+
+impl History {
+    pub(crate) fn push(&mut self, sample: &RawSample) {
+        if self.samples.len() >= HISTORY_SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        if self.nodes.len() + sample.depth > NODES_MAX {
+            self.forget_older_half();
+        }
+        let stack = &sample.stack[..sample.depth];
+        let node = stack.iter().rev().fold(NO_NODE, |parent, address| self.node(parent, *address));
+        let RawSample { at_ns, weight_ns, thread, labels, .. } = *sample;
+        self.samples.push_back(KeptSample { at_ns, weight_ns, thread, labels, node });
+    }
+
+    fn node(&mut self, parent: u32, address: usize) -> u32 {
+        *self.children.entry((parent, address)).or_insert_with(|| {
+            self.nodes.push(Node { parent, address });
+            self.nodes.len() as u32 - 1
+        })
+    }
+
+    fn forget_older_half(&mut self) {
+        let newer = self.samples.split_off(self.samples.len() / 2);
+        let nodes = std::mem::take(&mut self.nodes);
+        self.children.clear();
+        self.samples.clear();
+        for mut sample in newer {
+            let stack: Vec<usize> = path(&nodes, sample.node).collect();
+            let grow = |parent, address: &usize| self.node(parent, *address);
+            sample.node = stack.iter().rev().fold(NO_NODE, grow);
+            self.samples.push_back(sample);
+        }
+    }
+
+    /// The samples of the time from `from_ns` up to `to_ns`, with their stacks, innermost first.
+    pub(crate) fn between(
+        &self,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> impl Iterator<Item = (KeptSample, Vec<usize>)> {
+        let within = move |sample: &&KeptSample| (from_ns..to_ns).contains(&sample.at_ns);
+        let samples = self.samples.iter().filter(within);
+        samples.map(|sample| (*sample, path(&self.nodes, sample.node).collect()))
+    }
+
+    /// When the oldest sample was taken.
+    pub(crate) fn since_ns(&self) -> Option<u64> {
+        self.samples.front().map(|sample| sample.at_ns)
+    }
+}
+
+fn path(nodes: &[Node], mut node: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let Node { parent, address } = *nodes.get(node as usize)?;
+        node = parent;
+        Some(address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pellucid_thread::STACK_DEPTH_MAX;
+
+    fn sample(at_ns: u64, depth: usize) -> RawSample {
+        let mut stack = [0; STACK_DEPTH_MAX];
+        (0..depth).for_each(|level| stack[level] = at_ns as usize * 1_000 + level);
+        let labels = Labels { operation: 1, ..Labels::default() };
+        RawSample { at_ns, weight_ns: 1, thread: 2, labels, depth, stack }
+    }
+
+    #[test]
+    fn stacks_come_back_and_the_oldest_make_room() {
+        let mut history = History::default();
+        for at_ns in 0..20_000 {
+            history.push(&sample(at_ns, 60));
+        }
+        assert!(history.nodes.len() <= NODES_MAX);
+        let since_ns = history.since_ns().unwrap();
+        assert!(since_ns > 16_000, "{since_ns}");
+        let kept: Vec<_> = history.between(19_000, 19_010).collect();
+        assert_eq!(kept.len(), 10);
+        assert_eq!(kept[3].1, &sample(19_003, 60).stack[..60]);
+    }
+
+    #[test]
+    fn the_number_of_samples_is_bounded() {
+        let mut history = History::default();
+        for at_ns in 0..HISTORY_SAMPLES_MAX as u64 + 10 {
+            history.push(&sample(at_ns % 7, 3));
+        }
+        assert_eq!(history.samples.len(), HISTORY_SAMPLES_MAX);
+        assert_eq!(history.nodes.len(), 21);
+    }
+}

@@ -1,0 +1,136 @@
+//! A profile as it was recorded: addresses, not names yet.
+
+use std::collections::HashMap;
+
+use pellucid_thread::{Job, Labels, Site, blocked, contended};
+
+use crate::handler::now_ns;
+use crate::heap;
+
+/// What a profile is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Processor time.
+    Cpu,
+    /// Memory that was allocated and is not freed yet.
+    Heap,
+    /// Memory that was allocated.
+    Allocations,
+    /// Waits for locks, by who held them.
+    Mutex,
+    /// Waits for locks and conditions, by who waited.
+    Block,
+}
+
+impl Kind {
+    /// The name in paths and files, after Go's.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Cpu => "cpu",
+            Kind::Heap => "heap",
+            Kind::Allocations => "allocs",
+            Kind::Mutex => "mutex",
+            Kind::Block => "block",
+        }
+    }
+
+    /// What its events are, and their amount with its unit, in the words of `pprof`.
+    #[must_use]
+    pub fn values(self) -> [(&'static str, &'static str); 2] {
+        match self {
+            Kind::Cpu => [("samples", "count"), ("cpu", "nanoseconds")],
+            Kind::Heap => [("inuse_objects", "count"), ("inuse_space", "bytes")],
+            Kind::Allocations => [("alloc_objects", "count"), ("alloc_space", "bytes")],
+            Kind::Mutex | Kind::Block => [("contentions", "count"), ("delay", "nanoseconds")],
+        }
+    }
+
+    /// Whether the amount is bytes.
+    #[must_use]
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Kind::Heap | Kind::Allocations)
+    }
+}
+
+/// Equal events, or one.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Where: the program counter or a return address first, then the callers'.
+    pub stack: Vec<usize>,
+    /// What the thread was doing.
+    pub labels: Labels,
+    /// The name of the thread, where it is known.
+    pub thread: String,
+    /// When, by the monotonic clock; zero where events of all times are one sample.
+    pub at_ns: u64,
+    /// Events.
+    pub events: f64,
+    /// Their amount, in what [`Kind::values`] says.
+    pub amount: f64,
+}
+
+/// A profile as it was recorded.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What it is of.
+    pub kind: Kind,
+    /// The samples.
+    pub samples: Vec<Sample>,
+    /// When it begins, by the monotonic clock.
+    pub began_ns: u64,
+    /// How much time it covers; zero where it speaks of a moment, or of all time.
+    pub duration_ns: u64,
+    /// Samples that were lost since the start, for want of room.
+    pub lost: u64,
+}
+
+impl Profile {
+    /// What has been counted since the process began: of all kinds but processor time.
+    #[must_use]
+    pub fn counted(kind: Kind) -> Profile {
+        let sites = match kind {
+            Kind::Heap | Kind::Allocations => heap::sites(),
+            Kind::Mutex => contended(),
+            Kind::Block => blocked(),
+            Kind::Cpu => Vec::new(),
+        };
+        let samples = sites.into_iter().map(|site| sample_of(kind, site)).collect();
+        Profile { kind, samples, began_ns: now_ns(), duration_ns: 0, lost: 0 }
+    }
+
+    /// What was counted since `earlier`, a profile of the same kind.
+    #[must_use]
+    pub fn since(mut self, earlier: &Profile) -> Profile {
+        let before: HashMap<_, _> =
+            earlier.samples.iter().map(|sample| (key_of(sample), sample)).collect();
+        for sample in &mut self.samples {
+            let counted = before.get(&key_of(sample)).map(|before| (before.events, before.amount));
+            let (events, amount) = counted.unwrap_or_default();
+            sample.events -= events;
+            sample.amount -= amount;
+        }
+        self.samples.retain(|sample| sample.events > 0.0 || sample.amount > 0.0);
+        self.duration_ns = self.began_ns.saturating_sub(earlier.began_ns);
+        self.began_ns = earlier.began_ns;
+        self
+    }
+}
+
+type Key<'a> = (u8, u8, Option<usize>, &'a [usize]);
+
+fn key_of(sample: &Sample) -> Key<'_> {
+    let Labels { operation, phase, job } = sample.labels;
+    (operation, phase, job.map(|job: &'static Job| std::ptr::from_ref(job).addr()), &sample.stack)
+}
+
+fn sample_of(kind: Kind, site: Site) -> Sample {
+    let Site { labels, stack, counts } = site;
+    let (events, amount) = match kind {
+        Kind::Heap => (counts.events - counts.undone_events, counts.amount - counts.undone_amount),
+        _ => (counts.events, counts.amount),
+    };
+    // What was freed before, and rounding, leave nothing that is below zero.
+    let (events, amount) = (events.max(0.0), amount.max(0.0));
+    Sample { stack, labels, thread: String::new(), at_ns: 0, events, amount }
+}

@@ -1,0 +1,194 @@
+//! A profile with names: functions instead of addresses, words instead of labels. All output is
+//! made of this.
+
+use std::collections::HashMap;
+
+use pellucid_account::PHASES;
+use pellucid_thread::{Job, LOOP_PHASE, Labels};
+
+use crate::component::component_of;
+use crate::profile::{Kind, Profile};
+use crate::symbols::{Function, Symbols};
+
+/// The phase of an event loop that has no request in hand.
+const LOOP: &str = "loop";
+/// Functions that a sample of allocations or waits begins with, and that say nothing of it.
+const PLUMBING: &[&str] = &[
+    "pellucid_thread::",
+    "<pellucid_thread::",
+    "pellucid_profile::heap",
+    "<pellucid_profile::heap",
+    "__rust_",
+    "__rustc::",
+    "__rdl_",
+    "alloc::alloc::",
+    "<alloc::alloc::",
+    "std::thread::local::",
+    "<std::thread::local::",
+];
+
+/// One frame of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// The function, by its place in [`Resolved::functions`].
+    pub function: u32,
+    /// The line; zero if it is not known.
+    pub line: u32,
+}
+
+/// One sample, or equal ones.
+#[derive(Clone, Debug)]
+pub struct NamedSample {
+    /// The innermost frame first.
+    pub stack: Vec<Frame>,
+    /// The operation of the request; empty if there is none, or it is not known.
+    pub operation: String,
+    /// The phase of the request, or `loop`; empty for threads that serve no requests.
+    pub phase: String,
+    /// The background job; empty if there is none.
+    pub job: String,
+    /// The name of the thread; empty if it is not known.
+    pub thread: String,
+    /// The part of the program that the time or memory belongs to.
+    pub component: &'static str,
+    /// When, by the monotonic clock; zero where that is not known.
+    pub at_ns: u64,
+    /// Events.
+    pub events: f64,
+    /// Their amount.
+    pub amount: f64,
+}
+
+/// A profile with names.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// What it is of.
+    pub kind: Kind,
+    /// All functions that occur.
+    pub functions: Vec<Function>,
+    /// The samples.
+    pub samples: Vec<NamedSample>,
+    /// When it begins, by the monotonic clock.
+    pub began_ns: u64,
+    /// How much time it covers; zero for a moment or all time.
+    pub duration_ns: u64,
+    /// Samples that were lost since the start, for want of room.
+    pub lost: u64,
+}
+
+/// What a profile is narrowed to.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// This operation alone.
+    pub operation: Option<String>,
+    /// This phase or job alone.
+    pub phase: Option<String>,
+}
+
+impl Filter {
+    fn lets_pass(&self, sample: &NamedSample) -> bool {
+        let phase_is = |phase: &String| *phase == sample.phase || *phase == sample.job;
+        self.operation.as_ref().is_none_or(|operation| *operation == sample.operation)
+            && self.phase.as_ref().is_none_or(phase_is)
+    }
+}
+
+impl Resolved {
+    /// Finds the names of what `profiles` hold. All have one list of functions, so that they can be
+    /// compared; `operations` are the names of operations.
+    #[must_use]
+    pub fn of<const COUNT: usize>(
+        profiles: [Profile; COUNT],
+        operations: &[&str],
+    ) -> [Resolved; COUNT] {
+        let mut names = Names {
+            symbols: Symbols::of_this_process(),
+            functions: Vec::new(),
+            by_function: HashMap::new(),
+            operations,
+        };
+        let mut resolved = profiles.map(|profile| names.resolve(profile));
+        resolved.iter_mut().for_each(|profile| profile.functions.clone_from(&names.functions));
+        resolved
+    }
+
+    /// The samples that `filter` lets pass.
+    #[must_use]
+    pub fn filtered(mut self, filter: &Filter) -> Resolved {
+        self.samples.retain(|sample| filter.lets_pass(sample));
+        self
+    }
+
+    /// The sum of amounts.
+    #[must_use]
+    pub fn amount(&self) -> f64 {
+        self.samples.iter().map(|sample| sample.amount).sum()
+    }
+}
+
+struct Names<'a> {
+    symbols: Symbols,
+    functions: Vec<Function>,
+    by_function: HashMap<Function, u32>,
+    operations: &'a [&'a str],
+}
+
+impl Names<'_> {
+    fn resolve(&mut self, profile: Profile) -> Resolved {
+        let Profile { kind, samples, began_ns, duration_ns, lost } = profile;
+        let samples = samples.into_iter().map(|sample| {
+            let stack = self.stack(kind, &sample.stack);
+            let Labels { operation, phase, job } = sample.labels;
+            let job = job.map_or("", Job::name).to_owned();
+            let names = stack.iter().map(|frame| &*self.functions[frame.function as usize].name);
+            let component = component_of(&job, names);
+            NamedSample {
+                stack,
+                operation: name_at(self.operations, operation),
+                phase: phase_name(phase),
+                job,
+                thread: sample.thread,
+                component,
+                at_ns: sample.at_ns,
+                events: sample.events,
+                amount: sample.amount,
+            }
+        });
+        let samples = samples.collect();
+        Resolved { kind, functions: Vec::new(), samples, began_ns, duration_ns, lost }
+    }
+
+    fn stack(&mut self, kind: Kind, addresses: &[usize]) -> Vec<Frame> {
+        let mut stack = Vec::new();
+        for (index, address) in addresses.iter().enumerate() {
+            let is_return = index > 0 || kind != Kind::Cpu;
+            for place in self.symbols.places(*address, is_return) {
+                let is_plumbing = kind != Kind::Cpu && stack.is_empty();
+                let name = &place.function.name;
+                if is_plumbing && PLUMBING.iter().any(|prefix| name.starts_with(prefix)) {
+                    continue;
+                }
+                let functions = &mut self.functions;
+                let function =
+                    *self.by_function.entry(place.function.clone()).or_insert_with(|| {
+                        functions.push(place.function.clone());
+                        functions.len() as u32 - 1
+                    });
+                stack.push(Frame { function, line: place.line });
+            }
+        }
+        stack
+    }
+}
+
+fn name_at(names: &[&str], label: u8) -> String {
+    let index = usize::from(label).checked_sub(1);
+    index.and_then(|index| names.get(index)).map_or_else(String::new, |name| (*name).to_owned())
+}
+
+fn phase_name(label: u8) -> String {
+    if label == LOOP_PHASE {
+        return LOOP.to_owned();
+    }
+    name_at(&PHASES.map(pellucid_account::Phase::name), label)
+}

@@ -1,0 +1,191 @@
+//! The ring that signal handlers write samples to: any thread may write, nobody waits, and what is
+//! not fetched in time is lost and counted.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+
+use pellucid_thread::{Job, Labels, STACK_DEPTH_MAX};
+
+/// Samples that the ring holds. It is emptied ten times a second, so this is room for eight busy
+/// threads at ten times the highest rate that can be asked for.
+pub(crate) const RING_SAMPLES: usize = 1_024;
+
+/// A sample as it comes from a handler.
+#[derive(Clone, Debug)]
+pub(crate) struct RawSample {
+    /// When, by the monotonic clock.
+    pub(crate) at_ns: u64,
+    /// Processor time that the sample stands for.
+    pub(crate) weight_ns: u64,
+    /// The thread, by its place among those with timers.
+    pub(crate) thread: usize,
+    pub(crate) labels: Labels,
+    pub(crate) depth: usize,
+    pub(crate) stack: [usize; STACK_DEPTH_MAX],
+}
+
+struct Slot {
+    /// Twice the number of the sample that is being written, plus one; plus two once it is.
+    state: AtomicU64,
+    /// The number of the sample, its phase and its operation, which may come later.
+    labels: AtomicU64,
+    job: AtomicPtr<Job>,
+    at_ns: AtomicU64,
+    weight_ns: AtomicU64,
+    thread: AtomicUsize,
+    depth: AtomicUsize,
+    stack: [AtomicUsize; STACK_DEPTH_MAX],
+}
+
+pub(crate) struct Ring {
+    slots: Box<[Slot]>,
+    head: AtomicU64,
+}
+
+/// What came of reading one sample.
+enum Read {
+    Whole(Box<RawSample>),
+    /// It is being written.
+    Unfinished,
+    Overwritten,
+}
+
+impl Ring {
+    pub(crate) fn new() -> Ring {
+        let slot = || Slot {
+            state: AtomicU64::new(0),
+            labels: AtomicU64::new(0),
+            job: AtomicPtr::new(ptr::null_mut()),
+            at_ns: AtomicU64::new(0),
+            weight_ns: AtomicU64::new(0),
+            thread: AtomicUsize::new(0),
+            depth: AtomicUsize::new(0),
+            stack: [const { AtomicUsize::new(0) }; STACK_DEPTH_MAX],
+        };
+        Ring { slots: (0..RING_SAMPLES).map(|_| slot()).collect(), head: AtomicU64::new(0) }
+    }
+
+    /// Appends a sample. For signal handlers. Returns the word in which the operation is stored,
+    /// and what it holds.
+    pub(crate) fn push(&self, sample: &RawSample) -> (&AtomicU64, u64) {
+        let number = self.head.fetch_add(1, Ordering::Relaxed);
+        let slot = &self.slots[number as usize % RING_SAMPLES];
+        slot.state.store(number * 2 + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let Labels { phase, operation, job } = sample.labels;
+        let labels = number << 16 | u64::from(phase) << 8 | u64::from(operation);
+        slot.labels.store(labels, Ordering::Relaxed);
+        let job = job.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        slot.job.store(job, Ordering::Relaxed);
+        slot.at_ns.store(sample.at_ns, Ordering::Relaxed);
+        slot.weight_ns.store(sample.weight_ns, Ordering::Relaxed);
+        slot.thread.store(sample.thread, Ordering::Relaxed);
+        slot.depth.store(sample.depth, Ordering::Relaxed);
+        for (place, address) in slot.stack.iter().zip(&sample.stack[..sample.depth]) {
+            place.store(*address, Ordering::Relaxed);
+        }
+        slot.state.store(number * 2 + 2, Ordering::Release);
+        (&slot.labels, labels)
+    }
+
+    /// Hands every sample from number `from` on to `visit`. Returns the number to go on from, and
+    /// how many were lost.
+    pub(crate) fn read_from(&self, from: u64, mut visit: impl FnMut(&RawSample)) -> (u64, u64) {
+        let head = self.head.load(Ordering::Acquire);
+        let mut lost = 0;
+        for number in from..head {
+            match self.read(number) {
+                Read::Whole(sample) => visit(&sample),
+                Read::Overwritten => lost += 1,
+                Read::Unfinished => return (number, lost),
+            }
+        }
+        (head, lost)
+    }
+
+    fn read(&self, number: u64) -> Read {
+        let slot = &self.slots[number as usize % RING_SAMPLES];
+        let finished = number * 2 + 2;
+        let state = slot.state.load(Ordering::Acquire);
+        if state != finished {
+            return if state < finished { Read::Unfinished } else { Read::Overwritten };
+        }
+        let labels = slot.labels.load(Ordering::Relaxed);
+        let depth = slot.depth.load(Ordering::Relaxed).min(STACK_DEPTH_MAX);
+        let mut sample = Box::new(RawSample {
+            at_ns: slot.at_ns.load(Ordering::Relaxed),
+            weight_ns: slot.weight_ns.load(Ordering::Relaxed),
+            thread: slot.thread.load(Ordering::Relaxed),
+            labels: Labels {
+                operation: labels as u8,
+                phase: (labels >> 8) as u8,
+                // SAFETY: only addresses of statics, or null, are ever stored.
+                job: unsafe { slot.job.load(Ordering::Relaxed).as_ref() },
+            },
+            depth,
+            stack: [0; STACK_DEPTH_MAX],
+        });
+        for (address, place) in sample.stack[..depth].iter_mut().zip(&slot.stack) {
+            *address = place.load(Ordering::Relaxed);
+        }
+        fence(Ordering::Acquire);
+        let is_whole = slot.state.load(Ordering::Relaxed) == finished;
+        if is_whole { Read::Whole(sample) } else { Read::Overwritten }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(weight_ns: u64) -> RawSample {
+        let labels = Labels { operation: 0, phase: 2, job: None };
+        let stack = [weight_ns as usize; STACK_DEPTH_MAX];
+        RawSample { at_ns: weight_ns, weight_ns, thread: 3, labels, depth: 5, stack }
+    }
+
+    #[test]
+    fn samples_come_out_as_they_went_in_and_the_lost_are_counted() {
+        let ring = Ring::new();
+        let (labels, word) = ring.push(&sample(7));
+        // The operation becomes known a moment later.
+        labels.compare_exchange(word, word | 9, Ordering::Relaxed, Ordering::Relaxed).unwrap();
+        let mut seen = Vec::new();
+        assert_eq!(ring.read_from(0, |sample| seen.push(sample.clone())), (1, 0));
+        assert_eq!((seen[0].labels.operation, seen[0].labels.phase), (9, 2));
+        assert_eq!((seen[0].depth, seen[0].stack[4], seen[0].stack[5]), (5, 7, 0));
+        for number in 0..RING_SAMPLES as u64 + 4 {
+            ring.push(&sample(number));
+        }
+        let mut first = None;
+        let (next, lost) = ring.read_from(1, |sample| {
+            first.get_or_insert(sample.weight_ns);
+        });
+        assert_eq!((next, lost, first), (RING_SAMPLES as u64 + 5, 4, Some(4)));
+    }
+
+    #[test]
+    fn many_writers_leave_no_torn_sample() {
+        let ring = Ring::new();
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let ring = &ring;
+                scope.spawn(move || {
+                    for number in 0..20_000 {
+                        ring.push(&sample(number * 3 + writer));
+                    }
+                });
+            }
+            let (mut next, mut seen, mut lost_in_all) = (0, 0, 0);
+            while next < 60_000 {
+                let (to, lost) = ring.read_from(next, |sample| {
+                    assert_eq!(sample.at_ns, sample.weight_ns);
+                    assert_eq!(sample.stack[4], sample.weight_ns as usize);
+                    seen += 1;
+                });
+                (next, lost_in_all) = (to, lost_in_all + lost);
+            }
+            assert_eq!(seen + lost_in_all, 60_000);
+        });
+    }
+}

@@ -1,0 +1,207 @@
+//! The profiler of processor time: always on at a low rate, at higher ones on request.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pellucid_thread::{Job, start_job};
+
+use crate::handler;
+use crate::history::History;
+use crate::profile::{Kind, Profile, Sample};
+use crate::ring::Ring;
+use crate::timers::Timers;
+
+/// The usual rate, in samples per second of processor time. It is no divisor of common periods, so
+/// that samples do not fall into step with them.
+pub const USUAL_HERTZ: u32 = 19;
+/// The rate while a profile is recorded, unless another is asked for.
+pub const RECORDING_HERTZ: u32 = 99;
+/// The highest rate that can be asked for.
+pub const HERTZ_MAX: u32 = 999;
+/// How often the ring is emptied.
+const DRAIN_PAUSE: Duration = Duration::from_millis(100);
+/// Every how many drains new threads are looked for.
+const DRAINS_PER_SCAN: u32 = 2;
+
+static PROFILING: Job = Job::new("profiling");
+/// The one that runs in this process, as there is one signal for it.
+static RUNNING: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
+
+struct State {
+    timers: Timers,
+    history: History,
+    next: u64,
+    usual_hertz: u32,
+    /// Rates that were asked for, by who did.
+    boosts: Vec<(u64, u32)>,
+    boosts_ever: u64,
+    is_stopping: bool,
+}
+
+struct Shared {
+    ring: &'static Ring,
+    state: Mutex<State>,
+    stop_signal: Condvar,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The profiler of this process; the last handle stops it.
+#[derive(Clone)]
+pub struct Profiler {
+    inner: Arc<Inner>,
+}
+
+/// A higher rate, as long as this lives.
+#[must_use = "the rate falls back when this is dropped"]
+pub struct Boost {
+    number: u64,
+    shared: Arc<Shared>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Profiler {
+    /// Starts sampling at `hertz`, or gives another handle on the profiler that runs.
+    ///
+    /// # Errors
+    /// If the system has no thread for it, or something else has taken its signal.
+    pub fn start(hertz: u32) -> io::Result<Profiler> {
+        let mut running = lock(&RUNNING);
+        if let Some(inner) = running.upgrade() {
+            return Ok(Profiler { inner });
+        }
+        let ring = handler::install()?;
+        let usual_hertz = hertz.clamp(1, HERTZ_MAX);
+        handler::set_period(period_ns(usual_hertz));
+        let mut timers = Timers::new(period_ns(usual_hertz));
+        timers.scan()?;
+        let (next, _) = ring.read_from(0, |_| {});
+        let state = State {
+            timers,
+            history: History::default(),
+            next,
+            usual_hertz,
+            boosts: Vec::new(),
+            boosts_ever: 0,
+            is_stopping: false,
+        };
+        let stop_signal = Condvar::new();
+        let shared = Arc::new(Shared { ring, state: Mutex::new(state), stop_signal });
+        let serving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("pellucid-cpu".to_owned());
+        let thread = Mutex::new(Some(thread.spawn(move || serving.serve())?));
+        let inner = Arc::new(Inner { shared, thread });
+        *running = Arc::downgrade(&inner);
+        Ok(Profiler { inner })
+    }
+
+    /// The time of which samples speak: nanoseconds of the monotonic clock.
+    #[must_use]
+    pub fn now_ns() -> u64 {
+        handler::now_ns()
+    }
+
+    /// Samples at `hertz` at least, until what is returned is dropped.
+    pub fn boost(&self, hertz: u32) -> Boost {
+        let shared = Arc::clone(&self.inner.shared);
+        let mut state = lock(&shared.state);
+        state.boosts_ever += 1;
+        let number = state.boosts_ever;
+        state.boosts.push((number, hertz.clamp(1, HERTZ_MAX)));
+        state.apply_rate();
+        drop(state);
+        Boost { number, shared }
+    }
+
+    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept.
+    #[must_use]
+    pub fn cpu(&self, from_ns: u64, to_ns: u64) -> Profile {
+        let shared = &self.inner.shared;
+        let mut state = lock(&shared.state);
+        state.drain(shared.ring);
+        let State { history, timers, .. } = &*state;
+        let samples = history.between(from_ns, to_ns).map(|(kept, stack)| Sample {
+            stack,
+            labels: kept.labels,
+            thread: timers.name(kept.thread).to_owned(),
+            at_ns: kept.at_ns,
+            events: 1.0,
+            amount: kept.weight_ns as f64,
+        });
+        let samples = samples.collect();
+        let since_ns = history.since_ns().map_or(from_ns, |since_ns| since_ns.max(from_ns));
+        Profile {
+            kind: Kind::Cpu,
+            samples,
+            began_ns: since_ns,
+            duration_ns: to_ns.min(handler::now_ns()).saturating_sub(since_ns),
+            lost: history.lost,
+        }
+    }
+}
+
+fn period_ns(hertz: u32) -> u64 {
+    1_000_000_000 / u64::from(hertz)
+}
+
+impl State {
+    fn apply_rate(&mut self) {
+        let asked = self.boosts.iter().map(|(_, hertz)| *hertz).max().unwrap_or(0);
+        let period_ns = period_ns(asked.max(self.usual_hertz));
+        self.timers.set_period(period_ns);
+        handler::set_period(period_ns);
+    }
+
+    fn drain(&mut self, ring: &Ring) {
+        let State { history, next, .. } = self;
+        let (to, lost) = ring.read_from(*next, |sample| history.push(sample));
+        (*next, history.lost) = (to, history.lost + lost);
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        let _job = start_job(&PROFILING);
+        let mut drains = 0_u32;
+        let mut state = lock(&self.state);
+        while !state.is_stopping {
+            state = match self.stop_signal.wait_timeout(state, DRAIN_PAUSE) {
+                Ok((state, _)) => state,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+            state.drain(self.ring);
+            drains += 1;
+            if drains.is_multiple_of(DRAINS_PER_SCAN) {
+                // Where the list of threads cannot be read, those that are known go on.
+                let _ = state.timers.scan();
+            }
+        }
+    }
+}
+
+impl Drop for Boost {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.boosts.retain(|(number, _)| *number != self.number);
+        state.apply_rate();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        lock(&self.shared.state).is_stopping = true;
+        self.shared.stop_signal.notify_all();
+        if let Some(thread) = lock(&self.thread).take() {
+            // It does nothing that could panic; if it did, the message is out.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! From addresses to functions, files and lines, by what the program's own files say. It reads
+//! them anew for each profile: it is done off the request path, and keeps no memory between.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+
+use addr2line::Loader;
+
+/// Inlined functions that are shown of one address at most.
+const INLINED_MAX: usize = 32;
+
+/// A function as profiles name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Its name, demangled; an address in its file where nothing else is known.
+    pub name: String,
+    /// The file that it stands in; empty if that is not known.
+    pub file: String,
+}
+
+/// A place in a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The function.
+    pub function: Function,
+    /// The line; zero if it is not known.
+    pub line: u32,
+}
+
+/// A file that is mapped into the process.
+struct Object {
+    /// What is added to the addresses that the file speaks of.
+    base: usize,
+    /// Where its code lies.
+    segments: Vec<(usize, usize)>,
+    name: String,
+    loader: Option<Loader>,
+}
+
+/// Finds functions by addresses.
+pub(crate) struct Symbols {
+    objects: Vec<Object>,
+    known: HashMap<usize, Vec<Place>>,
+}
+
+impl Symbols {
+    /// Looks at what is mapped now.
+    pub(crate) fn of_this_process() -> Symbols {
+        let mut objects: Vec<Object> = Vec::new();
+        // SAFETY: the callback has the type that is asked for, and the data it is passed is the
+        // list, which outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut objects).cast()) };
+        Symbols { objects, known: HashMap::new() }
+    }
+
+    /// The places of `address`: that of the innermost inlined function first. For a return address,
+    /// it is the call that counts, which lies before it.
+    pub(crate) fn places(&mut self, address: usize, is_return: bool) -> &[Place] {
+        let probe = if is_return { address.wrapping_sub(1) } else { address };
+        let objects = &mut self.objects;
+        self.known.entry(probe).or_insert_with(|| {
+            let within = |object: &&mut Object| {
+                object.segments.iter().any(|(low, high)| (*low..*high).contains(&probe))
+            };
+            match objects.iter_mut().find(within) {
+                Some(object) => object.places(probe),
+                None => vec![unnamed(format!("[{probe:#x}]"))],
+            }
+        })
+    }
+}
+
+fn unnamed(name: String) -> Place {
+    Place { function: Function { name, file: String::new() }, line: 0 }
+}
+
+impl Object {
+    fn places(&mut self, address: usize) -> Vec<Place> {
+        let path = if self.name.is_empty() { "/proc/self/exe" } else { &self.name };
+        if self.loader.is_none() && !path.starts_with("linux-") {
+            self.loader = Loader::new(path).ok();
+        }
+        let relative = address.wrapping_sub(self.base) as u64;
+        let name = std::path::Path::new(&self.name).file_name();
+        let file = name.and_then(|name| name.to_str()).unwrap_or("program");
+        let Some(loader) = &self.loader else { return vec![unnamed(format!("[{file}]"))] };
+        let mut places = Vec::new();
+        if let Ok(mut frames) = loader.find_frames(relative) {
+            while let (Ok(Some(frame)), true) = (frames.next(), places.len() < INLINED_MAX) {
+                let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
+                let Some(name) = name else { continue };
+                let (file, line) = match &frame.location {
+                    Some(location) => (location.file.unwrap_or(""), location.line.unwrap_or(0)),
+                    None => ("", 0),
+                };
+                let name = qualified(&demangled(&name), file);
+                let function = Function { name, file: in_crate(file).to_owned() };
+                places.push(Place { function, line });
+            }
+        }
+        // The symbol names the outermost of the functions that were inlined into each other, with
+        // its path, which line tables leave out. Without them it is all that is known.
+        let symbol = loader.find_symbol(relative).map(|name| shortened(&demangled(name)));
+        match (places.last_mut(), symbol) {
+            (Some(outermost), Some(symbol)) => outermost.function.name = symbol,
+            (None, symbol) => {
+                let name = symbol.unwrap_or_else(|| format!("[{file}+{relative:#x}]"));
+                places.push(Place { function: Function { name, file: file.to_owned() }, line: 0 });
+            }
+            (Some(_), None) => {}
+        }
+        places
+    }
+}
+
+fn demangled(name: &str) -> String {
+    // The alternate form leaves out the hash of the compilation.
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
+/// The name without arguments of types: `Vec<T>::push` is `Vec::push`. What stands in front, as in
+/// `<T as Trait>::call`, stays.
+fn shortened(name: &str) -> String {
+    let (mut short, mut dropped, mut kept) = (String::new(), 0_u32, 0_u32);
+    let mut before = ' ';
+    for letter in name.chars() {
+        match letter {
+            '<' if dropped > 0 || before.is_alphanumeric() || matches!(before, '_' | ':' | '}') => {
+                if dropped == 0 && before == ':' {
+                    short.truncate(short.trim_end_matches(':').len());
+                }
+                dropped += 1;
+            }
+            '<' => {
+                kept += 1;
+                short.push(letter);
+            }
+            '>' if before == '-' => {
+                if dropped == 0 {
+                    short.push(letter);
+                }
+            }
+            '>' if dropped > 0 => dropped -= 1,
+            '>' => {
+                kept = kept.saturating_sub(1);
+                short.push(letter);
+            }
+            _ if dropped > 0 => {}
+            _ => short.push(letter),
+        }
+        before = letter;
+    }
+    short
+}
+
+/// The name with the module in front, as the file tells it, where it has none: line tables keep the
+/// bare names of inlined functions.
+fn qualified(name: &str, file: &str) -> String {
+    let short = shortened(name);
+    if short.contains("::") || file.is_empty() {
+        return short;
+    }
+    let Some((folder, module)) = in_crate(file).split_once("/src/") else { return short };
+    let folder = folder.rsplit('/').next().unwrap_or(folder);
+    let is_ours = in_crate(file).starts_with("crates/");
+    // A package of a registry has its version behind its name.
+    let version = folder.rfind('-').filter(|at| folder[at + 1..].starts_with(char::is_numeric));
+    let package = version.map_or(folder, |at| &folder[..at]).replace('-', "_");
+    let family = if is_ours && package != "pellucid" { "pellucid_" } else { "" };
+    let module = module.trim_end_matches(".rs").replace('/', "::");
+    let module = module.trim_end_matches("::mod");
+    let module = if matches!(module, "lib" | "main") { "" } else { module };
+    let separator = if module.is_empty() { "" } else { "::" };
+    format!("{family}{package}{separator}{module}::{short}")
+}
+
+/// The path of a source file from its crate on: what stands before is of the machine that built it.
+fn in_crate(file: &str) -> &str {
+    let Some(source) = file.rfind("/src/").or_else(|| file.rfind("/tests/")) else { return file };
+    if let Some(at) = file.find("/crates/").filter(|at| *at < source) {
+        return &file[at + 1..];
+    }
+    let folder = file[..source].rfind('/').map_or(0, |at| at + 1);
+    &file[folder..]
+}
+
+unsafe extern "C" fn note_object(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    list: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the loader passes a valid description with `dlpi_phnum` headers and a name that ends
+    // with zero, and the list is what was given to `dl_iterate_phdr`.
+    let (objects, info, headers, name) = unsafe {
+        let info = &*info;
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+        (&mut *list.cast::<Vec<Object>>(), info, headers, CStr::from_ptr(info.dlpi_name))
+    };
+    let base = info.dlpi_addr as usize;
+    let code = |header: &&libc::Elf64_Phdr| {
+        header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0
+    };
+    let segment = |header: &libc::Elf64_Phdr| {
+        let low = base.wrapping_add(header.p_vaddr as usize);
+        (low, low.wrapping_add(header.p_memsz as usize))
+    };
+    objects.push(Object {
+        base,
+        segments: headers.iter().filter(code).map(segment).collect(),
+        name: name.to_string_lossy().into_owned(),
+        loader: None,
+    });
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn somewhere(value: u64) -> u64 {
+        std::hint::black_box(value + 1)
+    }
+
+    #[test]
+    fn names_are_short_and_say_where_they_are() {
+        for (name, expected) in [
+            ("core::ptr::drop_in_place::<alloc::vec::Vec<u8>>", "core::ptr::drop_in_place"),
+            (
+                "<alloc::vec::Vec<u8> as Trait<fn() -> u8>>::call",
+                "<alloc::vec::Vec as Trait>::call",
+            ),
+            ("<fn() -> A as F<()>>::call_once", "<fn() -> A as F>::call_once"),
+        ] {
+            assert_eq!(shortened(name), expected);
+        }
+        for (file, expected) in [
+            ("/a/b/crates/engine/src/journal/mod.rs", "pellucid_engine::journal::take"),
+            ("/a/crates/pellucid/src/main.rs", "pellucid::take"),
+            ("/r/registry/src/x/arc-swap-1.9.0/src/lib.rs", "arc_swap::take"),
+            ("/rustc/0/library/core/src/option.rs", "core::option::take"),
+            ("", "take"),
+        ] {
+            assert_eq!(qualified("take<u8>", file), expected);
+        }
+    }
+
+    #[test]
+    fn functions_are_found_by_their_addresses() {
+        let mut symbols = Symbols::of_this_process();
+        let function: fn(u64) -> u64 = somewhere;
+        let places = symbols.places(function as usize, false);
+        let last = places.last().unwrap();
+        assert!(last.function.name.ends_with("somewhere"), "{last:?}");
+        assert!(last.function.file.ends_with("symbols.rs") && last.line > 0, "{last:?}");
+        let outside = symbols.places(libc::malloc as *const () as usize, false);
+        assert!(outside[0].function.name.contains("malloc"), "{outside:?}");
+        assert_eq!(symbols.places(3, false)[0].function.name, "[0x3]");
+    }
+}

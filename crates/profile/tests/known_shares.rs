@@ -1,0 +1,242 @@
+//! A program whose shares are known by construction, and what the profiles say of it.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::alloc::System;
+use std::hint::black_box;
+use std::sync::Mutex as StandardMutex;
+use std::time::Duration;
+
+use pellucid_profile::{
+    Filter, Kind, Profile, Profiler, Resolved, SampledAllocator, folded, set_allocation_sampling,
+    shares,
+};
+use pellucid_thread::{Condvar, Job, Mutex, begin_request, set_operation, set_phase, start_job};
+
+#[global_allocator]
+static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
+
+/// Tests of this file share the process's profilers, so they take turns.
+static TURN: StandardMutex<()> = StandardMutex::new(());
+
+/// How far a share may be from what is known, in parts of one.
+const TOLERANCE: f64 = 0.03;
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The processor time of this thread.
+fn cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Works for `ms` milliseconds of processor time.
+#[inline(always)]
+fn work(ms: u64) -> u64 {
+    let (begun_ns, mut value) = (cpu_ns(), 1_u64);
+    while cpu_ns() - begun_ns < ms * 1_000_000 {
+        for step in 0..2_000 {
+            value = black_box(value.wrapping_mul(3).wrapping_add(step));
+        }
+    }
+    value
+}
+
+#[inline(never)]
+fn most_of_it() -> u64 {
+    black_box(work(60))
+}
+
+#[inline(never)]
+fn some_of_it() -> u64 {
+    black_box(work(30))
+}
+
+#[inline(never)]
+fn little_of_it() -> u64 {
+    black_box(work(1))
+}
+
+/// The share of samples on whose stack there is a function of this name.
+fn share_of(profile: &Resolved, function: &str) -> f64 {
+    let is_on = |stack: &[pellucid_profile::Frame]| {
+        stack
+            .iter()
+            .any(|frame| profile.functions[frame.function as usize].name.ends_with(function))
+    };
+    let samples = profile.samples.iter().filter(|sample| is_on(&sample.stack));
+    samples.map(|sample| sample.amount).sum::<f64>() / profile.amount()
+}
+
+fn assert_near(found: f64, known: f64, what: &str) {
+    assert!((found - known).abs() <= TOLERANCE, "{what}: {found:.3} and not {known}");
+}
+
+fn resolve(profile: Profile) -> Resolved {
+    let [resolved] = Resolved::of([profile], &["get", "put"]);
+    resolved
+}
+
+#[test]
+fn processor_time_is_found_where_it_was_spent() {
+    let _turn = turn();
+    let profiler = Profiler::start(19).unwrap();
+    let _boost = profiler.boost(499);
+    let from_ns = Profiler::now_ns();
+    let begun_ns = cpu_ns();
+    let name = std::thread::current().name().unwrap()[..15].to_owned();
+    for _ in 0..20 {
+        // The operation is known only once the request is read.
+        for _ in 0..10 {
+            begin_request(2);
+            little_of_it();
+            set_operation(2);
+        }
+        set_phase(5);
+        most_of_it();
+        set_phase(7);
+        some_of_it();
+    }
+    begin_request(0);
+    let spent_ns = cpu_ns() - begun_ns;
+    let mut recorded = profiler.cpu(from_ns, u64::MAX);
+    recorded.samples.retain(|sample| sample.thread == name);
+    let profile = resolve(recorded);
+    assert!(profile.samples.len() > 200, "{} samples", profile.samples.len());
+    assert_near(profile.amount() / spent_ns as f64, 1.0, "all of it");
+    for (function, share) in [("most_of_it", 0.6), ("some_of_it", 0.3), ("little_of_it", 0.1)] {
+        assert_near(share_of(&profile, function), share, function);
+    }
+    for (phase, share) in [("parse", 0.1), ("execute", 0.6), ("write", 0.3)] {
+        let filter = Filter { phase: Some(phase.to_owned()), ..Filter::default() };
+        let of_phase = profile.clone().filtered(&filter);
+        assert_near(of_phase.amount() / profile.amount(), share, phase);
+        // The operation is there even of samples that were taken before it was known.
+        let filter = Filter { operation: Some("put".to_owned()), ..Filter::default() };
+        let of_operation = of_phase.clone().filtered(&filter);
+        assert_near(of_operation.amount() / of_phase.amount(), 1.0, "with an operation");
+    }
+    // The stack reaches down to the beginning of the thread.
+    assert_near(share_of(&profile, "processor_time_is_found_where_it_was_spent"), 1.0, "the test");
+    assert!(folded(&profile).lines().any(|line| line.starts_with("put execute;")));
+}
+
+#[inline(never)]
+fn allocate_much() -> Vec<Vec<u8>> {
+    let made: Vec<Vec<u8>> = (0..3_000).map(|_| black_box(vec![1; 3_000])).collect();
+    // A call at the very end would leave this function's frame before it is made.
+    black_box(&made);
+    made
+}
+
+#[inline(never)]
+fn allocate_little() -> Vec<Vec<u8>> {
+    let made: Vec<Vec<u8>> = (0..20_000).map(|_| black_box(vec![1; 50])).collect();
+    black_box(&made);
+    made
+}
+
+#[test]
+fn allocations_are_found_where_they_were_made_and_freed_ones_are_gone() {
+    static MAKING: Job = Job::new("making");
+    let _turn = turn();
+    set_allocation_sampling(2 << 10);
+    let job = start_job(&MAKING);
+    let (before, live_before) = (Profile::counted(Kind::Allocations), Profile::counted(Kind::Heap));
+    let (mut kept, mut known) = (Vec::new(), 0);
+    for _ in 0..4 {
+        kept.push(allocate_little());
+        drop(black_box(allocate_much()));
+        known += 3_000 * 3_000 + 20_000 * 50;
+    }
+    drop(job);
+    let filter = Filter { phase: Some("making".to_owned()), ..Filter::default() };
+    let made = resolve(Profile::counted(Kind::Allocations).since(&before)).filtered(&filter);
+    let live = resolve(Profile::counted(Kind::Heap).since(&live_before)).filtered(&filter);
+    set_allocation_sampling(0);
+    // The vectors that hold the vectors: 24 bytes for each of them.
+    let (much, little) = (9_000_000.0 + 72_000.0, 1_000_000.0 + 480_000.0);
+    assert_near(share_of(&made, "allocate_much"), much / (much + little), "much");
+    assert_near(share_of(&made, "allocate_little"), little / (much + little), "little");
+    let all = 4.0 * (much + little);
+    assert_near(made.amount() / all, 1.0, "all bytes");
+    assert!(known < all as usize);
+    assert_near(share_of(&live, "allocate_little"), 1.0, "what lives");
+    assert_near(live.amount() / (4.0 * little), 1.0, "all bytes that live");
+    drop(kept);
+}
+
+#[inline(never)]
+fn hold(lock: &Mutex<u64>, ms: u64) {
+    let mut guard = lock.lock().unwrap();
+    std::thread::sleep(Duration::from_millis(ms));
+    *guard += 1;
+}
+
+#[inline(never)]
+fn hold_long(lock: &Mutex<u64>) {
+    hold(lock, 30);
+    black_box(());
+}
+
+#[inline(never)]
+fn hold_short(lock: &Mutex<u64>) {
+    hold(lock, 10);
+    black_box(());
+}
+
+#[inline(never)]
+fn wait_for(lock: &Mutex<u64>) -> u64 {
+    black_box(*lock.lock().unwrap())
+}
+
+/// Starts a holder, waits until it holds, then waits for the lock.
+fn contend(lock: &Mutex<u64>, hold: fn(&Mutex<u64>)) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| hold(lock));
+        while lock.try_lock().is_ok() {
+            std::thread::yield_now();
+        }
+        wait_for(lock);
+    });
+}
+
+#[test]
+fn waits_are_found_by_who_waited_and_by_who_held_the_lock() {
+    let _turn = turn();
+    let (blocked_before, held_before) =
+        (Profile::counted(Kind::Block), Profile::counted(Kind::Mutex));
+    let (long, short) = (Mutex::new(0), Mutex::new(0));
+    let stopwatch = std::time::Instant::now();
+    for _ in 0..10 {
+        contend(&long, hold_long);
+        contend(&short, hold_short);
+    }
+    let passed_ns = stopwatch.elapsed().as_nanos() as f64;
+    let blocked = resolve(Profile::counted(Kind::Block).since(&blocked_before));
+    // All waited in one function, for about as long as the locks were held.
+    assert_near(share_of(&blocked, "wait_for"), 1.0, "waited");
+    assert!(blocked.amount() <= passed_ns && blocked.amount() > 0.5 * passed_ns);
+    // Each thread's first contended unlock is noted, and weighs as much as the seven that follow.
+    let held = resolve(Profile::counted(Kind::Mutex).since(&held_before));
+    assert_near(share_of(&held, "hold_long"), 0.75, "held long");
+    assert_near(share_of(&held, "hold_short"), 0.25, "held short");
+    assert!(shares(&held).shares.iter().all(|share| share.share <= 1.0));
+}
+
+#[test]
+fn threads_without_work_hold_nobody_up() {
+    let _turn = turn();
+    let before = Profile::counted(Kind::Block);
+    let (lock, idle, busy) = (Mutex::new(()), Condvar::for_work(), Condvar::new());
+    let pause = Duration::from_millis(20);
+    drop(idle.wait_timeout(lock.lock().unwrap(), pause));
+    assert_eq!(Profile::counted(Kind::Block).since(&before).samples.len(), 0);
+    drop(busy.wait_timeout(lock.lock().unwrap(), pause));
+    let waited = Profile::counted(Kind::Block).since(&before);
+    assert_eq!(waited.samples.len(), 1);
+    assert!(waited.samples[0].amount >= 19e6);
+}

@@ -1,0 +1,161 @@
+//! A condition variable for [`Mutex`], whose waits are in the profile `block`.
+
+use std::sync::{LockResult, PoisonError, WaitTimeoutResult};
+use std::time::Duration;
+
+use pellucid_clock::Clock;
+
+use crate::lock::{Mutex, MutexGuard};
+use crate::waits;
+
+/// As [`std::sync::Condvar`].
+#[derive(Debug, Default)]
+pub struct Condvar {
+    inner: std::sync::Condvar,
+    /// Whether those who wait here have nothing to do.
+    is_idle: bool,
+}
+
+impl Condvar {
+    /// A condition that somebody's progress hangs on.
+    #[must_use]
+    pub const fn new() -> Condvar {
+        Condvar { inner: std::sync::Condvar::new(), is_idle: false }
+    }
+
+    /// A condition at which threads wait for work: such waits hold nobody up, and no profile shows
+    /// them.
+    #[must_use]
+    pub const fn for_work() -> Condvar {
+        Condvar { inner: std::sync::Condvar::new(), is_idle: true }
+    }
+
+    /// Wakes one thread that waits.
+    pub fn notify_one(&self) {
+        self.inner.notify_one();
+    }
+
+    /// Wakes all threads that wait.
+    pub fn notify_all(&self) {
+        self.inner.notify_all();
+    }
+
+    /// Gives the lock back, waits for a notice, and takes the lock again.
+    ///
+    /// # Errors
+    /// If a thread panicked that held the lock; the error gives the guard all the same.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        let (lock, inner) = guard.into_parts();
+        lock.guard_of(self.timed(|condition| condition.wait(inner)))
+    }
+
+    /// As [`Condvar::wait`], for one who has nothing to do, at a condition that others wait at for
+    /// progress: no profile shows this wait.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_for_work<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        let (lock, inner) = guard.into_parts();
+        lock.guard_of(self.inner.wait(inner))
+    }
+
+    /// As [`Condvar::wait`], until `condition` no longer holds.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_while<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> LockResult<MutexGuard<'a, T>> {
+        while condition(&mut guard) {
+            guard = self.wait(guard)?;
+        }
+        Ok(guard)
+    }
+
+    /// As [`Condvar::wait`], for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let (lock, inner) = guard.into_parts();
+        timed_out(lock, self.timed(|condition| condition.wait_timeout(inner, timeout)))
+    }
+
+    /// As [`Condvar::wait_while`], for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_timeout_while<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let (lock, inner) = guard.into_parts();
+        let wait =
+            |condvar: &std::sync::Condvar| condvar.wait_timeout_while(inner, timeout, condition);
+        timed_out(lock, self.timed(wait))
+    }
+
+    fn timed<T>(&self, wait: impl FnOnce(&std::sync::Condvar) -> T) -> T {
+        if self.is_idle {
+            return wait(&self.inner);
+        }
+        let stopwatch = Clock::monotonic().stopwatch();
+        let outcome = wait(&self.inner);
+        waits::note_wait(stopwatch.elapsed_ns());
+        outcome
+    }
+}
+
+type TimedOut<G> = LockResult<(G, WaitTimeoutResult)>;
+
+fn timed_out<'a, T>(
+    lock: &'a Mutex<T>,
+    outcome: TimedOut<std::sync::MutexGuard<'a, T>>,
+) -> TimedOut<MutexGuard<'a, T>> {
+    let (locked, result) = match outcome {
+        Ok((inner, result)) => (Ok(inner), result),
+        Err(poisoned) => {
+            let (inner, result) = poisoned.into_inner();
+            (Err(PoisonError::new(inner)), result)
+        }
+    };
+    match lock.guard_of(locked) {
+        Ok(guard) => Ok((guard, result)),
+        Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_ends_a_wait_and_so_does_time() {
+        let (lock, condition) = (Mutex::new(false), Condvar::new());
+        let short = Duration::from_millis(1);
+        // Notices may come from nowhere, so only the value is sure.
+        let (guard, _) = condition.wait_timeout(lock.lock().unwrap(), short).unwrap();
+        assert!(!*guard);
+        drop(guard);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                *lock.lock().unwrap() = true;
+                condition.notify_all();
+            });
+            let guard = condition.wait_while(lock.lock().unwrap(), |done| !*done).unwrap();
+            assert!(*guard);
+        });
+        let still = |done: &mut bool| *done;
+        let (_guard, result) =
+            condition.wait_timeout_while(lock.lock().unwrap(), short, still).unwrap();
+        assert!(result.timed_out());
+    }
+}

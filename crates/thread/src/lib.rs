@@ -1,0 +1,27 @@
+//! What a thread is doing, and what it waits for: the part of profiling that runs inside the code
+//! that is profiled.
+//!
+//! It is a crate of its own, below everything that has threads or locks, because labels are set and
+//! locks are taken everywhere, while sampling, symbols and pictures (the crate `profile`) concern
+//! the server alone. Nothing here allocates, logs or knows of requests: phases and operations are
+//! numbers that their owners name.
+
+mod activity;
+mod condvar;
+mod lock;
+mod random;
+mod sites;
+mod stack;
+mod text;
+mod waits;
+
+pub use activity::{
+    Job, JobGuard, LOOP_PHASE, Labels, await_operation, begin_request, labels, set_operation,
+    set_phase, start_job,
+};
+pub use condvar::Condvar;
+pub use lock::{Mutex, MutexGuard};
+pub use random::exponential;
+pub use sites::{Counts, SITES_MAX, Site, Sites};
+pub use stack::{Registers, STACK_DEPTH_MAX, capture, capture_interrupted, prepare_thread};
+pub use waits::{WAIT_SAMPLE_NS, blocked, contended, set_wait_sampling};

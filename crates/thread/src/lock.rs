@@ -1,0 +1,202 @@
+//! A mutex that knows who waits, and for whom. Where nobody does, it costs what the standard one
+//! costs and one load; nothing is timed then.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+
+use pellucid_clock::Clock;
+
+use crate::waits;
+
+/// As [`std::sync::Mutex`], with waits in the profiles `block` and `mutex`.
+#[derive(Default)]
+pub struct Mutex<T: ?Sized> {
+    /// Threads that wait for the lock.
+    waiters: AtomicUsize,
+    /// Where the lock was held that was given back to somebody who waited, plus one; or zero.
+    holder: AtomicUsize,
+    pub(crate) inner: std::sync::Mutex<T>,
+}
+
+/// As [`std::sync::MutexGuard`].
+#[must_use = "the mutex is unlocked when this is dropped"]
+pub struct MutexGuard<'a, T: ?Sized> {
+    pub(crate) lock: &'a Mutex<T>,
+    inner: ManuallyDrop<std::sync::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex {
+            waiters: AtomicUsize::new(0),
+            holder: AtomicUsize::new(0),
+            inner: std::sync::Mutex::new(value),
+        }
+    }
+
+    /// What it held.
+    ///
+    /// # Errors
+    /// If a thread panicked that held the lock.
+    pub fn into_inner(self) -> LockResult<T> {
+        self.inner.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits for the lock and takes it.
+    ///
+    /// # Errors
+    /// If a thread panicked that held it; the error gives the guard all the same.
+    #[inline]
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Ok(self.guard(inner)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Err(PoisonError::new(self.guard(poisoned.into_inner())))
+            }
+            Err(TryLockError::WouldBlock) => self.lock_contended(),
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
+        let stopwatch = Clock::monotonic().stopwatch();
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        let locked = self.inner.lock();
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+        let waited_ns = stopwatch.elapsed_ns();
+        waits::charge(self.holder.swap(0, Ordering::Relaxed), waited_ns);
+        waits::note_wait(waited_ns);
+        self.guard_of(locked)
+    }
+
+    /// Takes the lock if it is free.
+    ///
+    /// # Errors
+    /// If it is not, or if a thread panicked that held it.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Ok(self.guard(inner)),
+            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Err(PoisonError::new(self.guard(poisoned.into_inner())).into())
+            }
+        }
+    }
+
+    /// What it holds: nobody else can have it locked.
+    ///
+    /// # Errors
+    /// If a thread panicked that held the lock.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.inner.get_mut()
+    }
+
+    fn guard<'a>(&'a self, inner: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard { lock: self, inner: ManuallyDrop::new(inner) }
+    }
+
+    pub(crate) fn guard_of<'a>(
+        &'a self,
+        locked: LockResult<std::sync::MutexGuard<'a, T>>,
+    ) -> LockResult<MutexGuard<'a, T>> {
+        match locked {
+            Ok(inner) => Ok(self.guard(inner)),
+            Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
+        }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+}
+
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// The standard guard within, for the wait of a condition, and the lock.
+    pub(crate) fn into_parts(self) -> (&'a Mutex<T>, std::sync::MutexGuard<'a, T>) {
+        self.note_holder();
+        let mut guard = ManuallyDrop::new(self);
+        // SAFETY: the guard is not dropped, so that what was taken out is not used again.
+        (guard.lock, unsafe { ManuallyDrop::take(&mut guard.inner) })
+    }
+
+    /// Leaves a note for whoever waits, where the lock was held.
+    #[inline]
+    fn note_holder(&self) {
+        if self.lock.waiters.load(Ordering::Relaxed) != 0 {
+            self.lock.holder.store(waits::holder(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.note_holder();
+        // SAFETY: this is the only place that drops it, and it runs once.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+    }
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_excludes_and_poisons_as_the_standard_one_does() {
+        let lock = std::sync::Arc::new(Mutex::new(0_u64));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| *lock.lock().unwrap() += 1));
+            }
+        });
+        assert_eq!(*lock.lock().unwrap(), 40_000);
+        let guard = lock.lock().unwrap();
+        assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+        drop(guard);
+        let held = std::sync::Arc::clone(&lock);
+        let panicked = std::thread::spawn(move || {
+            let _guard = held.lock().unwrap();
+            panic!("on purpose");
+        });
+        assert!(panicked.join().is_err());
+        assert!(matches!(lock.try_lock(), Err(TryLockError::Poisoned(_))));
+        let value = *lock.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(value, 40_000);
+    }
+}

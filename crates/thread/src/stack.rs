@@ -1,0 +1,265 @@
+//! Reading the stack of this thread, from a signal handler or from within a call, so that it cannot
+//! crash.
+//!
+//! Unwinding by tables allocates, locks and reads whatever the tables say: servers have crashed on
+//! it. Here every word that is read lies on the thread's own stack, whose bounds are known before,
+//! and every byte of code that is looked at lies in the program's own segment. Our code and Rust's
+//! library keep frame pointers; the C library does not, so that what it has pushed is searched for
+//! the return address into our code and for the frame pointer that it saved.
+
+use std::sync::atomic::Ordering;
+
+use crate::activity::with_thread;
+use crate::text;
+
+/// Frames that are kept of a stack, the innermost first; those beyond are cut off.
+pub const STACK_DEPTH_MAX: usize = 64;
+/// Words of foreign frames that are searched for the way back into our code.
+const SEARCH_WORDS_MAX: usize = 512;
+const WORD: usize = size_of::<usize>();
+/// Any system that is supported has pages of at least this size.
+const PAGE_BYTES: usize = 4_096;
+
+/// Where a thread was when it was interrupted.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers {
+    /// The program counter.
+    pub pc: usize,
+    /// The stack pointer.
+    pub sp: usize,
+    /// The frame pointer, or whatever code without frame pointers keeps in its place.
+    pub fp: usize,
+}
+
+/// The part of the stack that may be read: words from `low` up to `high`.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    low: usize,
+    high: usize,
+}
+
+impl Bounds {
+    /// The word at `address`, if it lies within.
+    fn read(self, address: usize) -> Option<usize> {
+        let fits = address >= self.low
+            && address.is_multiple_of(WORD)
+            && self.high.checked_sub(WORD).is_some_and(|last| address <= last);
+        // SAFETY: the word lies between the stack pointer and the end of this thread's own stack,
+        // which is mapped as long as the thread runs. It may be any bytes, as a number may.
+        fits.then(|| unsafe { std::ptr::read_volatile(address as *const usize) })
+    }
+}
+
+/// Finds the bounds of this thread's stack, so that handlers know them. It may allocate, so it is
+/// for the beginning of a thread, and for calls outside of signal handlers.
+pub fn prepare_thread() {
+    text::find();
+    if with_thread(|thread| thread.stack_high.load(Ordering::Relaxed)) != 0 {
+        return;
+    }
+    let Some((low, high)) = find_bounds() else { return };
+    with_thread(|thread| {
+        thread.stack_low.store(low, Ordering::Relaxed);
+        thread.stack_high.store(high, Ordering::Relaxed);
+    });
+}
+
+fn find_bounds() -> Option<(usize, usize)> {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut low, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are initialised by the first call, before the others read them, and
+    // destroyed once; the thread is this one, which exists.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let found = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (found == 0).then(|| (low as usize, low as usize + size))
+    }
+}
+
+/// What may be read above `sp`. Of a thread that was not prepared, that is the rest of the page.
+fn bounds_above(sp: usize) -> Bounds {
+    let (low, high) = with_thread(|thread| {
+        (thread.stack_low.load(Ordering::Relaxed), thread.stack_high.load(Ordering::Relaxed))
+    });
+    let high =
+        if (low..high).contains(&sp) { high } else { (sp | (PAGE_BYTES - 1)).wrapping_add(1) };
+    Bounds { low: sp, high }
+}
+
+/// Frames as they are found.
+struct Frames<'a> {
+    found: &'a mut [usize],
+    count: usize,
+}
+
+impl Frames<'_> {
+    /// Keeps a frame; false if there is no room for another.
+    fn push(&mut self, address: usize) -> bool {
+        if let Some(place) = self.found.get_mut(self.count) {
+            *place = address;
+            self.count += 1;
+        }
+        self.count < self.found.len()
+    }
+
+    /// Follows the chain of frame pointers from `fp` on. The chain leads upwards or ends.
+    fn follow(&mut self, bounds: Bounds, mut fp: usize) {
+        while let Some(next) = bounds.read(fp) {
+            let caller = bounds.read(fp + WORD).unwrap_or(0);
+            // The lowest page is never mapped: what is there is no code.
+            if caller < PAGE_BYTES || !self.push(caller) || next <= fp {
+                return;
+            }
+            fp = next;
+        }
+    }
+}
+
+/// Writes the stack of this thread, as it was interrupted with `registers`, to `frames`: the
+/// program counter, then return addresses. Returns how many. For signal handlers.
+pub fn capture_interrupted(registers: &Registers, frames: &mut [usize]) -> usize {
+    let bounds = bounds_above(registers.sp & !(WORD - 1));
+    let mut frames = Frames { found: frames, count: 0 };
+    if !frames.push(registers.pc) {
+        return frames.count;
+    }
+    if text::contains(registers.pc) {
+        if let Some(caller) = caller_without_frame(registers, bounds)
+            && !frames.push(caller)
+        {
+            return frames.count;
+        }
+        frames.follow(bounds, registers.fp);
+    } else if let Some((place, caller)) = find_caller(bounds) {
+        frames.push(caller);
+        if let Some(fp) = find_frame_pointer(registers.fp, bounds, place) {
+            frames.follow(bounds, fp);
+        }
+    }
+    frames.count
+}
+
+/// The caller of a function of ours that was interrupted before its frame stood or after it was
+/// taken down: the chain of frame pointers does not show it.
+#[cfg(target_arch = "x86_64")]
+fn caller_without_frame(registers: &Registers, bounds: Bounds) -> Option<usize> {
+    let place = match text::bytes_at(registers.pc)? {
+        // At `push rbp`, or at `ret`.
+        [_, 0x55 | 0xc3, ..] => registers.sp,
+        // Behind `push rbp`, at `mov rbp, rsp`.
+        [0x55, 0x48, 0x89, 0xe5] => registers.sp + WORD,
+        _ => return None,
+    };
+    bounds.read(place).filter(|caller| text::is_return_address(*caller))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn caller_without_frame(_: &Registers, _: Bounds) -> Option<usize> {
+    None
+}
+
+/// The first return address into our code, and where it stands.
+fn find_caller(bounds: Bounds) -> Option<(usize, usize)> {
+    (0..SEARCH_WORDS_MAX).map(|word| bounds.low + word * WORD).find_map(|place| {
+        let address = bounds.read(place)?;
+        text::is_return_address(address).then_some((place, address))
+    })
+}
+
+/// The frame pointer of the function whose callee's return address stands at `place`: the foreign
+/// code has left it alone, or has pushed it among its first words, which are nearest to `place`.
+fn find_frame_pointer(in_register: usize, bounds: Bounds, place: usize) -> Option<usize> {
+    let is_frame = |fp: &usize| {
+        *fp > place
+            && bounds.read(*fp).is_some_and(|next| next > *fp)
+            && bounds.read(*fp + WORD).is_some_and(|caller| caller >= PAGE_BYTES)
+    };
+    if is_frame(&in_register) {
+        return Some(in_register);
+    }
+    let pushed = (bounds.low..place).step_by(WORD).rev().take(SEARCH_WORDS_MAX);
+    pushed.filter_map(|at| bounds.read(at)).find(is_frame)
+}
+
+/// Writes the return addresses of the callers of this function, the innermost first, to `frames`,
+/// and returns how many. Not for signal handlers: it prepares the thread if nobody has.
+#[inline(never)]
+pub fn capture(frames: &mut [usize]) -> usize {
+    prepare_thread();
+    let fp = frame_pointer();
+    let mut frames = Frames { found: frames, count: 0 };
+    frames.follow(bounds_above(fp), fp);
+    frames.count
+}
+
+/// The frame pointer of the function that this is inlined into.
+#[inline(always)]
+fn frame_pointer() -> usize {
+    let fp: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it copies a register.
+    unsafe {
+        std::arch::asm!("mov {}, rbp", out(reg) fp, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: it copies a register.
+    unsafe {
+        std::arch::asm!("mov {}, x29", out(reg) fp, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        fp = 0;
+    }
+    fp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn deep(levels: usize, frames: &mut [usize]) -> usize {
+        let count = if levels == 0 { capture(frames) } else { deep(levels - 1, frames) };
+        std::hint::black_box(count)
+    }
+
+    #[test]
+    fn callers_are_found_and_the_depth_is_bounded() {
+        let mut frames = [0; STACK_DEPTH_MAX];
+        let shallow = deep(2, &mut frames);
+        let deeper = deep(7, &mut frames);
+        assert_eq!(deeper, shallow + 5);
+        assert!(frames[..8].iter().all(|address| text::is_return_address(*address)));
+        assert_eq!(deep(200, &mut frames), STACK_DEPTH_MAX);
+    }
+
+    /// Registers as a thread might have them in foreign code: nothing may be read that is not ours.
+    #[test]
+    fn registers_that_make_no_sense_do_no_harm() {
+        prepare_thread();
+        let mut frames = [0; STACK_DEPTH_MAX];
+        let here = &raw const frames as usize;
+        let pc = registers_that_make_no_sense_do_no_harm as *const () as usize;
+        for pc in [0, 1, pc, pc + 1, usize::MAX] {
+            for fp in [0, 1, 7, here, here + 1, here - 4_096, usize::MAX, usize::MAX - 7] {
+                let sp = here;
+                let count = capture_interrupted(&Registers { pc, sp, fp }, &mut frames);
+                assert!((1..=STACK_DEPTH_MAX).contains(&count));
+            }
+        }
+    }
+
+    #[test]
+    fn a_thread_that_was_not_prepared_reads_one_page_only() {
+        let bounds = std::thread::spawn(|| {
+            let here = std::hint::black_box(1_usize);
+            let sp = &raw const here as usize;
+            (sp, bounds_above(sp))
+        });
+        let (sp, bounds) = bounds.join().unwrap();
+        assert!(bounds.high - sp <= PAGE_BYTES && bounds.high % PAGE_BYTES == 0);
+    }
+}

@@ -1,0 +1,83 @@
+//! Waits for locks and conditions: who waited, and whom for.
+//!
+//! As in Go, a wait is kept with a probability that rises with its length, up to certainty, and
+//! weighs as much more as it was unlikely: long waits are all there, and short ones cost nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::activity::{labels, with_thread};
+use crate::random::uniform;
+use crate::sites::{Site, Sites};
+use crate::stack::{STACK_DEPTH_MAX, capture};
+
+/// Waits of this length or longer are all kept, unless set otherwise.
+pub const WAIT_SAMPLE_NS: u64 = 10_000;
+/// One in this many contended unlocks says where the lock had been held.
+const HOLDERS_ONE_IN: u64 = 8;
+
+static SAMPLE_NS: AtomicU64 = AtomicU64::new(WAIT_SAMPLE_NS);
+/// By the stack of who waited.
+static BLOCKED: Sites = Sites::new();
+/// By the stack of who gave the lock back.
+static CONTENDED: Sites = Sites::new();
+
+/// Sets the length from which on all waits are kept; smaller means more samples.
+pub fn set_wait_sampling(sample_ns: u64) {
+    SAMPLE_NS.store(sample_ns.max(1), Ordering::Relaxed);
+}
+
+/// All waits so far, in nanoseconds, by the stack and labels of who waited.
+#[must_use]
+pub fn blocked() -> Vec<Site> {
+    BLOCKED.all()
+}
+
+/// Waits for locks so far, in nanoseconds, by the stack and labels of who gave the lock back that
+/// was waited for.
+#[must_use]
+pub fn contended() -> Vec<Site> {
+    CONTENDED.all()
+}
+
+/// Counts a wait of this thread that has just ended.
+#[inline(never)]
+pub(crate) fn note_wait(waited_ns: u64) {
+    let sample_ns = SAMPLE_NS.load(Ordering::Relaxed) as f64;
+    let share = waited_ns as f64 / sample_ns;
+    if share < 1.0 && uniform() >= share {
+        return;
+    }
+    let mut frames = [0; STACK_DEPTH_MAX];
+    let depth = capture(&mut frames);
+    BLOCKED.count(labels(), &frames[..depth], |counts| {
+        counts.events += 1.0 / share.min(1.0);
+        counts.amount += (waited_ns as f64).max(sample_ns);
+    });
+}
+
+/// The site of this thread, which is about to give back a lock that others wait for, plus one; or
+/// zero, most of the time.
+#[inline(never)]
+pub(crate) fn holder() -> usize {
+    let number = with_thread(|thread| {
+        let number = thread.contended_unlocks.load(Ordering::Relaxed);
+        thread.contended_unlocks.store(number + 1, Ordering::Relaxed);
+        number
+    });
+    if number % HOLDERS_ONE_IN != 0 {
+        return 0;
+    }
+    let mut frames = [0; STACK_DEPTH_MAX];
+    let depth = capture(&mut frames);
+    CONTENDED.count(labels(), &frames[..depth], |_| {}) + 1
+}
+
+/// Counts a wait against the site of who held the lock, as [`holder`] gave it.
+pub(crate) fn charge(holder: usize, waited_ns: u64) {
+    if let Some(number) = holder.checked_sub(1) {
+        CONTENDED.count_at(number, |counts| {
+            counts.events += HOLDERS_ONE_IN as f64;
+            counts.amount += waited_ns as f64 * HOLDERS_ONE_IN as f64;
+        });
+    }
+}
