@@ -57,6 +57,7 @@ mod traces;
 mod units;
 mod verdict;
 mod watch;
+mod way;
 mod worker;
 mod workload;
 pub mod wrk2;
@@ -82,6 +83,7 @@ pub use tls::TlsOptions;
 pub use traces::{MAX_SLOWEST, MAX_TRACES, Trace, Traces};
 pub use units::{parse_count, parse_duration};
 pub use verdict::{Figures, Judgement, Verdict, judge};
+pub use way::{Way, WayStep};
 pub use workload::{MAX_OPERATIONS, Settings, Workload};
 
 /// What one read takes from a socket at most; each thread has one buffer of this size.

@@ -259,3 +259,121 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     std::fs::write(&nonsense, "{}").unwrap();
     fails(&run(&["compare", &before, nonsense.to_str().unwrap()]), 2, "pellucid.load.v1");
 }
+
+/// Client and server are joined request by request: the steps of each way add up to the response
+/// time, and the server's phases are among them.
+#[test]
+fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    let url = format!("http://{}/v0/entity?id=1", server.address);
+    server.client().put("/v0/entity?id=1", b"value");
+    let load = |more: &[&str]| {
+        let flags = ["load", "-t", "1", "-c", "2", "-d", "2s", "-R", "400", "--around", "95"];
+        run(&[&flags[..], more, &[&url]].concat())
+    };
+    let result = json_of(&load(&["--json"]));
+    let ways = &result["ways"];
+    assert!(ways["told_by_server"].as_u64().unwrap() > 100, "{ways}");
+    let slowest = ways["slowest"].as_array().unwrap();
+    let around = ways["around"].as_array().unwrap();
+    assert!(around.iter().any(|way| way["percentile"] == 95.0));
+    for (way, whole) in slowest
+        .iter()
+        .map(|w| (w, "response_ns"))
+        .chain(around.iter().map(|w| (w, "response_mean_ns")))
+    {
+        let steps = way["steps"].as_array().unwrap();
+        let sum: f64 = steps.iter().map(|step| step["ns"].as_f64().unwrap()).sum();
+        let whole = way[whole].as_f64().unwrap();
+        assert!((sum - whole).abs() < whole * 0.01 + 1_000.0, "{sum} {way}");
+        let names: Vec<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
+        assert!(names.iter().any(|name| name.starts_with("server: ")), "{names:?}");
+        assert!(names.contains(&"network and kernel") || whole > 0.0);
+    }
+    let background = result["background"].as_array().unwrap();
+    assert!(background.len() >= 3 && background[0]["flushes_ns"].is_number(), "{background:?}");
+    let shown = load(&[]);
+    let text = text(&shown.stdout);
+    assert!(text.contains("around p95") && text.contains("server: execute"), "{text}");
+    assert!(text.contains("the server told its part of"), "{text}");
+    // Who does not ask is told nothing, and knows its own half.
+    let silent = json_of(&load(&["--json", "--no-timing"]));
+    assert_eq!(silent["ways"]["told_by_server"], 0);
+    assert!(silent["ways"]["slowest"][0]["steps"][0]["name"].is_string());
+    assert_eq!(silent["background"], Value::Array(Vec::new()));
+    server.stop();
+}
+
+#[test]
+fn a_long_run_tells_of_its_progress_in_plain_lines() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let output = run(&["load", "-t", "1", "-c", "1", "-d", "6s", "-R", "50", &url(&server)]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let lines: Vec<&str> = errors.lines().filter(|line| line.contains(" answers, ")).collect();
+    assert_eq!(lines.len(), 1, "{errors}");
+    assert!(lines[0].starts_with("  5 s: ") && !errors.contains('\r'), "{errors}");
+    server.stop();
+}
+
+/// A server that does one thing to every connection.
+fn stubborn(act: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let act = std::sync::Arc::new(act);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let act = std::sync::Arc::clone(&act);
+            std::thread::spawn(move || act(stream));
+        }
+    });
+    format!("http://{address}/")
+}
+
+/// Whatever the server does, there is a clear message, an exit code, and no panic.
+#[test]
+fn servers_that_do_not_answer_as_they_should_are_told_of() {
+    let load =
+        |url: &str| run(&["load", "-t", "1", "-c", "2", "-d", "1s", "--timeout", "200ms", url]);
+    fails(&load("http://127.0.0.1:1/"), 1, "unable to connect to 127.0.0.1:1");
+    let silent = stubborn(|stream| {
+        std::thread::sleep(Duration::from_secs(20));
+        drop(stream);
+    });
+    fails(&load(&silent), 1, "no answer within the timeout");
+    let resetting = stubborn(|mut stream| {
+        let _ = stream.read(&mut [0; 10]);
+    });
+    fails(&load(&resetting), 1, "no request was answered: read: ");
+    let malformed = stubborn(|mut stream| {
+        let _ = stream.read(&mut [0; 1_000]);
+        let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    fails(&load(&malformed), 1, "no HTTP/1 status line");
+    fails(&load("ftp://127.0.0.1/"), 2, "only http:// and https://");
+    let rate = |rate: &str| run(&["load", "-R", rate, "http://127.0.0.1:1/"]);
+    fails(&rate("0"), 2, "at least 1 request per second");
+    fails(&rate("2G"), 2, "at most 1G requests per second");
+    fails(&rate("fast"), 2, "fast");
+}
+
+#[test]
+fn an_error_of_a_script_names_file_and_line() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    let script = folder.path().join("broken.lua");
+    std::fs::write(&script, "function request()\n  return wrk.format(nil, missing.path)\nend")
+        .unwrap();
+    let output = run(&["load", "-d", "1s", "-s", script.to_str().unwrap(), &url(&server)]);
+    fails(&output, 1, "broken.lua:2: attempt to index global 'missing'");
+    server.stop();
+}
+
+#[test]
+fn with_http2_and_an_untrusted_server_the_flags_are_told() {
+    fails(&run(&["load", "--streams", "5", "http://127.0.0.1:1/"]), 2, "--http2");
+    fails(&run(&["load", "--ca", "/nowhere.pem", "https://127.0.0.1:1/"]), 1, "/nowhere.pem");
+}

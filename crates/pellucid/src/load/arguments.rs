@@ -65,6 +65,9 @@ pub(crate) struct LoadArguments {
     /// `traceparent`); otherwise up to about a thousand a second do.
     #[arg(long)]
     no_timing: bool,
+    /// Show the way of the requests around this percentile of the response time, too.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    around: Option<f64>,
     /// Print the distribution of latency and its detailed spectrum.
     #[arg(short = 'L', long)]
     latency: bool,
@@ -121,6 +124,12 @@ fn count(text: &str) -> Result<u64, String> {
     parse_count(text).map_err(|error| error.to_string())
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').parse().ok();
+    let known = number.filter(|percent| (0.0..=100.0).contains(percent));
+    known.ok_or_else(|| format!("'{text}' is no percentile such as 99.9"))
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
@@ -135,6 +144,7 @@ pub(crate) struct Task {
     /// The numbers of connections to compare; one is no comparison.
     pub(crate) connections: Vec<usize>,
     pub(crate) latency: bool,
+    pub(crate) around: Option<f64>,
     pub(crate) json: bool,
     pub(crate) objectives: Option<Objectives>,
     pub(crate) find_max: bool,
@@ -172,6 +182,7 @@ impl Task {
             options,
             connections,
             latency: arguments.latency,
+            around: arguments.around,
             json: arguments.json,
             objectives: arguments.slo,
             find_max: arguments.find_max,

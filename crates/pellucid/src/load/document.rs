@@ -7,6 +7,9 @@ use pellucid_report::Machine;
 use pellucid_report::json::encoded;
 use serde_json::{Value, json};
 
+use super::background::Background;
+use super::ways::Ways;
+
 /// The name of the schema.
 pub(crate) const SCHEMA: &str = "pellucid.load.v1";
 
@@ -15,6 +18,8 @@ pub(super) fn of(
     result: &LoadResult,
     judgement: &Judgement,
     account: Option<&OperationAccount>,
+    ways: &Ways,
+    background: &Background,
 ) -> Value {
     let mut document = figures(result);
     let seconds: Vec<f64> =
@@ -37,6 +42,8 @@ pub(super) fn of(
         "throughput_per_second": result.throughput_per_second,
         "timeline": result.timeline.iter().map(interval).collect::<Vec<_>>(),
         "account": account,
+        "ways": ways.json(result),
+        "background": background.json(),
     });
     if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
         document.extend(more);
@@ -54,6 +61,7 @@ fn figures(result: &LoadResult) -> Value {
         "threads": result.threads,
         "connections": result.connections,
         "keep_alive": result.keep_alive,
+        "protocol": result.protocol,
         "rate_per_second": result.rate_per_second,
         "offered_per_second": result.offered_per_second,
         "arrivals": match result.arrivals {
@@ -75,6 +83,7 @@ fn figures(result: &LoadResult) -> Value {
         "connection_wait": histogram(&result.connection_wait),
         "generator_delay": histogram(&result.generator_delay),
         "connect_time": histogram(&result.connect_time),
+        "tls_time": histogram(&result.tls_time),
         "stopped_early": result.stopped_early,
     })
 }

@@ -3,6 +3,7 @@
 
 mod account;
 mod arguments;
+mod background;
 mod document;
 mod find_max;
 mod outputs;
@@ -11,6 +12,7 @@ mod server_timing;
 mod show;
 mod sweep;
 mod waterfall;
+mod ways;
 
 use std::sync::Arc;
 
@@ -19,9 +21,11 @@ use pellucid_load::{Figures, LoadOptions, LoadResult, Objectives, Progress, judg
 use crate::Failure;
 pub(crate) use arguments::LoadArguments;
 use arguments::Task;
+use background::{Background, Watching};
 pub(crate) use section::{timeline, verdict};
 pub(crate) use show::time;
 pub(crate) use waterfall::waterfall;
+use ways::Ways;
 
 /// Runs the load and prints what wrk2 would, and what it means.
 pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
@@ -42,20 +46,24 @@ pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
 fn single(task: &Task) -> Result<(), Failure> {
     // The script's own words, printed while it is set up, come before the header, as in wrk.
     let header = if task.json { String::new() } else { wrk2::header(&task.options) };
-    let mut result = measure(&task.options, &header)?;
+    let (mut result, background) = measure_and_watch(task, &task.options, &header)?;
     let judgement = judge(&Figures::of(&result));
+    let ways = Ways::of(&result, task.around);
     let account = match task.json || task.outputs.html.is_some() {
         true => account::of_run(&task.options, &result),
         false => None,
     };
     if task.json {
-        println!("{}", document::of(&result, &judgement, account.as_ref()));
+        let account = account.as_ref();
+        println!("{}", document::of(&result, &judgement, account, &ways, &background));
     } else {
         print!("{}", wrk2::table(&result, task.latency));
-        print!("{}{}", show::operations(&result), show::judgement(&judgement));
+        print!("{}{}", show::operations(&result), ways.text(&result));
+        print!("{}", show::judgement(&judgement));
     }
     result.call_done().map_err(Failure::work)?;
-    let written = task.outputs.write(&[(&result, judgement, account)]);
+    let charts = [ways.charts(), background.charts()].concat();
+    let written = task.outputs.write(&[(&result, judgement, account, charts)]);
     for path in written? {
         eprintln!("wrote {}", path.display());
     }
@@ -74,7 +82,20 @@ fn check(objectives: Option<&Objectives>, result: &LoadResult) -> Result<(), Fai
     }
 }
 
-/// Runs a load and tells its progress on a terminal.
+/// Runs a load and asks the server meanwhile what it does in the background, if anybody will see it.
+fn measure_and_watch(
+    task: &Task,
+    options: &LoadOptions,
+    header: &str,
+) -> Result<(LoadResult, Background), Failure> {
+    let shown = task.json || task.outputs.html.is_some();
+    let watching = (shown && options.ask_timing).then(|| Watching::start(options));
+    let result = measure(options, header);
+    let background = watching.map(Watching::finish).unwrap_or_default();
+    Ok((result?, background))
+}
+
+/// Runs a load and tells its progress: on a terminal in one line, elsewhere in a line now and then.
 fn measure(options: &LoadOptions, header: &str) -> Result<LoadResult, Failure> {
     let mut line = show::ProgressLine::new();
     let mut progress = |progress: Progress| match progress {

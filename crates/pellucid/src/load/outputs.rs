@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pellucid_account::OperationAccount;
 use pellucid_load::{Judgement, LoadResult};
-use pellucid_report::{Machine, Report, Section, hgrm, hlog, html};
+use pellucid_report::{Chart, Machine, Report, Section, hgrm, hlog, html};
 
 use super::section;
 use super::waterfall::waterfall;
@@ -21,8 +21,9 @@ pub(crate) struct Outputs {
     pub(crate) hlog: Option<PathBuf>,
 }
 
-/// A run, what it may be taken for, and the server's account of it.
-pub(super) type Measured<'run> = (&'run LoadResult, Judgement, Option<OperationAccount>);
+/// A run, what it may be taken for, the server's account of it, and what else is to be shown.
+pub(super) type Measured<'run> =
+    (&'run LoadResult, Judgement, Option<OperationAccount>, Vec<Chart>);
 
 impl Outputs {
     fn all(&self) -> impl Iterator<Item = &PathBuf> {
@@ -94,9 +95,9 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 fn report(runs: &[Measured<'_>]) -> Report {
     let mut sections: Vec<Section> = runs.iter().map(section::of).collect();
-    if let Some(first) = sections.first_mut() {
-        let all: Vec<_> = runs.iter().map(|(run, _, account)| (*run, account.as_ref())).collect();
-        first.charts.push(waterfall(&all));
+    if let Some(first) = sections.first_mut().filter(|_| runs.len() > 1) {
+        let all = runs.iter().map(|(run, _, account, _)| (*run, account.as_ref()));
+        first.charts.insert(0, waterfall(&all.collect::<Vec<_>>()));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Report {

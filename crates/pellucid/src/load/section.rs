@@ -28,7 +28,7 @@ pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
 }
 
 /// The section of a run.
-pub(super) fn of((result, judgement, account): &Measured<'_>) -> Section {
+pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section {
     let LoadResult { connections, threads, .. } = result;
     let kept = if result.keep_alive { "" } else { ", each request over one of its own" };
     let starts = match result.offered_per_second {
@@ -60,7 +60,7 @@ pub(super) fn of((result, judgement, account): &Measured<'_>) -> Section {
         account: account.clone(),
         timeline: timeline(result),
         verdict: Some(verdict_of(judgement)),
-        charts: Vec::new(),
+        charts: charts.clone(),
     }
 }
 

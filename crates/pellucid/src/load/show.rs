@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use pellucid_load::{Judgement, LoadResult};
 
-/// A line on stderr that is written over and over, if that is a terminal.
+/// How often a line is written where it cannot be written over.
+const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A line on stderr that is written over and over, if that is a terminal; otherwise a line every few
+/// seconds, so that whoever reads a log sees that it goes on.
 pub(super) struct ProgressLine {
     is_terminal: bool,
     last_requests: u64,
@@ -21,15 +25,23 @@ impl ProgressLine {
     }
 
     pub(super) fn show(&mut self, elapsed: Duration, requests: u64, errors: u64) {
-        if !self.is_terminal {
+        let plain_due = self.last_elapsed + PLAIN_INTERVAL;
+        // What is measured once a second is never quite a second old.
+        if !self.is_terminal && elapsed + PLAIN_INTERVAL / 10 < plain_due {
             return;
         }
         let seconds = (elapsed.saturating_sub(self.last_elapsed)).as_secs_f64().max(1e-9);
         let rate = requests.saturating_sub(self.last_requests) as f64 / seconds;
         let total = elapsed.as_secs_f64();
-        eprint!("\r\x1b[K  {total:.0} s: {requests} answers, {rate:.0}/s, {errors} errors");
-        let _ = std::io::stderr().flush();
-        (self.last_requests, self.last_elapsed, self.shown) = (requests, elapsed, true);
+        let line = format!("  {total:.0} s: {requests} answers, {rate:.0}/s, {errors} errors");
+        if self.is_terminal {
+            eprint!("\r\x1b[K{line}");
+            let _ = std::io::stderr().flush();
+        } else {
+            eprintln!("{line}");
+        }
+        (self.last_requests, self.last_elapsed) = (requests, elapsed);
+        self.shown = self.is_terminal;
     }
 
     pub(super) fn clear(&self) {

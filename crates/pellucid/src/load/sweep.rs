@@ -4,7 +4,7 @@ use pellucid_load::{Figures, LoadOptions, SweepPoint, judge, recommended};
 
 use super::arguments::Task;
 use super::show::time;
-use super::{account, check, document, measure};
+use super::{Ways, account, check, document, measure_and_watch};
 use crate::Failure;
 
 /// Runs the sweep and prints a row for each number of connections.
@@ -20,18 +20,20 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
             ..task.options.clone()
         };
         options.check().map_err(Failure::usage)?;
-        let result = measure(&options, "")?;
+        let (result, background) = measure_and_watch(task, &options, "")?;
         let judgement = judge(&Figures::of(&result));
         let point = SweepPoint::of(&result);
+        let ways = Ways::of(&result, task.around);
         if task.json {
-            documents.push(document::of(&result, &judgement, None));
+            documents.push(document::of(&result, &judgement, None, &ways, &background));
         } else {
             print_row(&point, judgement.verdict.name());
         }
         points.push(point);
         let account = task.outputs.html.as_ref().and_then(|_| account::of_run(&options, &result));
         let stopped = result.stopped_early;
-        runs.push((result, judgement, account));
+        let charts = [ways.charts(), background.charts()].concat();
+        runs.push((result, judgement, account, charts));
         if stopped {
             break;
         }
@@ -45,7 +47,8 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     } else if let Some(choice) = choice {
         print_choice(task, &points, choice);
     }
-    let runs: Vec<_> = runs.iter().map(|(r, j, a)| (r, j.clone(), a.clone())).collect();
+    let runs: Vec<_> =
+        runs.iter().map(|(r, j, a, c)| (r, j.clone(), a.clone(), c.clone())).collect();
     for path in task.outputs.write(&runs)? {
         eprintln!("wrote {}", path.display());
     }

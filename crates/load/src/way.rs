@@ -1,0 +1,296 @@
+//! The way of a request from its intended start to its answer, client and server in one bar.
+//!
+//! Client and server are compared by durations alone, so no common clock is needed: what the server
+//! told lies somewhere between the last byte sent and the first one received, and what is left
+//! beside it is network and kernel, there and back. How that divides into there and back nobody
+//! knows; half of it is how far the server's part may lie from where it is drawn.
+
+use crate::traces::{Trace, Traces};
+
+/// The names of the client's steps, and of what is between it and the server.
+const WAIT: &str = "wait for a connection";
+const GENERATOR: &str = "generator";
+const CONNECT: &str = "connect";
+const TLS: &str = "TLS";
+const SEND: &str = "send";
+const NETWORK: &str = "network and kernel";
+const AWAY: &str = "network, kernel and server";
+const RECEIVE: &str = "receive answer";
+/// The metric that holds the others, where there is one.
+const TOTAL: &str = "total";
+/// Only Pellucid tells how much of its total no phase explains. Its total begins when a request was
+/// received, and what is none of its phases is a part of one of them.
+const UNACCOUNTED: &str = "unaccounted";
+const PHASES: [&str; 8] =
+    ["receive", "parse", "route", "queue", "execute", "encode", "write", UNACCOUNTED];
+/// The phase that the engine's parts belong to.
+const EXECUTE: &str = "execute";
+/// What the decimals of `Server-Timing` may leave out.
+const ROUNDING_NS: u64 = 2_000;
+
+/// A step of a way. Those of one way follow each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WayStep {
+    /// What it is; the server's are called `server: …`.
+    pub name: String,
+    /// How long it was, or was in the mean.
+    pub ns: f64,
+}
+
+/// The way of a request, or the mean way of several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// Requests that it is the mean of.
+    pub requests: u64,
+    /// Of them, those of which the server told something.
+    pub told: u64,
+    /// From the intended start to the whole answer.
+    pub response_ns: f64,
+    /// All steps, none left out that was zero.
+    pub steps: Vec<WayStep>,
+    /// How far the server's steps may lie from where they are drawn, to either side.
+    pub placement_ns: f64,
+}
+
+impl Way {
+    /// The way of one request.
+    #[must_use]
+    pub fn of(trace: &Trace, traces: &Traces) -> Way {
+        let mut steps = Steps::default();
+        steps.add(WAIT, trace.wait_ns);
+        steps.add(GENERATOR, trace.generator_ns);
+        steps.add(CONNECT, trace.connect_ns);
+        steps.add(TLS, trace.tls_ns);
+        let server = server_steps(trace, traces);
+        let mut network_ns = 0;
+        if server.is_empty() {
+            steps.add(SEND, trace.send_ns);
+            steps.add(AWAY, trace.away_ns);
+        } else {
+            let between_ns = trace.send_ns + trace.away_ns;
+            let server_ns: u64 = server.iter().map(|(_, ns)| ns).sum();
+            // The server may begin before the call that sends has returned.
+            let send_ns = trace.send_ns.min(between_ns.saturating_sub(server_ns));
+            network_ns = between_ns.saturating_sub(server_ns + send_ns);
+            steps.add(SEND, send_ns);
+            steps.add(NETWORK, network_ns);
+            let fits = between_ns as f64 / server_ns.max(1) as f64;
+            for (name, ns) in server {
+                steps.add(&format!("server: {name}"), (ns as f64 * fits.min(1.0)) as u64);
+            }
+        }
+        steps.add(RECEIVE, trace.receive_ns);
+        Way {
+            requests: 1,
+            told: u64::from(!trace.server.is_empty()),
+            response_ns: trace.response_ns as f64,
+            steps: steps.0,
+            placement_ns: network_ns as f64 / 2.0,
+        }
+    }
+
+    /// The mean way of several requests; none without any. If the server told of some of them only,
+    /// it is the mean of those, because the others cannot be divided.
+    #[must_use]
+    pub fn mean(requests: &[&Trace], traces: &Traces) -> Option<Way> {
+        let any_told = requests.iter().any(|trace| !trace.server.is_empty());
+        let taken = requests.iter().filter(|trace| !any_told || !trace.server.is_empty());
+        let ways: Vec<Way> = taken.map(|trace| Way::of(trace, traces)).collect();
+        let count = ways.len() as f64;
+        let mut steps: Vec<WayStep> = Vec::new();
+        for step in ways.iter().flat_map(|way| &way.steps) {
+            match steps.iter_mut().find(|known| known.name == step.name) {
+                Some(known) => known.ns += step.ns / count,
+                None => {
+                    steps.push(WayStep { name: step.name.clone(), ns: step.ns / count });
+                }
+            }
+        }
+        // A step that only some have was met last; the answer is what ends every way.
+        steps.sort_by_key(|step| step.name == RECEIVE);
+        let mean = |of: fn(&Way) -> f64| ways.iter().map(of).sum::<f64>() / count;
+        (!ways.is_empty()).then(|| Way {
+            requests: ways.len() as u64,
+            told: ways.iter().map(|way| way.told).sum(),
+            response_ns: mean(|way| way.response_ns),
+            placement_ns: mean(|way| way.placement_ns),
+            steps,
+        })
+    }
+
+    /// The mean way of the requests around a quantile of the response time: of those that were
+    /// watched, the two percent next to it, or fewer where there are fewer beyond it.
+    #[must_use]
+    pub fn around(traces: &Traces, quantile: f64) -> Option<Way> {
+        let mut sorted: Vec<&Trace> = traces.some.iter().collect();
+        sorted.sort_unstable();
+        let count = sorted.len() as f64;
+        let beyond = ((1.0 - quantile).clamp(0.0, 0.02) / 2.0).min(quantile / 2.0);
+        let half = (count * beyond).max(0.5);
+        let middle = (count * quantile).min(count - 0.5);
+        let from = (middle - half).floor().max(0.0) as usize;
+        let to = ((middle + half).ceil() as usize).clamp(from, sorted.len());
+        Way::mean(&sorted[from..to], traces)
+    }
+}
+
+#[derive(Default)]
+struct Steps(Vec<WayStep>);
+
+impl Steps {
+    fn add(&mut self, name: &str, ns: u64) {
+        if ns > 0 {
+            self.0.push(WayStep { name: name.to_owned(), ns: ns as f64 });
+        }
+    }
+}
+
+/// What the server told, as steps that follow each other.
+fn server_steps(trace: &Trace, traces: &Traces) -> Vec<(String, u64)> {
+    let named = trace.server.iter().filter_map(|(place, ns)| {
+        traces.metrics.get(usize::from(*place)).map(|name| (name.as_str(), *ns))
+    });
+    let named: Vec<(&str, u64)> = named.collect();
+    let total = named.iter().find(|(name, _)| *name == TOTAL).map(|(_, ns)| *ns);
+    if named.iter().any(|(name, _)| *name == UNACCOUNTED) {
+        return own_steps(&named);
+    }
+    let others: Vec<(&str, u64)> =
+        named.iter().filter(|(name, _)| *name != TOTAL).copied().collect();
+    let sum: u64 = others.iter().map(|(_, ns)| ns).sum();
+    let whole = total.unwrap_or(trace.send_ns + trace.away_ns);
+    // Metrics of other servers may lie within each other: then only the longest is sure.
+    if !others.is_empty() && sum <= whole + ROUNDING_NS {
+        let rest = total.map_or(0, |total| total.saturating_sub(sum));
+        let steps = others.into_iter().chain([("other", rest)]);
+        return steps.map(|(name, ns)| (name.to_owned(), ns)).collect();
+    }
+    let longest = others.into_iter().max_by_key(|(_, ns)| *ns);
+    let sure = total.map(|ns| (TOTAL, ns)).or(longest);
+    sure.map(|(name, ns)| (name.to_owned(), ns)).into_iter().collect()
+}
+
+/// Pellucid's phases, `execute` divided into the engine's parts.
+fn own_steps(named: &[(&str, u64)]) -> Vec<(String, u64)> {
+    let parts: Vec<&(&str, u64)> =
+        named.iter().filter(|(name, _)| *name != TOTAL && !PHASES.contains(name)).collect();
+    let parts_ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
+    let mut steps = Vec::new();
+    for (name, ns) in named.iter().filter(|(name, _)| PHASES.contains(name)) {
+        if *name != EXECUTE {
+            steps.push(((*name).to_owned(), *ns));
+            continue;
+        }
+        let fits = (*ns as f64 / parts_ns.max(1) as f64).min(1.0);
+        for (part, part_ns) in &parts {
+            steps.push((format!("{EXECUTE}, {part}"), (*part_ns as f64 * fits) as u64));
+        }
+        steps.push((EXECUTE.to_owned(), ns.saturating_sub(parts_ns)));
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traces(metrics: &[&str]) -> Traces {
+        let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
+        Traces { metrics, ..Traces::default() }
+    }
+
+    /// 100 µs in which the server had the request for at most 60.
+    fn trace(server: &[u64]) -> Trace {
+        Trace {
+            response_ns: 100_000,
+            wait_ns: 20_000,
+            generator_ns: 5_000,
+            send_ns: 10_000,
+            away_ns: 60_000,
+            receive_ns: 5_000,
+            server: server.iter().enumerate().map(|(place, ns)| (place as u16, *ns)).collect(),
+            ..Trace::default()
+        }
+    }
+
+    fn told(way: &Way) -> Vec<(&str, u64)> {
+        let sum: f64 = way.steps.iter().map(|step| step.ns).sum();
+        assert!((sum - way.response_ns).abs() < 2.0, "the steps add up: {way:?}");
+        way.steps.iter().map(|step| (step.name.as_str(), step.ns as u64)).collect()
+    }
+
+    #[test]
+    fn without_a_word_of_the_server_there_is_the_clients_half() {
+        let way = Way::of(&trace(&[]), &traces(&[]));
+        let expected =
+            [(WAIT, 20_000), (GENERATOR, 5_000), (SEND, 10_000), (AWAY, 60_000), (RECEIVE, 5_000)];
+        assert_eq!(told(&way), expected);
+        assert_eq!((way.told, way.placement_ns), (0, 0.0));
+    }
+
+    #[test]
+    fn pellucids_phases_and_parts_stand_between_network_and_answer() {
+        let names = ["receive", "parse", "execute", "ledger", "journal_read", "total", UNACCOUNTED];
+        let told_ns = [4_000, 6_000, 20_000, 5_000, 7_000, 30_000, 4_000];
+        let way = Way::of(&trace(&told_ns), &traces(&names));
+        let server: Vec<_> =
+            told(&way).into_iter().filter(|(name, _)| name.starts_with("server")).collect();
+        let expected = [
+            ("server: receive", 4_000),
+            ("server: parse", 6_000),
+            ("server: execute, ledger", 5_000),
+            ("server: execute, journal_read", 7_000),
+            ("server: execute", 8_000),
+            ("server: unaccounted", 4_000),
+        ];
+        assert_eq!(server, expected);
+        // 70 from the first byte sent to the first received, 10 of it sending, 34 the server's.
+        assert_eq!(told(&way)[3], (NETWORK, 26_000));
+        assert!((way.placement_ns - 13_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn metrics_of_other_servers_are_taken_as_far_as_they_can_be_true() {
+        let steps = |names: &[&str], ns: &[u64]| {
+            let way = Way::of(&trace(ns), &traces(names));
+            told(&way)
+                .iter()
+                .filter(|(name, _)| name.starts_with("server"))
+                .map(|(n, ns)| (n.trim_start_matches("server: ").to_owned(), *ns))
+                .collect::<Vec<_>>()
+        };
+        let pair = |name: &str, ns| (name.to_owned(), ns);
+        assert_eq!(
+            steps(&["db", "app"], &[30_000, 20_000]),
+            [pair("db", 30_000), pair("app", 20_000)]
+        );
+        assert_eq!(
+            steps(&["db", "total"], &[30_000, 40_000]),
+            [pair("db", 30_000), pair("other", 10_000)]
+        );
+        // They lie within each other, or say more than there was.
+        assert_eq!(steps(&["app", "db"], &[60_000, 50_000]), [pair("app", 60_000)]);
+        assert_eq!(steps(&["total"], &[90_000]), [pair("total", 70_000)]);
+    }
+
+    #[test]
+    fn the_mean_around_a_quantile_is_of_the_requests_there() {
+        let mut traces = traces(&["db"]);
+        for number in 1..=1_000_u64 {
+            let slow = number > 980;
+            let wait_ns = if slow { 900_000 } else { number };
+            let server = vec![(0, 1_000)];
+            let away_ns = 10_000;
+            let response_ns = wait_ns + away_ns;
+            traces.some.push(Trace { response_ns, wait_ns, away_ns, server, ..Trace::default() });
+        }
+        let median = Way::around(&traces, 0.5).unwrap();
+        assert!((median.response_ns - 10_500.0).abs() < 20.0 && median.requests >= 10);
+        told(&median);
+        let tail = Way::around(&traces, 0.99).unwrap();
+        assert_eq!((told(&tail)[0], tail.requests >= 5), ((WAIT, 900_000), true));
+        let most = Way::around(&traces, 1.0).unwrap();
+        assert_eq!(most.requests, 1);
+        assert_eq!(Way::around(&Traces::default(), 0.5), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! What the server did beside answering, second by second: asked of a Pellucid server by a thread
+//! of its own, so that neither the load nor its clock notices.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pellucid_load::{LoadOptions, ask};
+use pellucid_report::{Chart, Form, Series, Unit};
+use serde_json::{Value, json};
+
+/// How often the server is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Answers that are kept; of a longer run the rest is not shown.
+const SAMPLES_MAX: usize = 7_200;
+const PATH: &str = "/_admin/engine";
+
+/// What is shown: its name, and where it stands in the server's document. Sums over levels are
+/// written with a `*`.
+const WORK: [(&str, &str); 4] = [
+    ("flushes", "/background/flush/duration_ns"),
+    ("merges", "/background/compactions/*/duration_ns"),
+    ("writes waited for memtables", "/writes/waits/memtables_full/sum_ns"),
+    ("writes waited for merges", "/writes/waits/merges_behind/sum_ns"),
+];
+const BYTES: [(&str, &str); 3] = [
+    ("flushed", "/background/flush/bytes_out"),
+    ("merged", "/background/compactions/*/bytes_out"),
+    ("collected", "/background/collection/copied_bytes"),
+];
+
+/// The server's counters at a moment of the run.
+struct Sample {
+    seconds: f64,
+    work: [f64; WORK.len()],
+    bytes: [f64; BYTES.len()],
+}
+
+/// The thread that asks.
+pub(super) struct Watching {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Sample>>,
+}
+
+/// What the server did in the background of a run.
+#[derive(Default)]
+pub(super) struct Background {
+    samples: Vec<Sample>,
+}
+
+impl Watching {
+    /// Begins to ask the server that is loaded; one that keeps no such account is asked once.
+    pub(super) fn start(options: &LoadOptions) -> Watching {
+        let (stop, stopped) = channel::<()>();
+        let options = options.clone();
+        let thread = std::thread::spawn(move || {
+            let begin = Instant::now();
+            let mut samples = Vec::new();
+            while samples.len() < SAMPLES_MAX {
+                let seconds = begin.elapsed().as_secs_f64();
+                let Some(sample) = question(&options, seconds) else { break };
+                samples.push(sample);
+                match stopped.recv_timeout(INTERVAL) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    _ => break,
+                }
+            }
+            // The last stretch, however short, ends with the run.
+            samples.extend(question(&options, begin.elapsed().as_secs_f64()));
+            samples
+        });
+        Watching { stop, thread }
+    }
+
+    /// Ends the asking with the run.
+    pub(super) fn finish(self) -> Background {
+        // If the thread has ended already, nobody has to be told.
+        let _ = self.stop.send(());
+        Background { samples: self.thread.join().unwrap_or_default() }
+    }
+}
+
+fn question(options: &LoadOptions, seconds: f64) -> Option<Sample> {
+    let (status, answer) = ask(options, PATH, "").ok()?;
+    let document: Value = serde_json::from_slice(&answer.body).ok().filter(|_| status == 200)?;
+    document.get("background")?;
+    Some(Sample {
+        seconds,
+        work: WORK.map(|(_, path)| sum(&document, path)),
+        bytes: BYTES.map(|(_, path)| sum(&document, path)),
+    })
+}
+
+/// The number at a path, or the sum of those at all places of a `*`.
+fn sum(document: &Value, path: &str) -> f64 {
+    let Some((before, after)) = path.split_once("/*") else {
+        return document.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
+    };
+    let all = document.pointer(before).and_then(Value::as_array);
+    all.into_iter().flatten().map(|value| sum(value, after)).sum()
+}
+
+impl Background {
+    /// Charts over time: what share of each second the background worked and writes waited, and how
+    /// much was written. None if the server says nothing.
+    pub(super) fn charts(&self) -> Vec<Chart> {
+        if self.samples.len() < 2 {
+            return Vec::new();
+        }
+        let seconds: Vec<f64> = self.samples[1..].iter().map(|sample| sample.seconds).collect();
+        let rates = |scale: f64, of: &dyn Fn(&Sample) -> f64| -> Vec<Option<f64>> {
+            let pairs = self.samples.windows(2);
+            pairs
+                .map(|pair| {
+                    let length = (pair[1].seconds - pair[0].seconds).max(1e-3);
+                    Some(((of(&pair[1]) - of(&pair[0])) / length * scale).max(0.0))
+                })
+                .collect()
+        };
+        let lines = || Form::Lines { seconds: seconds.clone(), is_logarithmic: false };
+        let work = WORK.iter().enumerate().map(|(place, (name, _))| {
+            Series::new(*name, rates(1e-9, &|sample| sample.work[place]))
+        });
+        let bytes = BYTES.iter().enumerate().map(|(place, (name, _))| {
+            Series::new(*name, rates(1.0, &|sample| sample.bytes[place]))
+        });
+        vec![
+            Chart {
+                name: "background_work".to_owned(),
+                title: "What ran in the server's background".to_owned(),
+                how_to_read:
+                    "Of each second, how much the server's flushes and merges worked, and \
+                              how long writes together waited for them. Where a line rises with \
+                              the response time above, it is a suspect."
+                        .to_owned(),
+                unit: Unit::Ratio,
+                form: lines(),
+                series: work.collect(),
+                moments: Vec::new(),
+            },
+            Chart {
+                name: "background_bytes".to_owned(),
+                title: "What the server's background wrote".to_owned(),
+                how_to_read: "Bytes that flushes, merges and collections wrote in each second."
+                    .to_owned(),
+                unit: Unit::BytesPerSecond,
+                form: lines(),
+                series: bytes.collect(),
+                moments: Vec::new(),
+            },
+        ]
+    }
+
+    /// For programs: the counters at each moment.
+    pub(super) fn json(&self) -> Value {
+        let samples = self.samples.iter().map(|sample| {
+            let work =
+                WORK.iter().zip(sample.work).map(|((name, _), ns)| (name_of(name, "ns"), ns));
+            let bytes =
+                BYTES.iter().zip(sample.bytes).map(|((name, _), b)| (name_of(name, "bytes"), b));
+            let mut members: serde_json::Map<String, Value> =
+                work.chain(bytes).map(|(name, value)| (name, json!(value))).collect();
+            members.insert("seconds".to_owned(), json!(sample.seconds));
+            Value::Object(members)
+        });
+        samples.collect()
+    }
+}
+
+fn name_of(name: &str, unit: &str) -> String {
+    format!("{}_{unit}", name.replace(' ', "_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_and_become_rates() {
+        let document = json!({
+            "background": {
+                "flush": { "duration_ns": 5, "bytes_out": 7 },
+                "compactions": [{ "duration_ns": 10 }, { "duration_ns": 20 }],
+            },
+        });
+        assert_eq!(WORK.map(|(_, path)| sum(&document, path)), [5.0, 30.0, 0.0, 0.0]);
+        assert_eq!(BYTES.map(|(_, path)| sum(&document, path)), [7.0, 0.0, 0.0]);
+        let sample = |seconds, ns, b| Sample { seconds, work: [ns; 4], bytes: [b; 3] };
+        let samples = vec![sample(0.0, 0.0, 0.0), sample(1.0, 5e8, 10.0), sample(3.0, 5e8, 30.0)];
+        let background = Background { samples };
+        let charts = background.charts();
+        assert_eq!(charts[0].series[1].values, [Some(0.5), Some(0.0)]);
+        assert_eq!(charts[1].series[0].values, [Some(10.0), Some(10.0)]);
+        assert_eq!(background.json()[1]["merges_ns"], 5e8);
+        assert!(Background::default().charts().is_empty());
+    }
+}

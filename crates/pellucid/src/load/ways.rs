@@ -1,0 +1,175 @@
+//! Where the time of requests went, from the intended start to the answer: as text, as JSON, and as
+//! charts. What each server tells of itself comes with its answers.
+
+use pellucid_load::{LoadResult, Trace, Way};
+use pellucid_report::{Chart, Form, Series, Unit};
+use serde_json::{Value, json};
+
+use super::show::time;
+
+/// The percentiles whose requests are shown.
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+/// How many of the slowest requests are shown.
+const SLOWEST: usize = 10;
+/// Watched requests below which nothing is said of a percentile, times what lies beyond it.
+const REQUESTS_BEYOND_MIN: f64 = 2.0;
+
+/// The mean ways around percentiles, and the single ways of the slowest.
+pub(super) struct Ways {
+    around: Vec<(f64, Way)>,
+    slowest: Vec<(Trace, Way)>,
+}
+
+impl Ways {
+    /// The ways of a run, around the usual percentiles and one that was asked for.
+    pub(super) fn of(result: &LoadResult, asked: Option<f64>) -> Ways {
+        let traces = &result.traces;
+        let mut percentiles = PERCENTILES.to_vec();
+        percentiles.extend(asked.filter(|asked| !PERCENTILES.contains(asked)));
+        percentiles.sort_by(f64::total_cmp);
+        let enough = |percentile: &f64| {
+            let beyond = traces.some.len() as f64 * (1.0 - percentile / 100.0);
+            beyond >= REQUESTS_BEYOND_MIN || asked == Some(*percentile)
+        };
+        let around = percentiles.into_iter().filter(enough).filter_map(|percentile| {
+            Way::around(traces, percentile / 100.0).map(|way| (percentile, way))
+        });
+        let slowest = traces.slowest.iter().take(SLOWEST);
+        Ways {
+            around: around.collect(),
+            slowest: slowest.map(|trace| (trace.clone(), Way::of(trace, traces))).collect(),
+        }
+    }
+
+    /// A table: a row for each step, a column for each percentile and one for the slowest.
+    pub(super) fn text(&self, result: &LoadResult) -> String {
+        let mut columns: Vec<(String, &Way)> =
+            self.around.iter().map(|(p, way)| (format!("around p{p}"), way)).collect();
+        columns.extend(self.slowest.first().map(|(_, way)| ("slowest".to_owned(), way)));
+        if columns.is_empty() {
+            return String::new();
+        }
+        let (watched, told) = (result.traces.watched, result.traces.told);
+        let mut text = format!("  {:<32}", "Way of a request (means)");
+        columns.iter().for_each(|(name, _)| text.push_str(&format!("{name:>14}")));
+        text.push('\n');
+        for name in names(columns.iter().map(|(_, way)| *way)) {
+            text.push_str(&format!("    {name:<30}"));
+            for (_, way) in &columns {
+                text.push_str(&format!("{:>14}", time(step(way, &name).unwrap_or(0.0) as u64)));
+            }
+            text.push('\n');
+        }
+        text.push_str(&format!("    {:<30}", "all of it"));
+        columns.iter().for_each(|(_, way)| {
+            text.push_str(&format!("{:>14}", time(way.response_ns as u64)));
+        });
+        let of_server = match told {
+            0 => "the server told nothing of its part".to_owned(),
+            told => format!("the server told its part of {told}"),
+        };
+        text.push_str(&format!("\n    {watched} requests were watched; {of_server}.\n"));
+        text
+    }
+
+    /// For programs; docs/load.md has the members.
+    pub(super) fn json(&self, result: &LoadResult) -> Value {
+        let steps = |way: &Way| -> Vec<Value> {
+            way.steps.iter().map(|step| json!({ "name": step.name, "ns": step.ns })).collect()
+        };
+        let around: Vec<Value> = self
+            .around
+            .iter()
+            .map(|(percentile, way)| {
+                json!({
+                    "percentile": percentile,
+                    "requests": way.requests,
+                    "response_mean_ns": way.response_ns,
+                    "server_placement_uncertainty_ns": way.placement_ns,
+                    "steps": steps(way),
+                })
+            })
+            .collect();
+        let slowest: Vec<Value> = self
+            .slowest
+            .iter()
+            .map(|(trace, way)| {
+                json!({
+                    "trace_id": format!("{:032x}", trace.trace_id),
+                    "start_ns": trace.start_ns,
+                    "response_ns": trace.response_ns,
+                    "server_placement_uncertainty_ns": way.placement_ns,
+                    "steps": steps(way),
+                })
+            })
+            .collect();
+        json!({
+            "watched": result.traces.watched,
+            "told_by_server": result.traces.told,
+            "around": around,
+            "slowest": slowest,
+        })
+    }
+
+    /// Two charts of bars: around percentiles, and the slowest.
+    pub(super) fn charts(&self) -> Vec<Chart> {
+        let around: Vec<(String, &Way)> =
+            self.around.iter().map(|(p, way)| (format!("around p{p}"), way)).collect();
+        let slowest: Vec<(String, &Way)> = self
+            .slowest
+            .iter()
+            .map(|(trace, way)| (format!("at {:.3} s", trace.start_ns as f64 / 1e9), way))
+            .collect();
+        let placement = around.iter().map(|(_, way)| way.placement_ns).fold(0.0, f64::max);
+        let about = format!(
+            "From the intended start to the whole answer, client and server joined request by \
+             request. The server's part lies between the last byte sent and the first received; \
+             where exactly, nobody knows to better than {} on either side.",
+            time(placement as u64)
+        );
+        let charts = [
+            chart("way_around", "The way of requests around percentiles", &about, &around),
+            chart("way_slowest", "The way of the slowest requests", &about, &slowest),
+        ];
+        charts.into_iter().flatten().collect()
+    }
+}
+
+fn chart(name: &str, title: &str, about: &str, rows: &[(String, &Way)]) -> Option<Chart> {
+    let names = names(rows.iter().map(|(_, way)| *way));
+    let series = names.iter().map(|name| {
+        let values = rows.iter().map(|(_, way)| Some(step(way, name).unwrap_or(0.0)));
+        Series::new(name.clone(), values.collect())
+    });
+    (!rows.is_empty()).then(|| Chart {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        how_to_read: about.to_owned(),
+        unit: Unit::Nanoseconds,
+        form: Form::Bars { rows: rows.iter().map(|(row, _)| row.clone()).collect() },
+        series: series.collect(),
+        moments: Vec::new(),
+    })
+}
+
+/// The names of all steps in the order of the way.
+fn names<'way>(ways: impl Iterator<Item = &'way Way>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for way in ways {
+        let mut at = 0;
+        for step in &way.steps {
+            match names.iter().position(|name| *name == step.name) {
+                Some(place) => at = place + 1,
+                None => {
+                    names.insert(at.min(names.len()), step.name.clone());
+                    at += 1;
+                }
+            }
+        }
+    }
+    names
+}
+
+fn step(way: &Way, name: &str) -> Option<f64> {
+    way.steps.iter().find(|step| step.name == name).map(|step| step.ns)
+}
