@@ -98,16 +98,19 @@ impl Way {
         let ways: Vec<Way> = taken.map(|trace| Way::of(trace, traces)).collect();
         let count = ways.len() as f64;
         let mut steps: Vec<WayStep> = Vec::new();
-        for step in ways.iter().flat_map(|way| &way.steps) {
-            match steps.iter_mut().find(|known| known.name == step.name) {
-                Some(known) => known.ns += step.ns / count,
-                None => {
-                    steps.push(WayStep { name: step.name.clone(), ns: step.ns / count });
-                }
+        for way in &ways {
+            // A step that is met for the first time stands behind the one before it.
+            let mut at = 0;
+            for step in &way.steps {
+                let known = steps.iter().position(|known| known.name == step.name);
+                let place = known.unwrap_or_else(|| {
+                    steps.insert(at, WayStep { name: step.name.clone(), ns: 0.0 });
+                    at
+                });
+                steps[place].ns += step.ns / count;
+                at = place + 1;
             }
         }
-        // A step that only some have was met last; the answer is what ends every way.
-        steps.sort_by_key(|step| step.name == RECEIVE);
         let mean = |of: fn(&Way) -> f64| ways.iter().map(of).sum::<f64>() / count;
         (!ways.is_empty()).then(|| Way {
             requests: ways.len() as u64,
