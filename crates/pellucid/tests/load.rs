@@ -289,7 +289,6 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
         assert!((sum - whole).abs() < whole * 0.01 + 1_000.0, "{sum} {way}");
         let names: Vec<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
         assert!(names.iter().any(|name| name.starts_with("server: ")), "{names:?}");
-        assert!(names.contains(&"network and kernel") || whole > 0.0);
     }
     let background = result["background"].as_array().unwrap();
     assert!(background.len() >= 3 && background[0]["flushes_ns"].is_number(), "{background:?}");
