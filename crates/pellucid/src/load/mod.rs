@@ -82,7 +82,8 @@ fn check(objectives: Option<&Objectives>, result: &LoadResult) -> Result<(), Fai
     }
 }
 
-/// Runs a load and asks the server meanwhile what it does in the background, if anybody will see it.
+/// Runs a load and asks the server meanwhile what it does in the background, if anybody will see
+/// it.
 fn measure_and_watch(
     task: &Task,
     options: &LoadOptions,

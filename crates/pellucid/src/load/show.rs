@@ -8,8 +8,8 @@ use pellucid_load::{Judgement, LoadResult};
 /// How often a line is written where it cannot be written over.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A line on stderr that is written over and over, if that is a terminal; otherwise a line every few
-/// seconds, so that whoever reads a log sees that it goes on.
+/// A line on stderr that is written over and over, if that is a terminal; otherwise a line every
+/// few seconds, so that whoever reads a log sees that it goes on.
 pub(super) struct ProgressLine {
     is_terminal: bool,
     last_requests: u64,
