@@ -6,7 +6,7 @@ CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
 
-.PHONY: help build demo test fuzz bench-http bench-load bench-engine
+.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,10 @@ fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 bench-http: build ## CPU per GET and throughput beside nginx; the cost of accounting (QUICK=1 for short)
 	@bench/need nginx wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- http
+
+bench-overload: build ## Twice the load that the server can bear, and what is after it (QUICK=1 for short)
+	@bench/need taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- overload
 
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@bench/need nginx wrk taskset

@@ -6,6 +6,7 @@
 mod bars;
 mod http;
 mod load;
+mod overload;
 mod peers;
 mod wrk;
 
@@ -28,7 +29,8 @@ fn main() -> ExitCode {
         Some("http") => http::run(effort),
         Some("accounting") => http::run_accounting(effort),
         Some("load") => load::run(effort),
-        _ => Err("name the benchmark: http, accounting or load".to_owned()),
+        Some("overload") => overload::run(effort),
+        _ => Err("name the benchmark: http, accounting, load or overload".to_owned()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -5,8 +5,10 @@
 //! failed, 2 for wrong usage.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
+mod account;
 mod client;
 mod compare;
+mod completions;
 mod demo;
 mod inspect;
 mod load;
@@ -14,10 +16,11 @@ mod serve;
 mod server_process;
 mod settings;
 mod study;
+mod systemd;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A database that accounts for every microsecond of a request.
 #[derive(Parser)]
@@ -31,10 +34,12 @@ struct Arguments {
 enum Command {
     Demo(demo::DemoArguments),
     Serve(settings::ServeArguments),
+    Account(account::AccountArguments),
     Load(load::LoadArguments),
     Compare(compare::CompareArguments),
     Inspect(inspect::InspectArguments),
     Study(study::StudyArguments),
+    Completions(completions::CompletionsArguments),
 }
 
 /// Why a command ends without having done its work, in words for whoever called it.
@@ -66,9 +71,15 @@ fn raise_descriptor_limit() {
 
 fn main() -> ExitCode {
     raise_descriptor_limit();
-    let outcome = match Arguments::parse().command {
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    // Settings also need to know which of them are flags and which come from the environment.
+    let of_command = matches.subcommand().map(|(_, matches)| matches).unwrap_or(&matches);
+    let outcome = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(&arguments, of_command),
+        Command::Account(arguments) => account::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::Load(arguments) => load::execute(arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

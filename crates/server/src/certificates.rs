@@ -59,7 +59,7 @@ impl Drop for CertificateWatch {
 
 fn report(log: &Log, outcome: Result<(), CertificateError>) {
     match outcome {
-        Ok(()) => log.write("new connections get the certificate that was read just now"),
+        Ok(()) => log.info("new connections get the certificate that was read just now"),
         Err(error) => log.write(&format!("the certificate stays what it was: {error}")),
     }
 }

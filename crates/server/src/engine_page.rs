@@ -482,6 +482,9 @@ fn has_number(value: &Value) -> bool {
     }
 }
 
+/// The target of the events that are the engine's figures, each a JSON document.
+pub const ENGINE_TARGET: &str = "pellucid::engine";
+
 /// The thread that writes the engine's figures to the log, for as long as this lives.
 pub(crate) struct EngineLog {
     stop: Option<Sender<()>>,
@@ -502,7 +505,7 @@ impl EngineLog {
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let Some(now) = figures() else { return };
                 for line in lines(&before, &now, interval.as_secs_f64()) {
-                    log.write(&line);
+                    log.with(|| tracing::info!(target: ENGINE_TARGET, "{line}"));
                 }
                 before = now;
             }

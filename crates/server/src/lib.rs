@@ -12,6 +12,7 @@ mod conditions;
 mod documents;
 mod engine_page;
 mod entity;
+mod exposure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod helper;
@@ -27,7 +28,8 @@ mod run;
 mod service;
 mod timing;
 
-pub use engine_page::document as engine_document;
+pub use engine_page::{ENGINE_TARGET, document as engine_document};
+pub use exposure::Exposure;
 pub use log::Log;
 pub use pellucid_account::Accounting;
 pub use pellucid_http::Limits;

@@ -1,22 +1,116 @@
-//! Lines for the operator, wherever they go.
+//! The log: events of `tracing` for the operator. The library itself prints nothing.
 
-use std::sync::Arc;
+use std::fmt;
 
-/// Where the server writes what an operator has to know. The library itself prints nothing.
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
+
+/// Where a server's events go.
 #[derive(Clone)]
 pub struct Log {
-    write: Arc<dyn Fn(&str) + Send + Sync>,
+    dispatch: Option<Dispatch>,
 }
 
 impl Log {
-    /// A log that hands each line to `write`.
+    /// Where the events of the process go.
     #[must_use]
-    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
-        Log { write: Arc::new(write) }
+    pub fn of_process() -> Log {
+        Log { dispatch: None }
     }
 
-    /// Writes one line.
-    pub fn write(&self, line: &str) {
-        (self.write)(line);
+    /// A log of its own, which hands the text of each event to `write`.
+    #[must_use]
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
+        Log { dispatch: Some(Dispatch::new(Lines { write })) }
+    }
+
+    /// Has the events that `emit` makes go to this log. They are `tracing`'s macros there, so that
+    /// an event can have fields.
+    pub fn with(&self, emit: impl FnOnce()) {
+        match &self.dispatch {
+            Some(dispatch) => dispatcher::with_default(dispatch, emit),
+            None => emit(),
+        }
+    }
+
+    /// Something failed that should not have.
+    pub fn error(&self, text: &str) {
+        self.with(|| tracing::error!("{text}"));
+    }
+
+    /// Something that an operator may have to do something about.
+    pub fn write(&self, text: &str) {
+        self.with(|| tracing::warn!("{text}"));
+    }
+
+    /// Something that is good to know.
+    pub fn info(&self, text: &str) {
+        self.with(|| tracing::info!("{text}"));
+    }
+}
+
+/// Takes the text of events, and nothing else.
+struct Lines<W> {
+    write: W,
+}
+
+impl<W: Fn(&str) + Send + Sync + 'static> Subscriber for Lines<W> {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        // Spans are not told apart, since nothing is told of them.
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        (self.write)(&format!("{}{}", line.message, line.fields));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// An event as one line: its message, and its fields behind it.
+#[derive(Default)]
+struct Line {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        } else {
+            self.fields += &format!(" {}={value:?}", field.name());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn events_become_lines_of_their_own_log() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let log = Log::new(move |line| kept.lock().unwrap().push(line.to_owned()));
+        log.info("first");
+        log.with(|| tracing::warn!(operation = "get", count = 3, "second"));
+        tracing::info!("elsewhere");
+        assert_eq!(*lines.lock().unwrap(), ["first", "second operation=\"get\" count=3"]);
     }
 }

@@ -108,7 +108,7 @@ impl BodySource for RangeBody {
                     self.open = Some(OpenEntry { object, sent: 0 });
                 }
                 Err(error) => {
-                    self.log.write(&format!("a range was cut short: {error}"));
+                    self.log.error(&format!("a range was cut short: {error}"));
                     return Filled::Broken;
                 }
             }

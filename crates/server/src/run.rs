@@ -17,6 +17,7 @@ use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Ver
 use crate::certificates::CertificateWatch;
 use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, Upkeep};
 use crate::engine_page::EngineLog;
+use crate::exposure::Exposure;
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
@@ -46,6 +47,8 @@ pub struct ServerOptions {
     pub authentication: Authentication,
     /// What web tokens are signed with, if not the secret that the store keeps.
     pub jwt_secret: Option<Secret>,
+    /// What is accepted of a listener beyond loopback.
+    pub exposure: Exposure,
     /// How much is accounted for.
     pub accounting: Accounting,
     /// Limits of the transport.
@@ -81,6 +84,7 @@ impl ServerOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             authentication: Authentication::Auto,
             jwt_secret: None,
+            exposure: Exposure::default(),
             accounting: Accounting::Full,
             limits: Limits {
                 body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_DEFAULT,
@@ -103,6 +107,8 @@ pub enum ServerError {
     Listen(SocketAddr, std::io::Error),
     /// The certificate cannot be used.
     Certificate(CertificateError),
+    /// It may not listen there on these terms.
+    Exposed(String),
     /// The accounts could not be read.
     Access(AccessError),
     /// A thread could not be started, or an event loop failed.
@@ -121,6 +127,7 @@ impl fmt::Display for ServerError {
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")
             }
+            ServerError::Exposed(what) => f.write_str(what),
             ServerError::Access(error) => error.fmt(f),
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
@@ -151,11 +158,14 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let certificates =
         certificates.map(|files| Certificates::load(&files.certificate, &files.key)).transpose();
     let certificates = certificates.map_err(ServerError::Certificate)?.map(Arc::new);
+    let accounts = Accounts::open(&options.data, options.authentication, options.jwt_secret);
+    let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
+    let exposed =
+        options.exposure.check(options.listen, certificates.is_some(), accounts.is_enforced());
+    exposed.map_err(ServerError::Exposed)?;
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(&options.data, options.embedded).map_err(store_error)?);
     let entities = store.table(ENTITIES).map_err(store_error)?;
-    let accounts = Accounts::open(&options.data, options.authentication, options.jwt_secret);
-    let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
     let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;

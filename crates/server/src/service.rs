@@ -244,7 +244,7 @@ impl Api {
             StoreError::Corruption(_) | StoreError::Failed(_) => 500,
         };
         if status >= 500 {
-            self.shared.log.write(&format!("a request failed: {error}"));
+            self.shared.log.error(&format!("a request failed: {error}"));
         }
         respond_text(response, exchange, status, &error.to_string())
     }

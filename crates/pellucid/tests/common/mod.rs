@@ -97,6 +97,11 @@ impl Serving {
         assert_eq!(unsafe { libc::kill(id, signal) }, 0);
     }
 
+    /// Its standard error, of a command that pipes it.
+    pub(crate) fn stderr(&mut self) -> std::process::ChildStderr {
+        self.child.stderr.take().unwrap()
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {

@@ -48,7 +48,7 @@ fn run(jobs: &Receiver<Job>, accounts: &Accounts, log: &Log) {
         // One look at the file's metadata: cheap beside a password.
         match accounts.refresh() {
             Ok(false) => {}
-            Ok(true) => log.write("the accounts were changed and are in force"),
+            Ok(true) => log.info("the accounts were changed and are in force"),
             Err(error) => log.write(&format!("{error}; those from before stay in force")),
         }
     }

@@ -1,0 +1,96 @@
+//! `bench-overload`: twice as many requests as the server can answer. It has to answer as many in
+//! time as at its best, take no more memory for it, and be itself again within two seconds.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::Effort;
+use crate::bars::{Bar, judge};
+use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid, text};
+
+/// An answer that takes longer than this from its request's sending is too late.
+const IN_TIME_NS: f64 = 100e6;
+/// Connections at the best throughput, and those by which more is asked for than can be answered.
+const CONNECTIONS_BEST: usize = 64;
+const CONNECTIONS_MANY: usize = 2_000;
+/// How long the server has to get back to normal.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+/// What one load shows.
+struct Run {
+    in_time_per_second: f64,
+    p99_ns: f64,
+}
+
+/// Loads the server: at this rate, or with as much as the connections can take.
+fn load(
+    server: &Server,
+    connections: usize,
+    rate: Option<f64>,
+    seconds: u64,
+) -> Result<Run, String> {
+    let mut command = Command::new("taskset");
+    command.args(["-c", LOAD_CORE]).arg(pellucid()).args(["load", "-t", "1", "--json"]);
+    command.args(["-c", &connections.to_string(), "-d", &format!("{seconds}s")]);
+    if let Some(rate) = rate {
+        command.args(["-R", &format!("{rate:.0}")]);
+    }
+    // An overload is a verdict of the generator, and here it is what was asked for.
+    let output = command.arg(&server.url).output().map_err(text)?;
+    let result: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    let figure = |value: &Value| value.as_f64().ok_or("the result lacks a figure");
+    let times = &result["service_time"];
+    let shares = [
+        ("max_ns", 1.0),
+        ("p99.99_ns", 0.9999),
+        ("p99.9_ns", 0.999),
+        ("p99_ns", 0.99),
+        ("p90_ns", 0.9),
+        ("p50_ns", 0.5),
+    ];
+    // The largest share that is known to be in time.
+    let is_in_time = |name: &str| times[name].as_f64().is_some_and(|ns| ns <= IN_TIME_NS);
+    let share = shares.into_iter().find(|(name, _)| is_in_time(name)).map_or(0.0, |(_, s)| s);
+    Ok(Run {
+        in_time_per_second: figure(&result["requests_per_second"])? * share,
+        p99_ns: figure(&times["p99_ns"])?,
+    })
+}
+
+/// Runs the benchmark; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    let (mut throughput, mut memory, mut recovery) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..effort.runs.div_ceil(2) {
+        let server = start_pellucid("full")?;
+        let best = load(&server, CONNECTIONS_BEST, None, effort.seconds)?.in_time_per_second;
+        let before = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
+        // What the connections themselves take is there after the first overload.
+        load(&server, CONNECTIONS_MANY, Some(best * 2.0), 1)?;
+        let memory_before = server.anonymous_bytes();
+        let cpu_before = server.cpu_seconds();
+        let over = load(&server, CONNECTIONS_MANY, Some(best * 2.0), effort.seconds * 2)?;
+        let busy = (server.cpu_seconds() - cpu_before) / (effort.seconds * 2) as f64;
+        memory.push(server.anonymous_bytes() / memory_before);
+        std::thread::sleep(RECOVERY);
+        let after = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
+        println!(
+            "best {best:.0}/s; at twice that {:.0}/s in time, {:.0} % busy; p99 at half of it \
+             {:.3} ms before and {:.3} ms after",
+            over.in_time_per_second,
+            busy * 100.0,
+            before.p99_ns / 1e6,
+            after.p99_ns / 1e6
+        );
+        throughput.push(over.in_time_per_second / best);
+        recovery.push(after.p99_ns / before.p99_ns);
+    }
+    let held = [
+        judge("overload_in_time_vs_best", &throughput, Bar::AtLeast(0.9)),
+        judge("overload_memory_growth", &memory, Bar::AtMost(1.05)),
+        judge("overload_p99_2s_after_vs_before", &recovery, Bar::AtMost(1.5)),
+    ];
+    Ok(held.into_iter().all(|holds| holds))
+}

@@ -1,0 +1,92 @@
+//! The log of the process: where `tracing` events go, in which form, from which level on.
+
+use std::fmt;
+use std::io::stderr;
+
+use pellucid_server::ENGINE_TARGET;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::settings::Settings;
+use crate::settings::values::{LogFormat, LogLevel};
+
+/// How the process logs.
+pub(crate) struct Logging {
+    level: LogLevel,
+    format: LogFormat,
+    /// What there is to say about the settings themselves.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Settings {
+    pub(crate) fn logging(&self) -> Logging {
+        Logging {
+            level: self.log_level.unwrap_or(LogLevel::Info),
+            format: self.log_format.unwrap_or(LogFormat::Text),
+            remarks: Vec::new(),
+        }
+    }
+}
+
+impl Logging {
+    /// Begins to log on standard error, for the whole process.
+    pub(crate) fn begin(&self) {
+        let level = match self.level {
+            LogLevel::Error => Level::ERROR,
+            LogLevel::Warn => Level::WARN,
+            LogLevel::Info => Level::INFO,
+            LogLevel::Debug => Level::DEBUG,
+        };
+        let log = tracing_subscriber::fmt().with_max_level(level).with_writer(stderr);
+        // A standard error that is closed must not end the server.
+        let log = log.log_internal_errors(false);
+        // It fails only where somebody logs already, who then goes on.
+        let _ = match self.format {
+            LogFormat::Text => log.map_event_format(Documents).try_init(),
+            LogFormat::Json => {
+                log.json().flatten_event(true).map_event_format(Documents).try_init()
+            }
+        };
+        for remark in &self.remarks {
+            tracing::warn!("{remark}");
+        }
+    }
+}
+
+/// Writes events that are JSON documents as they are, one a line, and others as `0` does.
+struct Documents<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for Documents<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        if event.metadata().target() != ENGINE_TARGET {
+            return self.0.format_event(context, writer, event);
+        }
+        let mut document = Document(String::new());
+        event.record(&mut document);
+        writeln!(writer, "{}", document.0)
+    }
+}
+
+/// The message of an event.
+struct Document(String);
+
+impl Visit for Document {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}

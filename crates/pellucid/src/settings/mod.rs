@@ -1,0 +1,159 @@
+//! The settings of `pellucid serve`: flags, else environment, else a file, else defaults.
+//!
+//! A setting is a field of [`Settings`], its default in `options` comes from the server itself, and
+//! what it does stands in `options` too; names, help, sources and printing follow from the field.
+
+mod logging;
+mod options;
+mod print;
+mod sources;
+mod values;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, ValueEnum};
+use pellucid_server::ServerOptions;
+use serde::{Deserialize, Serialize};
+
+use crate::Failure;
+pub(crate) use crate::settings::logging::Logging;
+use crate::settings::sources::Effective;
+pub(crate) use crate::settings::values::{AccountingKind, Size};
+use crate::settings::values::{AuthenticationKind, EngineKind, LogFormat, LogLevel, Span, Sync};
+
+/// Run the server.
+///
+/// Example: pellucid serve --data ./data --listen 127.0.0.1:8080 --sync disk
+#[derive(Args, Default)]
+pub(crate) struct ServeArguments {
+    /// A TOML file with any of these settings, named as the flags are.
+    #[arg(long, env = "PELLUCID_CONFIG")]
+    config: Option<PathBuf>,
+    /// Print the settings that are in force and where each is from, or a commented example of a
+    /// file, and end.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "effective")]
+    print_config: Option<Printing>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// What `--print-config` prints.
+#[derive(Clone, Copy, ValueEnum)]
+enum Printing {
+    Effective,
+    Example,
+}
+
+/// Every setting may be absent, so that the next source is asked.
+#[derive(Args, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Settings {
+    /// The folder of the store; it is made if there is none.
+    #[arg(long, env = "PELLUCID_DATA")]
+    data: Option<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1:8080]; port 0 takes any that is free.
+    #[arg(long, env = "PELLUCID_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Chain of certificates in PEM, the server's own first; with --tls-key it turns on TLS.
+    /// Files that change are read again, at SIGHUP at once.
+    #[arg(long, env = "PELLUCID_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the server's certificate, in PEM.
+    #[arg(long, env = "PELLUCID_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// Whether requests need credentials [default: auto]: as soon as there is an account, always,
+    /// or never.
+    #[arg(long, env = "PELLUCID_AUTHENTICATION")]
+    authentication: Option<AuthenticationKind>,
+    /// A file with the secret that web tokens are signed with [default: one that the store keeps].
+    #[arg(long, env = "PELLUCID_JWT_SECRET_FILE")]
+    jwt_secret_file: Option<PathBuf>,
+    /// Listen beyond this machine without TLS: whoever is on the way reads passwords and data.
+    #[arg(long, env = "PELLUCID_INSECURE_NO_TLS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    insecure_no_tls: Option<bool>,
+    /// Listen beyond this machine without accounts: whoever can connect may do everything.
+    #[arg(long, env = "PELLUCID_INSECURE_NO_ACCOUNTS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    insecure_no_accounts: Option<bool>,
+    /// The store below [default: embedded].
+    #[arg(long, env = "PELLUCID_ENGINE")]
+    engine: Option<EngineKind>,
+    /// What the acknowledgement of a write survives [default: os]: nothing, the process, or the
+    /// machine.
+    #[arg(long, env = "PELLUCID_SYNC")]
+    sync: Option<Sync>,
+    /// Event loops [default: one per core].
+    #[arg(long, env = "PELLUCID_THREADS")]
+    threads: Option<usize>,
+    /// How much is accounted for [default: full].
+    #[arg(long, env = "PELLUCID_ACCOUNTING")]
+    accounting: Option<AccountingKind>,
+    /// Memory for what is written and not yet in tables [default: 128M].
+    #[arg(long, env = "PELLUCID_MEMORY")]
+    memory: Option<Size>,
+    /// Largest value [default: 64M].
+    #[arg(long, env = "PELLUCID_VALUE_MAX")]
+    value_max: Option<Size>,
+    /// Largest batch [default: 64M].
+    #[arg(long, env = "PELLUCID_BATCH_MAX")]
+    batch_max: Option<Size>,
+    /// Largest head of a request: request line and headers [default: 16K].
+    #[arg(long, env = "PELLUCID_HEAD_MAX")]
+    head_max: Option<Size>,
+    /// Most connections at a time [default: 16384].
+    #[arg(long, env = "PELLUCID_CONNECTIONS_MAX")]
+    connections_max: Option<usize>,
+    /// Most requests that wait for the store or are streamed at a time [default: 4096].
+    #[arg(long, env = "PELLUCID_REQUESTS_IN_FLIGHT_MAX")]
+    requests_in_flight_max: Option<usize>,
+    /// Most bytes of request bodies at a time, over all connections [default: 192M, or the largest
+    /// request if that is more].
+    #[arg(long, env = "PELLUCID_BODIES_MAX")]
+    bodies_max: Option<Size>,
+    /// How long a connection may be open with nothing to do [default: 300s].
+    #[arg(long, env = "PELLUCID_IDLE_TIMEOUT")]
+    idle_timeout: Option<Span>,
+    /// How long a client may take to send a request or to take in a response [default: 30s].
+    #[arg(long, env = "PELLUCID_EXCHANGE_TIMEOUT")]
+    exchange_timeout: Option<Span>,
+    /// Least level of what is logged [default: info].
+    #[arg(long, env = "PELLUCID_LOG_LEVEL")]
+    log_level: Option<LogLevel>,
+    /// Form of the log on standard error [default: text].
+    #[arg(long, env = "PELLUCID_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+    /// How often the engine's figures are logged, as lines of JSON [default: 0s, never].
+    #[arg(long, env = "PELLUCID_ENGINE_LOG")]
+    engine_log: Option<Span>,
+    /// How long a stop waits for requests in flight [default: 10s].
+    #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
+    stop_timeout: Option<Span>,
+}
+
+/// What `pellucid serve` is to do.
+pub(crate) enum Task {
+    /// Print this text and end.
+    Print(String),
+    /// Serve.
+    Serve(Box<ServerOptions>, Logging),
+}
+
+impl ServeArguments {
+    /// What all sources together ask for. `matches` are those of the command `serve`.
+    pub(crate) fn task(&self, matches: &ArgMatches) -> Result<Task, Failure> {
+        if let Some(Printing::Example) = self.print_config {
+            return Ok(Task::Print(print::example()));
+        }
+        let config = self.config.as_deref();
+        let effective = Effective::gather(&self.settings, config, matches)?;
+        if self.print_config.is_some() {
+            return Ok(Task::Print(print::effective(&effective)));
+        }
+        let settings = effective.settings()?;
+        let mut logging = settings.logging();
+        logging.remarks = sources::unknown_variables();
+        Ok(Task::Serve(Box::new(settings.options()?), logging))
+    }
+}

@@ -1,0 +1,145 @@
+//! From settings to the server's options, and the server's defaults as settings.
+
+use std::path::{Path, PathBuf};
+
+use pellucid_server::access::{Authentication, Secret};
+use pellucid_server::{Accounting, Acknowledgement, Exposure, ServerOptions, TlsFiles};
+
+use crate::Failure;
+use crate::settings::Settings;
+use crate::settings::values::{
+    AccountingKind, AuthenticationKind, EngineKind, LogFormat, LogLevel, Size, Span, Sync,
+};
+
+/// Bytes that a web token's secret may have; fewer than the least are too easy to guess.
+const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
+
+impl Settings {
+    /// The server's own defaults.
+    pub(crate) fn defaults() -> Settings {
+        let options = ServerOptions::new(PathBuf::new());
+        let limits = options.limits;
+        let size = |bytes: usize| Some(Size(bytes as u64));
+        Settings {
+            data: None,
+            listen: Some(options.listen),
+            tls_cert: None,
+            tls_key: None,
+            authentication: Some(AuthenticationKind::Auto),
+            jwt_secret_file: None,
+            insecure_no_tls: Some(false),
+            insecure_no_accounts: Some(false),
+            engine: Some(EngineKind::Embedded),
+            sync: Some(Sync::Os),
+            threads: None,
+            accounting: Some(AccountingKind::Full),
+            memory: Some(Size(options.embedded.memory_bytes)),
+            value_max: size(options.embedded.value_bytes_max),
+            batch_max: size(options.batch_bytes_max),
+            head_max: size(limits.head_bytes),
+            connections_max: Some(limits.connections),
+            requests_in_flight_max: Some(limits.requests_in_flight),
+            bodies_max: None,
+            idle_timeout: Some(Span(limits.idle)),
+            exchange_timeout: Some(Span(limits.exchange)),
+            log_level: Some(LogLevel::Info),
+            log_format: Some(LogFormat::Text),
+            engine_log: Some(Span(options.engine_log)),
+            stop_timeout: Some(Span(limits.stop)),
+        }
+    }
+
+    /// The options of a server with these settings.
+    pub(crate) fn options(self) -> Result<ServerOptions, Failure> {
+        let data = self.data.clone().ok_or_else(|| {
+            Failure::usage("say where the store is: --data DIR (see pellucid serve --help)")
+        })?;
+        match self.engine.unwrap_or(EngineKind::Embedded) {
+            EngineKind::Embedded => {}
+        }
+        let mut options = ServerOptions::new(data);
+        options.listen = self.listen.unwrap_or(options.listen);
+        options.threads = self.threads.unwrap_or(options.threads);
+        if options.threads == 0 {
+            return Err(Failure::usage("--threads is at least 1"));
+        }
+        options.acknowledgement = match self.sync {
+            Some(Sync::Memory) => Acknowledgement::Memory,
+            Some(Sync::Os) | None => Acknowledgement::Os,
+            Some(Sync::Disk) => Acknowledgement::Disk,
+        };
+        options.accounting = match self.accounting {
+            Some(AccountingKind::Off) => Accounting::Off,
+            Some(AccountingKind::Ring) => Accounting::Ring,
+            Some(AccountingKind::Full) | None => Accounting::Full,
+        };
+        options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
+        self.secure(&mut options)?;
+        self.limit(&mut options)?;
+        Ok(options)
+    }
+
+    fn secure(&self, options: &mut ServerOptions) -> Result<(), Failure> {
+        options.tls = match (&self.tls_cert, &self.tls_key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                Some(TlsFiles { certificate: certificate.clone(), key: key.clone() })
+            }
+            _ => return Err(Failure::usage("--tls-cert and --tls-key are given both or neither")),
+        };
+        options.authentication = match self.authentication {
+            Some(AuthenticationKind::Auto) | None => Authentication::Auto,
+            Some(AuthenticationKind::On) => Authentication::On,
+            Some(AuthenticationKind::Off) => Authentication::Off,
+        };
+        options.jwt_secret = self.jwt_secret_file.as_deref().map(read_secret).transpose()?;
+        options.exposure = Exposure {
+            without_tls: self.insecure_no_tls.unwrap_or(false),
+            without_accounts: self.insecure_no_accounts.unwrap_or(false),
+        };
+        Ok(())
+    }
+
+    fn limit(&self, options: &mut ServerOptions) -> Result<(), Failure> {
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let embedded = &mut options.embedded;
+        embedded.memory_bytes = self.memory.map_or(embedded.memory_bytes, |size| size.0);
+        embedded.value_bytes_max = self.value_max.map_or(embedded.value_bytes_max, bytes);
+        options.batch_bytes_max = self.batch_max.map_or(options.batch_bytes_max, bytes);
+        let limits = &mut options.limits;
+        limits.head_bytes = self.head_max.map_or(limits.head_bytes, bytes);
+        limits.connections = self.connections_max.unwrap_or(limits.connections);
+        limits.requests_in_flight =
+            self.requests_in_flight_max.unwrap_or(limits.requests_in_flight);
+        let largest_body = options.batch_bytes_max.max(options.embedded.value_bytes_max);
+        let largest = largest_body.saturating_add(limits.head_bytes);
+        limits.body_bytes_in_flight =
+            self.bodies_max.map_or(limits.body_bytes_in_flight.max(largest), bytes);
+        if limits.body_bytes_in_flight < largest {
+            return Err(Failure::usage(format!(
+                "--bodies-max has to hold the largest request, {largest} bytes: raise it, or lower \
+                 --value-max and --batch-max"
+            )));
+        }
+        limits.idle = self.idle_timeout.map_or(limits.idle, |span| span.0);
+        limits.exchange = self.exchange_timeout.map_or(limits.exchange, |span| span.0);
+        limits.stop = self.stop_timeout.map_or(limits.stop, |span| span.0);
+        Ok(())
+    }
+}
+
+fn read_secret(path: &Path) -> Result<Secret, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::usage(format!("cannot read the secret in {}: {error}", path.display()))
+    })?;
+    let bytes = bytes.trim_ascii().to_vec();
+    if !SECRET_LENGTHS.contains(&bytes.len()) {
+        return Err(Failure::usage(format!(
+            "the secret in {} has to have {} to {} bytes",
+            path.display(),
+            SECRET_LENGTHS.start(),
+            SECRET_LENGTHS.end()
+        )));
+    }
+    Ok(Secret::new(bytes))
+}

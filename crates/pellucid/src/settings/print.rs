@@ -1,0 +1,120 @@
+//! Settings as text: what is in force, and a commented file to begin with.
+
+use std::fmt::Write;
+
+use clap::Args;
+use toml::{Table, Value};
+
+use crate::settings::Settings;
+use crate::settings::sources::Effective;
+
+/// Settings whose values are not shown. Other secrets are in files, of which the names are shown.
+const SECRETS: &[&str] = &[];
+/// Where the comments begin that say where a value is from.
+const COMMENT_COLUMN: usize = 44;
+
+/// What is in force and where each value is from; it can be used as a configuration file.
+pub(crate) fn effective(effective: &Effective) -> String {
+    let mut text = String::new();
+    for name in names() {
+        let line = match effective.values.get(&name) {
+            Some(_) if SECRETS.contains(&name.as_str()) => format!("# {name} is set, and hidden"),
+            Some(value) => format!("{name} = {value}"),
+            None => format!("# {name} is not set"),
+        };
+        match effective.origins.get(&name) {
+            Some(origin) => {
+                let _ = writeln!(text, "{line:<COMMENT_COLUMN$}  # {origin}");
+            }
+            None => {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    text
+}
+
+/// A file with every setting, what it means and its default, all commented out.
+pub(crate) fn example() -> String {
+    let mut text = "# Settings of `pellucid serve --config FILE.toml`. Each is also a flag and a \
+                    variable of the\n# environment: value-max, --value-max, PELLUCID_VALUE_MAX. \
+                    Flags go before the environment,\n# the environment before this file. What is \
+                    commented out here is the default, or an example.\n"
+        .to_owned();
+    let defaults = Table::try_from(Settings::defaults()).unwrap_or_default();
+    for argument in Settings::augment_args(clap::Command::new("settings")).get_arguments() {
+        let name = argument.get_long().unwrap_or_default();
+        let help = argument.get_long_help().or(argument.get_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        text.push('\n');
+        for line in wrap(&help) {
+            let _ = writeln!(text, "# {line}");
+        }
+        let value = defaults.get(name).cloned().unwrap_or_else(|| instance(name));
+        let _ = writeln!(text, "#{name} = {value}");
+    }
+    text
+}
+
+/// What a setting without a default might be.
+fn instance(name: &str) -> Value {
+    Value::from(match name {
+        "data" => "/var/lib/pellucid",
+        "tls-cert" => "/etc/pellucid/certificate.pem",
+        "tls-key" => "/etc/pellucid/key.pem",
+        "jwt-secret-file" => "/etc/pellucid/jwt-secret",
+        "bodies-max" => "192M",
+        "threads" => return Value::Integer(4),
+        _ => "",
+    })
+}
+
+fn names() -> Vec<String> {
+    let command = Settings::augment_args(clap::Command::new("settings"));
+    let names = command.get_arguments().filter_map(|argument| argument.get_long());
+    names.map(str::to_owned).collect()
+}
+
+/// Breaks a text into lines that fit a screen.
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always one line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.len() + 1 + word.len() <= 94 {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::sources::parse;
+
+    /// The file in the documentation is made by `pellucid serve --print-config=example`.
+    #[test]
+    fn the_documented_example_is_the_one_that_is_printed() {
+        let documented = include_str!("../../../../docs/pellucid.example.toml");
+        assert!(documented == example(), "print it again: it is not what settings are now");
+    }
+
+    #[test]
+    fn every_line_of_the_example_means_what_it_says() {
+        let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+        let example = example();
+        let lines: Vec<&str> = example.lines().filter(is_setting).map(|line| &line[1..]).collect();
+        assert_eq!(lines.len(), names().len());
+        let settings = parse(&lines.join("\n")).unwrap();
+        let table = Table::try_from(&settings).unwrap();
+        assert_eq!(table.len(), lines.len(), "each is set");
+        for (name, value) in Table::try_from(Settings::defaults()).unwrap() {
+            assert_eq!(table.get(&name), Some(&value));
+        }
+    }
+}

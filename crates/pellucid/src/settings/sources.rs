@@ -1,0 +1,190 @@
+//! Where settings come from: flags, else the environment, else a file, else defaults.
+//!
+//! Each source is a table from name to value; the tables are laid over each other, so that a new
+//! setting needs no code here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+use toml::Table;
+
+use crate::Failure;
+use crate::settings::{ServeArguments, Settings};
+
+/// Bytes that a configuration file may have.
+const FILE_LENGTH_MAX: u64 = 1 << 20;
+
+/// Where the value of a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Environment,
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag => f.write_str("flag"),
+            Origin::Environment => f.write_str("environment"),
+            Origin::File(path) => path.display().fmt(f),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// All settings that have a value.
+pub(crate) struct Effective {
+    pub(crate) values: Table,
+    pub(crate) origins: BTreeMap<String, Origin>,
+}
+
+impl Effective {
+    /// Lays all sources over each other. `matches` tells flags from the environment.
+    pub(crate) fn gather(
+        given: &Settings,
+        config: Option<&Path>,
+        matches: &ArgMatches,
+    ) -> Result<Effective, Failure> {
+        let mut effective = Effective { values: Table::new(), origins: BTreeMap::new() };
+        effective.lay(&Settings::defaults(), |_| Origin::Default)?;
+        if let Some(path) = config {
+            effective.lay(&read_file(path)?, |_| Origin::File(path.to_owned()))?;
+        }
+        effective.lay(given, |name| {
+            // Flags are named as settings are, with other dashes.
+            match matches.value_source(&name.replace('-', "_")) {
+                Some(ValueSource::EnvVariable) => Origin::Environment,
+                _ => Origin::Flag,
+            }
+        })?;
+        Ok(effective)
+    }
+
+    fn lay(&mut self, settings: &Settings, origin: impl Fn(&str) -> Origin) -> Result<(), Failure> {
+        // A path that is not text has no form in a file, nor in this table.
+        let table = Table::try_from(settings).map_err(Failure::usage)?;
+        for (name, value) in table {
+            self.origins.insert(name.clone(), origin(&name));
+            self.values.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// The settings as they are in force.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        self.values.clone().try_into().map_err(Failure::usage)
+    }
+}
+
+/// Reads a file of settings.
+pub(crate) fn read_file(path: &Path) -> Result<Settings, Failure> {
+    let name = path.display();
+    let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
+    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_LENGTH_MAX {
+        return Err(Failure::usage(format!("{name} is larger than {FILE_LENGTH_MAX} bytes")));
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    parse(&text).map_err(|(line, what)| Failure::usage(format!("{name}, line {line}: {what}")))
+}
+
+/// The settings of a text, or the line that is wrong and what is wrong there. The line itself is
+/// not shown: it may hold a secret.
+pub(crate) fn parse(text: &str) -> Result<Settings, (usize, String)> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let before = text.get(..at).unwrap_or("");
+        let line = before.matches('\n').count() + 1;
+        let key = text.lines().nth(line - 1).and_then(|line| line.split_once('='));
+        let message = error.message().trim_end();
+        let what = match key {
+            Some((key, _)) if !message.contains(key.trim()) => {
+                format!("`{}`: {message}", key.trim())
+            }
+            _ => message.to_owned(),
+        };
+        (line, what)
+    })
+}
+
+/// Remarks on names in the environment that look like settings and are none: most likely misspelt.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    let command = ServeArguments::augment_args(clap::Command::new("serve"));
+    let known: Vec<_> = command.get_arguments().filter_map(|argument| argument.get_env()).collect();
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let unknown = names.filter(|name| !known.contains(&name.as_os_str()));
+    let unknown = unknown.filter_map(|name| name.into_string().ok());
+    let unknown = unknown.filter(|name| name.starts_with("PELLUCID_"));
+    unknown.map(|name| format!("{name} in the environment is no setting")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> (usize, String) {
+        parse(text).err().unwrap()
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_with_its_line_and_the_names_there_are() {
+        let (line, what) = problem("# comment\ndata = 'a'\nshine = true\n");
+        assert_eq!(line, 3);
+        for part in ["`shine`", "`data`", "`stop-timeout`"] {
+            assert!(what.contains(part), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_an_error_with_its_line_and_name() {
+        for (text, parts) in [
+            ("\nthreads = 'two'", ["`threads`", "two"]),
+            ("\nmemory = 'lots'", ["`memory`", "64M"]),
+            ("\nmemory = true", ["`memory`", "a size"]),
+            ("\nidle-timeout = []", ["`idle-timeout`", "30s"]),
+            ("\nsync = 'never'", ["never", "disk"]),
+            ("\nlisten = 'here'", ["`listen`", "address"]),
+            ("\ninsecure-no-tls = 1", ["`insecure-no-tls`", "bool"]),
+        ] {
+            let (line, what) = problem(text);
+            assert_eq!(line, 2, "{text}");
+            assert!(parts.iter().all(|part| what.contains(part)), "{what}");
+        }
+        assert_eq!(problem("data = 'a'\ndata = 'b'").0, 2, "twice");
+        assert_eq!(problem("data = 'a'\n\n= 3").0, 3, "no TOML");
+    }
+
+    #[test]
+    fn a_value_that_is_wrong_is_not_shown() {
+        let (_, what) = problem("data = 7 # hunter2");
+        assert!(!what.contains("hunter2"), "{what}");
+    }
+
+    #[test]
+    fn each_source_goes_before_the_next() {
+        let command = ServeArguments::augment_args(clap::Command::new("serve"));
+        let line = ["serve", "--data", "by-flag", "--threads", "2"];
+        let matches = command.try_get_matches_from(line).unwrap();
+        let given =
+            Settings { data: Some("by-flag".into()), threads: Some(2), ..Settings::default() };
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("settings.toml");
+        std::fs::write(&file, "threads = 3\nmemory = '1G'\nidle-timeout = 5").unwrap();
+        let effective = Effective::gather(&given, Some(&file), &matches).ok().unwrap();
+        let value = |name: &str| effective.values[name].to_string();
+        assert_eq!(value("threads"), "2");
+        assert_eq!((value("memory"), value("idle-timeout")), ("\"1G\"".into(), "\"5s\"".into()));
+        assert_eq!(value("exchange-timeout"), "\"30s\"");
+        let origin = |name: &str| effective.origins[name].clone();
+        assert_eq!((origin("threads"), origin("data")), (Origin::Flag, Origin::Flag));
+        assert_eq!(origin("memory"), Origin::File(file));
+        assert_eq!(origin("exchange-timeout"), Origin::Default);
+        let options = effective.settings().ok().unwrap().options().ok().unwrap();
+        assert_eq!((options.threads, options.embedded.memory_bytes), (2, 1 << 30));
+        assert_eq!(options.limits.idle, std::time::Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,203 @@
+//! The kinds of values that settings have, as flags, in the environment and in files.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The store below.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EngineKind {
+    Embedded,
+}
+
+/// What the acknowledgement of a write survives.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Sync {
+    Memory,
+    Os,
+    Disk,
+}
+
+/// Whether requests need credentials.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AuthenticationKind {
+    Auto,
+    On,
+    Off,
+}
+
+/// Least level of what is logged.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// How much is accounted for.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AccountingKind {
+    Off,
+    Ring,
+    Full,
+}
+
+impl fmt::Display for AccountingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AccountingKind::Off => "off",
+            AccountingKind::Ring => "ring",
+            AccountingKind::Full => "full",
+        })
+    }
+}
+
+/// Bytes, as `64M` or a plain number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+/// A length of time, as `30s` or a plain number of seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            _ => return Err(format!("`{text}` is no size: write it as 64M")),
+        };
+        let number: u64 =
+            digits.parse().map_err(|_| format!("`{text}` is no size: write it as 64M"))?;
+        number.checked_mul(1 << shift).map(Size).ok_or_else(|| format!("`{text}` is too large"))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(30, "G"), (20, "M"), (10, "K")];
+        let fits = |(shift, _): &(u32, &str)| self.0 > 0 && self.0.is_multiple_of(1 << shift);
+        match units.into_iter().find(fits) {
+            Some((shift, unit)) => write!(f, "{}{unit}", self.0 >> shift),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let parsed = pellucid_load::parse_duration(text);
+        parsed.map(Span).map_err(|_| format!("`{text}` is no length of time: write it as 30s"))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.subsec_nanos() == 0 {
+            write!(f, "{}s", self.0.as_secs())
+        } else {
+            write!(f, "{}ms", self.0.as_millis())
+        }
+    }
+}
+
+/// Takes a value from a file that may stand there as a number or as a text.
+struct NumberOrText<T>(&'static str, PhantomData<T>);
+
+impl<T: FromStr<Err = String>> Visitor<'_> for NumberOrText<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
+        from.deserialize_any(NumberOrText("a size as \"64M\" or a number of bytes", PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
+        let expected = "a length of time as \"30s\" or a number of seconds";
+        from.deserialize_any(NumberOrText(expected, PhantomData))
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!("64M".parse(), Ok(Size(64 << 20)));
+        assert_eq!("1kib".parse(), Ok(Size(1_024)));
+        assert_eq!("7".parse(), Ok(Size(7)));
+        for text in ["", "M", "-1", "1T", "99999999999999G"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        for size in [0, 1, 1_023, 1_024, 1_536, 64 << 20, 3 << 30] {
+            assert_eq!(Size(size).to_string().parse(), Ok(Size(size)));
+        }
+        for span_ms in [0, 1, 500, 1_000, 90_000] {
+            let span = Span(Duration::from_millis(span_ms));
+            assert_eq!(span.to_string().parse(), Ok(span));
+        }
+        assert_eq!(Size(64 << 20).to_string(), "64M");
+    }
+}

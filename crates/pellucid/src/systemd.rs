@@ -1,0 +1,105 @@
+//! Tells systemd how the server is (sd_notify(3)): ready, stopping, and alive.
+//!
+//! The protocol is a datagram of text to the socket that `NOTIFY_SOCKET` names; where there is
+//! none, nothing is told.
+
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::client;
+
+/// Whoever started the server, if it wants to know.
+pub(crate) struct Manager {
+    socket: Option<(UnixDatagram, UnixAddress)>,
+}
+
+impl Manager {
+    /// The one that the environment names.
+    pub(crate) fn of_environment() -> Manager {
+        Manager { socket: connect() }
+    }
+
+    /// Tells it `state`, such as `READY=1`. A manager that does not listen is no reason to stop.
+    pub(crate) fn tell(&self, state: &str) {
+        if let Some((socket, address)) = &self.socket {
+            let _ = socket.send_to_addr(state.as_bytes(), address);
+        }
+    }
+}
+
+fn connect() -> Option<(UnixDatagram, UnixAddress)> {
+    let name = std::env::var_os("NOTIFY_SOCKET")?;
+    let address = match name.as_bytes() {
+        [b'@', rest @ ..] => UnixAddress::from_abstract_name(rest),
+        _ => UnixAddress::from_pathname(&name),
+    };
+    Some((UnixDatagram::unbound().ok()?, address.ok()?))
+}
+
+/// Shows the manager that the server answers, for as long as this lives.
+pub(crate) struct Watchdog {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Begins, if the manager asked for it (`WATCHDOG_USEC`). A server with TLS is taken to be well
+    /// while its process is, since it cannot be asked without a certificate's name.
+    pub(crate) fn begin(address: SocketAddr, has_tls: bool) -> Option<Watchdog> {
+        let microseconds: u64 = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
+        // Twice within the time that is allowed, as sd_watchdog_enabled(3) advises.
+        let pause = Duration::from_micros(microseconds) / 2;
+        let asked = reachable(address);
+        let (stop, stopped) = channel::<()>();
+        let run = move || {
+            let manager = Manager::of_environment();
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                let is_well = has_tls || matches!(client::get(asked, "/v0/status"), Ok((200, _)));
+                if is_well {
+                    manager.tell("WATCHDOG=1");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pellucid-watchdog".to_owned()).spawn(run);
+        Some(Watchdog { stop: Some(stop), thread: thread.ok() })
+    }
+}
+
+/// Where this machine reaches a listener: one on every address is also on loopback.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_every_address_is_asked_on_loopback() {
+        let reach = |text: &str| reachable(text.parse().unwrap()).to_string();
+        assert_eq!(reach("0.0.0.0:80"), "127.0.0.1:80");
+        assert_eq!(reach("[::]:80"), "[::1]:80");
+        assert_eq!(reach("10.0.0.1:80"), "10.0.0.1:80");
+    }
+}

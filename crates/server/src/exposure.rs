@@ -1,0 +1,76 @@
+//! Whether a server may be met from beyond its machine.
+//!
+//! On loopback everybody who can connect has a login on this machine. Beyond it, a server without
+//! TLS shows passwords and data to whoever is on the way, and one without accounts belongs to
+//! whoever finds it: both have to be asked for in so many words.
+
+use std::net::SocketAddr;
+
+/// What an operator has said that he accepts of a listener beyond loopback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exposure {
+    /// That it does not encrypt.
+    pub without_tls: bool,
+    /// That it asks nobody for credentials.
+    pub without_accounts: bool,
+}
+
+impl Exposure {
+    /// Whether a server may listen on `address`.
+    ///
+    /// # Errors
+    /// What would have to be said, or done, for it.
+    pub(crate) fn check(
+        self,
+        address: SocketAddr,
+        has_tls: bool,
+        asks_for_credentials: bool,
+    ) -> Result<(), String> {
+        if address.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        if !asks_for_credentials && !self.without_accounts {
+            return Err(format!(
+                "listening on {address} without accounts would let everybody do everything: add \
+                 one with `pellucid account add NAME --admin --data DIR`, or listen on 127.0.0.1, \
+                 or accept it with --insecure-no-accounts"
+            ));
+        }
+        if !has_tls && !self.without_tls {
+            return Err(format!(
+                "listening on {address} without TLS would show passwords and data to everybody on \
+                 the way: give --tls-cert and --tls-key, or listen on 127.0.0.1, or accept it with \
+                 --insecure-no-tls"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_loopback_each_danger_has_to_be_accepted_by_itself() {
+        let beyond = "0.0.0.0:80".parse().unwrap();
+        let accepted = |without_tls, without_accounts| Exposure { without_tls, without_accounts };
+        let check = |exposure: Exposure, tls, accounts| exposure.check(beyond, tls, accounts);
+        assert!(check(accepted(false, false), true, true).is_ok());
+        assert!(check(accepted(true, true), false, false).is_ok());
+        let refused = check(accepted(true, false), true, false).unwrap_err();
+        assert!(refused.contains("--insecure-no-accounts"), "{refused}");
+        let refused = check(accepted(false, true), false, true).unwrap_err();
+        assert!(refused.contains("--insecure-no-tls"), "{refused}");
+    }
+
+    #[test]
+    fn on_loopback_nothing_has_to_be_said() {
+        for address in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            let address = address.parse().unwrap();
+            assert!(Exposure::default().check(address, false, false).is_ok(), "{address}");
+        }
+        let beyond = "[::]:1".parse().unwrap();
+        assert!(Exposure::default().check(beyond, false, false).is_err());
+    }
+}
