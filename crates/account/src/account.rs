@@ -70,6 +70,9 @@ pub struct Names {
     pub parts: &'static [&'static str],
 }
 
+/// What is told of each record, with its total in ticks.
+type Listener = Box<dyn FnMut(&Record, u64) + Send>;
+
 /// The account of a server; one for the process, shared by its threads.
 #[derive(Clone)]
 pub struct Account {
@@ -94,6 +97,7 @@ pub(crate) struct State {
     series: Vec<Series>,
     table: BucketTable,
     records_lost: u64,
+    listener: Option<Listener>,
     /// Number of the second, since the account began, that is being filled.
     second: u64,
 }
@@ -120,6 +124,7 @@ impl Account {
             series: Vec::new(),
             table: BucketTable::new(clock),
             records_lost: 0,
+            listener: None,
             second: 0,
         };
         let shared = Shared {
@@ -193,6 +198,19 @@ impl Account {
         self.shared.stop_signal.notify_all();
     }
 
+    /// Has `listener` called with each record that is counted from now on, and its total in ticks.
+    /// It is called by whoever drains, and must not wait: records would be lost meanwhile.
+    pub fn listen(&self, listener: impl FnMut(&Record, u64) + Send + 'static) {
+        self.state().listener = Some(Box::new(listener));
+    }
+
+    /// Ends [`Account::listen`].
+    pub fn unlisten(&self) {
+        let listener = self.state().listener.take();
+        // Not under the lock: the listener may hold an account itself.
+        drop(listener);
+    }
+
     /// Counts what the recorders have recorded until now.
     pub fn drain(&self) {
         if self.shared.accounting == Accounting::Full {
@@ -220,7 +238,7 @@ impl Account {
             (from..now_second).for_each(|second| watch.close_second(second, &clock));
             state.second = now_second;
         }
-        let State { rings, series, table, records_lost, watch, .. } = &mut *state;
+        let State { rings, series, table, records_lost, watch, listener, .. } = &mut *state;
         let table = &*table;
         watch.begin_drain(&clock);
         for reading in rings.iter_mut() {
@@ -228,6 +246,9 @@ impl Account {
                 let series = series_of(series, record.facts);
                 let total_ticks = series.add(record, table, names.parts.len());
                 watch.see(record, words, total_ticks);
+                if let Some(listener) = listener {
+                    listener(record, total_ticks);
+                }
             };
             let (next, lost) = reading.ring.read_from(reading.next, count);
             reading.next = next;

@@ -17,6 +17,8 @@ pub struct Response<'a> {
     status: u16,
     state: State,
     streamed: Streamed,
+    /// A header that whoever begins the response does not know of.
+    first: Option<(&'static str, String)>,
 }
 
 /// What becomes of status and headers.
@@ -113,7 +115,8 @@ impl<'a> Response<'a> {
         manner: Manner,
     ) -> Response<'a> {
         let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
-        Response { out, form: Form::Text, date_line, manner, status, state, streamed }
+        let (form, first) = (Form::Text, None);
+        Response { out, form, date_line, manner, status, state, streamed, first }
     }
 
     /// The response of a stream: `body` gets its body alone.
@@ -144,7 +147,16 @@ impl<'a> Response<'a> {
                 fields.insert(http::header::DATE, self.date_line.value.clone());
             }
         }
+        if let Some((name, value)) = self.first.take() {
+            self.header(name, value.as_bytes());
+        }
         self
+    }
+
+    /// Puts a header before all others, whoever begins the response later.
+    pub fn precede(&mut self, name: &'static str, value: String) {
+        assert_eq!(self.state, State::Unbegun, "the first header comes before any");
+        self.first = Some((name, value));
     }
 
     /// Adds a header. The value comes from us, so it holds no line ends; that is checked.

@@ -89,6 +89,7 @@ impl Api {
                 store: shared.store.figures(),
                 engine: shared.store.engine_stats(),
                 process: ProcessFigures::now(),
+                followed: shared.followed_figures(),
                 slow: shared.account.slow(0),
                 interference: [true, false].map(|start| shared.account.interference(start)),
                 activity: shared.account.activity(),

@@ -13,6 +13,7 @@ mod documents;
 mod engine_page;
 mod entity;
 mod exposure;
+mod follow;
 #[doc(hidden)]
 pub mod fuzzing;
 mod helper;
@@ -30,6 +31,7 @@ mod timing;
 
 pub use engine_page::{ENGINE_TARGET, document as engine_document};
 pub use exposure::Exposure;
+pub use follow::Export;
 pub use log::Log;
 pub use pellucid_account::Accounting;
 pub use pellucid_http::Limits;

@@ -6,6 +6,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
 
+/// The target of the server's events.
+const TARGET: &str = "pellucid";
+
 /// Where a server's events go.
 #[derive(Clone)]
 pub struct Log {
@@ -36,17 +39,17 @@ impl Log {
 
     /// Something failed that should not have.
     pub fn error(&self, text: &str) {
-        self.with(|| tracing::error!("{text}"));
+        self.with(|| tracing::error!(target: TARGET, "{text}"));
     }
 
     /// Something that an operator may have to do something about.
     pub fn write(&self, text: &str) {
-        self.with(|| tracing::warn!("{text}"));
+        self.with(|| tracing::warn!(target: TARGET, "{text}"));
     }
 
     /// Something that is good to know.
     pub fn info(&self, text: &str) {
-        self.with(|| tracing::info!("{text}"));
+        self.with(|| tracing::info!(target: TARGET, "{text}"));
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Figures {
     pub(crate) store: Vec<(&'static str, u64)>,
     pub(crate) engine: Option<EngineStats>,
     pub(crate) process: ProcessFigures,
+    /// Slow requests, and of traced ones those exported and those lost.
+    pub(crate) followed: [u64; 3],
     /// By operation, without single requests.
     pub(crate) slow: Vec<SlowOperation>,
     /// Since the start, and of the last ten minutes.
@@ -46,6 +48,7 @@ pub(crate) fn page(figures: &Figures) -> String {
         write_store(&mut page, &singles(engine));
         write_engine(&mut page, engine);
     }
+    write_followed(&mut page, figures);
     write_process(&mut page, figures);
     page
 }
@@ -157,6 +160,26 @@ fn write_engine(page: &mut String, engine: &EngineStats) {
         for (labels, value) in samples {
             let _ = writeln!(page, "{name}{{{labels}}} {value}");
         }
+    }
+}
+
+fn write_followed(page: &mut String, figures: &Figures) {
+    let [slow, exported, lost] = figures.followed;
+    for (name, help, value) in [
+        ("pellucid_slow_requests_total", "Requests slower than the log's threshold.", slow),
+        (
+            "pellucid_trace_requests_exported_total",
+            "Traced requests whose spans a collector has taken.",
+            exported,
+        ),
+        (
+            "pellucid_trace_requests_lost_total",
+            "Traced requests whose spans were lost, because the collector or its queue was full or \
+             gone.",
+            lost,
+        ),
+    ] {
+        single(page, name, "counter", help, value);
     }
 }
 

@@ -18,11 +18,12 @@ use crate::certificates::CertificateWatch;
 use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, Upkeep};
 use crate::engine_page::EngineLog;
 use crate::exposure::Exposure;
+use crate::follow::{Export, FollowFigures, Follower, Traced};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::NAMES;
-use crate::service::{Api, Later, Shared};
+use crate::service::{Api, Later, Random, Shared};
 
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
@@ -53,6 +54,13 @@ pub struct ServerOptions {
     pub accounting: Accounting,
     /// Limits of the transport.
     pub limits: Limits,
+    /// Requests that take longer get a line in the log; zero for none.
+    pub slow_request: Duration,
+    /// Where the spans of traced requests go.
+    pub export: Option<Export>,
+    /// The share of requests that are traced though their callers do not trace them, if spans go
+    /// anywhere.
+    pub trace_share: f64,
     /// Bytes that a batch may have.
     pub batch_bytes_max: usize,
     /// How often the engine's figures go to the log, a line of each kind; zero for never.
@@ -90,6 +98,9 @@ impl ServerOptions {
                 body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_DEFAULT,
                 ..Limits::default()
             },
+            slow_request: Duration::from_secs(1),
+            export: None,
+            trace_share: 0.0,
             batch_bytes_max: 64 << 20,
             engine_log: Duration::ZERO,
             show_keys: false,
@@ -143,6 +154,7 @@ pub struct RunningServer {
     drain: Option<JoinHandle<()>>,
     engine_log: Option<EngineLog>,
     upkeep: Upkeep,
+    follower: Follower,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
 }
@@ -181,6 +193,8 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         batch_bytes_max: options.batch_bytes_max,
         keys: Keys::new(options.show_keys),
         helper: Helper::start().map_err(ServerError::Run)?,
+        traced: Traced::new(options.export.is_some(), options.trace_share),
+        followed: FollowFigures::default(),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,
         log,
@@ -195,8 +209,11 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         shared: Arc::clone(&shared),
         gauge,
         caller: Identity::Nobody,
+        random: Random::new(),
     });
     let server = server.map_err(ServerError::Run)?;
+    let follower = Follower::start(&shared, options.slow_request, options.export);
+    let follower = follower.map_err(ServerError::Run)?;
     let drain = (options.accounting == Accounting::Full).then(|| {
         let drain = move || account.drain_until_stopped();
         std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(drain)
@@ -209,7 +226,16 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
     let data = options.data;
-    Ok(RunningServer { server, shared, drain, engine_log, upkeep, certificates, data })
+    Ok(RunningServer {
+        server,
+        shared,
+        drain,
+        engine_log,
+        upkeep,
+        follower,
+        certificates,
+        data,
+    })
 }
 
 /// Opens what the document API serves from.
@@ -269,6 +295,7 @@ impl RunningServer {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();
         }
+        self.follower.finish(&self.shared);
         let closed = self.shared.store.close();
         served.and(closed.map_err(|error| ServerError::Store(self.data, error)))
     }

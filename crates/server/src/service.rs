@@ -1,6 +1,8 @@
 //! The APIs on the transport: finds the handler, and answers with what it found.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
 use pellucid_http::{Exchange, Handled, Head, Refusal, Request, Response, ServerGauge, Service};
@@ -13,6 +15,7 @@ use crate::access::{Accounts, HeldRequest, Identity, Judged, Verifier};
 use crate::admin::Page;
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::documents::{DocumentApi, Returned, is_ours};
+use crate::follow::{FollowFigures, Traced};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
@@ -21,6 +24,9 @@ use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The header that tells a caller under which span his request went (W3C Trace Context, level 2).
+const TRACE_RESPONSE: &str = "traceresponse";
 
 /// What all event loops serve from.
 pub(crate) struct Shared {
@@ -33,9 +39,20 @@ pub(crate) struct Shared {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
     pub(crate) keys: Keys,
+    pub(crate) traced: Traced,
+    pub(crate) followed: FollowFigures,
     pub(crate) log: Log,
     pub(crate) version: &'static str,
     pub(crate) documents: Arc<DocumentApi>,
+}
+
+impl Shared {
+    /// Slow requests, and of traced ones those exported and those lost.
+    pub(crate) fn followed_figures(&self) -> [u64; 3] {
+        let followed = &self.followed;
+        let lost = followed.export_lost.load(Relaxed) + self.traced.forgotten();
+        [followed.slow.load(Relaxed), followed.exported.load(Relaxed), lost]
+    }
 }
 
 /// The service of one event loop.
@@ -44,6 +61,26 @@ pub(crate) struct Api {
     pub(crate) gauge: ServerGauge,
     /// Whose request is being handled.
     pub(crate) caller: Identity,
+    pub(crate) random: Random,
+}
+
+/// Numbers for traces of one event loop: unlike those of others, and not secret (SplitMix64).
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    pub(crate) fn new() -> Random {
+        Random { state: RandomState::new().hash_one(0_u8) }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
 }
 
 /// What comes back to an event loop from other threads.
@@ -113,6 +150,10 @@ impl Service for Api {
         exchange: &mut Loop<'_>,
     ) -> Handled {
         exchange.timeline.is_wanted = wants_timing(request);
+        let number = exchange.facts.request;
+        if let Some(context) = self.shared.traced.begin(request, number, || self.random.next()) {
+            response.precede(TRACE_RESPONSE, context.to_string());
+        }
         if !self.shared.accounts.is_enforced() {
             self.caller = Identity::Anybody;
             return self.dispatch(request, response, exchange);
@@ -127,6 +168,9 @@ impl Service for Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
+        if let Some(context) = self.shared.traced.of(exchange.facts.request) {
+            response.precede(TRACE_RESPONSE, context.to_string());
+        }
         match later {
             Later::Page(page) => {
                 exchange.timeline.stamp(Stamp::Executed);

@@ -124,6 +124,24 @@ struct Settings {
     /// Form of the log on standard error [default: text].
     #[arg(long, env = "PELLUCID_LOG_FORMAT")]
     log_format: Option<LogFormat>,
+    /// Requests that take longer get a line in the log [default: 1s; 0s for none].
+    #[arg(long, env = "PELLUCID_SLOW_REQUEST")]
+    slow_request: Option<Span>,
+    /// Show keys in the lines of slow requests and in /_admin/slow, where they otherwise stand as
+    /// hashes [default: false].
+    #[arg(long, env = "PELLUCID_SHOW_KEYS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    show_keys: Option<bool>,
+    /// Where the spans of traced requests go: a collector's base URL (OTLP over HTTP)
+    /// [default: nowhere].
+    #[arg(long, env = "PELLUCID_OTLP")]
+    otlp: Option<String>,
+    /// A header for the collector, as `name: value`; it is not shown where settings are.
+    #[arg(long, env = "PELLUCID_OTLP_HEADER", hide_env_values = true)]
+    otlp_header: Option<String>,
+    /// The share of requests that are traced though their clients do not trace them [default: 0.0].
+    #[arg(long, env = "PELLUCID_TRACE_SHARE")]
+    trace_share: Option<f64>,
     /// How often the engine's figures are logged, as lines of JSON [default: 0s, never].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pellucid_server::access::{Authentication, Secret};
-use pellucid_server::{Accounting, Acknowledgement, Exposure, ServerOptions, TlsFiles};
+use pellucid_server::{Accounting, Acknowledgement, Export, Exposure, ServerOptions, TlsFiles};
 
 use crate::Failure;
 use crate::settings::Settings;
@@ -44,6 +44,11 @@ impl Settings {
             exchange_timeout: Some(Span(limits.exchange)),
             log_level: Some(LogLevel::Info),
             log_format: Some(LogFormat::Text),
+            slow_request: Some(Span(options.slow_request)),
+            show_keys: Some(options.show_keys),
+            otlp: None,
+            otlp_header: None,
+            trace_share: Some(options.trace_share),
             engine_log: Some(Span(options.engine_log)),
             stop_timeout: Some(Span(limits.stop)),
         }
@@ -76,6 +81,7 @@ impl Settings {
         options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
         self.secure(&mut options)?;
         self.limit(&mut options)?;
+        self.follow(&mut options)?;
         Ok(options)
     }
 
@@ -124,6 +130,22 @@ impl Settings {
         limits.idle = self.idle_timeout.map_or(limits.idle, |span| span.0);
         limits.exchange = self.exchange_timeout.map_or(limits.exchange, |span| span.0);
         limits.stop = self.stop_timeout.map_or(limits.stop, |span| span.0);
+        Ok(())
+    }
+
+    fn follow(&self, options: &mut ServerOptions) -> Result<(), Failure> {
+        options.slow_request = self.slow_request.map_or(options.slow_request, |span| span.0);
+        options.trace_share = self.trace_share.unwrap_or(options.trace_share);
+        if !(0.0..=1.0).contains(&options.trace_share) {
+            return Err(Failure::usage("--trace-share lies between 0 and 1"));
+        }
+        options.show_keys = self.show_keys.unwrap_or(options.show_keys);
+        let header = self.otlp_header.as_deref();
+        let export = self.otlp.as_deref().map(|url| Export::to(url, header));
+        options.export = export.transpose().map_err(Failure::usage)?;
+        if options.export.is_some() && options.accounting != Accounting::Full {
+            return Err(Failure::usage("--otlp needs --accounting full: spans are made of it"));
+        }
         Ok(())
     }
 }

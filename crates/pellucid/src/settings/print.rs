@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::settings::sources::Effective;
 
 /// Settings whose values are not shown. Other secrets are in files, of which the names are shown.
-const SECRETS: &[&str] = &[];
+const SECRETS: &[&str] = &["otlp-header"];
 /// Where the comments begin that say where a value is from.
 const COMMENT_COLUMN: usize = 44;
 
@@ -64,6 +64,8 @@ fn instance(name: &str) -> Value {
         "tls-key" => "/etc/pellucid/key.pem",
         "jwt-secret-file" => "/etc/pellucid/jwt-secret",
         "bodies-max" => "192M",
+        "otlp" => "http://127.0.0.1:4318",
+        "otlp-header" => "x-key: secret",
         "threads" => return Value::Integer(4),
         _ => "",
     })

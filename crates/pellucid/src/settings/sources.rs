@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_wrong_is_not_shown() {
-        let (_, what) = problem("data = 7 # hunter2");
+        let (_, what) = problem("otlp-header = 7 # hunter2");
         assert!(!what.contains("hunter2"), "{what}");
     }
 

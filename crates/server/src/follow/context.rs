@@ -1,0 +1,95 @@
+//! Trace contexts (W3C Trace Context): which trace a request belongs to, and under which span.
+
+use std::fmt;
+
+/// The place of a request in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TraceContext {
+    /// The trace; never zero.
+    pub(crate) trace: u128,
+    /// The span of whoever called us; zero where the trace begins here.
+    pub(crate) parent: u64,
+    /// The span of this request; never zero.
+    pub(crate) span: u64,
+}
+
+/// What a header `traceparent` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TraceParent {
+    pub(crate) trace: u128,
+    pub(crate) span: u64,
+    /// Whether the caller records this trace.
+    pub(crate) is_sampled: bool,
+}
+
+impl TraceParent {
+    /// Reads the header: `version-trace-span-flags`, all in lower-case hexadecimal. A later version
+    /// may have more behind that; version `ff` is none.
+    pub(crate) fn parse(header: &[u8]) -> Option<TraceParent> {
+        let text = std::str::from_utf8(header).ok()?;
+        let mut fields = text.split('-');
+        let version = number(fields.next()?, 2)?;
+        let (trace, span) = (number(fields.next()?, 32)?, number(fields.next()?, 16)?);
+        let flags = number(fields.next()?, 2)?;
+        let is_whole = version != 0 || fields.next().is_none();
+        let is_valid = version != 0xff && trace != 0 && span != 0 && is_whole;
+        let span = u64::try_from(span).ok()?;
+        is_valid.then_some(TraceParent { trace, span, is_sampled: flags & 1 != 0 })
+    }
+}
+
+fn number(digits: &str, length: usize) -> Option<u128> {
+    let is_lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_number = digits.len() == length && digits.bytes().all(is_lower_hex);
+    if is_number { u128::from_str_radix(digits, 16).ok() } else { None }
+}
+
+/// The form of the header that tells the caller of our span.
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-01", self.trace, self.span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_header_is_read_as_the_standard_has_it() {
+        let parsed = TraceParent::parse(EXAMPLE.as_bytes()).unwrap();
+        assert_eq!(parsed.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+        assert_eq!((parsed.span, parsed.is_sampled), (0xb7ad_6b71_6920_3331, true));
+        let unsampled = EXAMPLE.replace("-01", "-00");
+        assert!(!TraceParent::parse(unsampled.as_bytes()).unwrap().is_sampled);
+        let later = format!("cc{}-what-the-future-brings", &EXAMPLE[2..]);
+        assert!(TraceParent::parse(later.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn what_is_no_trace_context_is_ignored() {
+        for header in [
+            "",
+            "00",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333-01",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(TraceParent::parse(header.as_bytes()), None, "{header}");
+        }
+        assert_eq!(TraceParent::parse(&[0xff; 55]), None);
+    }
+
+    #[test]
+    fn it_is_written_as_it_is_read() {
+        let context = TraceContext { trace: 7, parent: 0, span: 9 };
+        let read = TraceParent::parse(context.to_string().as_bytes()).unwrap();
+        assert_eq!((read.trace, read.span, read.is_sampled), (7, 9, true));
+    }
+}

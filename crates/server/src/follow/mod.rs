@@ -1,0 +1,197 @@
+//! What becomes of requests that are worth a closer look: a line in the log for a slow one, spans
+//! for one that is traced.
+//!
+//! The thread that drains the account sees every record. It passes on those that are slow or
+//! traced, without ever waiting: the queue is bounded, and what does not fit is counted. Log and
+//! collector, which may be slow themselves, are served by a thread of their own.
+
+mod collector;
+mod context;
+mod slow;
+mod spans;
+mod traced;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pellucid_account::Record;
+use serde_json::Value;
+
+pub use collector::Export;
+use context::TraceContext;
+use slow::SlowLog;
+use spans::{Anchor, document, spans};
+pub(crate) use traced::Traced;
+
+use crate::names::NAMES;
+use crate::service::Shared;
+
+/// Records that may wait for the log or the collector.
+const QUEUE_MAX: usize = 2_048;
+/// Requests whose spans are posted at a time.
+const BATCH_MAX: usize = 256;
+/// How long a span may wait for others.
+const BATCH_PAUSE: Duration = Duration::from_secs(1);
+
+/// What is passed on of a request.
+struct Followed {
+    record: Record,
+    is_slow: bool,
+    context: Option<TraceContext>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct FollowFigures {
+    /// Requests whose spans a collector has taken.
+    pub(crate) exported: AtomicU64,
+    /// Requests whose spans are lost: no room in the queue, or no answer from the collector.
+    pub(crate) export_lost: AtomicU64,
+    /// Slow requests.
+    pub(crate) slow: AtomicU64,
+}
+
+/// The thread behind the log of slow requests and the export of spans.
+pub(crate) struct Follower {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    /// Begins to follow the requests of an account: those above `slow_ns` (zero for none) and those
+    /// that are traced. It ends with the account's drain.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        slow: Duration,
+        export: Option<Export>,
+    ) -> io::Result<Follower> {
+        if slow.is_zero() && export.is_none() {
+            return Ok(Follower { thread: None });
+        }
+        let (followed, queue) = sync_channel(QUEUE_MAX);
+        let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
+        let account = shared.account.clone();
+        let slow_ticks =
+            if slow.is_zero() { u64::MAX } else { account.clock().ticks(slow_ns).max(1) };
+        let (listening, following) = (Arc::clone(shared), Arc::clone(shared));
+        account.listen(move |record: &Record, total_ticks: u64| {
+            see(&listening, slow_ticks, &followed, record, total_ticks);
+        });
+        let run = move || Following::new(following, export).run(&queue);
+        let thread = std::thread::Builder::new().name("pellucid-follow".to_owned()).spawn(run)?;
+        Ok(Follower { thread: Some(thread) })
+    }
+
+    /// Waits until what was followed is written, after the account's drain has ended.
+    pub(crate) fn finish(self, shared: &Shared) {
+        shared.account.unlisten();
+        if let Some(thread) = self.thread {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Passes a record on if somebody wants to know more of it. Runs on the account's thread.
+#[inline]
+fn see(
+    shared: &Shared,
+    slow_ticks: u64,
+    followed: &SyncSender<Followed>,
+    record: &Record,
+    total_ticks: u64,
+) {
+    let is_slow = total_ticks >= slow_ticks;
+    let context = shared.traced.end(record.facts.request);
+    if !is_slow && context.is_none() {
+        return;
+    }
+    if is_slow {
+        shared.followed.slow.fetch_add(1, Ordering::Relaxed);
+    }
+    let is_lost = followed.try_send(Followed { record: *record, is_slow, context }).is_err();
+    if is_lost && context.is_some() {
+        shared.followed.export_lost.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The thread's own state.
+struct Following {
+    shared: Arc<Shared>,
+    export: Option<Export>,
+    slow: SlowLog,
+    batch: Vec<Value>,
+    /// Requests in the batch.
+    requests: usize,
+    /// Whether the last post failed, so that a lasting failure is one line.
+    is_failing: bool,
+}
+
+impl Following {
+    fn new(shared: Arc<Shared>, export: Option<Export>) -> Following {
+        let slow = SlowLog::default();
+        Following { shared, export, slow, batch: Vec::new(), requests: 0, is_failing: false }
+    }
+
+    fn run(mut self, queue: &Receiver<Followed>) {
+        let clock = self.shared.account.clock();
+        let mut batch_age = clock.stopwatch();
+        loop {
+            let pause_ns = u64::try_from(BATCH_PAUSE.as_nanos()).unwrap_or(u64::MAX);
+            let left_ns = pause_ns.saturating_sub(batch_age.elapsed_ns());
+            let ended = match queue.recv_timeout(Duration::from_nanos(left_ns)) {
+                Ok(followed) => {
+                    self.follow(&followed);
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => true,
+            };
+            if ended || self.requests >= BATCH_MAX || batch_age.elapsed_ns() >= pause_ns {
+                self.post();
+                self.slow.end_interval(&self.shared.log);
+                batch_age = clock.stopwatch();
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn follow(&mut self, followed: &Followed) {
+        if followed.is_slow {
+            self.slow.write(&followed.record, followed.context, &self.shared);
+        }
+        if let (Some(context), true) = (followed.context, self.export.is_some()) {
+            let anchor = Anchor::now(self.shared.account.clock());
+            self.batch.extend(spans(&followed.record, context, NAMES, &anchor));
+            self.requests += 1;
+        }
+    }
+
+    fn post(&mut self) {
+        let Some(export) = self.export.as_ref().filter(|_| self.requests > 0) else { return };
+        let spans = std::mem::take(&mut self.batch);
+        let requests = std::mem::take(&mut self.requests) as u64;
+        let body = document(spans, self.shared.version).to_string();
+        let figures = &self.shared.followed;
+        match export.post(body.as_bytes()) {
+            Ok(()) => {
+                figures.exported.fetch_add(requests, Ordering::Relaxed);
+                if std::mem::take(&mut self.is_failing) {
+                    self.shared.log.info(&format!("the collector at {export:?} takes spans again"));
+                }
+            }
+            Err(error) => {
+                figures.export_lost.fetch_add(requests, Ordering::Relaxed);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    let line = format!("spans are lost: the collector at {export:?}: {error}");
+                    self.shared.log.write(&line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! One line in the log for each slow request, so that what was slow last night can be seen today.
+
+use pellucid_account::{PHASES, Record};
+
+use crate::follow::context::TraceContext;
+use crate::log::Log;
+use crate::names::NAMES;
+use crate::service::Shared;
+
+/// Lines within one interval: a server on which everything is slow must not be busy with saying so.
+const LINES_MAX: usize = 20;
+
+/// Writes lines, and counts those it does not write.
+#[derive(Default)]
+pub(crate) struct SlowLog {
+    written: usize,
+    left_out: usize,
+}
+
+impl SlowLog {
+    /// Writes the line of a request.
+    pub(crate) fn write(
+        &mut self,
+        record: &Record,
+        context: Option<TraceContext>,
+        shared: &Shared,
+    ) {
+        if self.written >= LINES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.written += 1;
+        let facts = &record.facts;
+        let clock = shared.account.clock();
+        let operation = NAMES.operations.get(usize::from(facts.operation)).unwrap_or(&"unknown");
+        let outcome = NAMES.outcomes.get(usize::from(facts.outcome)).unwrap_or(&"unknown");
+        let milliseconds = |ticks: u64| clock.nanoseconds(ticks) as f64 / 1e6;
+        let phases = PHASES.into_iter().filter_map(|phase| {
+            let duration_ms = milliseconds(record.phase_ticks(phase));
+            (duration_ms >= 0.001).then(|| format!("{}={duration_ms:.3}", phase.name()))
+        });
+        let phases = phases.collect::<Vec<_>>().join(" ");
+        let key = match facts.key_hash {
+            0 => String::new(),
+            hash => shared.keys.text(hash).unwrap_or_else(|| format!("#{hash:016x}")),
+        };
+        let trace = context.map(|context| format!("{:032x}", context.trace)).unwrap_or_default();
+        shared.log.with(|| {
+            tracing::warn!(
+                target: "pellucid::slow",
+                operation,
+                outcome,
+                status = facts.status,
+                total_ms = milliseconds(record.total_ticks()),
+                phases_ms = phases.as_str(),
+                key = key.as_str(),
+                request = format!("{:016x}", facts.request).as_str(),
+                connection = facts.connection,
+                request_bytes = facts.request_bytes,
+                response_bytes = facts.response_bytes,
+                trace = trace.as_str(),
+                "slow request"
+            );
+        });
+    }
+
+    /// Says how many were left out since it was last called.
+    pub(crate) fn end_interval(&mut self, log: &Log) {
+        self.written = 0;
+        match std::mem::take(&mut self.left_out) {
+            0 => {}
+            count => log.write(&format!("{count} further slow requests within a second")),
+        }
+    }
+}

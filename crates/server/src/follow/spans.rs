@@ -1,0 +1,153 @@
+//! Requests as spans, in the JSON form of OTLP (OpenTelemetry protocol 1.x).
+//!
+//! A request is a span of kind server, and each phase of its account a span below it. The parts of
+//! `execute` are durations without a place in time, so they are attributes.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pellucid_account::{Names, PHASES, Phase, Record, STAMPS, Stamp};
+use pellucid_clock::{Clock, Ticks};
+use serde_json::{Value, json};
+
+use crate::follow::context::TraceContext;
+
+/// Kinds of spans, by their numbers in the protocol.
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+/// The status of a span whose request failed on our side.
+const ERROR: u8 = 2;
+
+/// Tells wall time for readings of the clock.
+pub(crate) struct Anchor {
+    clock: Clock,
+    ticks: Ticks,
+    unix_ns: u64,
+}
+
+impl Anchor {
+    pub(crate) fn now(clock: Clock) -> Anchor {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let unix_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+        Anchor { clock, ticks: clock.now(), unix_ns }
+    }
+
+    /// Nanoseconds since 1970, as the protocol has them: a number in a text.
+    fn unix_ns(&self, at: Ticks) -> String {
+        let unix_ns = if at.0 <= self.ticks.0 {
+            self.unix_ns.saturating_sub(self.clock.nanoseconds(self.ticks.0 - at.0))
+        } else {
+            self.unix_ns.saturating_add(self.clock.nanoseconds(at.0 - self.ticks.0))
+        };
+        unix_ns.to_string()
+    }
+}
+
+/// The spans of a request: its own, and one for each of its phases that took any time.
+pub(crate) fn spans(
+    record: &Record,
+    context: TraceContext,
+    names: Names,
+    anchor: &Anchor,
+) -> Vec<Value> {
+    let name = |names: &[&'static str], slot: u8| {
+        names.get(usize::from(slot)).copied().unwrap_or("unknown")
+    };
+    let facts = &record.facts;
+    let (from, to) = record.span();
+    let mut attributes = vec![
+        text("pellucid.operation", name(names.operations, facts.operation)),
+        text("pellucid.outcome", name(names.outcomes, facts.outcome)),
+        number("http.response.status_code", u64::from(facts.status)),
+        number("http.request.size", u64::from(facts.request_bytes)),
+        number("http.response.size", u64::from(facts.response_bytes)),
+        number("pellucid.connection", u64::from(facts.connection)),
+        text("pellucid.request", &format!("{:016x}", facts.request)),
+    ];
+    if facts.key_hash != 0 {
+        attributes.push(text("pellucid.key_hash", &format!("{:016x}", facts.key_hash)));
+    }
+    let mut own = json!({
+        "traceId": format!("{:032x}", context.trace),
+        "spanId": format!("{:016x}", context.span),
+        "name": name(names.operations, facts.operation),
+        "kind": SERVER,
+        "startTimeUnixNano": anchor.unix_ns(from),
+        "endTimeUnixNano": anchor.unix_ns(to),
+        "attributes": attributes,
+    });
+    if context.parent != 0 {
+        own["parentSpanId"] = format!("{:016x}", context.parent).into();
+    }
+    if facts.status >= 500 {
+        own["status"] = json!({ "code": ERROR });
+    }
+    let mut spans = vec![own];
+    for (index, phase) in PHASES.into_iter().enumerate() {
+        if let Some(span) = phase_span(record, context, names, anchor, index, phase) {
+            spans.push(span);
+        }
+    }
+    spans
+}
+
+/// The span of one phase: between the two stamps that border it, if both were taken.
+fn phase_span(
+    record: &Record,
+    context: TraceContext,
+    names: Names,
+    anchor: &Anchor,
+    index: usize,
+    phase: Phase,
+) -> Option<Value> {
+    // `receive` ends where the request's own span begins, and `unaccounted` has no place.
+    if matches!(phase, Phase::Receive | Phase::Unaccounted) {
+        return None;
+    }
+    let stamp = |index: usize| STAMPS.get(index).and_then(|stamp: &Stamp| record.stamp(*stamp));
+    let (from, to) = (stamp(index)?, stamp(index + 1)?);
+    if from == to {
+        return None;
+    }
+    let mut attributes = Vec::new();
+    if phase == Phase::Execute {
+        let parts = record.parts_ticks();
+        for (name, ticks) in names.parts.iter().zip(parts).filter(|(_, ticks)| *ticks > 0) {
+            let duration_ns = anchor.clock.nanoseconds(ticks);
+            attributes.push(number(&format!("pellucid.part.{name}_ns"), duration_ns));
+        }
+    }
+    Some(json!({
+        "traceId": format!("{:032x}", context.trace),
+        // Numbers of their own, derived from the request's: no two phases share one.
+        "spanId": format!("{:016x}", (context.span ^ (index as u64 + 1) << 56).max(1)),
+        "parentSpanId": format!("{:016x}", context.span),
+        "name": phase.name(),
+        "kind": INTERNAL,
+        "startTimeUnixNano": anchor.unix_ns(from),
+        "endTimeUnixNano": anchor.unix_ns(to),
+        "attributes": attributes,
+    }))
+}
+
+/// What is posted to a collector.
+pub(crate) fn document(spans: Vec<Value>, version: &str) -> Value {
+    json!({ "resourceSpans": [{
+        "resource": { "attributes": [
+            text("service.name", "pellucid"),
+            text("service.version", version),
+        ]},
+        "scopeSpans": [{
+            "scope": { "name": "pellucid.account", "version": version },
+            "spans": spans,
+        }],
+    }]})
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({ "key": key, "value": { "stringValue": value } })
+}
+
+/// Whole numbers are texts in the protocol's JSON.
+fn number(key: &str, value: u64) -> Value {
+    json!({ "key": key, "value": { "intValue": value.to_string() } })
+}
