@@ -226,16 +226,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
     let data = options.data;
-    Ok(RunningServer {
-        server,
-        shared,
-        drain,
-        engine_log,
-        upkeep,
-        follower,
-        certificates,
-        data,
-    })
+    Ok(RunningServer { server, shared, drain, engine_log, upkeep, follower, certificates, data })
 }
 
 /// Opens what the document API serves from.

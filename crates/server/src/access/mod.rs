@@ -1,9 +1,9 @@
 //! Who may do what: accounts, their passwords and tokens, and their rights.
 //!
 //! [`Accounts`] is what a running server asks. A request's header `Authorization` is judged at once
-//! where that takes microseconds: a token, a web token, a password that was right before. A password
-//! that is new to this process costs Argon2's milliseconds, and [`Verdict::Slow`] says so: the
-//! request is then handed over (see `gate`), since an event loop must not wait.
+//! where that takes microseconds: a token, a web token, a password that was right before. A
+//! password that is new to this process costs Argon2's milliseconds, and [`Verdict::Slow`] says so:
+//! the request is then handed over (see `gate`), since an event loop must not wait.
 //!
 //! Accounts live in a file beside the store ([`AccountFile`]), which the command line changes and
 //! the server follows.
