@@ -108,7 +108,7 @@ struct Settings {
     /// Most requests that wait for the store or are streamed at a time [default: 4096].
     #[arg(long, env = "PELLUCID_REQUESTS_IN_FLIGHT_MAX")]
     requests_in_flight_max: Option<usize>,
-    /// Most bytes of request bodies at a time, over all connections [default: 192M, or the largest
+    /// Most bytes of request bodies at a time, over all connections [default: 1216M, or the largest
     /// request if that is more].
     #[arg(long, env = "PELLUCID_BODIES_MAX")]
     bodies_max: Option<Size>,

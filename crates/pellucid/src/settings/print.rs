@@ -63,7 +63,7 @@ fn instance(name: &str) -> Value {
         "tls-cert" => "/etc/pellucid/certificate.pem",
         "tls-key" => "/etc/pellucid/key.pem",
         "jwt-secret-file" => "/etc/pellucid/jwt-secret",
-        "bodies-max" => "192M",
+        "bodies-max" => "1216M",
         "otlp" => "http://127.0.0.1:4318",
         "otlp-header" => "x-key: secret",
         "threads" => return Value::Integer(4),
