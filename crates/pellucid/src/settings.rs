@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pellucid_server::{Accounting, Acknowledgement, ServerOptions, TlsFiles};
+use pellucid_server::{Accounting, Acknowledgement, HandOver, ServerOptions, TlsFiles};
 use serde::Deserialize;
 
 use crate::Failure;
@@ -51,6 +51,10 @@ struct Settings {
     /// Event loops [default: one per core].
     #[arg(long, env = "PELLUCID_THREADS")]
     threads: Option<usize>,
+    /// Which requests leave their event loop for another thread [default: auto, those that would
+    /// wait for the disk].
+    #[arg(long, env = "PELLUCID_HAND_OVER")]
+    hand_over: Option<HandOverKind>,
     /// How much is accounted for [default: full].
     #[arg(long, env = "PELLUCID_ACCOUNTING")]
     accounting: Option<AccountingKind>,
@@ -105,6 +109,14 @@ enum Sync {
     Memory,
     Os,
     Disk,
+}
+
+#[derive(Clone, Copy, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum HandOverKind {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
@@ -206,6 +218,7 @@ impl Settings {
             engine: self.engine.or(other.engine),
             sync: self.sync.or(other.sync),
             threads: self.threads.or(other.threads),
+            hand_over: self.hand_over.or(other.hand_over),
             accounting: self.accounting.or(other.accounting),
             memory: self.memory.or(other.memory),
             value_max: self.value_max.or(other.value_max),
@@ -254,6 +267,11 @@ impl Settings {
         options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
         options.show_keys = self.show_keys.unwrap_or(options.show_keys);
         let embedded = &mut options.embedded;
+        embedded.hand_over = match self.hand_over {
+            Some(HandOverKind::Auto) | None => HandOver::Auto,
+            Some(HandOverKind::Always) => HandOver::Always,
+            Some(HandOverKind::Never) => HandOver::Never,
+        };
         embedded.memory_bytes = self.memory.map_or(embedded.memory_bytes, |size| size.0);
         embedded.value_bytes_max = self.value_max.map_or(embedded.value_bytes_max, bytes);
         options.batch_bytes_max = self.batch_max.map_or(options.batch_bytes_max, bytes);

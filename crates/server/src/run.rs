@@ -145,14 +145,26 @@ pub struct RunningServer {
 /// # Errors
 /// See [`ServerError`]; nothing runs then.
 pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerError> {
+    let store = EmbeddedStore::open(&options.data, options.embedded)
+        .map_err(|error| ServerError::Store(options.data.clone(), error))?;
+    start_on(Arc::new(store), options, log)
+}
+
+/// As [`start`], on a store that is open.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_on(
+    store: Arc<dyn Store>,
+    options: ServerOptions,
+    log: Log,
+) -> Result<RunningServer, ServerError> {
     let data = options.data.clone();
     let store_error = |error| ServerError::Store(data.clone(), error);
     let certificates = options.tls.as_ref();
     let certificates =
         certificates.map(|files| Certificates::load(&files.certificate, &files.key)).transpose();
     let certificates = certificates.map_err(ServerError::Certificate)?.map(Arc::new);
-    let store: Arc<dyn Store> =
-        Arc::new(EmbeddedStore::open(&options.data, options.embedded).map_err(store_error)?);
     let entities = store.table(ENTITIES).map_err(store_error)?;
     let accounts = Accounts::open(&options.data, options.authentication, options.jwt_secret);
     let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
