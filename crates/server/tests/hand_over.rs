@@ -144,7 +144,7 @@ fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> Runni
     let mut client = Client::connect(server.address());
     for number in 0..300 {
         let target = format!("/v0/entity?id=key-{number}");
-        assert_eq!(client.call("PUT", &target, &[], &value(number)).status, 201);
+        assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
     }
     server
 }
