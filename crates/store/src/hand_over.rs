@@ -2,6 +2,7 @@
 
 use pellucid_account::{EngineCounts, Part, Timeline};
 use pellucid_clock::Ticks;
+use pellucid_engine::parts;
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
@@ -61,9 +62,13 @@ fn arrival<T>(
     started: Option<Ticks>,
     until: Ticks,
 ) -> Arrival<T> {
-    let parts = (0..pellucid_account::PARTS_MAX as u8).map(Part::new);
-    let parts = parts.map(|part| PartTime { part, ticks: timeline.part_ticks(part), until });
-    let parts = parts.filter(|part| part.ticks > 0).collect();
+    let all = (0..pellucid_account::PARTS_MAX as u8).map(Part::new);
+    let times = all.map(|part| {
+        // Of background jobs, writers wait in a stall.
+        let waited_for = if part == parts::STALL { timeline.waited_for() } else { 0 };
+        PartTime { part, ticks: timeline.part_ticks(part), until, waited_for }
+    });
+    let parts = times.filter(|time| time.ticks > 0).collect();
     let counts: EngineCounts = timeline.counts;
     Arrival { result, parts, started, counts }
 }
