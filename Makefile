@@ -24,8 +24,8 @@ test: ## Run every check and test
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)
 
-bench-http: build ## CPU per GET and throughput beside nginx; the cost of accounting (QUICK=1 for short)
-	@bench/need nginx wrk taskset
+bench-http: build ## CPU per request and latency beside nginx and a bare loop, HTTP/2 too; accounting (QUICK=1 for short)
+	@bench/need nginx wrk h2load taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- http
 
 bench-overload: build ## Twice the load that the server can bear, and what is after it (QUICK=1 for short)

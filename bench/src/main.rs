@@ -3,6 +3,7 @@
 //!
 //! Each benchmark ends with one JSON line per bar, and exits with 1 if a bar does not hold.
 
+mod bare;
 mod bars;
 mod http;
 mod load;
@@ -27,10 +28,15 @@ fn main() -> ExitCode {
         if quick { Effort { seconds: 2, runs: 3 } } else { Effort { seconds: 5, runs: 10 } };
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("http") => http::run(effort),
+        Some("idle") => http::run_idle(),
         Some("accounting") => http::run_accounting(effort),
         Some("load") => load::run(effort),
+        Some("bare") => {
+            let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
+            port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
+        }
         Some("overload") => overload::run(effort),
-        _ => Err("name the benchmark: http, accounting, load or overload".to_owned()),
+        _ => Err("name the benchmark: http, idle, accounting, overload or load".to_owned()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -41,6 +41,13 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Memory of the server that is not of files.
+    pub fn anonymous_bytes(&self) -> u64 {
+        self.processes.iter().map(|process| anonymous_bytes(*process)).sum()
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // SAFETY: a signal to a child that was not waited for reaches no other process.
@@ -90,8 +97,33 @@ fn put(address: &str) -> Result<(), String> {
     if answer.contains(" 201 ") { Ok(()) } else { Err(format!("the PUT was answered {answer}")) }
 }
 
-/// nginx with one worker that answers a constant.
+/// The bare loop of [`crate::bare`].
+pub fn start_bare() -> Result<Server, String> {
+    let folder = tempfile::tempdir().map_err(text)?;
+    let port = free_port()?;
+    let program = std::env::current_exe().map_err(text)?;
+    let child = Command::new("taskset")
+        .args(["-c", SERVER_CORE])
+        .arg(program)
+        .args(["bare", &port.to_string()])
+        .spawn()
+        .map_err(text)?;
+    await_port(port)?;
+    let url = format!("http://127.0.0.1:{port}/");
+    Ok(Server { processes: vec![child.id()], child, url, _folder: folder })
+}
+
+/// nginx with one worker that answers a constant, in HTTP/1.1.
 pub fn start_nginx() -> Result<Server, String> {
+    start_nginx_in("")
+}
+
+/// The same in HTTP/2, by prior knowledge.
+pub fn start_nginx_http2() -> Result<Server, String> {
+    start_nginx_in(" http2")
+}
+
+fn start_nginx_in(protocol: &str) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let port = free_port()?;
     let path = folder.path().join("nginx.conf");
@@ -101,7 +133,7 @@ pub fn start_nginx() -> Result<Server, String> {
         "worker_processes 1;\ndaemon off;\npid {folder_name}/pid;\nerror_log {folder_name}/error;\n\
          events {{ worker_connections 1024; }}\n\
          http {{ access_log off; keepalive_requests 1000000000; \
-         server {{ listen 127.0.0.1:{port}; location / {{ return 200 '{body}'; }} }} }}\n"
+         server {{ listen 127.0.0.1:{port}{protocol}; location / {{ return 200 '{body}'; }} }} }}\n"
     );
     std::fs::write(&path, configuration).map_err(text)?;
     let nginx = if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" };
@@ -149,6 +181,13 @@ fn cpu_seconds(process: u32) -> f64 {
     };
     // Linux shows these in hundredths of a second.
     (field(11) + field(12)) / 100.0
+}
+
+fn anonymous_bytes(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1_024
 }
 
 /// Any error as text.

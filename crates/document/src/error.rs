@@ -143,6 +143,7 @@ impl From<StoreError> for DocumentError {
             StoreError::ConditionFailed { .. } => return DocumentError::write_conflict(),
             StoreError::Full(_) => ErrorNumber::STORE_FULL,
             StoreError::ReadOnly(_) => ErrorNumber::READ_ONLY,
+            StoreError::Busy(_) => ErrorNumber::QUEUE_FULL,
             StoreError::Corruption(_) | StoreError::Failed(_) => ErrorNumber::INTERNAL,
         };
         DocumentError::new(number, error.to_string())

@@ -194,6 +194,8 @@ impl Engine {
         inner.replay()?;
         inner.load_catalogue()?;
         inner.start_collection()?;
+        // Of a store that was just opened nobody knows what is in memory.
+        inner.journal.note_away();
         Ok(Engine { inner })
     }
 

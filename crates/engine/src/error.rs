@@ -120,6 +120,8 @@ pub enum Error {
     },
     /// There is no number left for a further table.
     TablesExhausted,
+    /// A read that must not wait for the medium would have to.
+    NotInMemory,
     /// A table is there, but its options are not those that were asked for.
     TableDiffers {
         /// Its name.
@@ -271,6 +273,7 @@ impl std::fmt::Display for Error {
                 write!(f, "condition of entry {index} failed: the key is not there")
             }
             Error::TableUnknown { number } => write!(f, "there is no table {number}"),
+            Error::NotInMemory => f.write_str("what was asked for is not in memory"),
             Error::TablesExhausted => f.write_str("all table numbers are in use"),
             Error::TableDiffers { name, what } => {
                 write!(f, "table `{name}` has other options: {what}; open it with its own")

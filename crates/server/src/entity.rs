@@ -1,15 +1,16 @@
 //! The entity API: `/v0/entity`, `/v0/entities` and `/v0/batch`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use pellucid_account::Stamp;
+use pellucid_account::{Stamp, Timeline};
 use pellucid_clock::WallTime;
 use pellucid_http::{
     BodySource, Filled, Handled, READ_BYTES_MAX, Request, Response, write_decimal,
 };
 use pellucid_store::{
-    Acknowledgement, Answer, Head, KEY_LENGTH_MAX, Object, Operation as StoreOperation,
-    Result as StoreResult, Value, Written,
+    Acknowledgement, Answer, Arrival, Head, KEY_LENGTH_MAX, Object, Operation as StoreOperation,
+    Result as StoreResult, Value, Workers, Written,
 };
 
 use crate::batch;
@@ -19,13 +20,17 @@ use crate::names::{Operation, Outcome};
 use crate::query::{number_parameter, parameter, text_parameter};
 use crate::ranges::{self, NoRange};
 use crate::service::{
-    Api, Later, Loop, Reading, WriteReply, method_not_allowed, respond_text, route,
+    Api, Later, Loop, Reading, WriteReply, busy, method_not_allowed, respond_text, route,
 };
 use crate::timing::add_server_timing;
 
 /// A value up to this size is copied behind its headers; a larger one is streamed from where it
 /// lies, so that a connection never holds it.
 const INLINE_VALUE_BYTES_MAX: usize = READ_BYTES_MAX;
+
+/// A batch up to this size is parsed on its event loop, in less than a millisecond; a larger one is
+/// handed over.
+const BATCH_PARSED_AT_ONCE_BYTES_MAX: usize = 256 * 1024;
 
 impl Api {
     pub(crate) fn entity(
@@ -282,6 +287,11 @@ impl Api {
         if request.method != "POST" {
             return method_not_allowed(response, exchange, b"POST");
         }
+        if request.body.len() > BATCH_PARSED_AT_ONCE_BYTES_MAX
+            && let Some(workers) = self.shared.store.workers()
+        {
+            return self.large_batch(workers, request, response, exchange);
+        }
         let parsed = self
             .check_copies(request)
             .and_then(|()| Ok((batch::parse(request.body)?, self.acknowledgement(request)?)));
@@ -292,6 +302,46 @@ impl Api {
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
         self.write(&operations, acknowledgement, reply, response, exchange)
+    }
+
+    /// Has another thread parse and write a batch that would hold up the event loop.
+    fn large_batch(
+        &self,
+        workers: &Workers,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let asked = self.check_copies(request).and_then(|()| self.acknowledgement(request));
+        let acknowledgement = match asked {
+            Ok(acknowledgement) => acknowledgement,
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        let Some(place) = workers.reserve() else {
+            return busy(response, exchange, "too many large batches wait: try again in a moment");
+        };
+        let (shared, completer) = (Arc::clone(&self.shared), exchange.completer());
+        let (body, clock) = (request.body.to_vec(), exchange.timeline.clock());
+        place.run(move || {
+            let started = clock.now();
+            let entries = match batch::parse(&body) {
+                Ok(entries) => entries,
+                Err(what) => return completer.complete(Later::Rejected { started, what }),
+            };
+            drop(body);
+            let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
+            let reply = WriteReply::Batch { entries: operations.len() };
+            let (table, mut timeline) = (shared.entities, Timeline::off());
+            let done = move |arrival: Arrival<Written>| {
+                let arrival = Arrival { started: Some(started), ..arrival };
+                completer.complete(Later::Written { arrival, reply });
+            };
+            match shared.store.write(table, &operations, acknowledgement, &mut timeline) {
+                Answer::Now(result) => done(Arrival::new(result, Vec::new())),
+                Answer::Later(pending) => pending.when_ready(done),
+            }
+        });
+        Handled::Later
     }
 
     fn acknowledgement(&self, request: &Request<'_>) -> Result<Acknowledgement, String> {

@@ -35,6 +35,6 @@ pub use follow::Export;
 pub use log::Log;
 pub use pellucid_account::Accounting;
 pub use pellucid_http::Limits;
-pub use pellucid_store::{Acknowledgement, EmbeddedOptions};
+pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
 pub use process::ProcessFigures;
-pub use run::{RunningServer, ServerError, ServerOptions, TlsFiles, start};
+pub use run::{RunningServer, ServerError, ServerOptions, TlsFiles, start, start_on};

@@ -164,6 +164,20 @@ pub struct RunningServer {
 /// # Errors
 /// See [`ServerError`]; nothing runs then.
 pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerError> {
+    let store = EmbeddedStore::open(&options.data, options.embedded)
+        .map_err(|error| ServerError::Store(options.data.clone(), error))?;
+    start_on(Arc::new(store), options, log)
+}
+
+/// As [`start`], on a store that is open.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_on(
+    store: Arc<dyn Store>,
+    options: ServerOptions,
+    log: Log,
+) -> Result<RunningServer, ServerError> {
     let data = options.data.clone();
     let store_error = |error| ServerError::Store(data.clone(), error);
     let certificates = options.tls.as_ref();
@@ -175,8 +189,6 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let exposed =
         options.exposure.check(options.listen, certificates.is_some(), accounts.is_enforced());
     exposed.map_err(ServerError::Exposed)?;
-    let store: Arc<dyn Store> =
-        Arc::new(EmbeddedStore::open(&options.data, options.embedded).map_err(store_error)?);
     let entities = store.table(ENTITIES).map_err(store_error)?;
     let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
     let listener =

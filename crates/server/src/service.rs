@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
+use pellucid_clock::Ticks;
 use pellucid_http::{Exchange, Handled, Head, Refusal, Request, Response, ServerGauge, Service};
 use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
@@ -96,6 +97,11 @@ pub(crate) enum Later {
     Written {
         arrival: Arrival<Written>,
         reply: WriteReply,
+    },
+    /// A batch that was parsed elsewhere cannot be taken, for this reason.
+    Rejected {
+        started: Ticks,
+        what: String,
     },
     Page(Page),
     /// A request whose password was verified, and whose it is if it was right.
@@ -197,6 +203,10 @@ impl Service for Api {
                     reading.conditions.judge(found.as_ref().ok().and_then(Option::as_ref));
                 return self.found_head(found, verdict, response, exchange);
             }
+            Later::Rejected { started, what } => {
+                exchange.timeline.stamp_at(Stamp::Started, started);
+                return respond_text(response, exchange, 400, &what);
+            }
             Later::Written { arrival, reply } => {
                 let result = arrive(arrival, exchange);
                 self.written(result, reply, response, exchange);
@@ -284,9 +294,12 @@ impl Api {
             StoreError::Unacceptable(_) => 400,
             StoreError::ConditionFailed { .. } => 412,
             StoreError::Full(_) => 507,
-            StoreError::ReadOnly(_) => 503,
+            StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
             StoreError::Corruption(_) | StoreError::Failed(_) => 500,
         };
+        if let StoreError::Busy(what) = error {
+            return busy(response, exchange, what);
+        }
         if status >= 500 {
             self.shared.log.error(&format!("a request failed: {error}"));
         }
@@ -296,7 +309,7 @@ impl Api {
 
 /// Takes over what another thread measured, and its answer.
 fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
-    arrival.parts.iter().for_each(|part| part.add_to(exchange.timeline));
+    arrival.add_to(exchange.timeline);
     exchange.timeline.stamp(Stamp::Executed);
     arrival.result
 }
@@ -339,6 +352,13 @@ pub(crate) fn begin_answer(
         response.header(name, value);
     }
     add_server_timing(response, exchange.timeline);
+}
+
+/// Answers that there is no room for the request now, and when to come again.
+pub(crate) fn busy(response: &mut Response<'_>, exchange: &mut Loop<'_>, what: &str) -> Handled {
+    begin_answer(response, exchange, 503, &[("Retry-After", b"1")]);
+    response.finish_text(what);
+    Handled::Done
 }
 
 /// Takes the stamp `executed` unless the store's answer has taken it.

@@ -1,6 +1,6 @@
 //! Answers that are there at once, and answers that come later.
 
-use pellucid_account::{Part, Timeline};
+use pellucid_account::{EngineCounts, Part, Stamp, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::error::Result;
@@ -59,6 +59,27 @@ pub struct Arrival<T> {
     pub result: Result<T>,
     /// Parts of `execute` that were measured elsewhere, in order.
     pub parts: Vec<PartTime>,
+    /// When another thread began with the request: until then it was queued.
+    pub started: Option<Ticks>,
+    /// What the store counted elsewhere.
+    pub counts: EngineCounts,
+}
+
+impl<T> Arrival<T> {
+    /// An answer of which nothing but `parts` was measured.
+    #[must_use]
+    pub fn new(result: Result<T>, parts: Vec<PartTime>) -> Arrival<T> {
+        Arrival { result, parts, started: None, counts: EngineCounts::default() }
+    }
+
+    /// Brings what was measured elsewhere to the request's timeline.
+    pub fn add_to(&self, timeline: &mut Timeline) {
+        if let Some(started) = self.started {
+            timeline.stamp_at(Stamp::Started, started);
+            timeline.counts = self.counts;
+        }
+        self.parts.iter().for_each(|part| part.add_to(timeline));
+    }
 }
 
 /// A stretch of time that another thread measured for a request.

@@ -5,12 +5,20 @@ use std::path::Path;
 
 use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
-use pellucid_engine::{Direction, Engine, EngineOptions, SyncTimes, parts};
+use pellucid_engine::{Direction, Engine, EngineOptions, InMemory, SyncTimes, parts};
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
-use crate::model::{Acknowledgement, Head, Object, Operation, Table, Value, Written};
+use crate::hand_over::{HandOver, hand_over};
+use crate::model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
 use crate::store::{Range, Scan, Store};
+use crate::workers::Workers;
+
+/// Threads that wait for the medium in place of event loops. A disk of today answers several reads
+/// at once in the time of one.
+const WORKERS: usize = 8;
+/// Their names, with a number.
+const WORKER: &str = "pellucid-worker";
 
 /// What an operator can set of the embedded store.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +27,11 @@ pub struct EmbeddedOptions {
     pub memory_bytes: u64,
     /// Bytes that a value may have.
     pub value_bytes_max: usize,
+    /// Which requests leave their event loop.
+    pub hand_over: HandOver,
+    /// Requests that may wait for a thread that waits for the medium. Beyond it:
+    /// [`StoreError::Busy`].
+    pub handed_over_max: usize,
 }
 
 impl Default for EmbeddedOptions {
@@ -27,6 +40,8 @@ impl Default for EmbeddedOptions {
         EmbeddedOptions {
             memory_bytes: options.memory_bytes,
             value_bytes_max: options.value_length_max,
+            hand_over: HandOver::Auto,
+            handed_over_max: 1_024,
         }
     }
 }
@@ -36,6 +51,8 @@ pub struct EmbeddedStore {
     engine: Engine,
     clock: Clock,
     value_bytes_max: usize,
+    hand_over: HandOver,
+    workers: Workers,
 }
 
 impl EmbeddedStore {
@@ -44,14 +61,26 @@ impl EmbeddedStore {
     /// # Errors
     /// What the engine says: among others, that the store is open elsewhere or damaged.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore> {
-        let engine_options = EngineOptions {
-            memory_bytes: options.memory_bytes,
-            value_length_max: options.value_bytes_max,
-            ..EngineOptions::default()
-        };
+        EmbeddedStore::open_with(directory, options, EngineOptions::default())
+    }
+
+    /// As [`EmbeddedStore::open`], on an engine whose other settings are `engine_options`.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`].
+    pub fn open_with(
+        directory: &Path,
+        options: EmbeddedOptions,
+        engine_options: EngineOptions,
+    ) -> Result<EmbeddedStore> {
+        let EmbeddedOptions { memory_bytes, value_bytes_max, hand_over, handed_over_max } = options;
+        let engine_options =
+            EngineOptions { memory_bytes, value_length_max: value_bytes_max, ..engine_options };
         let clock = engine_options.clock;
         let engine = Engine::open(directory, engine_options)?;
-        Ok(EmbeddedStore { engine, clock, value_bytes_max: options.value_bytes_max })
+        let workers = Workers::start(WORKER, WORKERS, handed_over_max)
+            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers })
     }
 }
 
@@ -61,13 +90,42 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        let found = self.engine.get(table.0, key, timeline);
-        Answer::Now(found.map(|object| object.map(object_of)).map_err(StoreError::from))
+        let here = match self.hand_over {
+            HandOver::Never => self.engine.get(table.0, key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.get_in_memory(table.0, key, timeline),
+            HandOver::Always => Ok(InMemory::Away),
+        };
+        match here {
+            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(object_of))),
+            Err(error) => Answer::Now(Err(error.into())),
+            Ok(InMemory::Away) => {
+                let (engine, key) = (self.engine.clone(), key.to_vec());
+                hand_over(&self.workers, timeline, move |timeline| {
+                    let found = engine.get(table.0, &key, timeline);
+                    Answer::Now(found.map(|object| object.map(object_of)).map_err(Into::into))
+                })
+            }
+        }
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        let found = self.engine.head(table.0, key, timeline);
-        Answer::Now(found.map(|head| head.map(|head| head_of(&head))).map_err(StoreError::from))
+        let here = match self.hand_over {
+            HandOver::Never => self.engine.head(table.0, key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.head_in_memory(table.0, key, timeline),
+            HandOver::Always => Ok(InMemory::Away),
+        };
+        match here {
+            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(|head| head_of(&head)))),
+            Err(error) => Answer::Now(Err(error.into())),
+            Ok(InMemory::Away) => {
+                let (engine, key) = (self.engine.clone(), key.to_vec());
+                hand_over(&self.workers, timeline, move |timeline| {
+                    let found = engine.head(table.0, &key, timeline);
+                    let head = found.map(|head| head.map(|head| head_of(&head)));
+                    Answer::Now(head.map_err(Into::into))
+                })
+            }
+        }
     }
 
     fn write(
@@ -77,23 +135,15 @@ impl Store for EmbeddedStore {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<Written> {
-        let written = match operations {
-            [operation] => {
-                let one = [self.engine_operation(table, operation)];
-                self.engine.write_operations(&one, acknowledgement, timeline)
-            }
-            operations => {
-                let each = operations.iter();
-                let all: Vec<_> =
-                    each.map(|operation| self.engine_operation(table, operation)).collect();
-                self.engine.write_operations(&all, acknowledgement, timeline)
-            }
-        };
-        match written {
-            Err(error) => Answer::Now(Err(error.into())),
-            Ok(written) if written.pending => self.when_durable(written.sequence),
-            Ok(written) => Answer::Now(Ok(Written { sequence: written.sequence })),
+        if self.hand_over != HandOver::Always {
+            return write(&self.engine, self.clock, table, operations, acknowledgement, timeline);
         }
+        let (engine, clock) = (self.engine.clone(), self.clock);
+        let owned: Vec<_> = operations.iter().map(OwnedOperation::of).collect();
+        hand_over(&self.workers, timeline, move |timeline| {
+            let operations: Vec<_> = owned.iter().map(OwnedOperation::borrowed).collect();
+            write(&engine, clock, table, &operations, acknowledgement, timeline)
+        })
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
@@ -133,43 +183,98 @@ impl Store for EmbeddedStore {
         Some(self.engine.activity())
     }
 
+    fn workers(&self) -> Option<&Workers> {
+        (self.hand_over != HandOver::Never).then_some(&self.workers)
+    }
+
     fn close(&self) -> Result<()> {
         Ok(self.engine.close()?)
     }
 }
 
-impl EmbeddedStore {
-    fn engine_operation<'a>(
-        &self,
-        table: Table,
-        operation: &Operation<'a>,
-    ) -> pellucid_engine::Operation<'a> {
-        let engine_operation = match operation.value {
-            Some(value) => pellucid_engine::Operation::put(table.0, operation.key, value),
-            None => pellucid_engine::Operation::delete(table.0, operation.key),
+/// A write as it is, on whichever thread.
+fn write(
+    engine: &Engine,
+    clock: Clock,
+    table: Table,
+    operations: &[Operation<'_>],
+    acknowledgement: Acknowledgement,
+    timeline: &mut Timeline,
+) -> Answer<Written> {
+    let written = match operations {
+        [operation] => {
+            let one = [engine_operation(engine, table, operation)];
+            engine.write_operations(&one, acknowledgement, timeline)
+        }
+        operations => {
+            let each = operations.iter();
+            let all: Vec<_> =
+                each.map(|operation| engine_operation(engine, table, operation)).collect();
+            engine.write_operations(&all, acknowledgement, timeline)
+        }
+    };
+    match written {
+        Err(error) => Answer::Now(Err(error.into())),
+        Ok(written) if written.pending => when_durable(engine, clock, written.sequence),
+        Ok(written) => Answer::Now(Ok(Written { sequence: written.sequence })),
+    }
+}
+
+fn engine_operation<'a>(
+    engine: &Engine,
+    table: Table,
+    operation: &Operation<'a>,
+) -> pellucid_engine::Operation<'a> {
+    let engine_operation = match operation.value {
+        Some(value) => pellucid_engine::Operation::put(table.0, operation.key, value),
+        None => pellucid_engine::Operation::delete(table.0, operation.key),
+    };
+    let engine_operation = engine_operation.with_condition(operation.condition);
+    match operation.lifetime_ms {
+        None => engine_operation,
+        Some(lifetime_ms) => {
+            let expires_at_ms = engine.now_ms().saturating_add(lifetime_ms);
+            engine_operation.with_expiry(expires_at_ms)
+        }
+    }
+}
+
+/// The answer to a write that is visible but not on the medium yet.
+fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written> {
+    let (engine, since) = (engine.clone(), clock.now());
+    Answer::Later(Pending::new(move |callback| {
+        let synced = move |times: pellucid_engine::Result<SyncTimes>| {
+            let parts = times.as_ref().map(|times| sync_parts(since, *times));
+            let parts = parts.map(Vec::from).unwrap_or_default();
+            let result = times.map(|_| Written { sequence }).map_err(StoreError::from);
+            callback(Arrival::new(result, parts));
         };
-        let engine_operation = engine_operation.with_condition(operation.condition);
-        match operation.lifetime_ms {
-            None => engine_operation,
-            Some(lifetime_ms) => {
-                let expires_at_ms = self.engine.now_ms().saturating_add(lifetime_ms);
-                engine_operation.with_expiry(expires_at_ms)
-            }
+        engine.when_durable(sequence, Box::new(synced));
+    }))
+}
+
+/// An operation that outlives its request's bytes, for a hand-over.
+struct OwnedOperation {
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    condition: Condition,
+    lifetime_ms: Option<u64>,
+}
+
+impl OwnedOperation {
+    fn of(operation: &Operation<'_>) -> OwnedOperation {
+        OwnedOperation {
+            key: operation.key.to_vec(),
+            value: operation.value.map(<[u8]>::to_vec),
+            condition: operation.condition,
+            lifetime_ms: operation.lifetime_ms,
         }
     }
 
-    /// The answer to a write that is visible but not on the medium yet.
-    fn when_durable(&self, sequence: u64) -> Answer<Written> {
-        let (engine, since) = (self.engine.clone(), self.clock.now());
-        Answer::Later(Pending::new(move |callback| {
-            let synced = move |times: pellucid_engine::Result<SyncTimes>| {
-                let parts = times.as_ref().map(|times| sync_parts(since, *times));
-                let parts = parts.map(Vec::from).unwrap_or_default();
-                let result = times.map(|_| Written { sequence }).map_err(StoreError::from);
-                callback(Arrival { result, parts });
-            };
-            engine.when_durable(sequence, Box::new(synced));
-        }))
+    fn borrowed(&self) -> Operation<'_> {
+        let OwnedOperation { key, value, condition, lifetime_ms } = self;
+        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
+        Operation { key, value: value.as_deref(), condition, lifetime_ms }
     }
 }
 

@@ -24,6 +24,8 @@ pub enum StoreError {
     Corruption(String),
     /// The store takes no writes any more; the text says since which failure.
     ReadOnly(String),
+    /// Too much waits already; nothing was done, and a moment later it may be.
+    Busy(String),
     /// Anything else that failed below.
     Failed(String),
 }
@@ -35,6 +37,7 @@ impl fmt::Display for StoreError {
             | StoreError::Full(what)
             | StoreError::Corruption(what)
             | StoreError::ReadOnly(what)
+            | StoreError::Busy(what)
             | StoreError::Failed(what) => f.write_str(what),
             StoreError::ConditionFailed { current: Some(sequence), .. } => {
                 write!(f, "the condition does not hold: the entry's ETag is \"{sequence}\"")
@@ -76,7 +79,8 @@ impl From<pellucid_engine::Error> for StoreError {
             Error::DiskFull { .. } => StoreError::Full(text),
             Error::Corruption { .. } => StoreError::Corruption(text),
             Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
-            Error::Io { .. }
+            Error::NotInMemory
+            | Error::Io { .. }
             | Error::Version { .. }
             | Error::Foreign { .. }
             | Error::ManifestMissing { .. }

@@ -9,15 +9,19 @@
 mod answer;
 mod embedded;
 mod error;
+mod hand_over;
 mod model;
 mod store;
+mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
+pub use hand_over::HandOver;
 pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
 pub use pellucid_engine::{
     EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures, MemoryShare,
     SAMPLED_EVERY, SampledTime, parts,
 };
 pub use store::{Range, Scan, Store};
+pub use workers::{Place, Workers};

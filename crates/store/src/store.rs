@@ -5,6 +5,7 @@ use pellucid_account::{Activity, Timeline};
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::model::{Acknowledgement, Head, Object, Operation, Table, Written};
+use crate::workers::Workers;
 
 /// A range of keys, in the order of their bytes.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// The background jobs of the store, if they run in this process.
     fn activity(&self) -> Option<Activity> {
+        None
+    }
+
+    /// The threads that requests are handed over to, if the store has any.
+    fn workers(&self) -> Option<&Workers> {
         None
     }
 

@@ -345,7 +345,8 @@ fn closes_and_opens_again(store: Box<dyn Store>, open: Open<'_>) {
 }
 
 fn embedded(folder: &Path, memory_bytes: u64) -> Box<dyn Store> {
-    let options = EmbeddedOptions { memory_bytes, value_bytes_max: VALUE_BYTES_MAX };
+    let value_bytes_max = VALUE_BYTES_MAX;
+    let options = EmbeddedOptions { memory_bytes, value_bytes_max, ..EmbeddedOptions::default() };
     Box::new(EmbeddedStore::open(folder, options).unwrap())
 }
 

@@ -237,6 +237,19 @@ impl Journal {
         }
     }
 
+    /// As [`Journal::note_read`], for a read that was not sampled: only a slow one is noted.
+    #[inline]
+    pub(crate) fn note_if_slow(&self, took_ns: u64) {
+        if took_ns >= SLOW_READ_NS {
+            self.note_away();
+        }
+    }
+
+    /// Takes note that something was not in memory.
+    pub(crate) fn note_away(&self) {
+        self.slow_reads.store(SLOW_READS_REMEMBERED, Ordering::Relaxed);
+    }
+
     pub(crate) fn missing(&self, sequence: u64) -> Error {
         let what = format!("no segment holds sequence {sequence}");
         Error::corruption(&self.directory.join(JOURNAL_FOLDER), 0, what)

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::mapped::Mapped;
 use crate::object::Value;
+use crate::resident::is_required;
 
 /// Where the journal's segments lie within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -357,7 +358,11 @@ impl Segment {
             return Ok(None);
         };
         let length = expected_length.min(footer.offset.saturating_sub(offset) as usize);
-        if length > READ_MAX || self.shared.map.is_resident(offset as usize, length) {
+        let is_resident = self.shared.map.is_resident(offset as usize, length);
+        if !is_resident && is_required() {
+            return Err(Error::NotInMemory);
+        }
+        if length > READ_MAX || is_resident {
             return Ok(None);
         }
         // One that was collected may be gone by its name, and is still mapped.

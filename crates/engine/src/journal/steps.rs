@@ -3,8 +3,9 @@
 //! that reads that are not sampled pay nothing.
 
 use super::Journal;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::object::Value;
+use crate::resident::is_required;
 use crate::tally::{Count, Counting};
 
 impl Journal {
@@ -27,6 +28,7 @@ impl Journal {
         let is_resident = segment.shared.map.is_resident(offset as usize, expected_length);
         let (samples, ticks) = match is_resident {
             true => (Count::CachedSamples, Count::CachedTicks),
+            false if is_required() => return Err(Error::NotInMemory),
             false => (Count::DiskSamples, Count::DiskTicks),
         };
         let begun = counting.now();

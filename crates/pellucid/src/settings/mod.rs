@@ -20,7 +20,9 @@ use crate::Failure;
 pub(crate) use crate::settings::logging::Logging;
 use crate::settings::sources::Effective;
 pub(crate) use crate::settings::values::{AccountingKind, Size};
-use crate::settings::values::{AuthenticationKind, EngineKind, LogFormat, LogLevel, Span, Sync};
+use crate::settings::values::{
+    AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Span, Sync,
+};
 
 /// Run the server.
 ///
@@ -118,6 +120,10 @@ struct Settings {
     /// How long a client may take to send a request or to take in a response [default: 30s].
     #[arg(long, env = "PELLUCID_EXCHANGE_TIMEOUT")]
     exchange_timeout: Option<Span>,
+    /// Which requests leave their event loop for another thread [default: auto]: those that would
+    /// wait for the disk, all, or none.
+    #[arg(long, env = "PELLUCID_HAND_OVER")]
+    hand_over: Option<HandOverKind>,
     /// Least level of what is logged [default: info].
     #[arg(long, env = "PELLUCID_LOG_LEVEL")]
     log_level: Option<LogLevel>,

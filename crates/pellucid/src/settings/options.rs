@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use pellucid_server::access::{Authentication, Secret};
-use pellucid_server::{Accounting, Acknowledgement, Export, Exposure, ServerOptions, TlsFiles};
+use pellucid_server::{Accounting, Acknowledgement, Export, Exposure, HandOver, ServerOptions, TlsFiles};
 
 use crate::Failure;
 use crate::settings::Settings;
 use crate::settings::values::{
-    AccountingKind, AuthenticationKind, EngineKind, LogFormat, LogLevel, Size, Span, Sync,
+    AccountingKind, AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Size, Span,
+    Sync,
 };
 
 /// Bytes that a web token's secret may have; fewer than the least are too easy to guess.
@@ -42,6 +43,7 @@ impl Settings {
             bodies_max: None,
             idle_timeout: Some(Span(limits.idle)),
             exchange_timeout: Some(Span(limits.exchange)),
+            hand_over: Some(HandOverKind::Auto),
             log_level: Some(LogLevel::Info),
             log_format: Some(LogFormat::Text),
             slow_request: Some(Span(options.slow_request)),
@@ -77,6 +79,11 @@ impl Settings {
             Some(AccountingKind::Off) => Accounting::Off,
             Some(AccountingKind::Ring) => Accounting::Ring,
             Some(AccountingKind::Full) | None => Accounting::Full,
+        };
+        options.embedded.hand_over = match self.hand_over {
+            Some(HandOverKind::Auto) | None => HandOver::Auto,
+            Some(HandOverKind::Always) => HandOver::Always,
+            Some(HandOverKind::Never) => HandOver::Never,
         };
         options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
         self.secure(&mut options)?;

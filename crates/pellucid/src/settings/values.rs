@@ -25,6 +25,15 @@ pub(crate) enum Sync {
     Disk,
 }
 
+/// Which requests leave their event loop.
+#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HandOverKind {
+    Auto,
+    Always,
+    Never,
+}
+
 /// Whether requests need credentials.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]

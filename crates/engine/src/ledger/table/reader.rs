@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 use crate::ledger::{Answer, FoundEntry, Records};
 use crate::mapped::Mapped;
+use crate::resident::is_required;
 
 /// Lines of a block that are asked for at once: what a processor can wait for.
 const PREFETCH_LINES_MAX: usize = 16;
@@ -329,6 +330,9 @@ impl Table {
     pub(super) fn open_block(&self, block: usize) -> Result<Opened<'_>> {
         let bytes = self.bytes();
         let place = self.block_place(block);
+        if is_required() && !self.is_block_resident(block) {
+            return Err(Error::NotInMemory);
+        }
         let block_bytes = &bytes[place.clone()];
         let is_checked = self.checked[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
         if !is_checked {

@@ -5,8 +5,9 @@ use pellucid_account::EngineCounts;
 use pellucid_clock::{Clock, Ticks};
 
 use super::reader::{Table, count_absent};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::FoundEntry;
+use crate::resident::is_required;
 
 /// A step of a look-up in a table. One with a directory has `Directory` in place of `Filter` and
 /// `Index`.
@@ -117,6 +118,7 @@ impl Table {
     fn fetch(&self, block: usize, steps: &mut StepTimes) -> Result<()> {
         let step = match self.is_block_resident(block) {
             true => Step::FetchCached,
+            false if is_required() => return Err(Error::NotInMemory),
             false => Step::FetchDisk,
         };
         steps.begin_anew();

@@ -1,0 +1,209 @@
+//! Requests that would wait for the disk leave their event loop, and their neighbours go on.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use common::{Client, start_with};
+use pellucid_engine::EngineOptions;
+use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
+use pellucid_server::{EmbeddedOptions, HandOver, Log, RunningServer, ServerOptions, start_on};
+use pellucid_store::EmbeddedStore;
+use tempfile::TempDir;
+
+/// A disk that answers no read of the journal while it is held.
+#[derive(Default)]
+struct Disk {
+    is_cold: AtomicBool,
+    is_held: Mutex<bool>,
+    released: Condvar,
+}
+
+impl Disk {
+    /// From now on nothing is in memory, and reads wait.
+    fn hold(&self) {
+        self.is_cold.store(true, Ordering::SeqCst);
+        *self.is_held.lock().unwrap() = true;
+    }
+
+    fn release(&self) {
+        *self.is_held.lock().unwrap() = false;
+        self.released.notify_all();
+    }
+
+    fn wait(&self) {
+        let held = self.is_held.lock().unwrap();
+        drop(self.released.wait_while(held, |held| *held).unwrap());
+    }
+}
+
+struct SlowFileSystem(Arc<Disk>);
+struct SlowFile(Arc<dyn File>, Arc<Disk>);
+struct SlowMap(Arc<dyn Map>, Arc<Disk>);
+
+impl SlowFileSystem {
+    fn slow(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        let is_journal = path.parent().is_some_and(|folder| folder.ends_with("journal"));
+        if is_journal { Arc::new(SlowFile(file, Arc::clone(&self.0))) } else { file }
+    }
+}
+
+impl FileSystem for SlowFileSystem {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.slow(path, SystemFileSystem.create(path)?))
+    }
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        Ok(self.slow(path, SystemFileSystem.open(path, writable)?))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemFileSystem.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemFileSystem.remove(path)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        SystemFileSystem.list(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        SystemFileSystem.create_directory(directory)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        SystemFileSystem.sync_directory(directory)
+    }
+    fn exists(&self, path: &Path) -> bool {
+        SystemFileSystem.exists(path)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemFileSystem.hard_link(from, to)
+    }
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        SystemFileSystem.lock(path)
+    }
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        SystemFileSystem.free_bytes(directory)
+    }
+    fn boot_identity(&self) -> [u8; 16] {
+        SystemFileSystem.boot_identity()
+    }
+}
+
+impl File for SlowFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.1.wait();
+        self.0.read_exact_at(buffer, offset)
+    }
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_length(length)
+    }
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.0.allocate(length)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        Ok(Arc::new(SlowMap(self.0.map(length, mode)?, Arc::clone(&self.1))))
+    }
+}
+
+impl Map for SlowMap {
+    fn pointer(&self) -> *mut u8 {
+        self.0.pointer()
+    }
+    fn length(&self) -> usize {
+        self.0.length()
+    }
+    fn is_resident(&self, _offset: usize, _length: usize) -> bool {
+        !self.1.is_cold.load(Ordering::SeqCst)
+    }
+}
+
+/// A server with one event loop on a disk that the test holds and releases, filled so far that the
+/// first keys lie in segments that are sealed.
+fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> RunningServer {
+    let engine_options = EngineOptions {
+        file_system: Arc::new(SlowFileSystem(Arc::clone(disk))),
+        segment_size_bytes: 1 << 20,
+        ..EngineOptions::default()
+    };
+    let store = EmbeddedStore::open_with(folder.path(), embedded, engine_options).unwrap();
+    let mut options = ServerOptions::new(folder.path().to_owned());
+    options.listen = "127.0.0.1:0".parse().unwrap();
+    options.threads = 1;
+    let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
+    let mut client = Client::connect(server.address());
+    for number in 0..300 {
+        let target = format!("/v0/entity?id=key-{number}");
+        assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
+    }
+    server
+}
+
+fn value(number: usize) -> Vec<u8> {
+    number.to_string().repeat(8_000).into_bytes()
+}
+
+#[test]
+fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut waiting = Client::connect(server.address());
+    let mut beside = Client::connect(server.address());
+    disk.hold();
+    waiting.send(b"GET /v0/entity?id=key-3 HTTP/1.1\r\nHost: a\r\nPrefer: timing\r\n\r\n");
+    // All on the one event loop, and all answered while the read waits.
+    assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
+    assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
+    assert_eq!(beside.get("/v0/status").status, 200);
+    disk.release();
+    let answer = waiting.answer();
+    assert_eq!((answer.status, answer.body == value(3)), (200, true));
+    server.stop().unwrap();
+}
+
+#[test]
+fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
+    let server = start(&disk, &folder, embedded);
+    disk.hold();
+    let answer = Client::connect(server.address()).get("/v0/entity?id=key-3");
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.header("Retry-After"), Some("1"));
+    disk.release();
+    server.stop().unwrap();
+}
+
+#[test]
+fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
+    for mode in [HandOver::Auto, HandOver::Always, HandOver::Never] {
+        let server = start_with(|options| options.embedded.hand_over = mode);
+        let mut client = server.client();
+        assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
+        assert_eq!(client.get("/v0/entity?id=a").body, b"one", "{mode:?}");
+        assert_eq!(client.call("HEAD", "/v0/entity?id=a", &[], b"").status, 200);
+        assert_eq!(client.call("DELETE", "/v0/entity?id=a", &[], b"").status, 202);
+        assert_eq!(client.get("/v0/entity?id=a").status, 404);
+        let line = b"{\"op\":\"put\",\"key\":\"Yg==\",\"value\":\"dHdv\"}\n";
+        let large = line.repeat(10_000);
+        let answer = client.call("POST", "/v0/batch", &[], &large);
+        assert_eq!((answer.status, &answer.json()["entries"]), (200, &10_000.into()));
+        let broken = [&large[..], b"nonsense\n"].concat();
+        assert_eq!(client.call("POST", "/v0/batch", &[], &broken).status, 400);
+        assert_eq!(client.get("/v0/entity?id=b").body, b"two");
+        let account = server.account();
+        let get = account.operations.iter().find(|found| found.operation == "entity_get").unwrap();
+        let queue = get.phases.iter().find(|phase| phase.name == "queue").unwrap();
+        assert_eq!(queue.distribution.max_ns > 0, mode == HandOver::Always, "{mode:?}");
+    }
+}

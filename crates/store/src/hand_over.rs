@@ -1,0 +1,74 @@
+//! Which requests leave their event loop, and how they come back.
+
+use pellucid_account::{EngineCounts, Part, Timeline};
+use pellucid_clock::Ticks;
+use pellucid_engine::parts;
+
+use crate::answer::{Answer, Arrival, PartTime, Pending};
+use crate::error::{Result, StoreError};
+use crate::workers::Workers;
+
+/// When a request is handed over to another thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HandOver {
+    /// Where it would block: the way to be fast and to leave neighbours alone.
+    #[default]
+    Auto,
+    /// Every request, as servers do that keep their event loops free.
+    Always,
+    /// None, as servers do that run each request where it arrived.
+    Never,
+}
+
+/// Has one of `workers` find the answer, with a timeline of its own: its beginning becomes the
+/// request's `started`, so that the wait until then is its `queue`.
+pub(crate) fn hand_over<T: Send + 'static>(
+    workers: &Workers,
+    timeline: &Timeline,
+    find: impl FnOnce(&mut Timeline) -> Answer<T> + Send + 'static,
+) -> Answer<T> {
+    let Some(place) = workers.reserve() else { return Answer::Now(Err(busy())) };
+    let (clock, is_on) = (timeline.clock(), timeline.is_on());
+    Answer::Later(Pending::new(move |callback| {
+        place.run(move || {
+            let started = clock.now();
+            let mut timeline =
+                if is_on { Timeline::begin(clock, started) } else { Timeline::off() };
+            match find(&mut timeline) {
+                Answer::Now(result) => {
+                    callback(arrival(result, &timeline, is_on.then_some(started), clock.now()));
+                }
+                Answer::Later(pending) => {
+                    let begun = is_on.then_some(started);
+                    let mut first = arrival(Ok(()), &timeline, begun, clock.now());
+                    pending.when_ready(move |second| {
+                        first.parts.extend(second.parts);
+                        let Arrival { parts, started, counts, .. } = first;
+                        callback(Arrival { result: second.result, parts, started, counts });
+                    });
+                }
+            }
+        });
+    }))
+}
+
+fn busy() -> StoreError {
+    StoreError::Busy("too many requests wait for the medium: try again in a moment".to_owned())
+}
+
+fn arrival<T>(
+    result: Result<T>,
+    timeline: &Timeline,
+    started: Option<Ticks>,
+    until: Ticks,
+) -> Arrival<T> {
+    let all = (0..pellucid_account::PARTS_MAX as u8).map(Part::new);
+    let times = all.map(|part| {
+        // Of background jobs, writers wait in a stall.
+        let waited_for = if part == parts::STALL { timeline.waited_for() } else { 0 };
+        PartTime { part, ticks: timeline.part_ticks(part), until, waited_for }
+    });
+    let parts = times.filter(|time| time.ticks > 0).collect();
+    let counts: EngineCounts = timeline.counts;
+    Arrival { result, parts, started, counts }
+}

@@ -1,0 +1,126 @@
+//! Threads for what would block an event loop, and the room that there is for it.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A pool of threads with a bounded queue. Jobs that are queued when it is dropped still run.
+pub struct Workers {
+    sender: Option<Sender<Job>>,
+    queued: Arc<AtomicUsize>,
+    queue_max: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// `count` threads, named after `name`, that have room for `queue_max` jobs besides those that
+    /// they run.
+    ///
+    /// # Errors
+    /// If the system has no room for a thread.
+    pub fn start(name: &str, count: usize, queue_max: usize) -> io::Result<Workers> {
+        assert!(count > 0, "somebody has to work");
+        let (sender, receiver) = channel::<Job>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let queued = Arc::new(AtomicUsize::new(0));
+        let threads = (0..count).map(|index| {
+            let (receiver, queued) = (Arc::clone(&receiver), Arc::clone(&queued));
+            let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
+            builder.spawn(move || work(&receiver, &queued))
+        });
+        let threads = threads.collect::<io::Result<_>>()?;
+        Ok(Workers { sender: Some(sender), queued, queue_max, threads })
+    }
+
+    /// A place in the queue; nothing if it is full.
+    #[must_use]
+    pub fn reserve(&self) -> Option<Place> {
+        let sender = self.sender.clone()?;
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queue_max {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Place { sender, queued: Arc::clone(&self.queued), is_used: false })
+    }
+
+    /// Jobs that wait, and places that are reserved.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.sender = None;
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(receiver: &Mutex<Receiver<Job>>, queued: &AtomicUsize) {
+    loop {
+        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        queued.fetch_sub(1, Ordering::Relaxed);
+        job();
+    }
+}
+
+/// A place in the queue of [`Workers`]; given back if it is dropped unused.
+pub struct Place {
+    sender: Sender<Job>,
+    queued: Arc<AtomicUsize>,
+    is_used: bool,
+}
+
+impl Place {
+    /// Has a thread run `job`.
+    pub fn run(mut self, job: impl FnOnce() + Send + 'static) {
+        // The threads end only after every sender is gone, this one included.
+        self.is_used = self.sender.send(Box::new(job)).is_ok();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::Workers;
+
+    #[test]
+    fn beyond_its_room_nothing_is_taken_and_what_was_taken_is_done() {
+        let workers = Workers::start("test", 1, 2).unwrap();
+        let (gate, closed) = channel::<()>();
+        let (began, begun) = channel();
+        let (sender, done) = channel();
+        workers.reserve().unwrap().run(move || {
+            began.send(()).unwrap();
+            let _ = closed.recv();
+        });
+        begun.recv().unwrap();
+        drop(workers.reserve().unwrap());
+        for number in 0..2 {
+            let sender = sender.clone();
+            workers.reserve().unwrap().run(move || sender.send(number).unwrap());
+        }
+        assert!(workers.reserve().is_none(), "two wait already");
+        drop(gate);
+        drop(workers);
+        assert_eq!(done.try_iter().collect::<Vec<_>>(), [0, 1]);
+    }
+}
