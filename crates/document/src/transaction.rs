@@ -94,8 +94,12 @@ impl Documents {
     /// because the query may have read them before.
     #[must_use]
     pub fn begin_query(self: &Arc<Self>) -> Transaction {
-        let begun_at = Some(self.last_sequence.load(Ordering::Acquire));
-        Transaction { begun_at, ..self.begin() }
+        self.begin_at(self.last_sequence.load(Ordering::Acquire))
+    }
+
+    /// As [`Self::begin_query`], for a query that began when this write was the latest.
+    pub(crate) fn begin_at(self: &Arc<Self>, sequence: u64) -> Transaction {
+        Transaction { begun_at: Some(sequence), ..self.begin() }
     }
 }
 

@@ -213,7 +213,7 @@ pub fn start_on(
         version: env!("CARGO_PKG_VERSION"),
         documents,
     });
-    let upkeep = Upkeep::start(Arc::clone(&shared.documents.documents), shared.log.clone());
+    let upkeep = Upkeep::start(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let endpoint =
         Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
@@ -254,6 +254,7 @@ fn open_documents(
         documents: Arc::new(documents),
         accounts: Arc::clone(accounts),
         pool: Pool::start(Clock::system()).map_err(ServerError::Run)?,
+        queries: Arc::default(),
         acknowledgement,
     }))
 }

@@ -13,6 +13,7 @@ use crate::names::Operation;
 use super::about::unknown_path;
 use super::call::{Call, Method};
 use super::pool::Pool;
+use super::queries::Queries;
 use super::reply::Reply;
 
 /// A body up to this size is read on the event loop.
@@ -23,6 +24,7 @@ pub(crate) struct DocumentApi {
     pub(crate) documents: Arc<Documents>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pool: Pool,
+    pub(crate) queries: Arc<Queries>,
     /// What a write is acknowledged by that does not say.
     pub(crate) acknowledgement: Acknowledgement,
 }
@@ -127,6 +129,9 @@ impl DocumentApi {
                     "document" => self.document_call(call, &database, timeline),
                     "collection" => self.collection_call(call, &database).map(now),
                     "import" => self.import_call(call, &database, timeline).map(now),
+                    "cursor" => self.cursor_call(call, &database, caller).map(now),
+                    "explain" => self.explain_call(call, &database).map(now),
+                    "query" => self.query_call(call, &database).map(now),
                     "index" => self.index_call(call, &database).map(now),
                     _ => super::refusals::answer(call, what).map(now),
                 }

@@ -1,4 +1,4 @@
-//! The thread that removes what was given up, and documents whose time is over.
+//! The thread that removes what was given up, and documents and cursors whose time is over.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,6 +9,8 @@ use pellucid_clock::WallTime;
 use pellucid_document::Documents;
 
 use crate::log::Log;
+
+use super::api::DocumentApi;
 
 /// Time between two looks for documents whose time is over, in steps of [`REST`].
 const STEPS_BETWEEN_EXPIRIES: u32 = 30;
@@ -26,12 +28,14 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    pub(crate) fn start(documents: Arc<Documents>, log: Log) -> io::Result<Upkeep> {
+    pub(crate) fn start(api: &DocumentApi, log: Log) -> io::Result<Upkeep> {
+        let (documents, queries) = (Arc::clone(&api.documents), Arc::clone(&api.queries));
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let stopped = Arc::clone(&stop);
         let run = move || {
             let mut step = 0;
             while !rest(&stopped) {
+                queries.remove_expired(WallTime::now().unix_ms());
                 step = (step + 1) % STEPS_BETWEEN_EXPIRIES;
                 if let Err(error) = look_after(&documents, step == 0) {
                     log.write(&format!("the upkeep of documents failed: {error}"));

@@ -1,0 +1,121 @@
+//! The writes of a query, gathered in one transaction and written at its end.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pellucid_account::Timeline;
+use pellucid_aql::{OverwriteMode, QueryError, Write, WriteBatch, WriteKind, Written};
+use pellucid_store::Acknowledgement;
+use pellucid_value::{MergeOptions, Value};
+
+use crate::collection::Shape;
+use crate::database::Database;
+use crate::error::{DocumentError, ErrorNumber};
+use crate::operations::{Outcome, Overwrite, Version, WriteOptions};
+use crate::query_data::{QueryData, value_of};
+use crate::transaction::{Committed, Transaction};
+
+/// See the module.
+pub(crate) struct QueryWrites {
+    database: Arc<Database>,
+    transaction: Transaction,
+    acknowledgement: Acknowledgement,
+    committed: Arc<Mutex<Option<Committed>>>,
+}
+
+impl QueryWrites {
+    pub(crate) fn new(data: &QueryData) -> QueryWrites {
+        QueryWrites {
+            database: Arc::clone(&data.database),
+            transaction: data.documents.begin_at(data.begun_at),
+            acknowledgement: data.acknowledgement,
+            committed: Arc::clone(&data.committed),
+        }
+    }
+
+    fn apply(&mut self, write: &Write<'_>) -> Result<Written, DocumentError> {
+        let collection = self.database.collection(&write.collection.to_string())?;
+        let shape = collection.shape();
+        let options = write.options;
+        if options.version_attribute.is_some() {
+            let message = "versionAttribute is not implemented";
+            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+        }
+        if options.wait_for_sync || shape.definition.wait_for_sync {
+            self.acknowledgement = Acknowledgement::Disk;
+        }
+        let expected = write.revision.filter(|_| !options.ignore_revisions).map(str::as_bytes);
+        let how = WriteOptions {
+            merge: MergeOptions {
+                keep_null: options.keep_null,
+                merge_objects: options.merge_objects,
+            },
+            overwrite: match options.overwrite_mode {
+                OverwriteMode::Conflict => Overwrite::Conflict,
+                OverwriteMode::Ignore => Overwrite::Ignore,
+                OverwriteMode::Replace => Overwrite::Replace,
+                OverwriteMode::Update => Overwrite::Update,
+            },
+            expected,
+            wants_old: true,
+        };
+        let key = write.key.unwrap_or_default();
+        let body = || {
+            let object = write.document.view().as_object();
+            object.ok_or_else(|| DocumentError::from(ErrorNumber::DOCUMENT_TYPE_INVALID))
+        };
+        let (transaction, mut timeline) = (&mut self.transaction, Timeline::off());
+        let timeline = &mut timeline;
+        let outcome = match write.kind {
+            WriteKind::Insert => transaction.insert(&collection, body()?, &how, timeline)?,
+            WriteKind::Update => transaction.update(&collection, key, body()?, &how, timeline)?,
+            WriteKind::Replace => transaction.replace(&collection, key, body()?, &how, timeline)?,
+            WriteKind::Remove => transaction.remove(&collection, key, &how, timeline)?,
+        };
+        self.written(&shape, write.kind, &outcome)
+    }
+
+    /// The document before and after, as the query sees it.
+    fn written(
+        &self,
+        shape: &Shape,
+        kind: WriteKind,
+        outcome: &Outcome,
+    ) -> Result<Written, DocumentError> {
+        let mut bytes = Vec::new();
+        let mut show = |stored: Option<&[u8]>, version: Version| match stored {
+            None => Ok::<Value, DocumentError>(Value::Null),
+            Some(stored) => {
+                self.transaction.reveal(shape, stored, version, &mut bytes)?;
+                Ok(value_of(&bytes))
+            }
+        };
+        let old = match &outcome.previous {
+            Some(previous) => show(previous.stored.as_deref(), previous.version)?,
+            None => Value::Null,
+        };
+        let new = match kind {
+            WriteKind::Remove => Value::Null,
+            _ if outcome.was_ignored => old.clone(),
+            _ => show(self.transaction.stored(outcome.version), outcome.version)?,
+        };
+        Ok(Written { old, new, is_ignored: outcome.was_ignored })
+    }
+}
+
+impl WriteBatch for QueryWrites {
+    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError> {
+        Ok(self.apply(write)?)
+    }
+
+    fn commit(self: Box<Self>) -> Result<(), QueryError> {
+        let QueryWrites { transaction, acknowledgement, committed, .. } = *self;
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        let documents = Arc::clone(&transaction.documents);
+        let commit = transaction.commit(acknowledgement, &mut Timeline::off());
+        let written = commit.wait(&documents)?;
+        *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
+        Ok(())
+    }
+}

@@ -1,0 +1,473 @@
+//! `/_api/cursor`, `/_api/explain` and `/_api/query`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Stats, Warning};
+use pellucid_clock::WallTime;
+use pellucid_document::{Database, DocumentError, ErrorNumber, QueryData, settle_revisions};
+use pellucid_value::{Ref, Value, json};
+
+use crate::access::{Identity, Right, Scope};
+
+use super::api::DocumentApi;
+use super::call::{Call, Method};
+use super::document::bad_json;
+use super::queries::{Cursor, Rest, Running, stopwatch};
+use super::reply::Reply;
+
+/// Memory that one query may take that does not say.
+const MEMORY_BYTES_DEFAULT: usize = 512 << 20;
+
+/// Time that a cursor waits to be asked, if the query does not say: 30 s.
+const TTL_SECONDS_DEFAULT: f64 = 30.0;
+
+/// Values of a batch, if the query does not say.
+const BATCH_SIZE_DEFAULT: usize = 1_000;
+
+type Answer = Result<Reply, DocumentError>;
+
+/// What a body asks for.
+struct Asked {
+    query: String,
+    bind_variables: Value,
+    options: QueryOptions,
+    batch_size: usize,
+    counts: bool,
+    is_stream: bool,
+    may_retry: bool,
+    profile: i64,
+    ttl_ms: u64,
+}
+
+impl DocumentApi {
+    /// Answers a call to `/_api/cursor…`. For threads that may block.
+    pub(crate) fn cursor_call(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+    ) -> Answer {
+        let id = call.segment(2).map(|id| id.parse::<u64>().ok());
+        match (call.method, id) {
+            (Method::Post, None) => self.ask(call, database, caller),
+            (Method::Post | Method::Put, Some(Some(id))) => self.next_batch(call, database, id),
+            (Method::Delete, Some(Some(id))) => {
+                let cursor = self.queries.take(&database.name, id)?;
+                self.queries.forget(cursor.id);
+                Ok(Reply::success(202, serde_json::json!({ "id": id.to_string() })))
+            }
+            (Method::Post | Method::Put | Method::Delete, Some(None)) => {
+                Err(ErrorNumber::CURSOR_NOT_FOUND.into())
+            }
+            (Method::Put, None) => Err(ErrorNumber::HTTP_BAD_PARAMETER.into()),
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    fn ask(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+    ) -> Answer {
+        let asked = asked(call)?;
+        let data = Arc::new(QueryData::new(&self.documents, database, self.acknowledgement));
+        let id = self.documents.next_tick()?;
+        let running = self.queries.begin(Running {
+            id,
+            database: database.name.clone(),
+            query: asked.query.clone(),
+            bind_variables: asked.bind_variables.to_json(),
+            is_stream: asked.is_stream,
+            begun: WallTime::now(),
+            since: stopwatch(),
+            kill: KillSwitch::default(),
+        });
+        let answered = self.run(id, asked, database, &data, caller, running.kill.clone());
+        self.queries.end(id);
+        answered
+    }
+
+    fn run(
+        &self,
+        id: u64,
+        asked: Asked,
+        database: &Arc<Database>,
+        data: &Arc<QueryData>,
+        caller: &Identity,
+        kill: KillSwitch,
+    ) -> Answer {
+        let source: Arc<dyn Source> = Arc::clone(data) as Arc<dyn Source>;
+        let parsing = stopwatch();
+        let parsed = pellucid_aql::parse(&asked.query).map_err(|e| query_error(&e, "parsing"))?;
+        let parse_ns = parsing.elapsed_ns();
+        let planning = stopwatch();
+        let plan = Plan::new(&parsed, &asked.bind_variables, &source, &asked.options)
+            .map_err(|error| query_error(&error, "parsing"))?;
+        let plan_ns = planning.elapsed_ns();
+        check_rights(&plan, &database.name, caller)?;
+        let plan = Arc::new(plan);
+        let is_stream = asked.is_stream && !plan.is_modification();
+        let mut execution = Execution::new(Arc::clone(&plan), source, asked.options, kill);
+        let failed = |error: QueryError| query_error(&error, "executing");
+        let (rest, trailer) = if is_stream {
+            (Rest::Stream(Box::new(execution)), Vec::new())
+        } else {
+            let mut all = Vec::new();
+            while !execution.is_done() {
+                all.extend(execution.next(BATCH_SIZE_DEFAULT).map_err(failed)?.0);
+            }
+            let extra = extra(&execution, &plan, asked.profile, [parse_ns, plan_ns]);
+            let trailer = trailer(asked.counts.then_some(all.len()), &extra);
+            (Rest::Ready(all.into_iter()), trailer)
+        };
+        let cursor = Cursor {
+            id,
+            database: database.name.clone(),
+            rest,
+            batch_size: asked.batch_size,
+            next_batch: 1,
+            trailer,
+            ttl_ms: asked.ttl_ms,
+            expires_at_ms: 0,
+            last_batch: None,
+            may_retry: asked.may_retry,
+            is_exhausted: false,
+            data: Arc::clone(data),
+        };
+        self.give(Box::new(cursor), 201)
+    }
+
+    fn next_batch(&self, call: &Call<'_>, database: &Database, id: u64) -> Answer {
+        let mut cursor = self.queries.take(&database.name, id)?;
+        let wanted = call.segment(3).and_then(|batch| batch.parse::<u64>().ok());
+        if let (true, Some(wanted)) = (cursor.may_retry, wanted) {
+            let last = cursor.last_batch.take();
+            if let Some((_, body)) = last.as_ref().filter(|(number, _)| *number == wanted) {
+                let reply = Reply::json(200, body.clone());
+                cursor.last_batch = last;
+                self.keep(cursor)?;
+                return Ok(reply);
+            }
+            if wanted != cursor.next_batch || cursor.is_exhausted {
+                cursor.last_batch = last;
+                self.keep(cursor)?;
+                return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
+            }
+        }
+        self.give(cursor, 200)
+    }
+
+    fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
+        cursor.expires_at_ms = WallTime::now().unix_ms() + cursor.ttl_ms;
+        self.queries.keep(cursor)
+    }
+
+    /// Gives the next batch of a cursor, and keeps what is left.
+    fn give(&self, mut cursor: Box<Cursor>, status: u16) -> Answer {
+        let mut body = Vec::with_capacity(4_096);
+        body.extend_from_slice(b"{\"result\":[");
+        let mut is_first = true;
+        let mut write = |value: Ref<'_>| {
+            if !is_first {
+                body.push(b',');
+            }
+            is_first = false;
+            json::write(value, &mut body);
+        };
+        let has_more = match &mut cursor.rest {
+            Rest::Ready(values) => {
+                values.by_ref().take(cursor.batch_size).for_each(|value| write(value.view()));
+                values.len() > 0
+            }
+            Rest::Stream(execution) => {
+                let next = execution.next(cursor.batch_size);
+                let (values, more) = match next {
+                    Ok(next) => next,
+                    Err(error) => {
+                        self.queries.forget(cursor.id);
+                        return Err(query_error(&error, "executing"));
+                    }
+                };
+                values.iter().for_each(|value| write(value.view()));
+                let more = more || !execution.is_done();
+                if !more {
+                    cursor.trailer = trailer(None, &extra_of_stream(execution));
+                }
+                more
+            }
+        };
+        if let Some(committed) = cursor.data.committed() {
+            settle_revisions(&mut body, &committed);
+        }
+        body.extend_from_slice(b"],\"hasMore\":");
+        body.extend_from_slice(if has_more { b"true" } else { b"false" });
+        let number = cursor.next_batch;
+        if has_more {
+            let (id, next) = (cursor.id, number + 1);
+            body.extend_from_slice(
+                format!(",\"id\":\"{id}\",\"nextBatchId\":\"{next}\"").as_bytes(),
+            );
+        }
+        body.extend_from_slice(b",\"cached\":false");
+        match cursor.trailer.is_empty() {
+            true => body.extend_from_slice(b",\"extra\":{\"warnings\":[],\"stats\":{}}"),
+            false => body.extend_from_slice(&cursor.trailer),
+        }
+        body.extend_from_slice(format!(",\"error\":false,\"code\":{status}}}").as_bytes());
+        cursor.next_batch += 1;
+        cursor.is_exhausted = !has_more;
+        if cursor.may_retry {
+            cursor.last_batch = Some((number, body.clone()));
+        }
+        if has_more || (cursor.may_retry && status == 200) {
+            self.keep(cursor)?;
+        } else {
+            self.queries.forget(cursor.id);
+        }
+        Ok(Reply::json(status, body))
+    }
+
+    /// Answers `/_api/explain`. For threads that may block.
+    pub(crate) fn explain_call(&self, call: &Call<'_>, database: &Arc<Database>) -> Answer {
+        if call.method != Method::Post {
+            return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
+        }
+        let asked = asked(call)?;
+        let data = QueryData::new(&self.documents, database, self.acknowledgement);
+        let source: Arc<dyn Source> = Arc::new(data);
+        let since = stopwatch();
+        let plan = pellucid_aql::parse(&asked.query)
+            .and_then(|parsed| Plan::new(&parsed, &asked.bind_variables, &source, &asked.options))
+            .map_err(|error| query_error(&error, "parsing"))?;
+        let explained = plan.explain().to_json();
+        let plan_value: serde_json::Value = serde_json::from_str(&explained).unwrap_or_default();
+        let seconds = since.elapsed_ns() as f64 / 1e9;
+        let mut fields = serde_json::json!({
+            "cacheable": !plan.is_modification(),
+            "warnings": warnings(plan.warnings()),
+            "stats": {
+                "rulesExecuted": 0, "rulesSkipped": 0, "plansCreated": 1, "rules": {},
+                "peakMemoryUsage": 0, "executionTime": seconds,
+            },
+        });
+        let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap_or_default();
+        match body["options"]["allPlans"].as_bool() {
+            Some(true) => fields["plans"] = serde_json::json!([plan_value]),
+            _ => fields["plan"] = plan_value,
+        }
+        Ok(Reply::success(200, fields))
+    }
+
+    /// Answers `/_api/query…`.
+    pub(crate) fn query_call(&self, call: &Call<'_>, database: &Database) -> Answer {
+        match (call.method, call.segment(2)) {
+            (Method::Post, None) => {
+                let asked = asked(call)?;
+                let parsed = pellucid_aql::parse(&asked.query)
+                    .map_err(|error| query_error(&error, "parsing"))?;
+                let names: Vec<_> = parsed.bind_names().iter().collect();
+                Ok(Reply::success(
+                    200,
+                    serde_json::json!({
+                        "parsed": true, "collections": [], "bindVars": names, "ast": [],
+                        "warnings": [],
+                    }),
+                ))
+            }
+            (Method::Get, Some("current")) => {
+                let list: Vec<_> =
+                    self.queries.list(&database.name).iter().map(|query| show(query)).collect();
+                Ok(Reply::value(200, &serde_json::json!(list)))
+            }
+            (Method::Get, Some("slow")) => Ok(Reply::value(200, &serde_json::json!([]))),
+            (Method::Delete, Some("slow")) => Ok(Reply::success(200, serde_json::json!({}))),
+            (Method::Get, Some("rules")) => Ok(Reply::value(200, &serde_json::json!([]))),
+            (Method::Get | Method::Put, Some("properties")) => Ok(Reply::success(
+                200,
+                serde_json::json!({
+                    "enabled": true, "trackSlowQueries": false, "trackBindVars": true,
+                    "maxSlowQueries": 0, "slowQueryThreshold": 10,
+                    "slowStreamingQueryThreshold": 10, "maxQueryStringLength": 4096,
+                }),
+            )),
+            (Method::Delete, Some(id)) => {
+                let id = id.parse().map_err(|_| ErrorNumber::QUERY_NOT_FOUND)?;
+                if !self.queries.kill(&database.name, id) {
+                    return Err(ErrorNumber::QUERY_NOT_FOUND.into());
+                }
+                Ok(Reply::success(200, serde_json::json!({})))
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+}
+
+/// Reads what a body asks for.
+fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
+    if call.body.trim_ascii().is_empty() {
+        return Err(ErrorNumber::QUERY_EMPTY.into());
+    }
+    let body = json::parse_value(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
+    let query = body.attribute("query").as_str().unwrap_or_default().to_owned();
+    if query.trim().is_empty() {
+        return Err(ErrorNumber::QUERY_EMPTY.into());
+    }
+    let type_error =
+        |what: &str| DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what}"));
+    let mut bind_variables = body.attribute("bindVars");
+    match bind_variables.view() {
+        Ref::Null => bind_variables = Value::Object(Arc::default()),
+        Ref::Object(_) => {}
+        _ => return Err(type_error("an object for 'bindVars'")),
+    }
+    let more = body.attribute("options");
+    let option = |name: &str| match more.attribute(name) {
+        Value::Null => body.attribute(name),
+        value => value,
+    };
+    let number = |value: &Value| match value.view() {
+        Ref::Number(number) => Some(number.to_double()),
+        _ => None,
+    };
+    let batch_size = match number(&body.attribute("batchSize")) {
+        None => BATCH_SIZE_DEFAULT,
+        Some(size) if size >= 1.0 => size as usize,
+        Some(_) => return Err(type_error("a positive value for 'batchSize'")),
+    };
+    let memory = number(&option("memoryLimit")).filter(|limit| *limit > 0.0);
+    let runtime = number(&option("maxRuntime")).filter(|seconds| *seconds > 0.0);
+    let profile = match option("profile").view() {
+        Ref::Bool(profiles) => i64::from(profiles),
+        Ref::Number(number) => number.to_int(),
+        _ => 0,
+    };
+    Ok(Asked {
+        query,
+        bind_variables,
+        options: QueryOptions {
+            memory_bytes_max: memory.map_or(MEMORY_BYTES_DEFAULT, |limit| limit as usize),
+            runtime_max: runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9))),
+            warnings_max: number(&option("maxWarningCount")).map_or(10, |count| count as usize),
+            fail_on_warning: option("failOnWarning").is_true(),
+            full_count: option("fullCount").is_true(),
+            profile: profile > 0,
+        },
+        batch_size,
+        counts: body.attribute("count").is_true(),
+        is_stream: option("stream").is_true(),
+        may_retry: option("allowRetry").is_true(),
+        profile,
+        ttl_ms: (number(&body.attribute("ttl")).unwrap_or(TTL_SECONDS_DEFAULT).clamp(0.0, 1e9)
+            * 1e3) as u64,
+    })
+}
+
+fn check_rights(plan: &Plan, database: &str, caller: &Identity) -> Result<(), DocumentError> {
+    for (collection, writes) in plan.collections() {
+        let needed = if writes { Right::Write } else { Right::Read };
+        if !caller.may(Scope::Collection(database, collection), needed) {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+    }
+    Ok(())
+}
+
+/// An error of a query, told as ArangoDB does.
+fn query_error(error: &QueryError, during: &str) -> DocumentError {
+    let message = format!("AQL: {} (while {during})", error.message);
+    DocumentError::new(ErrorNumber(error.number), message)
+}
+
+fn warnings(warnings: &[Warning]) -> serde_json::Value {
+    let each = warnings
+        .iter()
+        .map(|warning| serde_json::json!({ "code": warning.number, "message": warning.message }));
+    each.collect()
+}
+
+fn stats_of(stats: Stats, elapsed_ns: u64) -> serde_json::Value {
+    let mut shown = serde_json::json!({
+        "writesExecuted": stats.writes_executed,
+        "writesIgnored": stats.writes_ignored,
+        "documentLookups": stats.document_lookups,
+        "seeks": stats.seeks,
+        "scannedFull": stats.scanned_full,
+        "scannedIndex": stats.scanned_index,
+        "searchParallelism": 0,
+        "cursorsCreated": stats.cursors_created,
+        "cursorsRearmed": 0,
+        "cacheHits": 0,
+        "cacheMisses": 0,
+        "filtered": stats.filtered,
+        "httpRequests": 0,
+        "executionTime": elapsed_ns as f64 / 1e9,
+        "peakMemoryUsage": stats.peak_memory_bytes,
+        "intermediateCommits": 0,
+    });
+    if let Some(count) = stats.full_count {
+        shown["fullCount"] = serde_json::json!(count);
+    }
+    shown
+}
+
+/// `extra` of a result: warnings, what was done, and where the time went if that was asked for.
+fn extra(execution: &Execution, plan: &Plan, profile: i64, times: [u64; 2]) -> serde_json::Value {
+    let mut extra = extra_of_stream(execution);
+    let of = |value: &Value| -> serde_json::Value {
+        serde_json::from_str(&value.to_json()).unwrap_or_default()
+    };
+    if profile > 0 {
+        let [parsing, planning] = times.map(|ns| ns.max(1) as f64 / 1e9);
+        extra["profile"] = serde_json::json!({
+            "initializing": 1e-9,
+            "parsing": parsing,
+            "optimizing ast": 1e-9,
+            "loading collections": 1e-9,
+            "instantiating plan": planning,
+            "optimizing plan": 1e-9,
+            "instantiating executors": 1e-9,
+            "executing": execution.elapsed_ns() as f64 / 1e9,
+            "finalizing": 1e-9,
+        });
+    }
+    if profile > 1 {
+        extra["stats"]["nodes"] = of(&execution.profile());
+        extra["plan"] = of(&plan.explain());
+    }
+    extra
+}
+
+fn extra_of_stream(execution: &Execution) -> serde_json::Value {
+    serde_json::json!({
+        "warnings": warnings(execution.warnings()),
+        "stats": stats_of(execution.stats(), execution.elapsed_ns()),
+    })
+}
+
+/// What each batch says besides its values.
+fn trailer(count: Option<usize>, extra: &serde_json::Value) -> Vec<u8> {
+    let count = count.map(|count| format!(",\"count\":{count}")).unwrap_or_default();
+    format!("{count},\"extra\":{extra}").into_bytes()
+}
+
+fn show(query: &Running) -> serde_json::Value {
+    let bind_variables: serde_json::Value =
+        serde_json::from_str(&query.bind_variables).unwrap_or_default();
+    let seconds = query.begun.unix_ms() / 1_000;
+    serde_json::json!({
+        "id": query.id.to_string(),
+        "database": query.database,
+        "user": "root",
+        "query": query.query,
+        "bindVars": bind_variables,
+        "started": seconds,
+        "runTime": query.since.elapsed_ns() as f64 / 1e9,
+        "peakMemoryUsage": 0,
+        "state": "executing",
+        "stream": query.is_stream,
+        "modificationQuery": false,
+        "warnings": 0,
+    })
+}

@@ -1,0 +1,156 @@
+//! Queries: those that run, and the results of those that were asked for in pieces.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pellucid_aql::{Execution, KillSwitch};
+use pellucid_clock::{Clock, Stopwatch, WallTime};
+use pellucid_document::{DocumentError, ErrorNumber, QueryData};
+use pellucid_value::Value;
+
+/// Results that may wait for their next batch to be asked for.
+const CURSORS_MAX: usize = 10_000;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Queries {
+    cursors: Mutex<HashMap<u64, Slot>>,
+    running: Mutex<HashMap<u64, Arc<Running>>>,
+}
+
+/// A cursor, or that somebody is reading it.
+enum Slot {
+    Free(Box<Cursor>),
+    Busy,
+}
+
+/// A query that runs.
+pub(crate) struct Running {
+    pub(crate) id: u64,
+    pub(crate) database: String,
+    pub(crate) query: String,
+    /// The bind variables as JSON.
+    pub(crate) bind_variables: String,
+    pub(crate) is_stream: bool,
+    pub(crate) begun: WallTime,
+    pub(crate) since: Stopwatch,
+    pub(crate) kill: KillSwitch,
+}
+
+/// What is left of a result.
+pub(crate) enum Rest {
+    /// All of it is there.
+    Ready(std::vec::IntoIter<Value>),
+    /// It is computed as it is asked for.
+    Stream(Box<Execution>),
+}
+
+/// A result that is given in pieces.
+pub(crate) struct Cursor {
+    pub(crate) id: u64,
+    pub(crate) database: String,
+    pub(crate) rest: Rest,
+    pub(crate) batch_size: usize,
+    /// The number of the batch that comes next.
+    pub(crate) next_batch: u64,
+    /// What each batch says besides its values.
+    pub(crate) trailer: Vec<u8>,
+    pub(crate) ttl_ms: u64,
+    pub(crate) expires_at_ms: u64,
+    /// The batch that was given last, if it may be asked for again.
+    pub(crate) last_batch: Option<(u64, Vec<u8>)>,
+    pub(crate) may_retry: bool,
+    pub(crate) is_exhausted: bool,
+    /// Where the result comes from, which knows what was written.
+    pub(crate) data: Arc<QueryData>,
+}
+
+impl Queries {
+    /// Takes note of a query that begins.
+    pub(crate) fn begin(&self, running: Running) -> Arc<Running> {
+        let running = Arc::new(running);
+        self.running().insert(running.id, Arc::clone(&running));
+        running
+    }
+
+    /// Takes note that a query has ended.
+    pub(crate) fn end(&self, id: u64) {
+        self.running().remove(&id);
+    }
+
+    /// The queries of a database that run, oldest first.
+    pub(crate) fn list(&self, database: &str) -> Vec<Arc<Running>> {
+        let running = self.running();
+        let mut list: Vec<_> =
+            running.values().filter(|query| query.database == database).cloned().collect();
+        list.sort_by_key(|query| query.id);
+        list
+    }
+
+    /// Ends a query soon; says whether there is one.
+    pub(crate) fn kill(&self, database: &str, id: u64) -> bool {
+        match self.running().get(&id).filter(|query| query.database == database) {
+            Some(query) => {
+                query.kill.kill();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keeps a cursor.
+    pub(crate) fn keep(&self, cursor: Box<Cursor>) -> Result<(), DocumentError> {
+        let mut cursors = self.cursors();
+        if cursors.len() >= CURSORS_MAX && !cursors.contains_key(&cursor.id) {
+            let message = format!("{CURSORS_MAX} cursors are open: read or remove some of them");
+            return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message));
+        }
+        cursors.insert(cursor.id, Slot::Free(cursor));
+        Ok(())
+    }
+
+    /// Takes a cursor to read from it; it has to be kept again or let go of.
+    pub(crate) fn take(&self, database: &str, id: u64) -> Result<Box<Cursor>, DocumentError> {
+        let mut cursors = self.cursors();
+        let slot = cursors.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
+        match std::mem::replace(slot, Slot::Busy) {
+            Slot::Busy => Err(ErrorNumber::CURSOR_BUSY.into()),
+            Slot::Free(cursor) if cursor.database == database => Ok(cursor),
+            Slot::Free(cursor) => {
+                *slot = Slot::Free(cursor);
+                Err(ErrorNumber::CURSOR_NOT_FOUND.into())
+            }
+        }
+    }
+
+    /// Lets go of a cursor that was taken.
+    pub(crate) fn forget(&self, id: u64) {
+        self.cursors().remove(&id);
+    }
+
+    /// Frees what nobody asked for in time.
+    pub(crate) fn remove_expired(&self, now_ms: u64) {
+        // Freed once the lock is: a result may be large.
+        let mut expired = Vec::new();
+        let mut cursors = self.cursors();
+        let is_over =
+            |slot: &Slot| matches!(slot, Slot::Free(cursor) if cursor.expires_at_ms <= now_ms);
+        let ids: Vec<_> =
+            cursors.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
+        expired.extend(ids.iter().filter_map(|id| cursors.remove(id)));
+        drop(cursors);
+    }
+
+    fn cursors(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Slot>> {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stopwatch that runs.
+pub(crate) fn stopwatch() -> Stopwatch {
+    Clock::system().stopwatch()
+}

@@ -1,0 +1,129 @@
+//! Queries and cursors over HTTP.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use common::{Client, start};
+use serde_json::{Value, json};
+
+fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status: u16) -> Value {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = client.call(method, target, &[], body);
+    let json = answer.json();
+    assert_eq!(answer.status, status, "{method} {target}: {json}");
+    json
+}
+
+fn ask(client: &mut Client, query: &str, variables: &Value) -> Value {
+    let body = json!({"query": query, "bindVars": variables});
+    expect(client, "POST", "/_api/cursor", &body, 201)["result"].clone()
+}
+
+#[test]
+fn queries_find_documents_by_scan_and_by_index() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let items: Vec<_> = (0..500).map(|n| json!({"_key": format!("k{n}"), "n": n})).collect();
+    expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
+    let find = "FOR d IN @@c FILTER d.n == @n RETURN d._id";
+    let variables = json!({"@c": "c", "n": 7});
+    assert_eq!(ask(&mut client, find, &variables), json!(["c/k7"]));
+    let index = json!({"type": "persistent", "fields": ["n"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let body = json!({"query": find, "bindVars": variables});
+    let found = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+    assert_eq!(
+        (&found["result"], &found["extra"]["stats"]["scannedFull"]),
+        (&json!(["c/k7"]), &json!(0))
+    );
+    let range = "FOR d IN c FILTER d.n >= 497 SORT d.n DESC RETURN d.n";
+    assert_eq!(ask(&mut client, range, &json!({})), json!([499, 498, 497]));
+    assert_eq!(ask(&mut client, "RETURN DOCUMENT('c/k3').n", &json!({})), json!([3]));
+    let missing = json!({"query": "FOR d IN nothing RETURN d"});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &missing, 404)["errorNum"], 1203);
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &Value::Null, 400)["errorNum"], 1502);
+    let syntax = json!({"query": "FOR"});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &syntax, 400)["errorNum"], 1501);
+    let unused = json!({"query": "RETURN 1", "bindVars": {"x": 1}});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &unused, 400)["errorNum"], 1552);
+}
+
+#[test]
+fn queries_write_and_show_the_revisions_that_were_written() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let insert = "FOR i IN 1..3 INSERT {_key: CONCAT('k', i), n: i} INTO c RETURN NEW";
+    let written = ask(&mut client, insert, &json!({}));
+    for document in written.as_array().unwrap() {
+        let path = format!("/_api/document/{}", document["_id"].as_str().unwrap());
+        assert_eq!(&expect(&mut client, "GET", &path, &Value::Null, 200), document);
+    }
+    let update = "FOR d IN c UPDATE d WITH {n: d.n + 10} IN c RETURN [OLD.n, NEW.n]";
+    assert_eq!(ask(&mut client, update, &json!({})), json!([[1, 11], [2, 12], [3, 13]]));
+    ask(&mut client, "FOR d IN c FILTER d.n > 11 REMOVE d IN c", &json!({}));
+    assert_eq!(ask(&mut client, "FOR d IN c RETURN d._key", &json!({})), json!(["k1"]));
+    let twice = json!({"query": "FOR i IN 1..2 INSERT {_key: 'same'} INTO c"});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &twice, 409)["errorNum"], 1210);
+    let count = expect(&mut client, "GET", "/_api/collection/c/count", &Value::Null, 200);
+    assert_eq!(count["count"], 1);
+}
+
+#[test]
+fn cursors_give_their_batches_and_then_are_gone() {
+    let server = start();
+    let mut client = server.client();
+    for is_stream in [false, true] {
+        let body = json!({
+            "query": "FOR i IN 1..5 RETURN i", "batchSize": 2, "count": true,
+            "options": {"stream": is_stream},
+        });
+        let first = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+        assert_eq!((&first["result"], &first["hasMore"]), (&json!([1, 2]), &json!(true)));
+        assert_eq!(first.get("count").is_some(), !is_stream);
+        let (id, next) = (first["id"].as_str().unwrap(), first["nextBatchId"].as_str().unwrap());
+        let path = format!("/_api/cursor/{id}");
+        let second = expect(&mut client, "POST", &format!("{path}/{next}"), &Value::Null, 200);
+        assert_eq!(second["result"], json!([3, 4]));
+        let third = expect(&mut client, "PUT", &path, &Value::Null, 200);
+        assert_eq!((&third["result"], &third["hasMore"]), (&json!([5]), &json!(false)));
+        assert!(third.get("id").is_none() && third["extra"]["stats"]["executionTime"].is_number());
+        assert_eq!(expect(&mut client, "PUT", &path, &Value::Null, 404)["errorNum"], 1600);
+        let again = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+        let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
+        assert_eq!(expect(&mut client, "DELETE", &path, &Value::Null, 202)["error"], false);
+        assert_eq!(expect(&mut client, "DELETE", &path, &Value::Null, 404)["errorNum"], 1600);
+    }
+    let error = expect(&mut client, "PUT", "/_api/cursor/undefined", &Value::Null, 404);
+    assert_eq!(error["errorNum"], 1600);
+}
+
+/// A thousand increments by queries that are asked again where another one was faster.
+#[test]
+fn parallel_read_modify_write_queries_lose_nothing() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    expect(&mut client, "POST", "/_api/document/c", &json!({"_key": "d", "n": 0}), 202);
+    let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
+    let body = json!({"query": query, "bindVars": {"@c": "c", "key": "d"}}).to_string();
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for _ in 0..100 {
+                    loop {
+                        let answer = client.call("POST", "/_api/cursor", &[], &body);
+                        if answer.status == 201 {
+                            break;
+                        }
+                        assert_eq!(answer.json()["errorNum"], 1200, "{}", answer.text());
+                    }
+                }
+            });
+        }
+    });
+    let document = expect(&mut client, "GET", "/_api/document/c/d", &Value::Null, 200);
+    assert_eq!(document["n"], 1_000);
+}
