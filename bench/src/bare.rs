@@ -1,5 +1,5 @@
-//! A server without a server: it waits, reads, and sends a constant, and looks at nothing. It is the
-//! limit of one thread with epoll, and so what everything above it is measured by.
+//! A server without a server: it waits, reads, and sends a constant, and looks at nothing. It is
+//! the limit of one thread with epoll, and so what everything above it is measured by.
 
 use std::io::Error;
 use std::net::TcpListener;

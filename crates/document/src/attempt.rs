@@ -37,8 +37,8 @@ impl<T> Attempt<T> {
 }
 
 impl Documents {
-    /// Makes a transaction and commits it, again and again while others are faster. What is inserted
-    /// is first taken to be new, if `assumes_absent`.
+    /// Makes a transaction and commits it, again and again while others are faster. What is
+    /// inserted is first taken to be new, if `assumes_absent`.
     pub fn attempt<T>(
         self: &Arc<Self>,
         acknowledgement: Acknowledgement,

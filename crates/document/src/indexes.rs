@@ -37,8 +37,8 @@ struct Progress {
 }
 
 impl Documents {
-    /// Makes an index, of which `wanted` says all but the number; an empty name is replaced. Returns
-    /// the one that is there already if it is the same.
+    /// Makes an index, of which `wanted` says all but the number; an empty name is replaced.
+    /// Returns the one that is there already if it is the same.
     ///
     /// # Errors
     /// 10, 1005, 1208 for a definition that may not be; 1210 if two documents have the same values

@@ -9,8 +9,8 @@
 //! | 3, storage, 2, index, fields, document key, its length | empty: an entry that may repeat |
 //! | 3, storage, 3, index, fields | document key: an entry of a unique index |
 //!
-//! `storage` and `index` are numbers, as a byte that says how many bytes follow, and these, greatest
-//! first. A collection gets a new storage number when it is truncated.
+//! `storage` and `index` are numbers, as a byte that says how many bytes follow, and these,
+//! greatest first. A collection gets a new storage number when it is truncated.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -26,7 +26,8 @@ const ENTRIES: u8 = 2;
 const UNIQUE_ENTRIES: u8 = 3;
 
 /// Bytes that the fields of an index entry may take; what is longer is cut, and told apart by a
-/// hash. Entries of one index that agree in so many bytes are then not in the order of their values.
+/// hash. Entries of one index that agree in so many bytes are then not in the order of their
+/// values.
 pub(crate) const FIELDS_BYTES_MAX: usize = 640;
 
 /// Bytes of the hash behind fields that were cut.

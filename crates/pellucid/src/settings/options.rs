@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use pellucid_server::access::{Authentication, Secret};
-use pellucid_server::{Accounting, Acknowledgement, Export, Exposure, HandOver, ServerOptions, TlsFiles};
+use pellucid_server::{
+    Accounting, Acknowledgement, Export, Exposure, HandOver, ServerOptions, TlsFiles,
+};
 
 use crate::Failure;
 use crate::settings::Settings;

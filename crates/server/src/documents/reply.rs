@@ -1,4 +1,5 @@
-//! What the document API answers: statuses, envelopes and headers as ArangoDB's drivers expect them.
+//! What the document API answers: statuses, envelopes and headers as ArangoDB's drivers expect
+//! them.
 
 use pellucid_document::{DocumentError, ErrorNumber, Standing};
 use pellucid_http::{BodySource, Filled, Handled, READ_BYTES_MAX, Response};
