@@ -73,7 +73,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         let cpu_before = server.cpu_seconds();
         let over = load(&server, CONNECTIONS_MANY, Some(best * 2.0), effort.seconds * 2)?;
         let busy = (server.cpu_seconds() - cpu_before) / (effort.seconds * 2) as f64;
-        memory.push(server.anonymous_bytes() / memory_before);
+        memory.push(server.anonymous_bytes() as f64 / memory_before as f64);
         std::thread::sleep(RECOVERY);
         let after = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
         println!(

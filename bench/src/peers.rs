@@ -28,20 +28,6 @@ impl Server {
         self.processes.iter().map(|process| cpu_seconds(*process)).sum()
     }
 
-    /// Resident memory of the server that is not of files.
-    pub fn anonymous_bytes(&self) -> f64 {
-        let of = |process: &u32| {
-            let status = std::fs::read_to_string(format!("/proc/{process}/status"));
-            let status = status.unwrap_or_default();
-            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-            let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-            kibibytes.unwrap_or(0.0) * 1_024.0
-        };
-        self.processes.iter().map(of).sum()
-    }
-}
-
-impl Server {
     /// Memory of the server that is not of files.
     pub fn anonymous_bytes(&self) -> u64 {
         self.processes.iter().map(|process| anonymous_bytes(*process)).sum()

@@ -4,6 +4,7 @@ use pellucid_value::{Number, ObjectRef, Ref, index_key};
 
 use crate::definition::{IndexDefinition, IndexKind};
 use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::index_range::KeyRange;
 use crate::layout::{bound_fields, index_prefix, push_document};
 use crate::moment::seconds_of;
 
@@ -135,7 +136,22 @@ impl Index {
     }
 
     /// The entry for one choice of values, unless the index is sparse and one of them is null.
-    fn entry(&self, values: &[Vec<Ref<'_>>], mut number: usize, key: &str) -> Option<Entry> {
+    fn entry(&self, values: &[Vec<Ref<'_>>], number: usize, key: &str) -> Option<Entry> {
+        Some(self.entry_of(self.uncut(values, number)?, key))
+    }
+
+    /// The entry whose key is `bytes` before it is cut and ends with the document's.
+    fn entry_of(&self, mut bytes: Vec<u8>, key: &str) -> Entry {
+        bound_fields(&mut bytes, self.prefix.len());
+        if self.definition.unique {
+            return Entry { key: bytes, value: key.as_bytes().to_vec() };
+        }
+        push_document(&mut bytes, key.as_bytes());
+        Entry { key: bytes, value: Vec::new() }
+    }
+
+    /// The prefix and all encoded fields for one choice of values.
+    fn uncut(&self, values: &[Vec<Ref<'_>>], mut number: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.prefix.len() + 64);
         bytes.extend_from_slice(&self.prefix);
         for choices in values {
@@ -150,12 +166,25 @@ impl Index {
             }
             index_key::encode(value, &mut bytes);
         }
-        bound_fields(&mut bytes, self.prefix.len());
-        if self.definition.unique {
-            return Some(Entry { key: bytes, value: key.as_bytes().to_vec() });
-        }
-        push_document(&mut bytes, key.as_bytes());
-        Some(Entry { key: bytes, value: Vec::new() })
+        Some(bytes)
+    }
+
+    /// Whether the entry of that key is one of the document's, for values within `range`.
+    pub(crate) fn has_within(
+        &self,
+        document: ObjectRef<'_>,
+        key: &str,
+        entry: &[u8],
+        range: &KeyRange,
+    ) -> bool {
+        let sparse = self.definition.sparse;
+        let values: Vec<_> =
+            self.fields.iter().map(|field| field.values(document, sparse)).collect();
+        // As many as there are entries of a document that was stored: ENTRIES_MAX at most.
+        let count = values.iter().map(Vec::len).product::<usize>().min(ENTRIES_MAX);
+        (0..count)
+            .filter_map(|number| self.uncut(&values, number))
+            .any(|uncut| range.holds(&uncut) && self.entry_of(uncut, key).key == entry)
     }
 
     /// Another document has the values already.

@@ -33,6 +33,9 @@ pub(crate) const FIELDS_BYTES_MAX: usize = 640;
 /// Bytes of the hash behind fields that were cut.
 const HASH_BYTES: usize = 16;
 
+/// Bytes of the fields that stand in every key, cut or not.
+pub(crate) const FIELDS_KEPT_BYTES: usize = FIELDS_BYTES_MAX - HASH_BYTES;
+
 /// What a definition is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -94,7 +97,7 @@ pub(crate) fn bound_fields(key: &mut Vec<u8>, prefix_length: usize) {
     let fields = &key[prefix_length..];
     if fields.len() > FIELDS_BYTES_MAX {
         let hash = xxh3_128(fields);
-        key.truncate(prefix_length + FIELDS_BYTES_MAX - HASH_BYTES);
+        key.truncate(prefix_length + FIELDS_KEPT_BYTES);
         key.extend_from_slice(&hash.to_be_bytes());
     }
 }

@@ -16,6 +16,7 @@ mod documents;
 mod error;
 mod import;
 mod index;
+mod index_range;
 mod indexes;
 mod layout;
 mod maintenance;

@@ -17,7 +17,8 @@ use crate::definition::IndexKind;
 use crate::documents::Documents;
 use crate::error::DocumentError;
 use crate::index::{FieldPath, Index};
-use crate::layout::{bound_fields, document_of_entry, end_of_prefix};
+use crate::index_range::KeyRange;
+use crate::layout::{document_of_entry, end_of_prefix};
 use crate::query_writes::QueryWrites;
 use crate::revision::revision_of;
 use crate::stored::{object_of, reveal_into};
@@ -131,14 +132,15 @@ impl Source for QueryData {
             QueryError::new(1212, "an index of the query's plan is gone: try again")
         })?;
         let (low, high) = request.range.key_bounds();
-        let (low, high) = (bound(&index, &low), bound(&index, &high));
-        let range = Range { start: &low, end: Some(&high), reverse: request.reverse };
+        let keys = KeyRange::new(&index, &low, &high);
+        let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let documents = Arc::clone(&self.documents);
         let scan = documents.store.scan(documents.table, range).map_err(store_error)?;
         Ok(Box::new(EntryScan {
             documents,
             shape,
             index,
+            keys,
             scan,
             begun_at: self.begun_at,
             bytes: Vec::new(),
@@ -242,13 +244,6 @@ fn describe(index: &Index) -> Option<AqlIndex> {
     })
 }
 
-/// The key in the store that a bound of encoded fields stands for.
-fn bound(index: &Index, fields: &[u8]) -> Vec<u8> {
-    let mut key = [&index.prefix, fields].concat();
-    bound_fields(&mut key, index.prefix.len());
-    key
-}
-
 /// Documents in the order of their keys.
 struct DocumentScan {
     shape: Arc<Shape>,
@@ -280,6 +275,7 @@ struct EntryScan {
     documents: Arc<Documents>,
     shape: Arc<Shape>,
     index: Arc<Index>,
+    keys: KeyRange,
     scan: Box<dyn Scan>,
     begun_at: u64,
     bytes: Vec<u8>,
@@ -301,11 +297,10 @@ impl AqlScan for EntryScan {
             };
             let found = self.documents.get(&self.shape, key, &mut timeline).wait();
             let Some(object) = found.map_err(store_error)? else { continue };
-            if object.head.sequence > self.begun_at {
-                // Written since: it may have left the place where its entry was found.
-                let key = String::from_utf8_lossy(key);
-                let entries = self.index.entries_of(object_of(&object.value)?, &key)?;
-                if !entries.iter().any(|current| current.key == entry) {
+            // Written since, it may have left the place where its entry was found.
+            if self.keys.is_wider() || object.head.sequence > self.begun_at {
+                let (document, key) = (object_of(&object.value)?, String::from_utf8_lossy(key));
+                if !self.index.has_within(document, &key, entry, &self.keys) {
                     continue;
                 }
             }

@@ -127,3 +127,30 @@ fn parallel_read_modify_write_queries_lose_nothing() {
     let document = expect(&mut client, "GET", "/_api/document/c/d", &Value::Null, 200);
     assert_eq!(document["n"], 1_000);
 }
+
+/// Values longer than a key has room for are found through an index, and are not taken for others
+/// that begin like them; an equality used to find nothing.
+#[test]
+fn an_index_tells_long_values_apart() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let index = json!({"type": "persistent", "fields": ["text", "n"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let long = |end: &str| format!("{}{end}", "x".repeat(1_000));
+    let items: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .enumerate()
+        .map(|(n, end)| json!({"_key": *end, "text": long(end), "n": n}))
+        .collect();
+    expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
+    let find = "FOR d IN c FILTER d.text == @text RETURN d._key";
+    assert_eq!(ask(&mut client, find, &json!({"text": long("b")})), json!(["b"]));
+    assert_eq!(ask(&mut client, find, &json!({"text": long("")})), json!([]));
+    let from = "FOR d IN c FILTER d.text >= @text SORT d._key RETURN d._key";
+    assert_eq!(ask(&mut client, from, &json!({"text": long("b")})), json!(["b", "c"]));
+    let below = "FOR d IN c FILTER d.text < @text SORT d._key RETURN d._key";
+    assert_eq!(ask(&mut client, below, &json!({"text": long("b")})), json!(["a"]));
+    let both = "FOR d IN c FILTER d.text == @text AND d.n == 1 RETURN d._key";
+    assert_eq!(ask(&mut client, both, &json!({"text": long("b")})), json!(["b"]));
+}

@@ -1,0 +1,45 @@
+//! The stretch of an index that a query asks for. Long values lie cut in the store's keys, so that a
+//! bound beyond the cut stands for a wider stretch there, and entries in it are looked at again.
+
+use crate::index::Index;
+use crate::layout::{FIELDS_KEPT_BYTES, end_of_prefix};
+
+/// From which key on and up to which an index is read, and what of it belongs to the answer.
+#[derive(Debug)]
+pub(crate) struct KeyRange {
+    /// The first key.
+    pub(crate) low: Vec<u8>,
+    /// The first key behind the range.
+    pub(crate) high: Vec<u8>,
+    /// The bounds as they were before the cut, if one of them was cut.
+    exact: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl KeyRange {
+    /// The range of `index` between two bounds of encoded fields, the second of which lies outside.
+    pub(crate) fn new(index: &Index, low: &[u8], high: &[u8]) -> KeyRange {
+        let kept = index.prefix.len() + FIELDS_KEPT_BYTES;
+        let low = [&index.prefix, low].concat();
+        let high = [&index.prefix, high].concat();
+        if low.len() <= kept && high.len() <= kept {
+            return KeyRange { low, high, exact: None };
+        }
+        let cut = |bound: &[u8]| bound[..bound.len().min(kept)].to_vec();
+        let behind = if high.len() > kept { end_of_prefix(&cut(&high)) } else { None };
+        KeyRange {
+            low: cut(&low),
+            high: behind.unwrap_or_else(|| high.clone()),
+            exact: Some((low, high)),
+        }
+    }
+
+    /// Whether entries have to be looked at again by [`Self::holds`].
+    pub(crate) fn is_wider(&self) -> bool {
+        self.exact.is_some()
+    }
+
+    /// Whether an entry lies within the range, given the key that it would have without a cut.
+    pub(crate) fn holds(&self, uncut: &[u8]) -> bool {
+        self.exact.as_ref().is_none_or(|(low, high)| &low[..] <= uncut && uncut < &high[..])
+    }
+}
