@@ -1,5 +1,6 @@
-//! The stretch of an index that a query asks for. Long values lie cut in the store's keys, so that a
-//! bound beyond the cut stands for a wider stretch there, and entries in it are looked at again.
+//! The stretch of an index that a query asks for. Long values lie cut in the keys of the store, so
+//! that a bound beyond the cut stands for a wider stretch there, and entries in it are looked at
+//! again.
 
 use crate::index::Index;
 use crate::layout::{FIELDS_KEPT_BYTES, end_of_prefix};
