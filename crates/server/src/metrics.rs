@@ -166,7 +166,7 @@ fn write_engine(page: &mut String, engine: &EngineStats) {
 fn write_followed(page: &mut String, figures: &Figures) {
     let [slow, exported, lost] = figures.followed;
     for (name, help, value) in [
-        ("pellucid_slow_requests_total", "Requests slower than the log's threshold.", slow),
+        ("pellucid_log_slow_requests_total", "Requests slower than the log's threshold.", slow),
         (
             "pellucid_trace_requests_exported_total",
             "Traced requests whose spans a collector has taken.",

@@ -164,9 +164,12 @@ pub struct RunningServer {
 /// # Errors
 /// See [`ServerError`]; nothing runs then.
 pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerError> {
-    let store = EmbeddedStore::open(&options.data, options.embedded)
-        .map_err(|error| ServerError::Store(options.data.clone(), error))?;
-    start_on(Arc::new(store), options, log)
+    let open = |options: &ServerOptions| {
+        let store = EmbeddedStore::open(&options.data, options.embedded)
+            .map_err(|error| ServerError::Store(options.data.clone(), error))?;
+        Ok(Arc::new(store) as Arc<dyn Store>)
+    };
+    start_with(open, options, log)
 }
 
 /// As [`start`], on a store that is open.
@@ -178,17 +181,28 @@ pub fn start_on(
     options: ServerOptions,
     log: Log,
 ) -> Result<RunningServer, ServerError> {
+    start_with(|_| Ok(store), options, log)
+}
+
+/// Opens the store once nothing else stands in the way, so that a refusal leaves nothing behind.
+fn start_with(
+    open: impl FnOnce(&ServerOptions) -> Result<Arc<dyn Store>, ServerError>,
+    options: ServerOptions,
+    log: Log,
+) -> Result<RunningServer, ServerError> {
     let data = options.data.clone();
     let store_error = |error| ServerError::Store(data.clone(), error);
     let certificates = options.tls.as_ref();
     let certificates =
         certificates.map(|files| Certificates::load(&files.certificate, &files.key)).transpose();
     let certificates = certificates.map_err(ServerError::Certificate)?.map(Arc::new);
-    let accounts = Accounts::open(&options.data, options.authentication, options.jwt_secret);
+    let secret = options.jwt_secret.clone();
+    let accounts = Accounts::open(&options.data, options.authentication, secret);
     let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
     let exposed =
         options.exposure.check(options.listen, certificates.is_some(), accounts.is_enforced());
     exposed.map_err(ServerError::Exposed)?;
+    let store = open(&options)?;
     let entities = store.table(ENTITIES).map_err(store_error)?;
     let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
     let listener =

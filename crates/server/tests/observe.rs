@@ -97,7 +97,8 @@ fn requests_under_way_are_shown_with_phase_and_age() {
     let get = requests.iter().find(|of| of["operation"] == "entity_get").unwrap();
     assert_eq!((&get["phase"], &get["place"]), (&"encode".into(), &"away".into()));
     let own = requests.iter().find(|of| of["operation"] == "admin").unwrap();
-    assert_eq!((&own["phase"], &own["place"]), (&"execute".into(), &"away".into()));
+    // Its thread may be looking before the event loop has put it away.
+    assert_eq!(own["phase"], "execute");
     assert!(number(get, "age_ns") > number(own, "age_ns"), "the oldest come first");
     drop(slow);
     eventually(&running, |requests| requests.len() == 1);
