@@ -190,8 +190,6 @@ fn start_with(
     options: ServerOptions,
     log: Log,
 ) -> Result<RunningServer, ServerError> {
-    let data = options.data.clone();
-    let store_error = |error| ServerError::Store(data.clone(), error);
     let certificates = options.tls.as_ref();
     let certificates =
         certificates.map(|files| Certificates::load(&files.certificate, &files.key)).transpose();
@@ -202,19 +200,29 @@ fn start_with(
     let exposed =
         options.exposure.check(options.listen, certificates.is_some(), accounts.is_enforced());
     exposed.map_err(ServerError::Exposed)?;
-    let store = open(&options)?;
-    let entities = store.table(ENTITIES).map_err(store_error)?;
+    let shared = share(open(&options)?, accounts, &options, log)?;
+    serve(shared, certificates, options)
+}
+
+/// Makes what all event loops serve from.
+fn share(
+    store: Arc<dyn Store>,
+    accounts: Arc<Accounts>,
+    options: &ServerOptions,
+    log: Log,
+) -> Result<Arc<Shared>, ServerError> {
+    let data = &options.data;
+    let entities = store.table(ENTITIES);
+    let entities = entities.map_err(|error| ServerError::Store(data.clone(), error))?;
     let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
-    let listener =
-        listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let account = Account::new(options.accounting, Clock::system(), NAMES);
     if let Some(activity) = store.activity() {
         account.watch(activity);
     }
-    let shared = Arc::new(Shared {
+    Ok(Arc::new(Shared {
         store,
         entities,
-        account: account.clone(),
+        account,
         acknowledgement: options.acknowledgement,
         batch_bytes_max: options.batch_bytes_max,
         keys: Keys::new(options.show_keys),
@@ -226,11 +234,22 @@ fn start_with(
         log,
         version: env!("CARGO_PKG_VERSION"),
         documents,
-    });
+    }))
+}
+
+/// Listens, and starts the event loops and what works beside them.
+fn serve(
+    shared: Arc<Shared>,
+    certificates: Option<Arc<Certificates>>,
+    options: ServerOptions,
+) -> Result<RunningServer, ServerError> {
+    let listener =
+        listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let upkeep = Upkeep::start(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let endpoint =
         Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
+    let account = shared.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
         shared: Arc::clone(&shared),
         gauge,

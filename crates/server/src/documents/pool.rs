@@ -63,7 +63,7 @@ impl Pool {
         let mut threads = Vec::new();
         for number in 0..(cores * THREADS_PER_CORE).max(THREADS_MIN) {
             let shared = Arc::clone(&shared);
-            let name = format!("pellucid-worker-{number}");
+            let name = format!("pellucid-call-{number}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || shared.work())?);
         }
         Ok(Pool { shared, threads: Mutex::new(threads) })
