@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, encode, entity, request};
 
-/// How long a command may take that is expected to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a command may take that is expected to end, on a machine that is busy otherwise, too.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The program with these arguments, and nothing of this process's environment that it listens to.
 pub(crate) fn pellucid(arguments: &[&str]) -> Command {
