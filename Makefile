@@ -25,15 +25,15 @@ fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)
 
 bench-http: build ## CPU per request and latency beside nginx and a bare loop, HTTP/2 too; accounting (QUICK=1 for short)
-	@bench/need nginx wrk h2load taskset
+	@scripts/need nginx wrk h2load taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- http
 
 bench-overload: build ## Twice the load that the server can bear, and what is after it (QUICK=1 for short)
-	@bench/need taskset
+	@scripts/need taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- overload
 
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
-	@bench/need nginx wrk taskset
+	@scripts/need nginx wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
 
 bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
