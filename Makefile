@@ -6,7 +6,7 @@ CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine
+.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine bench-documents
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,3 +38,7 @@ bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 
 bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
 	@CARGO=$(CARGO) bench/engine/run
+
+bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
+	@scripts/need python3 taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- documents

@@ -5,6 +5,8 @@
 
 mod bare;
 mod bars;
+mod client;
+mod documents;
 mod http;
 mod load;
 mod overload;
@@ -12,6 +14,8 @@ mod peers;
 mod wrk;
 
 use std::process::ExitCode;
+
+const BENCHMARKS: &str = "http, idle, accounting, documents, overload or load";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -35,8 +39,9 @@ fn main() -> ExitCode {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
+        Some("documents") => documents::run(effort),
         Some("overload") => overload::run(effort),
-        _ => Err("name the benchmark: http, idle, accounting, overload or load".to_owned()),
+        _ => Err(format!("name the benchmark: {BENCHMARKS}")),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,77 @@
+//! A client for what a benchmark asks one by one, over one connection.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use crate::peers::text;
+
+/// See the module.
+pub struct Client {
+    address: String,
+    socket: BufReader<TcpStream>,
+    request: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to the server of this address.
+    pub fn connect(url: &str) -> Result<Client, String> {
+        let address = url.trim_start_matches("http://").split('/').next().unwrap_or("").to_owned();
+        let socket = TcpStream::connect(&address).map_err(text)?;
+        socket.set_nodelay(true).map_err(text)?;
+        let socket = BufReader::with_capacity(1 << 18, socket);
+        Ok(Client { address, socket, request: Vec::new(), body: Vec::new() })
+    }
+
+    /// Sends a request and returns the body of its answer, which has to be a success.
+    pub fn call(&mut self, method: &str, target: &str, body: &str) -> Result<&[u8], String> {
+        self.call_all([(method, target.to_owned(), body)])?;
+        Ok(&self.body)
+    }
+
+    /// Sends requests one behind the other, then reads all answers.
+    pub fn call_all<'a>(
+        &mut self,
+        calls: impl IntoIterator<Item = (&'a str, String, &'a str)>,
+    ) -> Result<(), String> {
+        self.request.clear();
+        let mut targets = Vec::new();
+        for (method, target, body) in calls {
+            write!(
+                self.request,
+                "{method} {target} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
+                self.address,
+                body.len()
+            )
+            .map_err(text)?;
+            targets.push(target);
+        }
+        self.socket.get_mut().write_all(&self.request).map_err(text)?;
+        targets.iter().try_for_each(|target| self.answer(target))
+    }
+
+    fn answer(&mut self, target: &str) -> Result<(), String> {
+        let mut line = String::new();
+        self.socket.read_line(&mut line).map_err(text)?;
+        let is_success = line.split(' ').nth(1).is_some_and(|status| status.starts_with('2'));
+        let mut length = 0;
+        let status = line.trim().to_owned();
+        loop {
+            line.clear();
+            if self.socket.read_line(&mut line).map_err(text)? == 0 {
+                return Err(format!("{target}: the connection ended in an answer"));
+            }
+            let Some((name, value)) = line.trim().split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().map_err(text)?;
+            }
+        }
+        self.body.resize(length, 0);
+        self.socket.read_exact(&mut self.body).map_err(text)?;
+        if is_success {
+            Ok(())
+        } else {
+            Err(format!("{target}: {status}: {}", String::from_utf8_lossy(&self.body)))
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `bench-documents`: documents beside SQLite, which has them as JSON text under one expression
+//! index: an import in one request or transaction, and a scan with a filter. A query through an
+//! index is held against the GET of an entity, both by the server's own account.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::Effort;
+use crate::bars::{Bar, judge, median};
+use crate::client::Client;
+use crate::peers::{LOAD_CORE, SERVER_CORE, start_pellucid, text};
+
+/// As in the study of the connection pool that this is about.
+const DOCUMENTS: u64 = 200_000;
+const COLLECTION: &str = "transactionRelationship";
+/// The filter of the scan lets one document of a hundred pass.
+const AMOUNT_LEAST: f64 = 9_900.0;
+const PASSING: u64 = DOCUMENTS / 100;
+/// Scans after each import, of which the median counts.
+const SCANS: usize = 5;
+/// PUTs that are on their way at once while entities are stored.
+const PUTS_AT_ONCE: usize = 200;
+/// Alternations of queries and GETs.
+const TURNS: u64 = 10;
+
+/// What one round shows.
+struct Round {
+    import_seconds: f64,
+    scan_seconds: f64,
+}
+
+/// Runs the benchmark; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    leave_the_servers_core();
+    let lines = lines();
+    let folder = tempfile::tempdir().map_err(text)?;
+    let path = folder.path().join("documents.jsonl");
+    std::fs::write(&path, &lines).map_err(text)?;
+    let mut peer = Peer::start(&path, folder.path())?;
+    let requests = effort.seconds * 2_000;
+    let (mut imports, mut scans, mut queries) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..effort.runs.div_ceil(2).max(3) {
+        let (ours, theirs) = if round % 2 == 0 {
+            let ours = ours(&lines, requests)?;
+            (ours, peer.round()?)
+        } else {
+            let theirs = peer.round()?;
+            (self::ours(&lines, requests)?, theirs)
+        };
+        let (round, [query_ns, get_ns]) = ours;
+        println!(
+            "import {:.0} against {:.0} documents/s; scan {:.1} against {:.1} ms; execute of a \
+             query {:.1} µs, of a GET {:.1} µs",
+            DOCUMENTS as f64 / round.import_seconds,
+            DOCUMENTS as f64 / theirs.import_seconds,
+            round.scan_seconds * 1e3,
+            theirs.scan_seconds * 1e3,
+            query_ns / 1e3,
+            get_ns / 1e3
+        );
+        imports.push(theirs.import_seconds / round.import_seconds);
+        scans.push(theirs.scan_seconds / round.scan_seconds);
+        queries.push(query_ns / get_ns);
+    }
+    let held = [
+        judge("documents_import_vs_sqlite", &imports, Bar::AtLeast(1.0)),
+        judge("documents_scan_vs_sqlite", &scans, Bar::AtLeast(1.0)),
+        judge("documents_query_vs_entity_get_execute_p50", &queries, Bar::AtMost(5.0)),
+    ];
+    Ok(held.into_iter().all(|holds| holds))
+}
+
+/// All documents, each on a line of its own.
+fn lines() -> String {
+    let mut lines = String::new();
+    for number in 0..DOCUMENTS {
+        // Amounts are spread evenly, so that as many pass the filter as are meant to.
+        let amount = (number * 7_919 % DOCUMENTS) as f64 * 10_000.0 / DOCUMENTS as f64;
+        let _ = writeln!(
+            lines,
+            "{{\"TxTp\":\"pain.001.001.11\",\"TenantId\":\"default\",\"CreDtTm\":\
+             \"2026-05-04T11:{:02}:{:02}.123Z\",\"Amt\":{amount},\"Ccy\":\"USD\",\"PmtInfId\":\
+             \"{}\",\"EndToEndId\":\"{}\",\"debtor\":{{\"id\":\"dbtr_{number}\",\"lat\":-3.1609,\
+             \"long\":38.3588}}}}",
+            number / 60 % 60,
+            number % 60,
+            identifier(number + DOCUMENTS),
+            identifier(number)
+        );
+    }
+    lines
+}
+
+/// What looks like a random UUID, a different one for each number (splitmix64; Steele et al. 2014).
+fn identifier(number: u64) -> String {
+    let mut parts = [0_u64; 2];
+    for (place, part) in (0..).zip(&mut parts) {
+        let mut mixed = (number * 2 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        *part = mixed ^ (mixed >> 31);
+    }
+    let [high, low] = parts;
+    let (time, middle, version) = (high >> 32, high >> 16 & 0xffff, high & 0xfff);
+    let (variant, node) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+    format!("{time:08x}-{middle:04x}-4{version:03x}-{variant:04x}-{node:012x}")
+}
+
+/// SQLite in a process of its own, on the core that the server has when it is its turn.
+struct Peer {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(lines: &Path, folder: &Path) -> Result<Peer, String> {
+        let mut child = Command::new("taskset")
+            .args(["-c", SERVER_CORE, "python3", "-c", include_str!("sqlite.py")])
+            .arg(lines)
+            .arg(folder)
+            .arg(AMOUNT_LEAST.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start python3: {error}"))?;
+        let answers = BufReader::new(child.stdout.take().ok_or("no output to read")?);
+        let mut peer = Peer { child, answers };
+        if peer.line()?.trim() == "ready" { Ok(peer) } else { Err("SQLite is not there".into()) }
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(text)?;
+        Ok(line)
+    }
+
+    /// Has a command done; returns the seconds that it took.
+    fn ask(&mut self, command: &str, count: u64) -> Result<f64, String> {
+        let input = self.child.stdin.as_mut().ok_or("no input to write")?;
+        writeln!(input, "{command}").map_err(text)?;
+        let line = self.line()?;
+        let (seconds, found) = line.trim().split_once(' ').ok_or("SQLite said nothing")?;
+        if found.parse() != Ok(count) {
+            return Err(format!("SQLite has {found} documents where {count} were expected"));
+        }
+        seconds.parse().map_err(text)
+    }
+
+    fn round(&mut self) -> Result<Round, String> {
+        let import_seconds = self.ask("import", DOCUMENTS)?;
+        let scans: Result<Vec<f64>, String> =
+            (0..SCANS).map(|_| self.ask("scan", PASSING)).collect();
+        Ok(Round { import_seconds, scan_seconds: median(&scans?) })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Its input ends, and so does it.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A round of a server of its own, and the medians of `execute` of its queries and of its GETs.
+fn ours(lines: &str, requests: u64) -> Result<(Round, [f64; 2]), String> {
+    let server = start_pellucid("full")?;
+    let mut client = Client::connect(&server.url)?;
+    client.call("POST", "/_api/collection", &format!("{{\"name\":\"{COLLECTION}\"}}"))?;
+    let index = "{\"type\":\"persistent\",\"fields\":[\"EndToEndId\"]}";
+    client.call("POST", &format!("/_api/index?collection={COLLECTION}"), index)?;
+    let begun = Instant::now();
+    let target = format!("/_api/import?type=documents&collection={COLLECTION}");
+    let answer = client.call("POST", &target, lines)?;
+    let import_seconds = begun.elapsed().as_secs_f64();
+    let report: Value = serde_json::from_slice(answer).map_err(text)?;
+    if report["created"].as_u64() != Some(DOCUMENTS) {
+        return Err(format!("the import created other than {DOCUMENTS} documents: {report}"));
+    }
+    let scans: Result<Vec<f64>, String> = (0..SCANS).map(|_| scan(&mut client)).collect();
+    let round = Round { import_seconds, scan_seconds: median(&scans?) };
+    store_entities(&mut client, lines)?;
+    for turn in 0..TURNS {
+        let range = turn * requests / TURNS..(turn + 1) * requests / TURNS;
+        range.clone().try_for_each(|number| query(&mut client, number))?;
+        for number in range {
+            let key = number * 7_919 % DOCUMENTS;
+            client.call("GET", &format!("/v0/entity?id={key}"), "")?;
+        }
+    }
+    Ok((round, medians(&mut client)?))
+}
+
+fn scan(client: &mut Client) -> Result<f64, String> {
+    let body = format!(
+        "{{\"query\":\"FOR doc IN {COLLECTION} FILTER doc.Amt >= @least RETURN doc\",\
+         \"bindVars\":{{\"least\":{AMOUNT_LEAST}}},\"batchSize\":{DOCUMENTS}}}"
+    );
+    let begun = Instant::now();
+    let answer = client.call("POST", "/_api/cursor", &body)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let found = answer.windows(12).filter(|bytes| bytes == b"\"EndToEndId\"").count();
+    if found as u64 == PASSING {
+        Ok(seconds)
+    } else {
+        Err(format!("the scan found {found} documents where {PASSING} were expected"))
+    }
+}
+
+fn query(client: &mut Client, number: u64) -> Result<(), String> {
+    let id = identifier(number * 7_919 % DOCUMENTS);
+    let body = format!(
+        "{{\"query\":\"FOR doc IN {COLLECTION} FILTER doc.EndToEndId == @id RETURN doc\",\
+         \"bindVars\":{{\"id\":\"{id}\"}}}}"
+    );
+    let answer = client.call("POST", "/_api/cursor", &body)?;
+    let is_found = answer.windows(id.len()).any(|bytes| bytes == id.as_bytes());
+    if is_found { Ok(()) } else { Err(format!("the query did not find {id}")) }
+}
+
+/// Stores each document as an entity too, so that both look for one of as many.
+fn store_entities(client: &mut Client, lines: &str) -> Result<(), String> {
+    let lines: Vec<&str> = lines.lines().collect();
+    let chunks = lines.chunks(PUTS_AT_ONCE).zip((0..).step_by(PUTS_AT_ONCE));
+    for (chunk, first) in chunks {
+        let puts = (first..).zip(chunk);
+        let puts = puts.map(|(key, body)| ("PUT", format!("/v0/entity?id={key}"), *body));
+        client.call_all(puts)?;
+    }
+    Ok(())
+}
+
+/// The medians of `execute` of queries that found one document, and of GETs of entities, in
+/// nanoseconds.
+fn medians(client: &mut Client) -> Result<[f64; 2], String> {
+    let account: Value =
+        serde_json::from_slice(client.call("GET", "/_admin/account", "")?).map_err(text)?;
+    let of = |operation: &str| {
+        let operations = account["operations"].as_array().ok_or("there is no account")?;
+        let is_it = |one: &&Value| one["operation"] == operation && one["outcome"] == "ok";
+        let one = operations.iter().find(is_it).ok_or("the account lacks an operation")?;
+        let phases = one["phases"].as_array().ok_or("the account has no phases")?;
+        let execute = phases.iter().find(|phase| phase["name"] == "execute");
+        execute.and_then(|phase| phase["p50_ns"].as_f64()).ok_or("there is no `execute`")
+    };
+    Ok([of("query")?, of("entity_get")?])
+}
+
+/// Has this process, which is the client, run beside the server.
+fn leave_the_servers_core() {
+    let core = LOAD_CORE.parse().unwrap_or(1);
+    // SAFETY: a set of processors is plain bits, and the call reads it alone.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set);
+    }
+}
