@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use pellucid_report::{StudyReport, text};
 use pellucid_study::{
-    MergeTree, MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study, StudyError,
-    StudyRun, conduct, run_merge_tree_child, run_request_life_child, write,
+    ConnectionPool, ConnectionPoolOptions, MergeTree, MergeTreeOptions, RequestLife,
+    RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct, run_connection_pool_child,
+    run_merge_tree_child, run_request_life_child, write,
 };
 
 use crate::Failure;
@@ -20,7 +21,9 @@ use crate::settings::Size;
 /// Writes NAME.html and NAME.json. Studies: merge-tree asks where the time of GET, PUT and HEAD
 /// goes on a store that outgrows its memory, and what merging costs; it bounds the memory by a
 /// control group where the system allows it, and says so where not. request-life asks where the
-/// time of a request goes in the server, phase by phase.
+/// time of a request goes in the server, phase by phase. connection-pool asks what limits an
+/// application with many queries at a time, by ArangoDB's drivers in Node.js, which it installs
+/// with npm below ~/.cache.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
 #[derive(Args)]
@@ -43,6 +46,14 @@ pub(crate) struct StudyArguments {
     /// request-life: requests of each run [default: 100000, --quick 10000, --full 1000000].
     #[arg(long, conflicts_with_all = ["seconds", "memory"])]
     requests: Option<u64>,
+    /// connection-pool: documents of the collection [default: 200000, --quick 20000].
+    #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
+    documents: Option<u64>,
+    /// connection-pool: queries at a time, without an index never more than the size has [default:
+    /// 500, 1000, 5000 and 10000, and 100 without an index; --quick 500 and 20; --full the four for
+    /// both].
+    #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
+    queries: Option<u64>,
     /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200].
     #[arg(long)]
     seconds: Option<u64>,
@@ -60,6 +71,7 @@ pub(crate) struct StudyArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
+    ConnectionPool,
     MergeTree,
     RequestLife,
 }
@@ -77,6 +89,7 @@ impl From<StudyError> for Failure {
 pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     if arguments.child {
         let ran = match arguments.name {
+            Name::ConnectionPool => run_connection_pool_child(stdin().lock(), stdout()),
             Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
             Name::RequestLife => run_request_life_child(stdin().lock(), stdout()),
         };
@@ -108,6 +121,12 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
         _ => Scale::Default,
     };
     let study: Box<dyn Study> = match arguments.name {
+        Name::ConnectionPool => Box::new(ConnectionPool::new(ConnectionPoolOptions {
+            scale,
+            documents: arguments.documents,
+            queries: arguments.queries,
+            data: arguments.data,
+        })),
         Name::MergeTree => Box::new(MergeTree::new(MergeTreeOptions {
             scale,
             seconds: arguments.seconds,

@@ -184,3 +184,54 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
     let wrong = ["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()];
     assert_eq!(run(&wrong).status.code(), Some(2));
 }
+
+/// Every row of the table, by real drivers: the parts of a query's time add up to it.
+#[test]
+fn a_tiny_connection_pool_has_every_row_with_its_account() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--documents", "300", "--queries", "25", "--data", data];
+    let output = ["study", "connection-pool", "--json", "-o", out.to_str().unwrap()];
+    // Installing the drivers for the first time may take longer than other commands may.
+    let output = common::pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    let expected = ["index", "scan"]
+        .iter()
+        .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")));
+    assert_eq!(names, expected.collect::<Vec<_>>());
+    for access in ["index", "scan"] {
+        let find = |name: String| {
+            charts(&report).into_iter().find(|found| found["name"] == name).unwrap().clone()
+        };
+        let times = find(format!("{access}_times"));
+        let rows = times["series"].as_array().unwrap();
+        assert_eq!(rows.len(), 7);
+        for row in rows {
+            let taken = row["values"][0].as_f64().unwrap();
+            assert!(taken > 0.0 && row["values"][1].as_f64().unwrap() > 0.0, "{row}");
+        }
+        let account = find(format!("{access}_account"));
+        let parts = account["series"].as_array().unwrap();
+        assert_eq!(parts.len(), 8);
+        for (number, row) in rows.iter().enumerate() {
+            let of = |part: &Value| part["values"][number].as_f64().unwrap();
+            let sum: f64 = parts.iter().map(of).sum();
+            let query = parts.iter().find(|part| part["name"] == "the query").unwrap();
+            // All queries of a row are asked for at once, so none waits longer than all take.
+            let all = row["values"][0].as_f64().unwrap();
+            assert!(of(query) > 0.0 && of(query) <= sum && sum <= all * 1.1, "{row} {account}");
+        }
+    }
+    let findings = report["findings"].as_array().unwrap();
+    let unfinished = findings.iter().find(|finding| finding["name"] == "unfinished").unwrap();
+    assert_eq!(unfinished["figures"]["rows_with_refusals"], 0.0);
+    assert_eq!(unfinished["figures"]["wrong_answers"], 0.0);
+    assert!(out.join("connection-pool.html").exists());
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "the store was removed");
+    let wrong = ["study", "connection-pool", "--queries", "0", "-o", out.to_str().unwrap()];
+    assert_eq!(run(&wrong).status.code(), Some(2));
+}

@@ -11,12 +11,16 @@
 //! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
 
 mod bounded;
+mod connection_pool;
 mod error;
 mod merge_tree;
 mod proc;
 mod request_life;
 mod study;
 
+pub use connection_pool::{
+    ConnectionPool, ConnectionPoolOptions, run_child as run_connection_pool_child,
+};
 pub use error::StudyError;
 pub use merge_tree::{MergeTree, MergeTreeOptions, run_child as run_merge_tree_child};
 pub use request_life::{RequestLife, RequestLifeOptions, run_child as run_request_life_child};

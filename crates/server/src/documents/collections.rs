@@ -107,6 +107,12 @@ impl DocumentApi {
             "figures" => {
                 fields["count"] = json!(collection.count());
                 fields["figures"] = self.figures(collection)?;
+                if call.is_set("details") {
+                    // Entries of other indexes are not counted.
+                    let count = collection.count();
+                    let primary = json!({"type": "primary", "id": 0, "count": count});
+                    fields["figures"]["engine"] = json!({"documents": count, "indexes": [primary]});
+                }
             }
             "checksum" => {
                 fields["revision"] = json!(revision_of(collection));

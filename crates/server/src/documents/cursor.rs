@@ -395,7 +395,7 @@ fn stats_of(stats: Stats, elapsed_ns: u64) -> serde_json::Value {
         "seeks": stats.seeks,
         "scannedFull": stats.scanned_full,
         "scannedIndex": stats.scanned_index,
-        "searchParallelism": 0,
+        "searchParallelism": 1,
         "cursorsCreated": stats.cursors_created,
         "cursorsRearmed": 0,
         "cacheHits": 0,

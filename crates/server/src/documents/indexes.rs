@@ -183,7 +183,6 @@ fn describe(collection: &str, definition: &IndexDefinition) -> Value {
         Some(seconds) => {
             fields["type"] = json!("ttl");
             fields["estimates"] = json!(false);
-            fields["selectivityEstimate"] = json!(1);
             fields["expireAfter"] = match seconds.fract() == 0.0 {
                 true => json!(seconds as u64),
                 false => json!(seconds),

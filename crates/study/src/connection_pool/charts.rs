@@ -1,0 +1,141 @@
+//! The tables: the original's beside ours, and where the time of a query went.
+
+use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
+
+use super::client::Stages;
+use super::figures::{Row, mean};
+use super::original;
+use super::plan::{ACCESSES, Access};
+
+type StageOf = fn(&Stages) -> Option<f64>;
+
+/// The stages of a query outside the server, with those before it first.
+const BEFORE: [(&str, StageOf); 3] = [
+    ("waiting for a place in the driver", |stages| stages.driver_ms),
+    ("waiting for a socket", |stages| stages.socket_ms),
+    ("connecting", |stages| stages.connect_ms),
+];
+const AFTER: [(&str, StageOf); 2] = [
+    ("on the way, and the client's loop of events", |stages| stages.between_ms),
+    ("reading and decoding", |stages| stages.decode_ms),
+];
+
+pub(super) fn sections(rows: &[Row]) -> Vec<ChartSection> {
+    ACCESSES.into_iter().map(|access| section(rows, access)).collect()
+}
+
+fn section(rows: &[Row], access: Access) -> ChartSection {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.access == access).collect();
+    let name = access.name();
+    let runs = rows.first().map_or(0, |row| row.pellucid.len());
+    ChartSection {
+        name: format!("Queries {}", access.title()),
+        description: format!(
+            "All queries of a row are asked for at once; means of {runs} run{}. The ceiling is \
+             what the same client takes against a server that only sends the same answer.",
+            if runs == 1 { "" } else { "s" }
+        ),
+        charts: vec![times(&rows, name), account(&rows, name), client(&rows, name)],
+    }
+}
+
+fn chart(name: String, title: &str, how_to_read: &str, unit: Unit, form: Form) -> Chart {
+    Chart {
+        name,
+        title: title.to_owned(),
+        how_to_read: how_to_read.to_owned(),
+        unit,
+        form,
+        series: Vec::new(),
+        moments: Vec::new(),
+    }
+}
+
+fn in_ns(milliseconds: Option<f64>) -> Option<f64> {
+    milliseconds.map(|milliseconds| milliseconds * 1e6)
+}
+
+/// The study's table, and ours.
+fn times(rows: &[&Row], name: &str) -> Chart {
+    let columns = ["Pellucid", "the client's ceiling", "ArangoDB in the original"];
+    let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
+    let mut chart = chart(
+        format!("{name}_times"),
+        "Time of all queries",
+        "From the first query to the last answer. The original ran on other machines, over a \
+         network. An empty field: not run there, or not all queries were answered.",
+        Unit::Nanoseconds,
+        form,
+    );
+    let of = |row: &&Row| {
+        let there = row.connection.original;
+        let there = there.and_then(|column| original::milliseconds(row.queries, column));
+        let values = [Row::wall_ms(&row.pellucid), Row::wall_ms(&row.trivial), there];
+        Series::new(row.title(), values.map(in_ns).to_vec())
+    };
+    chart.series = rows.iter().map(of).collect();
+    chart
+}
+
+/// Where each millisecond of a query went.
+fn account(rows: &[&Row], name: &str) -> Chart {
+    let titles = rows.iter().map(|row| row.title()).collect();
+    let mut chart = chart(
+        format!("{name}_account"),
+        "Where the time of a query goes",
+        "Means of a query, from the call of the driver to its documents: the client's own \
+         account around the server's.",
+        Unit::Nanoseconds,
+        Form::Bars { rows: titles },
+    );
+    let outside = |(title, of): &(&str, StageOf)| {
+        Series::new(*title, rows.iter().map(|row| positive(row.stage_ns(of))).collect())
+    };
+    let queue = |row: &&Row| row.server_ns("queue");
+    let query = |row: &&Row| row.server_ns("execute");
+    let rest = |row: &&Row| {
+        let total = row.stage_ns(|stages| stages.server_ms)?;
+        positive(Some(total - queue(row)? - query(row)?))
+    };
+    chart.series = BEFORE.iter().map(outside).collect();
+    chart.series.extend([
+        Series::new("the server's queue", rows.iter().map(queue).collect()),
+        Series::new("the query", rows.iter().map(query).collect()),
+        Series::new("the rest of the server", rows.iter().map(rest).collect()),
+    ]);
+    chart.series.extend(AFTER.iter().map(outside));
+    chart
+}
+
+/// A mean is a difference of sums of clocks' readings, and may be below zero by their resolution.
+fn positive(value: Option<f64>) -> Option<f64> {
+    value.map(|value| value.max(0.0))
+}
+
+/// What the client spent.
+fn client(rows: &[&Row], name: &str) -> Chart {
+    let columns = ["median of a query", "99 %", "client's processor, a query", "the same, ceiling"];
+    let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
+    let mut chart = chart(
+        format!("{name}_client"),
+        "The client",
+        "What a query waits, and the time that the client's process uses the processors for one: \
+         what it needs alone bounds what it can reach on one core.",
+        Unit::Nanoseconds,
+        form,
+    );
+    let of = |row: &&Row| {
+        let processor = |runs| {
+            mean(runs, |run| (run.answered > 0).then(|| run.processor_ms / run.answered as f64))
+        };
+        let values = [
+            mean(&row.pellucid, |run| run.median_ms),
+            mean(&row.pellucid, |run| run.p99_ms),
+            processor(&row.pellucid),
+            processor(&row.trivial),
+        ];
+        Series::new(row.title(), values.map(in_ns).to_vec())
+    };
+    chart.series = rows.iter().map(of).collect();
+    chart
+}

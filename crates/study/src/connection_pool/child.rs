@@ -1,0 +1,61 @@
+//! The processes that answer: Pellucid, or the server that does nothing else.
+//!
+//! The plan comes as a line on standard input; the address goes as a line to standard output. A
+//! process serves until its input ends.
+
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use pellucid_server::{Log, ServerOptions, start};
+use serde::{Deserialize, Serialize};
+
+use super::trivial::Trivial;
+use crate::error::StudyError;
+
+/// What a process is to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum ServerPlan {
+    /// Pellucid with its defaults, on a store in this folder.
+    Pellucid { data: PathBuf },
+    /// The server that gives this answer, a whole response, to everything.
+    Trivial { answer: String },
+}
+
+/// Runs the process until its input ends.
+///
+/// # Errors
+/// If the server does not start or stop, or its input makes no sense.
+pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
+    let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|error| step(&error))?;
+    let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
+    let mut tell = |address: SocketAddr| {
+        let told = writeln!(output, "{address}").and_then(|()| output.flush());
+        told.map_err(|error| step(&error))
+    };
+    match plan {
+        ServerPlan::Pellucid { data } => {
+            let mut options = ServerOptions::new(data);
+            options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+            let server = start(options, Log::new(|_| {})).map_err(|error| step(&error))?;
+            tell(server.address())?;
+            wait(&mut input);
+            server.stop().map_err(|error| step(&error))
+        }
+        ServerPlan::Trivial { answer } => {
+            let trivial = Trivial::listen(answer.into_bytes()).map_err(|error| step(&error))?;
+            tell(trivial.address().map_err(|error| step(&error))?)?;
+            // It has nothing to close: the process ends, and it with it.
+            std::thread::spawn(move || trivial.serve());
+            wait(&mut input);
+            Ok(())
+        }
+    }
+}
+
+/// Waits for the end of the input; one that fails has ended as well.
+fn wait(input: &mut impl BufRead) {
+    let _ = input.read_to_end(&mut Vec::new());
+}

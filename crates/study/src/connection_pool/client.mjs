@@ -1,0 +1,236 @@
+// One client of the study connection-pool: a driver as its authors publish it, and around it, in
+// Node's own terms, notes of when each request was asked for, handed to the HTTP module, given a
+// socket, connected, answered and understood. Plans come as lines of JSON on standard input, the
+// figures of each go as a line to standard output.
+//
+// Means of stages need no pairing of a query with its request: the sum of all times at which
+// something happened, less the sum of all times of what comes before it, is the sum of the stage.
+
+import http from "node:http";
+import { createRequire } from "node:module";
+import diagnostics from "node:diagnostics_channel";
+import { monitorEventLoopDelay, performance } from "node:perf_hooks";
+import { createInterface } from "node:readline";
+
+// The folder in which the drivers are installed.
+const require = createRequire(`${process.argv[2]}/`);
+const now = () => performance.now();
+
+/** The sums of a run, in milliseconds; `null` while none is measured. */
+let sums = null;
+
+function begin() {
+  sums = {
+    queries: 0, requests: 0, sockets: 0, dialling: 0, viaFetch: false,
+    asked: 0, handed: 0, assigned: 0, connecting: 0, answered: 0, understood: 0,
+    server: {},
+  };
+}
+
+/** Adds what the server says of a request: `name;dur=milliseconds`, separated by commas. */
+function addServerTiming(header) {
+  if (!header || !sums) return;
+  for (const metric of header.split(", ")) {
+    const [name, duration] = metric.split(";dur=");
+    sums.server[name] = (sums.server[name] ?? 0) + Number(duration);
+  }
+}
+
+// What arangojs 8 and axios use. They look `request` up in the module at each call.
+const request = http.request;
+http.request = function (...given) {
+  const handed = now();
+  const made = request.apply(this, given);
+  if (!sums) return made;
+  sums.requests += 1;
+  made.once("socket", (socket) => {
+    const assigned = now();
+    // Only of requests that are answered, so that every sum is about the same ones.
+    let connected = assigned;
+    if (socket.connecting) {
+      sums.sockets += 1;
+      socket.once("connect", () => (connected = now()));
+    }
+    made.once("response", (response) => {
+      sums.handed += handed;
+      sums.assigned += assigned;
+      sums.connecting += connected - assigned;
+      sums.answered += now();
+      addServerTiming(response.headers["server-timing"]);
+    });
+  });
+  return made;
+};
+
+// What arangojs 10 uses: fetch, by Node's own undici, which tells of its requests.
+const created = new WeakMap();
+const sent = new WeakMap();
+const listen = (name, what) => diagnostics.subscribe(name, (message) => sums && what(message));
+listen("undici:request:create", ({ request }) => {
+  sums.viaFetch = true;
+  sums.requests += 1;
+  created.set(request, now());
+});
+listen("undici:client:sendHeaders", ({ request }) => sent.set(request, now()));
+listen("undici:client:beforeConnect", () => {
+  sums.dialling += 1;
+  sums.connecting -= now();
+});
+const dialled = () => {
+  sums.dialling -= 1;
+  sums.connecting += now();
+};
+listen("undici:client:connected", () => {
+  sums.sockets += 1;
+  dialled();
+});
+listen("undici:client:connectError", dialled);
+listen("undici:request:headers", ({ request, response }) => {
+  const [handed, assigned] = [created.get(request), sent.get(request)];
+  if (handed === undefined || assigned === undefined) return;
+  sums.handed += handed;
+  // `sendHeaders` comes after connecting; the time of it is taken off below.
+  sums.assigned += assigned;
+  sums.answered += now();
+  for (let at = 0; at + 1 < response.headers.length; at += 2) {
+    if (String(response.headers[at]).toLowerCase() === "server-timing") {
+      addServerTiming(String(response.headers[at + 1]));
+    }
+  }
+});
+
+const QUERY = "FOR doc IN transactionRelationship FILTER doc.EndToEndId == @id RETURN doc";
+const asTiming = { prefer: "timing" };
+
+/** For each driver a function that makes a client: `query(id)` gives the documents. */
+const drivers = {
+  "arangojs-8"(plan) {
+    const { Database, aql } = require("arangojs-8");
+    const agentOptions = plan.sockets ? { maxSockets: plan.sockets, keepAlive: true } : undefined;
+    const options = { url: plan.url, databaseName: "_system", headers: asTiming };
+    const db = new Database(agentOptions ? { ...options, agentOptions } : options);
+    const collection = db.collection("transactionRelationship");
+    return {
+      async query(id) {
+        const cursor = await db.query(
+          aql`FOR doc IN ${collection} FILTER doc.EndToEndId == ${id} RETURN doc`,
+        );
+        return cursor.all();
+      },
+      close: () => db.close(),
+    };
+  },
+  "arangojs-10"(plan) {
+    const { Database, aql } = require("arangojs-10");
+    const options = { url: plan.url, databaseName: "_system", fetchOptions: { headers: asTiming } };
+    const db = new Database(plan.sockets ? { ...options, poolSize: plan.sockets } : options);
+    const collection = db.collection("transactionRelationship");
+    return {
+      async query(id) {
+        const cursor = await db.query(
+          aql`FOR doc IN ${collection} FILTER doc.EndToEndId == ${id} RETURN doc`,
+        );
+        return cursor.all();
+      },
+      close: () => db.close(),
+    };
+  },
+  axios(plan) {
+    const axios = require("axios");
+    return {
+      async query(id) {
+        const body = { query: QUERY, bindVars: { id } };
+        const auth = { username: "root", password: "" };
+        const url = `${plan.url}/_db/_system/_api/cursor`;
+        return (await axios.post(url, body, { auth, headers: asTiming })).data.result;
+      },
+      close: () => http.globalAgent.destroy(),
+    };
+  },
+};
+
+/** A name for a failure: the server's numbers where it gave any, else what Node says. */
+function failureOf(error) {
+  const status = error.response?.status ?? error.code;
+  const number = error.errorNum ?? error.response?.data?.errorNum;
+  if (number !== undefined) return `${status}/${number}`;
+  return String(error.cause?.code ?? status ?? error.name);
+}
+
+async function run(plan) {
+  const client = drivers[plan.driver](plan);
+  const [failures, times] = [{}, []];
+  let wrong = 0;
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  const processor = process.cpuUsage();
+  begin();
+  delay.enable();
+  const started = now();
+  await Promise.all(
+    Array.from({ length: plan.queries }, async (_, number) => {
+      const asked = now();
+      try {
+        const found = await client.query(plan.ids[number % plan.ids.length]);
+        const understood = now();
+        sums.queries += 1;
+        sums.asked += asked;
+        sums.understood += understood;
+        times.push(understood - asked);
+        if (found.length !== 1) wrong += 1;
+      } catch (error) {
+        const name = failureOf(error);
+        failures[name] = (failures[name] ?? 0) + 1;
+      }
+    }),
+  );
+  const wall = now() - started;
+  delay.disable();
+  const used = process.cpuUsage(processor);
+  const done = sums;
+  sums = null;
+  // Connections that nobody needed in the end are dialled until here.
+  done.connecting += done.dialling * now();
+  client.close();
+  times.sort((a, b) => a - b);
+  return figures(done, { wall, used, delay, failures, wrong, times });
+}
+
+function figures(sums, { wall, used, delay, failures, wrong, times }) {
+  const inServer = sums.server.total ?? 0;
+  // With refusals, requests outnumber answered queries, and stages are not told.
+  const whole = Object.keys(failures).length === 0 && sums.queries > 0;
+  const each = (sum) => (whole ? sum / sums.queries : null);
+  // Of fetch, `assigned` comes after connecting; of the HTTP module before it.
+  const undiciConnecting = sums.viaFetch ? sums.connecting : 0;
+  return {
+    wall_ms: wall,
+    answered: sums.queries,
+    wrong,
+    failures,
+    requests: sums.requests,
+    sockets: sums.sockets,
+    processor_ms: (used.user + used.system) / 1000,
+    loop_delay_p99_ms: delay.percentile(99) / 1e6,
+    median_ms: times[Math.floor(times.length / 2)] ?? null,
+    p99_ms: times[Math.floor(times.length * 0.99)] ?? null,
+    stages: {
+      driver_ms: each(sums.handed - sums.asked),
+      socket_ms: each(sums.assigned - sums.handed - undiciConnecting),
+      connect_ms: each(sums.connecting),
+      server_ms: each(inServer),
+      between_ms: each(
+        sums.answered - sums.assigned - (sums.connecting - undiciConnecting) - inServer,
+      ),
+      decode_ms: each(sums.understood - sums.answered),
+    },
+    server: Object.fromEntries(
+      Object.entries(sums.server).map(([name, sum]) => [name, each(sum)]),
+    ),
+  };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  if (line.trim() === "") continue;
+  console.log(JSON.stringify(await run(JSON.parse(line))));
+}
+process.exit(0);

@@ -1,0 +1,178 @@
+//! The client: a driver in Node.js, as its authors publish it.
+//!
+//! The packages are installed once, pinned by the hashes of their lock file, into the user's cache.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Connection;
+use super::process::Process;
+use crate::error::StudyError;
+
+const PACKAGES: &str = include_str!("../../../../drivers/javascript/package.json");
+const LOCK: &str = include_str!("../../../../drivers/javascript/package-lock.json");
+const PROGRAM: &str = include_str!("client.mjs");
+
+/// Says that all packages are there.
+const READY: &str = "ready";
+
+/// The packages of the drivers, installed.
+pub(super) struct Drivers {
+    folder: PathBuf,
+}
+
+impl Drivers {
+    /// Installs them, unless they are there. Needs Node.js with npm, and a network for the first
+    /// time.
+    pub(super) fn install() -> Result<Drivers, StudyError> {
+        let folder =
+            cache()?.join("pellucid/study").join(format!("drivers-{:016x}", name_of(LOCK)));
+        let failed = |error: std::io::Error| StudyError::file("use", &folder, error);
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        // Another study may be installing them; whoever comes second finds them.
+        let lock = File::create(folder.join("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        if !folder.join(READY).exists() {
+            std::fs::write(folder.join("package.json"), PACKAGES).map_err(failed)?;
+            std::fs::write(folder.join("package-lock.json"), LOCK).map_err(failed)?;
+            npm(&folder)?;
+            std::fs::write(folder.join(READY), "").map_err(failed)?;
+        }
+        Ok(Drivers { folder })
+    }
+}
+
+/// The user's folder for what can be made again.
+fn cache() -> Result<PathBuf, StudyError> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = || named("HOME").map(|home| Path::new(&home).join(".cache"));
+    named("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).ok_or_else(|| {
+        let what = "the drivers are installed below ~/.cache: set HOME or XDG_CACHE_HOME";
+        StudyError::Options(what.to_owned())
+    })
+}
+
+/// A name for a text: 64 bits of FNV-1a.
+fn name_of(text: &str) -> u64 {
+    let step = |name: u64, byte: u8| (name ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn npm(folder: &Path) -> Result<(), StudyError> {
+    let arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
+    let installed = Command::new("npm")
+        .args(arguments)
+        .args(["--loglevel", "error"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output();
+    match installed {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(StudyError::Step(format!(
+            "npm could not install the drivers in {}: {}",
+            folder.display(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))),
+        Err(error) => Err(StudyError::Step(format!(
+            "this study needs Node.js 20 or later and npm, as its clients are ArangoDB's drivers: \
+             install them ({error})"
+        ))),
+    }
+}
+
+/// What the client is told for one run.
+#[derive(Serialize)]
+struct Plan<'a> {
+    driver: &'a str,
+    url: String,
+    sockets: Option<usize>,
+    queries: u64,
+    ids: &'a [String],
+}
+
+/// What the client says of one run. Times are in milliseconds, those of stages means of a query.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct ClientRun {
+    pub(super) wall_ms: f64,
+    pub(super) answered: u64,
+    /// Answered with other documents than the one that was asked for.
+    pub(super) wrong: u64,
+    /// What did not finish: how often, by HTTP status and number of the error.
+    pub(super) failures: BTreeMap<String, u64>,
+    /// Sockets that were opened.
+    pub(super) sockets: u64,
+    pub(super) processor_ms: f64,
+    pub(super) median_ms: Option<f64>,
+    pub(super) p99_ms: Option<f64>,
+    pub(super) stages: Stages,
+    /// The server's own account of a query, by phase and part.
+    pub(super) server: BTreeMap<String, Option<f64>>,
+}
+
+/// Where the time of a query went, as the client sees it; nothing if some did not finish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+pub(super) struct Stages {
+    /// Until the driver hands the request to the HTTP module: it waits for one of its places.
+    pub(super) driver_ms: Option<f64>,
+    /// Until the request has a socket.
+    pub(super) socket_ms: Option<f64>,
+    /// Until a socket that is new is connected.
+    pub(super) connect_ms: Option<f64>,
+    /// In the server, by its own account.
+    pub(super) server_ms: Option<f64>,
+    /// Between both: the kernel, and the client's loop of events.
+    pub(super) between_ms: Option<f64>,
+    /// Until the driver gives the documents.
+    pub(super) decode_ms: Option<f64>,
+}
+
+/// A process of Node.js with one driver.
+pub(super) struct Client {
+    process: Process,
+    connection: Connection,
+}
+
+impl Client {
+    /// Starts it.
+    pub(super) fn start(
+        drivers: &Drivers,
+        connection: Connection,
+        folder: &Path,
+    ) -> Result<Client, StudyError> {
+        let path = folder.join("client.mjs");
+        std::fs::write(&path, PROGRAM).map_err(|error| StudyError::file("write", &path, error))?;
+        let program: [OsString; 3] =
+            ["node".into(), path.into_os_string(), drivers.folder.clone().into_os_string()];
+        Ok(Client { process: Process::start("the client in Node.js", &program)?, connection })
+    }
+
+    /// Runs as many queries at a time, each for one of these identifiers.
+    pub(super) fn run(
+        &mut self,
+        server: SocketAddr,
+        queries: u64,
+        ids: &[String],
+    ) -> Result<ClientRun, StudyError> {
+        let plan = Plan {
+            driver: self.connection.driver,
+            url: format!("http://{server}"),
+            sockets: self.connection.sockets,
+            queries,
+            ids,
+        };
+        let step = |error: serde_json::Error| StudyError::Step(format!("the client: {error}"));
+        let answer = self.process.ask(&serde_json::to_string(&plan).map_err(step)?)?;
+        serde_json::from_str(&answer).map_err(step)
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) -> Result<(), StudyError> {
+        self.process.stop()
+    }
+}

@@ -1,0 +1,106 @@
+//! The collection `transactionRelationship`: edges between accounts, each the transfer of a payment
+//! that `EndToEndId` names.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use super::http::send;
+use crate::error::StudyError;
+
+pub(super) const COLLECTION: &str = "transactionRelationship";
+
+/// Documents of one import.
+const DOCUMENTS_AT_ONCE: u64 = 50_000;
+
+/// The identifier of a document, in the form of a random UUID and the same at each run.
+pub(super) fn end_to_end_id(number: u64) -> String {
+    let (high, low) = (mixed(2 * number), mixed(2 * number + 1));
+    format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        low >> 52,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+/// A number that looks random: the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+fn mixed(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// Makes the collection and imports its documents.
+pub(super) fn fill(address: SocketAddr, documents: u64) -> Result<(), StudyError> {
+    let collection = format!(r#"{{"name":"{COLLECTION}","type":3}}"#);
+    send(address, "/_api/collection", "", collection.as_bytes())?;
+    let target = format!("/_api/import?collection={COLLECTION}&type=documents&complete=false");
+    let mut first = 0;
+    while first < documents {
+        let next = (first + DOCUMENTS_AT_ONCE).min(documents);
+        let mut lines = String::new();
+        (first..next).for_each(|number| document(number, &mut lines));
+        let answer = send(address, &target, "", lines.as_bytes())?;
+        let answer = String::from_utf8_lossy(&answer);
+        if !answer.contains(&format!("\"created\":{}", next - first)) {
+            return Err(StudyError::Step(format!("the import says: {answer}")));
+        }
+        first = next;
+    }
+    Ok(())
+}
+
+fn document(number: u64, out: &mut String) {
+    let id = end_to_end_id(number);
+    let (from, to) = (mixed(number) % 10_000, mixed(!number) % 10_000);
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "{{\"_from\":\"accounts/{from}\",\"_to\":\"accounts/{to}\",\"TxTp\":\"pacs.008.001.10\",\
+         \"CreDtTm\":\"2023-09-0{}T12:{:02}:{:02}.000Z\",\"Amt\":{}.{:02},\"Ccy\":\"XTS\",\
+         \"PmtInfId\":\"{number:032x}\",\"EndToEndId\":\"{id}\"}}",
+        1 + number % 9,
+        number / 60 % 60,
+        number % 60,
+        number % 5_000,
+        number % 100,
+    );
+}
+
+/// Makes the index that the queries then use.
+pub(super) fn make_index(address: SocketAddr) -> Result<(), StudyError> {
+    let target = format!("/_api/index?collection={COLLECTION}");
+    let index = br#"{"type":"persistent","fields":["EndToEndId"]}"#;
+    send(address, &target, "", index).map(|_| ())
+}
+
+/// A whole response to one query, as the drivers get it.
+pub(super) fn answer(address: SocketAddr) -> Result<String, StudyError> {
+    let id = end_to_end_id(0);
+    let query = format!(
+        "{{\"query\":\"FOR doc IN {COLLECTION} FILTER doc.EndToEndId == @id RETURN doc\",\
+         \"bindVars\":{{\"id\":\"{id}\"}}}}"
+    );
+    let answer = send(address, "/_api/cursor", "Prefer: timing\r\n", query.as_bytes())?;
+    String::from_utf8(answer).map_err(|error| StudyError::Step(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_look_like_random_ones_and_stay_the_same() {
+        let id = end_to_end_id(7);
+        assert_eq!((id.len(), &id[14..15]), (36, "4"));
+        assert_eq!(id, end_to_end_id(7));
+        assert_ne!(id, end_to_end_id(8));
+        let mut line = String::new();
+        document(7, &mut line);
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["EndToEndId"], id);
+    }
+}

@@ -1,0 +1,246 @@
+//! `connection-pool`: what limits an application that asks many queries at a time, the driver's
+//! sockets, the server, or the application's own thread.
+//!
+//! It repeats the study of the connections of arangojs. The drivers are those that their authors
+//! publish; what they do inside is seen by what Node.js tells of its requests, put together with
+//! the account that the server gives of each. Beside every figure stands the client's own ceiling:
+//! what it reaches against a server that does nothing but send the same answer.
+
+mod charts;
+mod child;
+mod client;
+mod conclusions;
+mod figures;
+mod filling;
+mod http;
+mod original;
+mod plan;
+mod process;
+mod trivial;
+
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+
+pub use self::plan::ConnectionPoolOptions;
+
+use self::child::ServerPlan;
+use self::client::{Client, Drivers};
+use self::figures::Row;
+use self::filling::{answer, end_to_end_id, fill, make_index};
+use self::plan::{ACCESSES, Access, Connection, connections};
+use self::process::Process;
+use crate::error::StudyError;
+use crate::study::{Context, Outcome, Scale, Study};
+
+/// Queries that warm the client up before it is measured.
+const WARM_UP_QUERIES: u64 = 200;
+/// The same where each reads the whole collection.
+const WARM_UP_SCANS: u64 = 2;
+/// Documents that are asked for, at most.
+const IDS_MAX: u64 = 10_000;
+
+/// The study.
+#[derive(Debug)]
+pub struct ConnectionPool {
+    options: ConnectionPoolOptions,
+}
+
+impl ConnectionPool {
+    /// The study with these options.
+    #[must_use]
+    pub fn new(options: ConnectionPoolOptions) -> ConnectionPool {
+        ConnectionPool { options }
+    }
+}
+
+/// Takes the part of a process that answers.
+///
+/// # Errors
+/// If the server does not start or stop, or what it is told makes no sense.
+pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
+    child::run(input, output)
+}
+
+impl Study for ConnectionPool {
+    fn name(&self) -> &'static str {
+        "connection-pool"
+    }
+
+    fn title(&self) -> &'static str {
+        "Connection pools"
+    }
+
+    fn question(&self) -> &'static str {
+        "What limits an application that asks many queries at a time: the sockets of its driver, \
+         the server, or its own thread?"
+    }
+
+    fn scale(&self) -> Scale {
+        self.options.scale
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+        let documents = self.options.documents();
+        if documents == 0 || self.options.queries == Some(0) {
+            let what = "--documents and --queries are at least 1";
+            return Err(StudyError::Options(what.to_owned()));
+        }
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("pellucid-study-");
+        let folder = match &self.options.data {
+            Some(parent) => folder.tempdir_in(parent),
+            None => folder.tempdir(),
+        };
+        let folder = folder.map_err(|error| {
+            StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
+        })?;
+        let program = context.child.clone();
+        let drivers = context.step("Installing the drivers", |_| Drivers::install())?;
+        let data = folder.path().join("store");
+        let pellucid = ServerPlan::Pellucid { data };
+        let (pellucid, address) = context.step("Filling the collection", |_| {
+            let (server, address) = serve("the server", &program, &pellucid)?;
+            fill(address, documents)?;
+            Ok((server, address))
+        })?;
+        let (trivial, ceiling) = {
+            let plan = ServerPlan::Trivial { answer: answer(address)? };
+            serve("the trivial server", &program, &plan)?
+        };
+        let ids: Vec<String> = (0..documents.min(IDS_MAX)).map(end_to_end_id).collect();
+        let bench = Bench { drivers, folder: folder.path(), servers: [address, ceiling], ids };
+        let mut rows = Vec::new();
+        // Without an index first, as there is no way back from the other.
+        for access in [Access::Scan, Access::Index] {
+            if access == Access::Index {
+                context.step("Making the index", |_| make_index(address))?;
+            }
+            for connection in connections() {
+                let name = format!("{}, {}", connection.title(), access.title());
+                let measured = context
+                    .step(&name, |say| bench.measure(&self.options, connection, access, say))?;
+                rows.extend(measured);
+            }
+        }
+        trivial.stop()?;
+        pellucid.stop()?;
+        Ok(self.outcome(rows))
+    }
+}
+
+/// Starts a process that answers; returns where.
+fn serve(
+    what: &'static str,
+    program: &[OsString],
+    plan: &ServerPlan,
+) -> Result<(Process, SocketAddr), StudyError> {
+    let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
+    let mut process = Process::start(what, program)?;
+    let plan = serde_json::to_string(plan).map_err(|error| failed(&error))?;
+    let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
+    Ok((process, address))
+}
+
+/// What every row is measured with.
+struct Bench<'a> {
+    drivers: Drivers,
+    folder: &'a Path,
+    /// Pellucid and the trivial server.
+    servers: [SocketAddr; 2],
+    /// What is asked for.
+    ids: Vec<String>,
+}
+
+impl Bench<'_> {
+    /// Runs one client against both servers, turn by turn.
+    fn measure(
+        &self,
+        options: &ConnectionPoolOptions,
+        connection: Connection,
+        access: Access,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Row>, StudyError> {
+        let mut client = Client::start(&self.drivers, connection, self.folder)?;
+        let warm_up = match access {
+            Access::Index => WARM_UP_QUERIES,
+            Access::Scan => WARM_UP_SCANS,
+        };
+        for server in self.servers {
+            client.run(server, warm_up, &self.ids)?;
+        }
+        let mut rows = Vec::new();
+        for queries in options.queries(access) {
+            let (mut pellucid, mut trivial) = (Vec::new(), Vec::new());
+            for _ in 0..options.runs(access) {
+                let [here, ceiling] = self.servers;
+                pellucid.push(client.run(here, queries, &self.ids)?);
+                trivial.push(client.run(ceiling, queries, &self.ids)?);
+            }
+            let row = Row { connection, access, queries, pellucid, trivial };
+            say(&told(&row));
+            rows.push(row);
+        }
+        client.stop()?;
+        Ok(rows)
+    }
+}
+
+/// A row as a line.
+fn told(row: &Row) -> String {
+    let time = |time: Option<f64>| time.map_or("–".to_owned(), |ms| format!("{ms:.0} ms"));
+    let refused: u64 = row.refusals().values().sum();
+    let sockets = row.pellucid.iter().map(|run| run.sockets).max().unwrap_or(0);
+    let share = row.share_of_ceiling().map_or(String::new(), |share| format!(", {share:.2} of it"));
+    let unanswered =
+        if refused == 0 { String::new() } else { format!(", {refused} queries not answered") };
+    format!(
+        "  {} queries: {}, the client's ceiling {}{share}; {sockets} sockets{unanswered}",
+        row.queries,
+        time(Row::wall_ms(&row.pellucid)),
+        time(Row::wall_ms(&row.trivial))
+    )
+}
+
+impl ConnectionPool {
+    fn outcome(&self, rows: Vec<Row>) -> Outcome {
+        let numbers = |access: Access| {
+            let numbers = self.options.queries(access).into_iter().map(|number| number.to_string());
+            numbers.collect::<Vec<_>>().join(", ")
+        };
+        let mut settings = vec![("documents".to_owned(), self.options.documents().to_string())];
+        for access in ACCESSES {
+            let runs = self.options.runs(access);
+            let title = access.title();
+            settings.push((format!("queries at a time, {title}"), numbers(access)));
+            settings.push((format!("runs of each row, {title}"), runs.to_string()));
+        }
+        let names = connections().map(|connection| connection.title());
+        settings.push(("connections".to_owned(), names.join("; ")));
+        let mut notes = vec![
+            "Each query asks for a document that is there, so its answer carries one; in the \
+             original the identifiers were random, and whether there was an index is not told."
+                .to_owned(),
+            "Client and servers share the machine, as they did not in the original: where it has \
+             few cores, the client's thread and the server take time from each other."
+                .to_owned(),
+            "The drivers are unmodified. Their requests carry `Prefer: timing`, so that the server \
+             gives its account of each; the trivial server's answer has such a header too, which \
+             counts for nothing."
+                .to_owned(),
+            "The driver's loadBalancingStrategy is not compared: it chooses among the nodes of a \
+             cluster, and Pellucid has no cluster yet."
+                .to_owned(),
+        ];
+        if self.options.scale != Scale::Full {
+            notes.push(
+                "Without an index every query reads the whole collection, so fewer are asked; \
+                 --full asks as many as with an index."
+                    .to_owned(),
+            );
+        }
+        let findings = conclusions::findings(&rows);
+        Outcome { settings, findings, sections: charts::sections(&rows), notes }
+    }
+}

@@ -1,0 +1,171 @@
+//! What the study runs: which drivers, with which settings, and how many queries at a time.
+
+use std::path::PathBuf;
+
+use crate::study::Scale;
+
+/// Documents of the collection.
+const DOCUMENTS_QUICK: u64 = 20_000;
+const DOCUMENTS: u64 = 200_000;
+
+/// Concurrent queries, with an index, as in the original.
+const QUERIES: [u64; 4] = [500, 1_000, 5_000, 10_000];
+const QUERIES_QUICK: [u64; 1] = [500];
+/// Concurrent queries without an index, where each query reads the whole collection.
+const SCANS: [u64; 1] = [100];
+const SCANS_QUICK: [u64; 1] = [20];
+
+/// Runs of each row, of which the mean is told, as in the original.
+const RUNS: u64 = 3;
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionPoolOptions {
+    /// How large the study is.
+    pub scale: Scale,
+    /// Documents of the collection; the scale's own number unless it is said.
+    pub documents: Option<u64>,
+    /// The number of concurrent queries with an index, and without one as long as the scale does
+    /// not have fewer; the scale's own numbers unless it is said.
+    pub queries: Option<u64>,
+    /// The folder in which the store is made, and removed; that for temporary files unless it is
+    /// said.
+    pub data: Option<PathBuf>,
+}
+
+impl ConnectionPoolOptions {
+    pub(super) fn documents(&self) -> u64 {
+        self.documents.unwrap_or(match self.scale {
+            Scale::Quick => DOCUMENTS_QUICK,
+            Scale::Default | Scale::Full => DOCUMENTS,
+        })
+    }
+
+    /// The numbers of concurrent queries, with an index or without.
+    pub(super) fn queries(&self, access: Access) -> Vec<u64> {
+        let own = match (access, self.scale) {
+            (Access::Index, Scale::Quick) => QUERIES_QUICK.as_slice(),
+            (Access::Index, _) | (Access::Scan, Scale::Full) => &QUERIES,
+            (Access::Scan, Scale::Quick) => &SCANS_QUICK,
+            (Access::Scan, Scale::Default) => &SCANS,
+        };
+        match (self.queries, access) {
+            (None, _) => own.to_vec(),
+            (Some(queries), Access::Index) => vec![queries],
+            // One that reads everything may take thousands of times as long.
+            (Some(queries), Access::Scan) => {
+                vec![own.iter().copied().fold(0, u64::max).min(queries)]
+            }
+        }
+    }
+
+    /// Runs of each row.
+    pub(super) fn runs(&self, access: Access) -> u64 {
+        match (access, self.scale) {
+            (_, Scale::Quick) | (Access::Scan, Scale::Default) => 1,
+            (Access::Index, _) | (Access::Scan, Scale::Full) => RUNS,
+        }
+    }
+}
+
+/// Whether there is an index on the attribute that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Index,
+    Scan,
+}
+
+pub(super) const ACCESSES: [Access; 2] = [Access::Index, Access::Scan];
+
+impl Access {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Access::Index => "with an index",
+            Access::Scan => "without an index",
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Access::Index => "index",
+            Access::Scan => "scan",
+        }
+    }
+}
+
+/// A driver and its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Connection {
+    /// The name for programs.
+    pub(super) name: &'static str,
+    /// What the client's program calls the driver.
+    pub(super) driver: &'static str,
+    /// Sockets at most, if that is set.
+    pub(super) sockets: Option<usize>,
+    /// The name in the original's table, if it is there.
+    pub(super) original: Option<usize>,
+    title: &'static str,
+}
+
+/// Fewest sockets of the recommended setting.
+const RECOMMENDED_MIN: usize = 32;
+
+/// The rows: those of the original, the setting that it recommends, and arangojs of today.
+pub(super) fn connections() -> [Connection; 7] {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let row = |name, driver, sockets, original, title| Connection {
+        name,
+        driver,
+        sockets,
+        original,
+        title,
+    };
+    let recommended = Some(RECOMMENDED_MIN.max(2 * cores));
+    [
+        row("arangojs_8_default", "arangojs-8", None, Some(0), "arangojs 8.3.0, default"),
+        row("arangojs_8_10", "arangojs-8", Some(10), Some(1), "arangojs 8.3.0, maxSockets"),
+        row("arangojs_8_100", "arangojs-8", Some(100), Some(2), "arangojs 8.3.0, maxSockets"),
+        row(
+            "arangojs_8_recommended",
+            "arangojs-8",
+            recommended,
+            None,
+            "arangojs 8.3.0, maxSockets",
+        ),
+        row("arangojs_10_default", "arangojs-10", None, None, "arangojs 10.4.0, default"),
+        row("arangojs_10_100", "arangojs-10", Some(100), None, "arangojs 10.4.0, poolSize"),
+        row("axios_default", "axios", None, Some(3), "axios 1.21.1, default"),
+    ]
+}
+
+impl Connection {
+    /// The name in tables.
+    pub(super) fn title(&self) -> String {
+        match self.sockets {
+            Some(sockets) => format!("{} {sockets}", self.title),
+            None => self.title.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_scale_unless_they_are_said() {
+        let full = ConnectionPoolOptions { scale: Scale::Full, ..Default::default() };
+        assert_eq!(full.documents(), 200_000);
+        assert_eq!(full.queries(Access::Scan), [500, 1_000, 5_000, 10_000]);
+        let said =
+            ConnectionPoolOptions { queries: Some(7), documents: Some(9), ..Default::default() };
+        assert_eq!((said.queries(Access::Index), said.documents()), (vec![7], 9));
+        let many = ConnectionPoolOptions { queries: Some(5_000), ..Default::default() };
+        assert_eq!(
+            (many.queries(Access::Index), many.queries(Access::Scan)),
+            (vec![5_000], vec![100])
+        );
+        let titles = connections().map(|connection| connection.title());
+        assert_eq!(titles[2], "arangojs 8.3.0, maxSockets 100");
+    }
+}
