@@ -6,7 +6,7 @@ CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine bench-documents
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,10 @@ bench-http: build ## CPU per request and latency beside nginx and a bare loop, H
 bench-overload: build ## Twice the load that the server can bear, and what is after it (QUICK=1 for short)
 	@scripts/need taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- overload
+
+bench-neighbours: build ## What reads in memory notice of reads from the disk and of merges (QUICK=1 for short)
+	@bench/need taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- neighbours
 
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@scripts/need nginx wrk taskset

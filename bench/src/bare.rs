@@ -34,9 +34,22 @@ pub fn serve(port: u16) -> Result<(), String> {
             while let Ok((socket, _)) = listener.accept() {
                 socket.set_nonblocking(true).map_err(text)?;
                 socket.set_nodelay(true).map_err(text)?;
+                pace_locally(socket.as_raw_fd());
                 watch(epoll, socket.into_raw_fd())?;
             }
         }
+    }
+}
+
+/// Sets what the server sets on connections within one machine, so that both are paced alike.
+fn pace_locally(descriptor: RawFd) {
+    let name = b"reno";
+    // SAFETY: the descriptor is open, and the name as long as it is said to be. Where the system
+    // has no such pacing, the connection keeps its own.
+    unsafe {
+        let length = name.len() as libc::socklen_t;
+        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+        libc::setsockopt(descriptor, level, option, name.as_ptr().cast(), length);
     }
 }
 

@@ -9,13 +9,14 @@ mod client;
 mod documents;
 mod http;
 mod load;
+mod neighbours;
 mod overload;
 mod peers;
 mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str = "http, idle, accounting, documents, overload or load";
+const BENCHMARKS: &str = "http, idle, accounting, documents, neighbours, overload or load";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
         Some("documents") => documents::run(effort),
+        Some("neighbours") => neighbours::run(effort),
         Some("overload") => overload::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),
     };

@@ -19,13 +19,16 @@ const CONNECTIONS_MANY: usize = 2_000;
 const RECOVERY: Duration = Duration::from_secs(2);
 
 /// What one load shows.
-struct Run {
-    in_time_per_second: f64,
+pub struct Run {
+    /// Answers in time, each second.
+    pub in_time_per_second: f64,
     p99_ns: f64,
+    /// The 99.9th percentile of all answers.
+    pub p99_9_ns: f64,
 }
 
 /// Loads the server: at this rate, or with as much as the connections can take.
-fn load(
+pub fn load(
     server: &Server,
     connections: usize,
     rate: Option<f64>,
@@ -57,6 +60,7 @@ fn load(
     Ok(Run {
         in_time_per_second: figure(&result["requests_per_second"])? * share,
         p99_ns: figure(&times["p99_ns"])?,
+        p99_9_ns: figure(&times["p99.9_ns"])?,
     })
 }
 

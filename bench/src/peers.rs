@@ -19,13 +19,20 @@ pub struct Server {
     processes: Vec<u32>,
     /// What is to be loaded.
     pub url: String,
-    _folder: tempfile::TempDir,
+    /// Is removed with it.
+    #[allow(dead_code, reason = "it is there to be dropped")]
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Server {
     /// User and system time of the server so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.processes.iter().map(|process| cpu_seconds(*process)).sum()
+    }
+
+    /// Bytes that the server had read from the disk so far.
+    pub fn disk_read_bytes(&self) -> u64 {
+        self.processes.iter().map(|process| disk_read_bytes(*process)).sum()
     }
 
     /// Memory of the server that is not of files.
@@ -52,12 +59,23 @@ pub fn pellucid() -> PathBuf {
 /// Pellucid with one event loop, holding one entry.
 pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
+    let mut server = start_pellucid_in(folder.path(), accounting)?;
+    server.folder = Some(folder);
+    Ok(server)
+}
+
+/// The same on a folder that outlives it.
+pub fn start_pellucid_on(folder: &Path) -> Result<Server, String> {
+    start_pellucid_in(folder, "full")
+}
+
+fn start_pellucid_in(folder: &Path, accounting: &str) -> Result<Server, String> {
     let mut child = Command::new("taskset")
         .args(["-c", SERVER_CORE])
         .arg(pellucid())
         .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--accounting", accounting])
         .arg("--data")
-        .arg(folder.path())
+        .arg(folder)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot start {}: {error}", pellucid().display()))?;
@@ -67,7 +85,7 @@ pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
     let address = line.trim().strip_prefix("listening on http://").ok_or("it does not listen")?;
     put(address)?;
     let url = format!("http://{address}/v0/entity?id=1");
-    Ok(Server { processes: vec![child.id()], child, url, _folder: folder })
+    Ok(Server { processes: vec![child.id()], child, url, folder: None })
 }
 
 fn put(address: &str) -> Result<(), String> {
@@ -96,7 +114,7 @@ pub fn start_bare() -> Result<Server, String> {
         .map_err(text)?;
     await_port(port)?;
     let url = format!("http://127.0.0.1:{port}/");
-    Ok(Server { processes: vec![child.id()], child, url, _folder: folder })
+    Ok(Server { processes: vec![child.id()], child, url, folder: Some(folder) })
 }
 
 /// nginx with one worker that answers a constant, in HTTP/1.1.
@@ -134,7 +152,7 @@ fn start_nginx_in(protocol: &str) -> Result<Server, String> {
     let url = format!("http://127.0.0.1:{port}/");
     let mut processes = children(child.id());
     processes.push(child.id());
-    Ok(Server { processes, child, url, _folder: folder })
+    Ok(Server { processes, child, url, folder: Some(folder) })
 }
 
 fn free_port() -> Result<u16, String> {
@@ -167,6 +185,12 @@ fn cpu_seconds(process: u32) -> f64 {
     };
     // Linux shows these in hundredths of a second.
     (field(11) + field(12)) / 100.0
+}
+
+fn disk_read_bytes(process: u32) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
 fn anonymous_bytes(process: u32) -> u64 {

@@ -4,6 +4,39 @@ use crate::source::Ticks;
 
 /// How long the counter is watched against the monotonic clock.
 const CALIBRATION_NS: u64 = 20_000_000;
+/// How often both are read at each end of that stretch: the pair counts that was read closest
+/// together, as the processor may be taken away between two readings for longer than the stretch.
+const PAIRS: usize = 64;
+
+/// A reading of the counter, and within which nanoseconds of the monotonic clock it was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    pub(crate) before_ns: u64,
+    pub(crate) ticks: Ticks,
+    pub(crate) after_ns: u64,
+}
+
+impl Pair {
+    /// Reads `counter` between two readings of the monotonic clock.
+    pub(crate) fn read(counter: impl Fn() -> Ticks) -> Pair {
+        let before_ns = read_monotonic().0;
+        let ticks = counter();
+        Pair { before_ns, ticks, after_ns: read_monotonic().0 }
+    }
+
+    /// Of several, the one that was read closest together.
+    fn closest() -> Pair {
+        let pairs = (0..PAIRS).map(|_| Pair::read(read_tsc));
+        let closest = pairs.min_by_key(|pair| pair.after_ns - pair.before_ns);
+        closest.unwrap_or_else(|| Pair::read(read_tsc))
+    }
+
+    /// Nanoseconds from `earlier`, as well as they are known.
+    fn since_ns(&self, earlier: &Pair) -> u64 {
+        let middle = |pair: &Pair| u64::midpoint(pair.before_ns, pair.after_ns);
+        middle(self).saturating_sub(middle(earlier))
+    }
+}
 
 /// Reads the monotonic clock, in nanoseconds.
 #[inline]
@@ -37,12 +70,12 @@ pub(crate) fn tsc_ticks_per_second() -> Option<u64> {
     if !cfg!(target_arch = "x86_64") || !processor_says_invariant() || !kernel_uses_tsc() {
         return None;
     }
-    let (first_tsc, first_ns) = (read_tsc().0, read_monotonic().0);
+    let first = Pair::closest();
     loop {
-        let (tsc, ns) = (read_tsc().0, read_monotonic().0);
-        let elapsed_ns = ns - first_ns;
+        let last = Pair::closest();
+        let elapsed_ns = last.since_ns(&first);
         if elapsed_ns >= CALIBRATION_NS {
-            let ticks = u128::from(tsc.saturating_sub(first_tsc));
+            let ticks = u128::from(last.ticks.since(first.ticks));
             let rate = ticks * 1_000_000_000 / u128::from(elapsed_ns);
             return u64::try_from(rate).ok().filter(|rate| *rate > 1_000_000);
         }

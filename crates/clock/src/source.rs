@@ -153,16 +153,20 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibration::Pair;
 
     #[test]
     fn system_clock_agrees_with_the_monotonic_clock() {
         let clock = Clock::system();
-        let (begin, reference) = (clock.now(), std::time::Instant::now());
+        let begin = Pair::read(|| clock.now());
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let (end, reference_ns) = (clock.now(), reference.elapsed().as_nanos() as f64);
-        let measured_ns = clock.nanoseconds(end.since(begin)) as f64;
-        let ratio = measured_ns / reference_ns;
-        assert!((0.99..1.01).contains(&ratio), "ratio {ratio} with {clock:?}");
+        let end = Pair::read(|| clock.now());
+        let measured_ns = clock.nanoseconds(end.ticks.since(begin.ticks)) as f64;
+        // However long the processor was away between two readings: it cannot have been less, nor
+        // more, apart from what the rate is off.
+        let (least_ns, most_ns) = (end.before_ns - begin.after_ns, end.after_ns - begin.before_ns);
+        let range = least_ns as f64 * 0.99..=most_ns as f64 * 1.01;
+        assert!(range.contains(&measured_ns), "{measured_ns} not in {range:?} with {clock:?}");
     }
 
     #[test]

@@ -12,6 +12,10 @@ use crate::event_loop::EventLoop;
 use crate::service::{Letter, Service};
 use crate::tls::Session;
 
+/// How a connection within one machine is paced. There is nothing between its ends that could be
+/// congested, and what a system sets for its networks (BBR, say) keeps a timer for each packet.
+const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
+
 /// Connections accepted before those that are open are served again.
 const ACCEPTS_MAX: usize = 1_024;
 
@@ -57,8 +61,7 @@ impl<S: Service> EventLoop<S> {
             self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        // Without it, a response in two writes waits for the client's delayed acknowledgement.
-        let _ = socket.set_nodelay(true);
+        tune(&socket);
         let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
         let mut connection = Connection::new(socket, number as u32, id.generation, woke);
         if let Some(certificates) = &self.shared.certificates {
@@ -69,5 +72,16 @@ impl<S: Service> EventLoop<S> {
             connection.tls = Some(Box::new(session));
         }
         self.connections.insert(Box::new(connection));
+    }
+}
+
+/// Sets what a new connection needs of its socket. A socket that does not take an option still
+/// works.
+fn tune(socket: &TcpStream) {
+    // Without it, a response in two writes waits for the client's delayed acknowledgement.
+    let _ = socket.set_nodelay(true);
+    if socket.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()) {
+        #[cfg(target_os = "linux")]
+        let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     /// Responses that end within `output`, or at a position of the buffer being written.
     pub(crate) finished: VecDeque<Finished>,
     pub(crate) stage: Stage,
+    /// Responses of this wake-up are put by, to be written with those of other connections.
+    pub(crate) is_put_by: bool,
     /// The connection ends when the output is out.
     pub(crate) closing: Closing,
     /// What this connection holds of the budget for bodies.
@@ -129,6 +131,7 @@ impl Connection {
             output: Vec::new(),
             finished: VecDeque::new(),
             stage: Stage::Serving,
+            is_put_by: false,
             closing: Closing::No,
             reserved_bytes: 0,
             begun: None,
@@ -141,6 +144,15 @@ impl Connection {
     /// Whether something waits until the kernel takes it.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Whether its next step takes so long that others have their turn first.
+    pub(crate) fn is_costly(&self) -> bool {
+        match &self.stage {
+            Stage::Streaming(streaming) => streaming.source.is_costly(),
+            Stage::Http2(session) => session.is_costly(),
+            _ => false,
+        }
     }
 
     /// Whether the next request may be looked at.

@@ -10,6 +10,8 @@ use mio::{Events, Poll, Token};
 use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks};
 
+use crate::batch::Batch;
+use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
 use crate::response::DateLine;
@@ -17,15 +19,15 @@ use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 use crate::slots::Slots;
 use crate::socket::{Received, receive_some};
+use crate::ticker::{SWEEP_PAUSE, Ticker};
 use crate::tls::{WIRE_BYTES_MAX, add};
 
-/// How often time limits are looked at.
-const SWEEP_PAUSE: Duration = Duration::from_millis(250);
 /// Events collected in one wake-up.
 const EVENTS_MAX: usize = 1_024;
 
 pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
+const TICKER: Token = Token(usize::MAX - 2);
 
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,10 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) wire: Box<[u8]>,
     /// Where responses are encoded.
     pub(crate) out: Vec<u8>,
+    /// Responses that are written when the other connections of the wake-up have theirs.
+    pub(crate) batch: Batch,
+    /// What bodies are compressed with.
+    pub(crate) compressor: Compressor,
     /// Where the bodies of streams are written, before the protocol frames them.
     pub(crate) body: Vec<u8>,
     pub(crate) date_line: DateLine,
@@ -98,10 +104,12 @@ impl<S: Service> EventLoop<S> {
             clock,
             limits: shared.limits,
             wire: vec![0; if shared.certificates.is_some() { WIRE_BYTES_MAX } else { 0 }].into(),
+            compressor: Compressor::new(Arc::clone(&shared), index),
             shared,
             connections: Slots::default(),
             scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             out: Vec::new(),
+            batch: Batch::new(&clock),
             body: Vec::new(),
             date_line: DateLine::at(clock.wall()),
             date_until: clock.now(),
@@ -123,29 +131,39 @@ impl<S: Service> EventLoop<S> {
     /// Runs until it is told to stop and its connections are done.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut ticker = Ticker::start(&self.poll, TICKER)?;
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         loop {
             self.recorder.rest();
-            let pause = if self.again.is_empty() { SWEEP_PAUSE } else { Duration::ZERO };
-            match self.poll.poll(&mut events, Some(pause)) {
+            let pause = if self.again.is_empty() { ticker.limit() } else { Some(Duration::ZERO) };
+            match self.poll.poll(&mut events, pause) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             let woke = self.clock.now();
             self.last = woke;
             self.refresh_date(woke);
+            // A response that nothing else waits beside is written at once.
+            self.batch.is_open = events.iter().nth(1).is_some();
             for event in &events {
                 match event.token() {
                     WAKER => self.read_mail(woke),
                     LISTENER => self.accept(woke),
+                    TICKER => ticker.take(),
                     Token(slot) => self.turn(slot, woke, event.is_read_closed()),
                 }
+                if self.batch.is_full {
+                    self.write_batch();
+                }
             }
+            self.write_batch();
+            self.batch.is_open = false;
             for slot in std::mem::take(&mut self.again) {
                 self.turn(slot, woke, false);
             }
-            if woke.since(sweep_at) >= sweep_ticks {
+            // A tick may come a moment early by this clock.
+            if woke.since(sweep_at) >= sweep_ticks / 2 {
                 sweep_at = woke;
                 self.sweep(woke);
             }
@@ -178,6 +196,8 @@ impl<S: Service> EventLoop<S> {
                     self.listener = None;
                     let grace_ns = self.limits.stop.as_nanos() as u64;
                     self.stop_by = Some(Ticks(woke.0 + self.clock.ticks(grace_ns)));
+                    // Whose response is put by looks idle.
+                    self.write_batch();
                     self.sweep(woke);
                 }
             }
@@ -244,6 +264,9 @@ impl<S: Service> EventLoop<S> {
             if !connection.output.is_empty() {
                 return Fate::Keep;
             }
+            if connection.is_put_by {
+                break;
+            }
             match connection.closing {
                 Closing::AtOnce => return Fate::Drop,
                 _ if !matches!(connection.stage, Stage::Serving) => {}
@@ -263,6 +286,7 @@ impl<S: Service> EventLoop<S> {
                 }
             };
             match step {
+                Step::Again if connection.is_costly() => break,
                 Step::Again => {}
                 Step::Blocked => return Fate::Keep,
                 Step::Over => return Fate::Drop,

@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 
+use crate::compression::Coding;
 use crate::limits::HEADERS_MAX;
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
@@ -41,6 +42,8 @@ pub struct Head<'h, 'b> {
     pub expects_continue: bool,
     /// Whether the client would rather go on in HTTP/2 on this connection.
     pub wants_http2: bool,
+    /// How the client would have the body of its response coded.
+    pub(crate) coding: Option<Coding>,
 }
 
 /// Parses a head from the beginning of `bytes`; nothing if it is not complete yet.
@@ -88,6 +91,7 @@ pub fn parse<'h, 'b>(
         keep_alive: !fields.close && (version == 1 || fields.keep_alive),
         is_old: version == 0,
         expects_continue: fields.expects_continue && version == 1,
+        coding: fields.coding,
         wants_http2: fields.upgrades && fields.names_http2 && fields.has_settings && version == 1,
     }))
 }
@@ -139,6 +143,7 @@ struct Fields {
     upgrades: bool,
     names_http2: bool,
     has_settings: bool,
+    coding: Option<Coding>,
     hosts: usize,
 }
 
@@ -158,8 +163,11 @@ impl Fields {
                     fields.close |= list_has(header.value, "close");
                     fields.keep_alive |= list_has(header.value, "keep-alive");
                 }
+                15 if is("accept-encoding") => {
+                    fields.coding = fields.coding.or(Coding::preferred(header.value));
+                }
                 14 if is("content-length") => fields.length(header.value)?,
-                17 if is("transfer-encoding") => fields.coding(header.value)?,
+                17 if is("transfer-encoding") => fields.transfer_coding(header.value)?,
                 _ => {}
             }
         }
@@ -188,7 +196,7 @@ impl Fields {
         Ok(())
     }
 
-    fn coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+    fn transfer_coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
             return Err(Refusal::UnknownCoding);
         }

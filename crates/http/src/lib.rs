@@ -8,8 +8,10 @@
 //! Every buffer, wait and count has a limit with a name; see [`Limits`].
 
 mod acceptance;
+mod batch;
 mod bodies;
 mod chunked;
+mod compression;
 mod connection;
 mod event_loop;
 mod head;
@@ -27,13 +29,16 @@ mod slots;
 mod socket;
 mod streams;
 mod sweep;
+mod ticker;
 mod tls;
 
 pub use chunked::ChunkedDecoder;
+pub use compression::CompressionFigures;
 pub use head::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
-    CHUNK_LINE_BYTES_MAX, HEADERS_MAX, LINGER_BYTES_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
-    TURNS_MAX,
+    BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX, BATCH_PAUSE_MAX, CHUNK_LINE_BYTES_MAX,
+    COMPRESSED_STREAMS_MAX, HEADERS_MAX, LINGER_BYTES_MAX, Limits, OUTPUT_BYTES_MAX,
+    READ_BYTES_MAX, TURNS_MAX,
 };
 pub use refusal::Refusal;
 pub use request::{Header, Request};

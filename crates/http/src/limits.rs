@@ -9,6 +9,16 @@ pub const HEADERS_MAX: usize = 64;
 /// unsent before its further requests wait.
 pub const READ_BYTES_MAX: usize = 64 * 1024;
 
+/// Connections whose responses are put by until others that became readable in the same wake-up
+/// have theirs, and bytes of such responses: then all are written one after the other. Reading and
+/// answering in one go and writing in another keeps the processor's caches with either, and a
+/// client with many connections is woken once and not for each.
+pub const BATCH_CONNECTIONS_MAX: usize = 32;
+/// See [`BATCH_CONNECTIONS_MAX`].
+pub const BATCH_BYTES_MAX: usize = 64 * 1024;
+/// How long a response may be put by.
+pub const BATCH_PAUSE_MAX: Duration = Duration::from_micros(100);
+
 /// Responses that may wait unsent before the connection's further requests wait.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
@@ -20,6 +30,10 @@ pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bytes of one line within a chunked body: a chunk's size with its extensions, or a trailer.
 pub const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// Bodies that are compressed piece by piece at a time, over all event loops: each holds some 300
+/// KiB. Beyond it, large bodies go out as they are.
+pub const COMPRESSED_STREAMS_MAX: usize = 64;
 
 /// Limits that an operator can set.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +50,8 @@ pub struct Limits {
     pub streams: usize,
     /// Bytes of request bodies held at a time, over all connections. Beyond it: 503.
     pub body_bytes_in_flight: usize,
+    /// Bytes from which on a body is compressed for a client that asks for it; zero for never.
+    pub compressed_from_bytes: usize,
     /// How long a connection may be open with nothing to do.
     pub idle: Duration,
     /// How long a client may take to send one request, or to take in one response, without any
@@ -55,6 +71,7 @@ impl Default for Limits {
             requests_in_flight: 4 * 1024,
             streams: 128,
             body_bytes_in_flight: 192 * 1024 * 1024,
+            compressed_from_bytes: 4 * 1024,
             idle: Duration::from_secs(300),
             exchange: Duration::from_secs(30),
             handshake: Duration::from_secs(10),

@@ -17,16 +17,7 @@ impl<S: Service> EventLoop<S> {
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
     /// are out. What the kernel does not take stays with the connection.
     pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
-        let Sent { bytes: sent, progressed, failed } = self.write(connection, &out);
-        if sent > 0 {
-            self.record_written(connection, sent);
-        }
-        if failed {
-            return Fate::Drop;
-        }
-        if progressed && sent < out.len() {
-            connection.progress_at = self.clock.now();
-        }
+        let Some(sent) = self.send_out(connection, &out) else { return Fate::Drop };
         if sent == out.len() {
             out.clear();
             if out.capacity() <= OUTPUT_KEPT_BYTES {
@@ -37,6 +28,19 @@ impl<S: Service> EventLoop<S> {
             connection.output = out;
         }
         Fate::Keep
+    }
+
+    /// Writes as much of `out` as the kernel takes, and records the responses that are out. Returns
+    /// how many bytes went, or nothing if the socket is of no more use.
+    pub(crate) fn send_out(&mut self, connection: &mut Connection, out: &[u8]) -> Option<usize> {
+        let Sent { bytes: sent, progressed, failed } = self.write(connection, out);
+        if sent > 0 {
+            self.record_written(connection, sent);
+        }
+        if progressed && sent < out.len() {
+            connection.progress_at = self.clock.now();
+        }
+        (!failed).then_some(sent)
     }
 
     pub(crate) fn flush_rest(&mut self, connection: &mut Connection) -> Fate {

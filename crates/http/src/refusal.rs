@@ -15,6 +15,9 @@ pub enum Refusal {
     HeadTooLarge,
     /// The body is, or is declared to be, longer than this many bytes.
     BodyTooLarge(usize),
+    /// The body is longer than one may be whose sender has not said who he is. What follows are the
+    /// challenges that tell him how to.
+    Unauthorized(&'static [&'static [u8]]),
     /// A transfer coding other than `chunked`.
     UnknownCoding,
     /// Neither HTTP/1.0 nor HTTP/1.1.
@@ -38,6 +41,7 @@ impl Refusal {
             Refusal::TargetTooLong => 414,
             Refusal::HeadTooLarge => 431,
             Refusal::BodyTooLarge(_) => 413,
+            Refusal::Unauthorized(_) => 401,
             Refusal::UnknownCoding => 501,
             Refusal::UnknownVersion => 505,
             Refusal::UnknownExpectation => 417,
@@ -62,6 +66,9 @@ impl fmt::Display for Refusal {
             Refusal::BodyTooLarge(limit) => {
                 write!(f, "the request's body is larger than the limit of {limit} bytes")
             }
+            Refusal::Unauthorized(_) => f.write_str(
+                "this needs an account: send its name and password (Basic) or a token (Bearer)",
+            ),
             Refusal::UnknownCoding => f.write_str("the only transfer coding known is `chunked`"),
             Refusal::UnknownVersion => f.write_str("the versions known are HTTP/1.0 and HTTP/1.1"),
             Refusal::UnknownExpectation => {

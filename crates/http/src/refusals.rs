@@ -29,7 +29,7 @@ impl<S: Service> EventLoop<S> {
         let manner = Manner {
             keep_alive: false,
             is_head: head.is_some_and(|head| head.method == "HEAD"),
-            is_old: false,
+            ..Manner::PLAIN
         };
         let facts = self.facts(connection, 0);
         self.write_refusal(connection, refusal, manner, timeline, facts, out);

@@ -52,13 +52,15 @@ impl<S: Service> EventLoop<S> {
         {
             return used;
         }
-        let mut out = std::mem::take(&mut self.out);
-        assert!(out.is_empty(), "the output of the last turn went out or to its connection");
+        let is_batched = self.batch.is_open && connection.tls.is_none();
+        let mut out = std::mem::take(if is_batched { &mut self.batch.out } else { &mut self.out });
+        let begin = out.len();
+        assert!(is_batched || begin == 0, "the output of the last turn went out");
         let (mut used, mut waited_until) = (0, None);
         while used < bytes.len()
             && matches!(connection.stage, Stage::Serving)
             && connection.closing == Closing::No
-            && out.len() < OUTPUT_BYTES_MAX
+            && out.len() - begin < OUTPUT_BYTES_MAX
         {
             let rest = &bytes[used..];
             let look = match connection.chunked.take() {
@@ -80,7 +82,11 @@ impl<S: Service> EventLoop<S> {
         if connection.closing == Closing::AfterLinger {
             used = bytes.len();
         }
-        if self.flush(connection, out) == Fate::Drop {
+        let fate = match is_batched {
+            true => self.put_by(slot, connection, out, begin),
+            false => self.flush(connection, out),
+        };
+        if fate == Fate::Drop {
             connection.closing = Closing::AtOnce;
         }
         used
@@ -157,7 +163,7 @@ impl<S: Service> EventLoop<S> {
             |bytes: usize| Arrival { begun, received: turn.received, waited_until, bytes };
         match head.framing {
             Framing::Length(length) if length > body_bytes_max => {
-                let refusal = Refusal::BodyTooLarge(body_bytes_max);
+                let refusal = self.service.refusal_of_body(&head, body_bytes_max);
                 self.refuse(connection, &refusal, Some(&head), begun, turn.received, out);
                 Look::Used(bytes.len())
             }
@@ -240,6 +246,7 @@ impl<S: Service> EventLoop<S> {
         let used = match fed {
             Ok(used) => used,
             Err(refusal) => {
+                let refusal = self.refusal_of_chunked(refusal, &request.head);
                 self.refuse(connection, &refusal, None, begun, turn.received, out);
                 connection.closing = Closing::AfterLinger;
                 return Look::Used(bytes.len());
@@ -257,6 +264,16 @@ impl<S: Service> EventLoop<S> {
             self.answer(slot, connection, &head, request.decoder.body(), arrival, out);
         }
         Look::Used(used)
+    }
+
+    /// Asks the service what a chunked body is refused with that has become too long.
+    fn refusal_of_chunked(&self, refusal: Refusal, head: &[u8]) -> Refusal {
+        let Refusal::BodyTooLarge(limit_bytes) = refusal else { return refusal };
+        let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        match parse(head, &mut space, usize::MAX) {
+            Ok(Some(head)) => self.service.refusal_of_body(&head, limit_bytes),
+            _ => refusal,
+        }
     }
 
     fn answer(
@@ -278,6 +295,8 @@ impl<S: Service> EventLoop<S> {
             keep_alive: head.keep_alive && self.stop_by.is_none(),
             is_head: head.method == "HEAD",
             is_old: head.is_old,
+            coding: head.coding,
+            compressed_from_bytes: self.limits.compressed_from_bytes,
         };
         let mut facts = self.facts(connection, arrival.bytes);
         let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
@@ -289,14 +308,16 @@ impl<S: Service> EventLoop<S> {
         let request = Request { method, path, query, headers, body };
         let begin = out.len();
         let (handled, outcome) = {
-            let mut response = Response::new(out, &self.date_line, manner);
+            let mut response =
+                Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut timeline,
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id_of(slot, connection),
             };
-            (self.service.handle(&request, &mut response, &mut exchange), response.outcome())
+            let handled = self.service.handle(&request, &mut response, &mut exchange);
+            response.conclude(handled)
         };
         let written = begin..out.len();
         self.conclude(connection, handled, outcome, manner, timeline, facts, written);
@@ -319,14 +340,16 @@ impl<S: Service> EventLoop<S> {
         let mut out = std::mem::take(&mut self.out);
         let begin = out.len();
         let (handled, outcome) = {
-            let mut response = Response::new(&mut out, &self.date_line, manner);
+            let mut response =
+                Response::new(&mut out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut timeline,
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
             };
-            (self.service.resume(later, &mut response, &mut exchange), response.outcome())
+            let handled = self.service.resume(later, &mut response, &mut exchange);
+            response.conclude(handled)
         };
         let written = begin..out.len();
         self.conclude(connection, handled, outcome, manner, timeline, facts, written);

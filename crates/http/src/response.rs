@@ -4,7 +4,10 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pellucid_clock::WallTime;
 
+use crate::compression::{Coding, Compressor, StreamPlace, WholeBody};
+use crate::limits::READ_BYTES_MAX;
 use crate::refusal::Refusal;
+use crate::service::{BodySource, Handled};
 
 /// A response being written. The order is: a status, headers, and one of the finishing calls.
 ///
@@ -17,8 +20,22 @@ pub struct Response<'a> {
     status: u16,
     state: State,
     streamed: Streamed,
+    /// What the body may be compressed with.
+    compressor: Option<&'a mut Compressor>,
+    /// Where in `out` the value of the header `ETag` begins.
+    etag_at: Option<usize>,
+    /// How the streamed body is compressed.
+    compressed: Option<CodedStream>,
     /// A header that whoever begins the response does not know of.
     first: Option<(&'static str, String)>,
+}
+
+/// A body that is to be compressed piece by piece.
+struct CodedStream {
+    coding: Coding,
+    place: StreamPlace,
+    /// The body, if it is there already and not to be brought by the service's source.
+    body: Option<Box<dyn BodySource>>,
 }
 
 /// What becomes of status and headers.
@@ -38,6 +55,21 @@ pub(crate) struct Manner {
     /// The client speaks HTTP/1.0: it knows no chunks, and must be told that we keep the
     /// connection.
     pub(crate) is_old: bool,
+    /// How the client would have the body coded.
+    pub(crate) coding: Option<Coding>,
+    /// Bytes from which on it is; zero for never.
+    pub(crate) compressed_from_bytes: usize,
+}
+
+impl Manner {
+    /// As of a request that asks for nothing in particular.
+    pub(crate) const PLAIN: Manner = Manner {
+        keep_alive: true,
+        is_head: false,
+        is_old: false,
+        coding: None,
+        compressed_from_bytes: 0,
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +147,25 @@ impl<'a> Response<'a> {
         manner: Manner,
     ) -> Response<'a> {
         let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
-        let (form, first) = (Form::Text, None);
-        Response { out, form, date_line, manner, status, state, streamed, first }
+        Response {
+            out,
+            form: Form::Text,
+            date_line,
+            manner,
+            status,
+            state,
+            streamed,
+            compressor: None,
+            etag_at: None,
+            compressed: None,
+            first: None,
+        }
+    }
+
+    /// Has the body compressed, where the client asks for it.
+    pub(crate) fn coded_by(mut self, compressor: &'a mut Compressor) -> Response<'a> {
+        self.compressor = Some(compressor);
+        self
     }
 
     /// The response of a stream: `body` gets its body alone.
@@ -166,6 +215,7 @@ impl<'a> Response<'a> {
             "{name} is one line"
         );
         self.check_place();
+        self.note_place(name);
         match &mut self.form {
             Form::Text => write_line(self.out, name, |out| out.extend_from_slice(value)),
             Form::Fields(fields) => add_field(fields, name, value),
@@ -176,6 +226,7 @@ impl<'a> Response<'a> {
     /// Adds a header whose value `write` appends to what it is given.
     pub fn header_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.check_place();
+        self.note_place(name);
         match &mut self.form {
             Form::Text => write_line(self.out, name, write),
             Form::Fields(fields) => {
@@ -192,9 +243,18 @@ impl<'a> Response<'a> {
         assert_eq!(self.state, State::Headers, "headers stand between status and body");
     }
 
+    fn note_place(&mut self, name: &str) {
+        if name == "ETag" {
+            self.etag_at = Some(self.out.len() + "ETag: ".len());
+        }
+    }
+
     /// Finishes with this body; to a HEAD its length alone is told.
     pub fn finish(&mut self, body: &[u8]) {
-        self.finish_length(body.len() as u64);
+        if self.is_long(body.len() as u64) && self.finish_coded(body) {
+            return;
+        }
+        self.end_with_length(body.len() as u64);
         if !self.manner.is_head {
             self.out.extend_from_slice(body);
         }
@@ -202,8 +262,99 @@ impl<'a> Response<'a> {
 
     /// Finishes the answer to a HEAD whose GET would have a body of this length.
     pub fn finish_length(&mut self, length_bytes: u64) {
+        if self.is_long(length_bytes) && self.begin_coded().is_some() {
+            // Nobody knows the length before the body is compressed.
+            self.end_headers();
+        } else {
+            self.end_with_length(length_bytes);
+        }
+    }
+
+    fn end_with_length(&mut self, length_bytes: u64) {
         self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
         self.end_headers();
+    }
+
+    /// Whether a body of this length is one that is compressed for some: then caches are told.
+    fn is_long(&mut self, length_bytes: u64) -> bool {
+        let from = self.manner.compressed_from_bytes as u64;
+        let is_long = from > 0 && length_bytes >= from && self.compressor.is_some();
+        if is_long {
+            self.header("Vary", b"Accept-Encoding");
+        }
+        is_long
+    }
+
+    /// Says that the body is coded, if the client would have it so. The coded body is another
+    /// representation, for which the tag holds only weakly (RFC 9110, section 8.8.1).
+    fn begin_coded(&mut self) -> Option<Coding> {
+        let coding = self.manner.coding?;
+        self.header("Content-Encoding", coding.name().as_bytes());
+        match &mut self.form {
+            Form::Text => {
+                if let Some(at) = self.etag_at.filter(|at| self.out[*at..].starts_with(b"\"")) {
+                    self.out.splice(at..at, *b"W/");
+                }
+            }
+            Form::Fields(fields) => {
+                let strong = fields.get(http::header::ETAG).map(HeaderValue::as_bytes);
+                let strong = strong.filter(|tag| tag.starts_with(b"\""));
+                let weak = strong.map(|tag| HeaderValue::from_bytes(&[b"W/", tag].concat()));
+                if let Some(Ok(weak)) = weak {
+                    fields.insert(http::header::ETAG, weak);
+                }
+            }
+        }
+        Some(coding)
+    }
+
+    /// Finishes with this body, compressed; false if it is not to be.
+    fn finish_coded(&mut self, body: &[u8]) -> bool {
+        if self.manner.is_head {
+            let is_coded = self.begin_coded().is_some();
+            if is_coded {
+                self.end_headers();
+            }
+            return is_coded;
+        }
+        if body.len() > READ_BYTES_MAX {
+            return self.begin_coded_stream(|| Some(WholeBody::of(body)));
+        }
+        let Some(coding) = self.begin_coded() else { return false };
+        let Some(compressor) = self.compressor.take() else { return false };
+        let body = compressor.whole(coding, body);
+        self.end_with_length(body.len() as u64);
+        self.out.extend_from_slice(body);
+        true
+    }
+
+    /// Begins a body that is compressed piece by piece; false if it is not to be.
+    fn begin_coded_stream(&mut self, body: impl FnOnce() -> Option<Box<dyn BodySource>>) -> bool {
+        if self.manner.coding.is_none() {
+            return false;
+        }
+        let place = self.compressor.as_ref().and_then(|compressor| compressor.place());
+        let Some(place) = place else { return false };
+        let Some(coding) = self.begin_coded() else { return false };
+        self.compressed = Some(CodedStream { coding, place, body: body() });
+        self.end_with_stream(None);
+        true
+    }
+
+    /// What is left to be done, once the service has done its part.
+    pub(crate) fn conclude(self, handled: Handled) -> (Handled, Option<Outcome>) {
+        let outcome = self.outcome();
+        let Some(CodedStream { coding, place, body }) = self.compressed else {
+            return (handled, outcome);
+        };
+        let source = match handled {
+            Handled::Stream(source) => Some(source),
+            Handled::Done => body,
+            Handled::Later => None,
+        };
+        let handled =
+            source.map_or(Handled::Done, |source| Handled::Stream(place.compress(coding, source)));
+        (handled, outcome)
     }
 
     /// Finishes a response that has no body by definition (204, 304).
@@ -214,7 +365,7 @@ impl<'a> Response<'a> {
     /// Finishes with one line of text, and a line end.
     pub fn finish_text(&mut self, line: &str) {
         self.header("Content-Type", b"text/plain; charset=utf-8");
-        self.finish_length(line.len() as u64 + 1);
+        self.end_with_length(line.len() as u64 + 1);
         if !self.manner.is_head {
             self.out.extend_from_slice(line.as_bytes());
             self.out.push(b'\n');
@@ -227,12 +378,29 @@ impl<'a> Response<'a> {
         if *refusal == Refusal::Overloaded {
             self.header("Retry-After", b"1");
         }
+        if let Refusal::Unauthorized(challenges) = refusal {
+            for challenge in *challenges {
+                self.header("WWW-Authenticate", challenge);
+            }
+        }
         self.finish_text(&refusal.to_string());
     }
 
     /// Ends the headers of a response whose body a [`crate::BodySource`] brings: of this length, or
     /// of one that nobody knows yet.
     pub fn finish_streamed(&mut self, length_bytes: Option<u64>) {
+        if length_bytes.is_some_and(|length| self.is_long(length)) {
+            if self.manner.is_head && self.begin_coded().is_some() {
+                return self.end_headers();
+            }
+            if !self.manner.is_head && self.begin_coded_stream(|| None) {
+                return;
+            }
+        }
+        self.end_with_stream(length_bytes);
+    }
+
+    fn end_with_stream(&mut self, length_bytes: Option<u64>) {
         self.streamed = match length_bytes {
             Some(length_bytes) => {
                 self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
@@ -335,7 +503,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    const PLAIN: Manner = Manner { keep_alive: true, is_head: false, is_old: false };
+    const PLAIN: Manner = Manner::PLAIN;
 
     #[test]
     fn a_body_and_its_head() {

@@ -10,6 +10,7 @@ use mio::{Interest, Poll, Waker};
 use pellucid_account::Account;
 use pellucid_clock::Clock;
 
+use crate::compression::{CompressionFigures, CompressionMeter};
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
 use crate::service::{Letter, Mailbox, Service};
@@ -27,6 +28,10 @@ pub(crate) struct Shared {
     pub(crate) certificates: Option<Arc<Certificates>>,
     /// What TLS costs each loop.
     pub(crate) tls: Vec<TlsMeter>,
+    /// What compression costs each loop.
+    pub(crate) compression: Vec<CompressionMeter>,
+    /// Bodies that are being compressed piece by piece.
+    pub(crate) streams_compressed: AtomicUsize,
     /// Connections of each loop.
     pub(crate) loads: Vec<AtomicUsize>,
     pub(crate) connections_ever: AtomicU64,
@@ -91,6 +96,8 @@ pub struct ServerStats {
     pub body_bytes: usize,
     /// What TLS costs.
     pub tls: TlsFigures,
+    /// What compression costs.
+    pub compression: CompressionFigures,
 }
 
 /// Looks at the figures of a transport from anywhere, as long as it runs.
@@ -105,8 +112,12 @@ impl ServerGauge {
     pub fn stats(&self) -> ServerStats {
         let mut tls = TlsFigures::default();
         self.shared.tls.iter().for_each(|meter| meter.add_to(&mut tls, &self.shared.clock));
+        let mut compression = CompressionFigures::default();
+        let meters = self.shared.compression.iter();
+        meters.for_each(|meter| meter.add_to(&mut compression, &self.shared.clock));
         ServerStats {
             tls,
+            compression,
             connections_open: self.shared.connections_open(),
             connections_ever: self.shared.connections_ever.load(Ordering::Relaxed),
             requests_in_flight: self.shared.requests_in_flight.load(Ordering::Relaxed),
@@ -135,6 +146,8 @@ impl<L: Send + 'static> Server<L> {
             limits,
             certificates,
             tls: (0..loops).map(|_| TlsMeter::default()).collect(),
+            compression: (0..loops).map(|_| CompressionMeter::default()).collect(),
+            streams_compressed: AtomicUsize::new(0),
             loads: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             connections_ever: AtomicU64::new(0),
             requests_in_flight: AtomicUsize::new(0),

@@ -18,6 +18,12 @@ pub trait Service: 'static {
     /// Bytes that the body of this request may have.
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize;
 
+    /// What a request is refused with whose body is longer than that.
+    fn refusal_of_body(&self, head: &Head<'_, '_>, limit_bytes: usize) -> Refusal {
+        let _ = head;
+        Refusal::BodyTooLarge(limit_bytes)
+    }
+
     /// Answers a request. The service takes the stamps `routed`, `started` and `executed`.
     fn handle(
         &mut self,
@@ -53,6 +59,11 @@ pub enum Handled {
 pub trait BodySource {
     /// Appends the next piece, of about 64 KiB, to `out`.
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled;
+
+    /// Whether a piece takes so long that other connections have their turn after each.
+    fn is_costly(&self) -> bool {
+        false
+    }
 }
 
 /// What [`BodySource::fill`] did.

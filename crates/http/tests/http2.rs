@@ -239,6 +239,28 @@ fn what_is_no_frame_ends_the_connection() {
 }
 
 #[test]
+fn bodies_are_compressed_for_those_who_ask() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let (short, long, longer) = (vec![b'a'; 100], vec![b'b'; 10_000], vec![b'c'; 300_000]);
+    let requests = [("/", &short[..]), ("/", &long), ("/", &longer)];
+    let answers = client.exchange_with(&[("accept-encoding", "gzip")], &requests);
+    for (answer, (_, body)) in answers.into_iter().zip(requests) {
+        let (parts, received) = answer.unwrap();
+        let coding = parts.headers.get("content-encoding").map(|value| value.to_str().unwrap());
+        if body.len() < 4_096 {
+            assert_eq!((coding, &received[..]), (None, body));
+            continue;
+        }
+        assert_eq!((coding, received.len() < body.len() / 10), (Some("gzip"), true));
+        assert_eq!(parts.headers["vary"], "Accept-Encoding");
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&received[..]).read_to_end(&mut plain).unwrap();
+        assert!(plain == body);
+    }
+}
+
+#[test]
 fn a_response_that_nobody_takes_is_given_up() {
     let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
     let mut socket = connect(&running);
@@ -268,7 +290,7 @@ fn a_request_that_does_not_come_to_its_end_is_refused() {
         let operations = running.account.snapshot(None).operations;
         operations.first().map(|first| first.operation.clone())
     };
-    let found = (0..500).find_map(|_| {
+    let found = (0..6_000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
         refused()
     });

@@ -5,23 +5,49 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use common::{Running, connect, start_with};
 use pellucid_http::{CertificateError, Certificates, Limits};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
+use tempfile::TempDir;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
-/// Pairs for `localhost` that are valid for a hundred years, each by an authority of its own.
+/// The names of the pairs.
+const PAIRS: [&str; 2] = ["first", "second"];
+
+/// A folder with pairs for `localhost`, each signed by an authority of its own. They are made when
+/// they are first asked for, and gone with the folder: a key in a repository is no secret.
+static FILES: LazyLock<TempDir> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    for pair in PAIRS {
+        let write = |ending: &str, text: String| {
+            std::fs::write(folder.path().join(format!("{pair}{ending}")), text).unwrap();
+        };
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.distinguished_name.push(DnType::CommonName, format!("authority {pair}"));
+        let authority_key = KeyPair::generate().unwrap();
+        write("-ca.pem", authority.self_signed(&authority_key).unwrap().pem());
+        let (authority, key) = (Issuer::new(authority, authority_key), KeyPair::generate());
+        let (key, names) = (key.unwrap(), ["localhost".to_owned()]);
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority);
+        write(".pem", certificate.unwrap().pem());
+        write("-key.pem", key.serialize_pem());
+    }
+    folder
+});
+
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
+    FILES.path().join(name)
 }
 
 fn certificates(pair: &str) -> Arc<Certificates> {

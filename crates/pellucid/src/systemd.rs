@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::client;
+use pellucid_load::{LoadOptions, Target, ask};
 
 /// Whoever started the server, if it wants to know.
 pub(crate) struct Manager {
@@ -48,8 +48,8 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Begins, if the manager asked for it (`WATCHDOG_USEC`). A server with TLS is taken to be well
-    /// while its process is, since it cannot be asked without a certificate's name.
+    /// Begins, if the manager asked for it (`WATCHDOG_USEC`). Whose name is in the certificate of a
+    /// server with TLS does not matter: this asks itself.
     pub(crate) fn begin(address: SocketAddr, has_tls: bool) -> Option<Watchdog> {
         let microseconds: u64 = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
         // Twice within the time that is allowed, as sd_watchdog_enabled(3) advises.
@@ -59,8 +59,7 @@ impl Watchdog {
         let run = move || {
             let manager = Manager::of_environment();
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                let is_well = has_tls || matches!(client::get(asked, "/v0/status"), Ok((200, _)));
-                if is_well {
+                if answers(asked, has_tls) {
                     manager.tell("WATCHDOG=1");
                 }
             }
@@ -68,6 +67,15 @@ impl Watchdog {
         let thread = std::thread::Builder::new().name("pellucid-watchdog".to_owned()).spawn(run);
         Some(Watchdog { stop: Some(stop), thread: thread.ok() })
     }
+}
+
+/// Whether the server answers.
+fn answers(address: SocketAddr, has_tls: bool) -> bool {
+    let scheme = if has_tls { "https" } else { "http" };
+    let Ok(target) = Target::parse(&format!("{scheme}://{address}/")) else { return false };
+    let mut options = LoadOptions::new(target);
+    options.tls.insecure = true;
+    matches!(ask(&options, "/v0/status", ""), Ok((200, _)))
 }
 
 /// Where this machine reaches a listener: one on every address is also on loopback.

@@ -11,7 +11,7 @@ use common::{Serving, entity};
 use tempfile::TempDir;
 
 /// How long a test waits for the server to cut a connection.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a connection still gets until the server ends it.
 fn until_the_end(socket: &mut TcpStream) -> Vec<u8> {

@@ -180,21 +180,27 @@ fn systemd_is_told_when_the_server_is_ready_alive_and_stopping() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let data = folder.path().join("data");
-    let mut command =
-        pellucid(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
-    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
-    let server = Serving::spawn(command);
-    let next = || {
-        let mut state = [0; 64];
-        let count = socket.recv(&mut state).unwrap();
-        String::from_utf8_lossy(&state[..count]).into_owned()
-    };
-    assert_eq!(next(), "READY=1");
-    assert_eq!(next(), "WATCHDOG=1");
-    server.stop();
-    while next() != "STOPPING=1" {}
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let made = rcgen::generate_simple_self_signed(["elsewhere.example".to_owned()]).unwrap();
+    std::fs::write(file("cert"), made.cert.pem()).unwrap();
+    std::fs::write(file("key"), made.signing_key.serialize_pem()).unwrap();
+    let tls = ["--tls-cert", &file("cert"), "--tls-key", &file("key")];
+    for further in [&[][..], &tls] {
+        let data = file("data");
+        let mut command = pellucid(&["serve", "--listen", "127.0.0.1:0", "--data", &data]);
+        command.args(further).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
+        let server = Serving::spawn(command);
+        let next = || {
+            let mut state = [0; 64];
+            let count = socket.recv(&mut state).unwrap();
+            String::from_utf8_lossy(&state[..count]).into_owned()
+        };
+        assert_eq!(next(), "READY=1");
+        assert_eq!(next(), "WATCHDOG=1", "it answers itself, also over TLS");
+        server.stop();
+        while next() != "STOPPING=1" {}
+    }
 }
 
 #[test]

@@ -161,8 +161,8 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
     let operations = ["version", "get", "put"];
     let transports = ["http1", "tls", "http2"];
     let runs = operations.iter().flat_map(|of| transports.map(|over| format!("{of}_{over}")));
-    for operation in runs {
-        let prefix = format!("{operation}_auto");
+    let hand_overs = ["auto", "always", "never"];
+    for prefix in runs.flat_map(|run| hand_overs.map(|hand_over| format!("{run}_{hand_over}"))) {
         for chart in ["phases", "histogram", "jitter", "jitter_zoomed"] {
             assert!(names.contains(&format!("{prefix}_{chart}").as_str()), "{prefix}_{chart}");
         }
@@ -172,11 +172,14 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
         let added: f64 = phases.iter().map(|phase| mean(phase)).sum();
         let total = mean("total");
         // Each phase is a whole number of nanoseconds, rounded down.
-        assert!((added - total).abs() <= 8.0, "{operation}: {added} and {total}");
+        assert!((added - total).abs() <= 8.0, "{prefix}: {added} and {total}");
         assert!(mean("client") > mean("execute"), "the client waits for the server");
         let histogram = format!("{prefix}_histogram");
-        assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{operation}");
+        assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{prefix}");
         assert_eq!(series(&report, &format!("{prefix}_jitter"), "total").len(), 400);
+        // What is handed to another thread waits for it; the version never is.
+        let is_away = prefix.ends_with("_always") && !prefix.starts_with("version");
+        assert_eq!(mean("queue") > 0.0, is_away, "{prefix}");
     }
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["name"] == "total"));

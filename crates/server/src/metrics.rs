@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 use pellucid_account::{
     Activity, Distribution, InterferenceView, OperationAccount, SlowOperation, Snapshot,
 };
-use pellucid_http::{ServerStats, TlsFigures};
+use pellucid_http::{CompressionFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
 use crate::engine_page::{families, singles};
@@ -105,6 +105,7 @@ fn write_transport(page: &mut String, figures: &Figures) {
     let help = "Connections accepted since the start.";
     single(page, "pellucid_connections_total", "counter", help, transport.connections_ever);
     write_tls(page, &transport.tls);
+    write_compression(page, &transport.compression);
     let help = "Requests whose record was overwritten before it could be counted.";
     let lost = figures.snapshot.records_lost;
     single(page, "pellucid_account_records_lost_total", "counter", help, lost);
@@ -144,6 +145,28 @@ fn write_tls(page: &mut String, tls: &TlsFigures) {
     for (name, help, value_ns) in times {
         single(page, name, "counter", help, value_ns as f64 / 1e9);
     }
+}
+
+fn write_compression(page: &mut String, compression: &CompressionFigures) {
+    let counters = [
+        ("pellucid_compressed_responses_total", "Responses compressed.", compression.responses),
+        (
+            "pellucid_compression_plain_bytes_total",
+            "Bytes of bodies before they were compressed.",
+            compression.plain_bytes,
+        ),
+        (
+            "pellucid_compression_compressed_bytes_total",
+            "Bytes of bodies after they were compressed.",
+            compression.compressed_bytes,
+        ),
+    ];
+    for (name, help, value) in counters {
+        single(page, name, "counter", help, value);
+    }
+    let help = "Time spent compressing, part of the phase encode.";
+    let seconds = compression.compress_ns as f64 / 1e9;
+    single(page, "pellucid_compression_seconds_total", "counter", help, seconds);
 }
 
 fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {

@@ -12,7 +12,9 @@ use pellucid_store::{
     Table, Written,
 };
 
-use crate::access::{Accounts, HeldRequest, Identity, Judged, Verifier};
+use crate::access::{
+    Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
+};
 use crate::admin::Page;
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::documents::{DocumentApi, Returned, is_ours};
@@ -147,6 +149,13 @@ impl Service for Api {
             path if is_ours(path) => DocumentApi::body_bytes_max(path),
             _ => OTHER_BODY_BYTES_MAX,
         }
+    }
+
+    fn refusal_of_body(&self, head: &Head<'_, '_>, limit_bytes: usize) -> Refusal {
+        if self.may_send_much(head) || is_open_to_all(head) {
+            return Refusal::BodyTooLarge(limit_bytes);
+        }
+        Refusal::Unauthorized(&CHALLENGES)
     }
 
     fn handle(

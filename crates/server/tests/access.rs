@@ -104,10 +104,19 @@ fn a_request_that_waits_for_its_password_is_served_whole_and_in_order() {
 }
 
 #[test]
-fn a_stranger_may_not_send_much() {
+fn a_stranger_may_not_send_much_and_is_told_why() {
     let (server, _) = guarded();
     let answer = server.client().put(&entity("a"), vec![0; 1 << 20]);
-    assert_eq!(answer.status, 413);
+    assert_eq!(answer.status, 401, "who has an account and forgot to say so must not be told 413");
+    let challenges = answer.headers.iter().filter(|(name, _)| name == "WWW-Authenticate");
+    assert_eq!(challenges.count(), 2, "Basic and Bearer");
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\n",
+        entity("a")
+    );
+    assert_eq!(server.sent(head.as_bytes()).answer().status, 401, "in chunks");
+    let open = server.client().call("POST", "/_open/auth", &[], &vec![b' '; 1 << 20]);
+    assert_eq!(open.status, 413, "an account would not help here");
 }
 
 #[test]

@@ -316,7 +316,7 @@ fn two_thousand_connections_of_garbage() {
         line.unwrap().rsplit_once(' ').unwrap().1.parse::<usize>().unwrap()
     };
     while open() > 2 {
-        assert!(begun.elapsed() < Duration::from_secs(15), "connections are left behind");
+        assert!(begun.elapsed() < Duration::from_secs(60), "connections are left behind");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -192,6 +192,12 @@ impl Session {
         self.sending.iter().map(|sending| sending.pending.len()).sum()
     }
 
+    /// Whether one of the responses takes long to make the next piece of.
+    pub(crate) fn is_costly(&self) -> bool {
+        let mut sources = self.sending.iter().filter_map(|sending| sending.source.as_ref());
+        sources.any(|source| source.is_costly())
+    }
+
     /// The accounts of what is under way, when the connection ends, and how many of them count as
     /// requests in flight that nothing else will end.
     pub(crate) fn abandoned(self) -> (Vec<(Timeline, RequestFacts)>, usize) {

@@ -10,13 +10,14 @@ use http::HeaderMap;
 use http::request::Parts;
 use pellucid_account::{RequestFacts, Stamp, Timeline};
 
+use super::heads::{body_length, head_of};
 use super::session::{Parked, ParkedRequest, Polled, Receiving, Sending, Session};
 use crate::connection::{Begun, Closing, Connection, Finished, Stage};
 use crate::event_loop::{EventLoop, Fate, Step, Turn};
-use crate::head::{Framing, Head};
-use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::head::Head;
+use crate::limits::{BATCH_BYTES_MAX, HEADERS_MAX, OUTPUT_BYTES_MAX};
 use crate::refusal::Refusal;
-use crate::request::{Header, Request};
+use crate::request::Request;
 use crate::requests::{Arrival, id_of, saturating_u32};
 use crate::response::{Manner, Outcome, Response, Streamed};
 use crate::service::{ConnectionId, Exchange, Filled, Handled, Service};
@@ -106,7 +107,11 @@ impl<S: Service> EventLoop<S> {
         for record in session.answered.drain(..) {
             connection.finished.push_back(Finished { record, end: out.len() });
         }
-        let fate = self.flush(connection, out);
+        let is_batched = self.batch.is_open && connection.tls.is_none() && !is_over;
+        let fate = match is_batched && out.len() <= BATCH_BYTES_MAX {
+            true => self.put_by_copied(slot, connection, out),
+            false => self.flush(connection, out),
+        };
         let has_input = {
             let pipe = &mut *session.pipe.borrow_mut();
             pipe.shrink();
@@ -168,14 +173,14 @@ impl<S: Service> EventLoop<S> {
         body: RecvStream,
         turn: Turn,
     ) {
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let length = body_length(&stream.parts);
+        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
             .map(|head| self.service.body_bytes_max(&head));
         let refusal = match limit {
             Err(refusal) => refusal,
             Ok(limit) if length.is_some_and(|length| length > limit) => {
-                Refusal::BodyTooLarge(limit)
+                self.refusal_of_long(Refusal::BodyTooLarge(limit), &stream.parts)
             }
             Ok(body_bytes_max) => {
                 let Stream { parts, respond, begun } = stream;
@@ -228,10 +233,21 @@ impl<S: Service> EventLoop<S> {
                     let Receiving { parts, respond, body, begun, .. } =
                         session.receiving.swap_remove(at);
                     self.release(connection, body.len());
+                    let refusal = self.refusal_of_long(refusal, &parts);
                     let stream = Stream { parts, respond, begun };
                     self.refuse_stream(connection, session, stream, &refusal, turn);
                 }
             }
+        }
+    }
+
+    /// Asks the service what a body is refused with that is too long.
+    fn refusal_of_long(&self, refusal: Refusal, parts: &Parts) -> Refusal {
+        let Refusal::BodyTooLarge(limit_bytes) = refusal else { return refusal };
+        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        match head_of(parts, &mut space, 0) {
+            Ok(head) => self.service.refusal_of_body(&head, limit_bytes),
+            Err(_) => refusal,
         }
     }
 
@@ -283,7 +299,12 @@ impl<S: Service> EventLoop<S> {
         };
         let mut timeline = self.timeline(&arrival);
         timeline.stamp(Stamp::Parsed);
-        let manner = Manner { keep_alive: true, is_head: head.method == "HEAD", is_old: false };
+        let manner = Manner {
+            coding: head.coding,
+            compressed_from_bytes: self.limits.compressed_from_bytes,
+            is_head: head.method == "HEAD",
+            ..Manner::PLAIN
+        };
         let mut facts = self.facts(connection, arrival.bytes);
         let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
         if in_flight >= self.limits.requests_in_flight
@@ -300,14 +321,16 @@ impl<S: Service> EventLoop<S> {
         session.next_key = session.next_key.wrapping_add(1);
         let key = session.next_key;
         let (handled, outcome) = {
-            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
+            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
+                .coded_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut timeline,
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: ConnectionId { stream: key, ..id_of(slot, connection) },
             };
-            (self.service.handle(&request, &mut response, &mut exchange), response.outcome())
+            let handled = self.service.handle(&request, &mut response, &mut exchange);
+            response.conclude(handled)
         };
         if matches!(handled, Handled::Later) {
             assert!(outcome.is_none(), "a request is either answered or handed over");
@@ -335,14 +358,16 @@ impl<S: Service> EventLoop<S> {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         let mut body = std::mem::take(&mut self.body);
         let (handled, outcome) = {
-            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
+            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
+                .coded_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut timeline,
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
             };
-            (self.service.resume(later, &mut response, &mut exchange), response.outcome())
+            let handled = self.service.resume(later, &mut response, &mut exchange);
+            response.conclude(handled)
         };
         if matches!(handled, Handled::Later) {
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
@@ -462,7 +487,7 @@ impl<S: Service> EventLoop<S> {
             self.timeline(&Arrival { begun, received, waited_until: None, bytes: 0 });
         timeline.stamp(Stamp::Parsed);
         let is_head = stream.parts.method == http::Method::HEAD;
-        let manner = Manner { keep_alive: true, is_head, is_old: false };
+        let manner = Manner { is_head, ..Manner::PLAIN };
         let facts = self.facts(connection, 0);
         self.write_stream_refusal(session, stream.respond, refusal, manner, timeline, facts);
     }
@@ -554,38 +579,4 @@ impl Sending {
             Ok(()) => Sent::Bytes(count),
         }
     }
-}
-
-/// The length that the client announced; a request need not have one.
-fn body_length(parts: &Parts) -> Option<usize> {
-    let value = parts.headers.get(http::header::CONTENT_LENGTH)?;
-    value.to_str().ok()?.parse().ok()
-}
-
-/// The head in the terms that HTTP/1.1 has for it.
-fn head_of<'h, 'b>(
-    parts: &'b Parts,
-    space: &'h mut [Header<'b>; HEADERS_MAX],
-    length: usize,
-) -> Result<Head<'h, 'b>, Refusal> {
-    let mut count = 0;
-    let authority = parts.uri.authority().filter(|_| !parts.headers.contains_key("host"));
-    let host = authority.map(|authority| ("host", authority.as_str().as_bytes()));
-    let fields = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    for (name, value) in fields.chain(host) {
-        let Some(header) = space.get_mut(count) else { return Err(Refusal::HeadTooLarge) };
-        (*header, count) = (Header { name, value }, count + 1);
-    }
-    Ok(Head {
-        method: parts.method.as_str(),
-        path: parts.uri.path(),
-        query: parts.uri.query(),
-        headers: &space[..count],
-        head_bytes: 0,
-        framing: Framing::Length(length),
-        keep_alive: true,
-        is_old: false,
-        expects_continue: false,
-        wants_http2: false,
-    })
 }

@@ -49,10 +49,10 @@ impl<T: Write + Unpin> AsyncWrite for Socket<T> {
     }
 }
 
-/// Polls until there is a result; one that does not come within ten seconds fails the test.
+/// Polls until there is a result; one that does not come within a minute fails the test.
 pub(crate) fn wait<V>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<V>) -> V {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
+    while begun.elapsed() < Duration::from_secs(60) {
         if let Poll::Ready(value) = poll(&mut Context::from_waker(Waker::noop())) {
             return value;
         }
@@ -102,12 +102,24 @@ impl<T: Read + Write + Unpin> Client<T> {
         &mut self,
         requests: &[(&str, &[u8])],
     ) -> Vec<Result<Answer, h2::Error>> {
+        self.exchange_with(&[], requests)
+    }
+
+    /// As [`Client::exchange`], with these headers on each.
+    pub(crate) fn exchange_with(
+        &mut self,
+        headers: &[(&str, &str)],
+        requests: &[(&str, &[u8])],
+    ) -> Vec<Result<Answer, h2::Error>> {
         let mut pending = Vec::new();
         for (path, body) in requests {
             let mut send = self.send.clone();
             self.run(|context| send.poll_ready(context)).unwrap();
             let uri = format!("http://localhost{path}");
-            let request = http::Request::post(uri).body(()).unwrap();
+            let request = http::Request::post(uri);
+            let request =
+                headers.iter().fold(request, |all, (name, value)| all.header(*name, *value));
+            let request = request.body(()).unwrap();
             let (response, mut stream) = send.send_request(request, body.is_empty()).unwrap();
             if !body.is_empty() {
                 stream.send_data(Bytes::copy_from_slice(body), true).unwrap();

@@ -120,6 +120,6 @@ pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>
 
 pub(crate) fn connect(running: &Running) -> TcpStream {
     let socket = TcpStream::connect(running.address).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     socket
 }

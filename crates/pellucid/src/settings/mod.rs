@@ -104,6 +104,9 @@ struct Settings {
     /// Largest head of a request: request line and headers [default: 16K].
     #[arg(long, env = "PELLUCID_HEAD_MAX")]
     head_max: Option<Size>,
+    /// Smallest body that is compressed for clients that ask for it [default: 4K; 0 for none].
+    #[arg(long, env = "PELLUCID_COMPRESS_FROM")]
+    compress_from: Option<Size>,
     /// Most connections at a time [default: 16384].
     #[arg(long, env = "PELLUCID_CONNECTIONS_MAX")]
     connections_max: Option<usize>,

@@ -40,6 +40,7 @@ impl Settings {
             value_max: size(options.embedded.value_bytes_max),
             batch_max: size(options.batch_bytes_max),
             head_max: size(limits.head_bytes),
+            compress_from: size(limits.compressed_from_bytes),
             connections_max: Some(limits.connections),
             requests_in_flight_max: Some(limits.requests_in_flight),
             bodies_max: None,
@@ -123,6 +124,8 @@ impl Settings {
         options.batch_bytes_max = self.batch_max.map_or(options.batch_bytes_max, bytes);
         let limits = &mut options.limits;
         limits.head_bytes = self.head_max.map_or(limits.head_bytes, bytes);
+        limits.compressed_from_bytes =
+            self.compress_from.map_or(limits.compressed_from_bytes, bytes);
         limits.connections = self.connections_max.unwrap_or(limits.connections);
         limits.requests_in_flight =
             self.requests_in_flight_max.unwrap_or(limits.requests_in_flight);

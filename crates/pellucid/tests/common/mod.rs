@@ -71,7 +71,7 @@ impl Serving {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.strip_prefix("listening on http://").unwrap().trim().parse().unwrap();
+        let address = line.trim().rsplit_once("://").unwrap().1.parse().unwrap();
         Serving { child, address }
     }
 

@@ -18,6 +18,10 @@ use crate::service::{Api, Later, Loop, begin_answer, route};
 /// event loop can go on with its buffer.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// How somebody may say who he is (RFC 7617, RFC 6750).
+pub(crate) const CHALLENGES: [&[u8]; 2] =
+    [b"Basic realm=\"pellucid\", charset=\"UTF-8\"", b"Bearer realm=\"pellucid\""];
+
 /// Bytes of requests that wait for their password, over all event loops.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -60,6 +64,11 @@ fn need_of(method: &str, path: &str) -> Need {
         return Need::Account;
     }
     if path.starts_with("_admin") { Need::Right(Scope::Admin, right) } else { Need::Account }
+}
+
+/// Whether anybody may ask this, with or without an account.
+pub(crate) fn is_open_to_all(head: &Head<'_, '_>) -> bool {
+    need_of(head.method, head.path) == Need::Nothing
 }
 
 /// What is to be done with a request.
@@ -207,12 +216,10 @@ fn unauthorized(
     response: &mut Response<'_>,
     exchange: &mut Loop<'_>,
 ) -> Handled {
-    let challenges: &[(&str, &[u8])] = match request.header("x-omit-www-authenticate") {
+    let challenges = CHALLENGES.map(|challenge| ("WWW-Authenticate", challenge));
+    let challenges = match request.header("x-omit-www-authenticate") {
         Some(_) => &[],
-        None => &[
-            ("WWW-Authenticate", b"Basic realm=\"pellucid\", charset=\"UTF-8\""),
-            ("WWW-Authenticate", b"Bearer realm=\"pellucid\""),
-        ],
+        None => &challenges[..],
     };
     let line = "this needs an account: send its name and password (Basic) or a token (Bearer)";
     refuse(401, challenges, line, request, response, exchange)

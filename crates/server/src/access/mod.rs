@@ -26,7 +26,7 @@ mod verifier;
 pub use accounts::{Accounts, Authentication, Verdict};
 pub use error::AccessError;
 pub use file::AccountFile;
-pub(crate) use gate::{HeldRequest, Judged};
+pub(crate) use gate::{CHALLENGES, HeldRequest, Judged, is_open_to_all};
 pub use identity::Identity;
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};

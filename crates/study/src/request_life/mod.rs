@@ -134,9 +134,6 @@ fn outcome(runs: &[RunFigures], requests: u64) -> Outcome {
          for the other."
             .to_owned(),
     ];
-    if HAND_OVERS.len() < 3 {
-        notes.push("Requests were handed to other threads only where they would block.".to_owned());
-    }
     if lost > 0 {
         notes.push(format!("{lost} records were overwritten before they were read."));
     }

@@ -1,19 +1,14 @@
 //! What the study runs: which requests, over which transport, and who runs them.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use pellucid_load::LoadOptions;
-use pellucid_server::{ServerOptions, TlsFiles};
+use pellucid_server::{HandOver as ServerHandOver, ServerOptions, TlsFiles};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StudyError;
 use crate::study::Scale;
-
-/// A certificate for the loopback address, and its key, which protect nothing: both ends of its
-/// connections are the study's own.
-const CERTIFICATE: &str = include_str!("certificate.pem");
-const KEY: &str = include_str!("key.pem");
 
 /// Requests of each run.
 const REQUESTS_QUICK: u64 = 10_000;
@@ -120,16 +115,29 @@ impl Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HandOver {
     Auto,
+    Always,
+    Never,
 }
 
 /// The ways that are compared; another one joins them here.
-pub(crate) const HAND_OVERS: [HandOver; 1] = [HandOver::Auto];
+pub(crate) const HAND_OVERS: [HandOver; 3] = [HandOver::Auto, HandOver::Always, HandOver::Never];
 
 impl HandOver {
     /// The name on the server's command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             HandOver::Auto => "auto",
+            HandOver::Always => "always",
+            HandOver::Never => "never",
+        }
+    }
+
+    /// What the store is told.
+    fn of_server(self) -> ServerHandOver {
+        match self {
+            HandOver::Auto => ServerHandOver::Auto,
+            HandOver::Always => ServerHandOver::Always,
+            HandOver::Never => ServerHandOver::Never,
         }
     }
 }
@@ -154,10 +162,7 @@ impl RunKey {
     /// The name in titles.
     pub(crate) fn title(self) -> String {
         let (operation, transport) = (self.operation.title(), self.transport.title());
-        match HAND_OVERS.len() {
-            1 => format!("{operation}, {transport}"),
-            _ => format!("{operation}, {transport}, hand-over {}", self.hand_over.name()),
-        }
+        format!("{operation}, {transport}, hand-over {}", self.hand_over.name())
     }
 
     /// The name for programs.
@@ -188,17 +193,27 @@ impl Transport {
 impl ServerPlan {
     /// What the server has to be told; with TLS, makes the files that it reads beside its data.
     pub(crate) fn apply(&self, options: &mut ServerOptions) -> Result<(), StudyError> {
+        options.embedded.hand_over = self.hand_over.of_server();
         if self.transport == Transport::Http1 {
             return Ok(());
         }
+        let (certificate, key) = certificate()?;
         let file = |ending: &str, content: &str| {
             let path = self.data.with_extension(ending);
             let written = std::fs::write(&path, content);
             written.map_err(|error| StudyError::file("write", &path, error))?;
             Ok(path)
         };
-        let (certificate, key) = (file("certificate.pem", CERTIFICATE)?, file("key.pem", KEY)?);
-        options.tls = Some(TlsFiles { certificate, key });
+        let certificate = file("certificate.pem", &certificate)?;
+        options.tls = Some(TlsFiles { certificate, key: file("key.pem", &key)? });
         Ok(())
     }
+}
+
+/// A certificate for the loopback address and its key, both in PEM. They are made for each server,
+/// and nobody but the study's own client is to trust them.
+fn certificate() -> Result<(String, String), StudyError> {
+    let made = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()]);
+    let made = made.map_err(|error| StudyError::Step(format!("the certificate: {error}")))?;
+    Ok((made.cert.pem(), made.signing_key.serialize_pem()))
 }
