@@ -55,6 +55,14 @@ const JSON: &[&str] = &[
     "{\"a\":1,\"b\":2,\"a\":3}",
 ];
 
+/// Bodies of imports, each behind its switches.
+const IMPORTS: &[&str] = &[
+    "\0{\"_key\":\"k\",\"a\":[1,{\"b\":null}],\"t\":[{\"x\":1},{\"x\":\"y\"}]}\n\n{\"u\":1}\nnonsense",
+    "\x0b[{\"_key\":\"k\",\"_rev\":7,\"a\":1},{\"_key\":\"k\",\"_id\":\"c/k\",\"u\":2}]",
+    "\x02[\"_key\",\"a\"]\n[\"k\",1]\n[\"l\"]\n",
+    "\x34{\"_from\":\"a\",\"_to\":\"c/b\"}\n{\"_key\":\"k\",\"u\":1}\n{\"u\":1}\n",
+];
+
 /// Definitions of tables in both versions, of heads only, with a head rule, and of an index.
 const DEFINITIONS: &[&[u8]] = &[
     b"\x01\0\x01\0\0\0\0\0",
@@ -163,6 +171,7 @@ fn main() -> io::Result<()> {
     let definitions = behind(&[b"\0"], DEFINITIONS.iter().copied());
     write(directory, "catalogue", &[definitions, index_keys].concat())?;
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
+    write(directory, "import", &with_switches(&[b""], IMPORTS))?;
     write(directory, "json", &with_switches(&[b""], JSON))?;
     let packed = |text: &&str| parse_packed(text.as_bytes(), Limits::default()).ok();
     write(directory, "packed", &JSON.iter().filter_map(packed).collect::<Vec<_>>())?;

@@ -10,7 +10,8 @@ const ROUNDS: usize = 200;
 const LEDGER: Part = Part::new(0);
 
 fn main() {
-    let names = Names { operations: &["get"], outcomes: &["ok"], parts: &["ledger"] };
+    let names =
+        Names { operations: &["get"], outcomes: &["ok"], parts: &["ledger"], other_parts: &[] };
     let clock = Clock::system();
     let account = Account::new(Accounting::Full, clock, names);
     let recorder = account.recorder();

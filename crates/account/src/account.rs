@@ -68,6 +68,17 @@ pub struct Names {
     pub outcomes: &'static [&'static str],
     /// Parts of `execute`, at most [`PARTS_MAX`].
     pub parts: &'static [&'static str],
+    /// Operations, by slot, whose parts have other names, as many as there are `parts`.
+    pub other_parts: &'static [(u8, &'static [&'static str])],
+}
+
+impl Names {
+    /// The parts of `execute` of the operation in this slot.
+    #[must_use]
+    pub fn parts_of(&self, operation: u8) -> &'static [&'static str] {
+        let other = self.other_parts.iter().find(|(slot, _)| *slot == operation);
+        other.map_or(self.parts, |(_, parts)| parts)
+    }
 }
 
 /// What is told of each record, with its total in ticks.
@@ -292,9 +303,10 @@ impl Account {
         let mut operations: Vec<_> = tallies
             .iter()
             .map(|(operation, outcome, tally)| {
+                let parts = names.parts_of(*operation);
                 let operation = name(names.operations, *operation).unwrap_or("unnamed");
                 let outcome = name(names.outcomes, *outcome).unwrap_or("unnamed");
-                operation_account(operation, outcome, names.parts, tally)
+                operation_account(operation, outcome, parts, tally)
             })
             .filter(|account| account.count > 0)
             .collect();

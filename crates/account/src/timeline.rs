@@ -204,8 +204,9 @@ impl Timeline {
         self.request
     }
 
-    /// The slot of its operation, if it is known.
-    pub(crate) fn operation(&self) -> u8 {
+    /// The slot of its operation; one that no operation has if it is not known.
+    #[must_use]
+    pub fn operation(&self) -> u8 {
         self.operation
     }
 

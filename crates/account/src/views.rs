@@ -171,7 +171,7 @@ impl Viewer<'_> {
         let outcome = self.names.outcomes.get(usize::from(facts.outcome));
         let stretch =
             |name: &str, ticks: u64| Stretch { name: name.to_owned(), duration_ns: ns(ticks) };
-        let parts = self.names.parts.iter().zip(record.parts_ticks());
+        let parts = self.names.parts_of(facts.operation).iter().zip(record.parts_ticks());
         RequestView {
             request: request_name(facts.request),
             operation: self.operation(facts.operation),

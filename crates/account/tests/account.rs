@@ -11,6 +11,7 @@ const NAMES: Names = Names {
     operations: &["read", "write"],
     outcomes: &["ok", "missing"],
     parts: &["look_up", "sync"],
+    other_parts: &[],
 };
 
 fn account(simulated: &'static SimulatedClock) -> Account {

@@ -78,6 +78,8 @@ pub mod number {
     pub const FORCED_INDEX_HINT_UNUSABLE: u16 = 1577;
     /// A collection is read after it was written to.
     pub const ACCESS_AFTER_MODIFICATION: u16 = 1579;
+    /// A query that was to be light is not, and has to be run elsewhere: never told to clients.
+    pub const NOT_LIGHT: u16 = u16::MAX;
 }
 
 /// Why there is no result, or not all of it.

@@ -11,6 +11,7 @@ mod parse;
 mod plan;
 mod run;
 mod source;
+mod statements;
 
 pub use error::{QueryError, number};
 pub use execute::Execution;
@@ -19,5 +20,7 @@ pub use plan::Plan;
 pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
-    IndexRequest, OverwriteMode, Scan, Source, Write, WriteBatch, WriteKind, WriteOptions, Written,
+    IndexRequest, OverwriteMode, Scan, Source, Visitor, Write, WriteBatch, WriteKind, WriteOptions,
+    Written,
 };
+pub use statements::{Statement, Statements};

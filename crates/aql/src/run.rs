@@ -12,6 +12,10 @@ use crate::{QueryError, Source, WriteBatch, number};
 
 /// How many rows are computed between two looks at whether the query should end.
 const CHECK_ROWS: u32 = 256;
+/// How many documents a light query may read.
+const LIGHT_DOCUMENTS_MAX: u64 = 256;
+/// How many bytes of documents a light query may read.
+const LIGHT_BYTES_MAX: usize = 256 << 10;
 /// How many documents one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
 
@@ -30,6 +34,9 @@ pub struct QueryOptions {
     pub full_count: bool,
     /// Whether each node of the plan is timed.
     pub profile: bool,
+    /// Whether it gives up ([`number::NOT_LIGHT`]) once it has read more than a thread should that
+    /// must not be held up. For plans that say that they are light.
+    pub is_light: bool,
 }
 
 impl Default for QueryOptions {
@@ -41,6 +48,7 @@ impl Default for QueryOptions {
             fail_on_warning: false,
             full_count: false,
             profile: false,
+            is_light: false,
         }
     }
 }
@@ -113,6 +121,8 @@ pub(crate) struct Run {
     pub(crate) now_ms: i64,
     pub(crate) random: u64,
     pub(crate) regexes: Regexes,
+    /// Bytes of documents that it has read.
+    pub(crate) bytes_seen: usize,
     memory_bytes: usize,
     until_check: u32,
     /// Subqueries that lie in each other.
@@ -138,6 +148,7 @@ impl Run {
             now_ms,
             random: seed(),
             regexes: Regexes::default(),
+            bytes_seen: 0,
             memory_bytes: 0,
             until_check: CHECK_ROWS,
             depth: 0,
@@ -183,6 +194,11 @@ impl Run {
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         if self.kill.is_killed() {
             return Err(QueryError::new(number::KILLED, "query killed"));
+        }
+        let is_long =
+            self.stats.scanned_index > LIGHT_DOCUMENTS_MAX || self.bytes_seen > LIGHT_BYTES_MAX;
+        if is_long && self.options.is_light {
+            return Err(QueryError::new(number::NOT_LIGHT, "query reads more than it should here"));
         }
         let Some(longest) = self.options.runtime_max else { return Ok(()) };
         if u128::from(self.begun.elapsed_ns()) > longest.as_nanos() {

@@ -6,7 +6,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use pellucid_value::{Value, index_key};
+use pellucid_value::{Ref, Value, index_key};
 
 use crate::QueryError;
 
@@ -126,17 +126,24 @@ pub struct IndexRequest {
     pub reverse: bool,
 }
 
+/// Takes documents out of a [`Scan`].
+pub trait Visitor {
+    /// Asked of each document as it lies in the store, before it is made whole: its `_id` and
+    /// `_rev` are not to be looked at. What is not wanted is passed over, and not visited.
+    fn wants(&mut self, document: Ref<'_>) -> ControlFlow<(), bool>;
+
+    /// Takes a packed document, with the system attributes in it.
+    fn visit(&mut self, document: &[u8]) -> ControlFlow<()>;
+}
+
 /// Documents, one after another. It keeps its place between calls, and what it needs of its source.
 pub trait Scan: Send {
-    /// Hands packed documents to `visit`, with the system attributes in them, until that says to
-    /// stop, some were handed out, or there are no more. Returns whether there may be more.
+    /// Hands documents to `visitor` until that says to stop, some were looked at, or there are no
+    /// more. Returns whether there may be more.
     ///
     /// # Errors
     /// What went wrong with the store.
-    fn advance(
-        &mut self,
-        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, QueryError>;
+    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError>;
 }
 
 /// Entries of an index, without their documents.
@@ -157,6 +164,12 @@ pub trait FieldScan: Send {
 pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
+
+    /// A number that is another one as soon as anything of a collection is different that a plan
+    /// depends on: which one it is, and its indexes. Nothing if plans are not to be kept.
+    fn version(&self, _name: &str) -> Option<u64> {
+        None
+    }
 
     /// How many documents a collection has.
     ///
@@ -201,6 +214,10 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// What went wrong with the store.
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError>;
+
+    /// The query does nothing from here on until it says so again with false: another one can have
+    /// its thread's place meanwhile.
+    fn rest(&self, _begins: bool) {}
 
     /// Begins the batch of a query that writes; there is one at most.
     ///

@@ -10,6 +10,9 @@ use crate::definition::{CollectionDefinition, CollectionKind, IndexState};
 use crate::index::Index;
 use crate::layout::documents_prefix;
 
+/// Shapes that were made so far.
+static SHAPES: AtomicU64 = AtomicU64::new(0);
+
 /// A definition, and what follows from it. Never changed: a new one takes its place.
 #[derive(Debug)]
 pub struct Shape {
@@ -17,6 +20,8 @@ pub struct Shape {
     pub definition: CollectionDefinition,
     /// The indexes, also those that are being filled.
     pub indexes: Vec<Arc<Index>>,
+    /// No other shape of this process has it.
+    pub(crate) version: u64,
     pub(crate) documents_prefix: Vec<u8>,
     /// `name/`, with which ids begin.
     pub(crate) id_prefix: String,
@@ -28,7 +33,9 @@ impl Shape {
         let indexes = definition.indexes.iter();
         let indexes = indexes.map(|index| Arc::new(Index::new(index.clone(), storage))).collect();
         let id_prefix = format!("{}/", definition.name);
-        Shape { indexes, documents_prefix: documents_prefix(storage), id_prefix, definition }
+        let documents_prefix = documents_prefix(storage);
+        let version = SHAPES.fetch_add(1, Ordering::Relaxed);
+        Shape { indexes, version, documents_prefix, id_prefix, definition }
     }
 
     /// The indexes that reads may use.

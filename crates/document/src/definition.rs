@@ -101,6 +101,22 @@ pub struct IndexDefinition {
 }
 
 impl IndexDefinition {
+    /// A persistent index on these fields that is still to be made, neither unique nor sparse.
+    #[must_use]
+    pub fn persistent(fields: &[&str]) -> IndexDefinition {
+        IndexDefinition {
+            id: 0,
+            name: String::new(),
+            kind: IndexKind::Persistent,
+            fields: fields.iter().map(|field| (*field).to_owned()).collect(),
+            unique: false,
+            sparse: false,
+            deduplicate: true,
+            expire_after_seconds: None,
+            state: IndexState::Ready,
+        }
+    }
+
     /// Whether `other`, not made yet, would be the same index.
     #[must_use]
     pub fn is_same_as(&self, other: &IndexDefinition) -> bool {
@@ -121,12 +137,7 @@ pub(crate) fn edge_indexes() -> Vec<IndexDefinition> {
         id,
         name: format!("edge{field}"),
         kind: IndexKind::Edge,
-        fields: vec![field.to_owned()],
-        unique: false,
-        sparse: false,
-        deduplicate: true,
-        expire_after_seconds: None,
-        state: IndexState::Ready,
+        ..IndexDefinition::persistent(&[field])
     };
     EDGE_INDEXES.into_iter().map(index).collect()
 }

@@ -26,6 +26,9 @@ const TABLE: &str = "documents";
 /// The number of the database that is always there.
 const SYSTEM_DATABASE_ID: u64 = 1;
 
+/// By storage number, how many documents there are, and the highest sequence number among them.
+type Counts = BTreeMap<u64, (u64, u64)>;
+
 /// The databases of a store.
 pub struct Documents {
     pub(crate) store: Arc<dyn Store>,
@@ -72,6 +75,7 @@ impl Documents {
             documents.put_definition(DefinitionKind::Database, definition.id, &definition)?;
             by_id.insert(definition.id, Arc::new(Database::new(definition)));
         }
+        let noted = documents.take_noted_counts(&opening)?;
         for definition in opening.definitions(DefinitionKind::Collection)? {
             let definition = documents.without_unfinished_indexes(definition)?;
             let Some(database) = by_id.get(&definition.database) else {
@@ -79,13 +83,44 @@ impl Documents {
                 let message = format!("the collection {name} is in a database that is not there");
                 return Err(DocumentError::new(ErrorNumber::INTERNAL, message));
             };
-            let (count, sequence) = opening.count(definition.storage)?;
+            let (count, sequence) = match noted.get(&definition.storage) {
+                Some(noted) => *noted,
+                None => opening.count(definition.storage)?,
+            };
             documents.last_sequence.fetch_max(sequence, Ordering::Relaxed);
             database.add(Arc::new(Collection::new(definition, count, sequence)));
         }
         let by_name = by_id.into_values().map(|database| (database.name.clone(), database));
         *documents.databases.write().unwrap_or_else(PoisonError::into_inner) = by_name.collect();
         Ok(documents)
+    }
+
+    /// Notes how many documents each collection has, so that the next opening need not count them.
+    /// The last that is done before the store is closed: the note is for who opens it next, and
+    /// whoever opened it writes only once the note is gone.
+    ///
+    /// # Errors
+    /// If the store fails; then the next opening counts.
+    pub fn note_counts(&self) -> Result<()> {
+        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let collections = databases.values().flat_map(|database| database.collections());
+        let counts: Counts = collections
+            .map(|collection| {
+                let storage = collection.shape().definition.storage;
+                (storage, (collection.count(), collection.last_sequence()))
+            })
+            .collect();
+        self.put_definition(DefinitionKind::Counts, 0, &counts)
+    }
+
+    /// The counts that were noted at the last closing, if nothing was written since.
+    fn take_noted_counts(&self, opening: &Opening<'_>) -> Result<Counts> {
+        let Some(counts) = opening.definitions(DefinitionKind::Counts)?.into_iter().next() else {
+            return Ok(Counts::new());
+        };
+        // Before anything else is written: from here on it does not hold.
+        self.change(&[(definition_key(DefinitionKind::Counts, 0), None)], &[])?;
+        Ok(counts)
     }
 
     /// What tells this store from others, in the names that ArangoDB calls globally unique.
@@ -232,9 +267,9 @@ impl Opening<'_> {
         let prefix = documents_prefix(storage);
         let mut scan = scan_prefix(self.store, self.table, &prefix, &prefix)?;
         let (mut count, mut sequence) = (0, 0);
-        while let Some((_, object)) = scan.next()? {
+        while let Some((_, head)) = scan.next_head()? {
             count += 1;
-            sequence = object.head.sequence.max(sequence);
+            sequence = head.sequence.max(sequence);
         }
         Ok((count, sequence))
     }

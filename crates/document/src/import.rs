@@ -143,15 +143,42 @@ impl Documents {
 
 impl Import<'_> {
     fn lines(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
-        for (number, line) in lines_of(body) {
-            if line.is_empty() {
-                self.report.empty += 1;
-                continue;
+        let mut parser = Parser::of_text("", Limits::default());
+        if let Ok(text) = std::str::from_utf8(body) {
+            let text = text.strip_suffix('\n').unwrap_or(text);
+            let is_empty = text.is_empty();
+            let lines = text.split('\n').filter(|_| !is_empty);
+            for (number, line) in (0..).zip(lines) {
+                self.line(&mut parser, number, line.trim_ascii(), timeline)?;
             }
-            self.text(number, line)?;
-            self.write_if_full(timeline)?;
+            return Ok(());
+        }
+        for (number, line) in lines_of(body) {
+            match std::str::from_utf8(line) {
+                Ok(line) => self.line(&mut parser, number, line, timeline)?,
+                Err(_) => self.unparsable(number, line)?,
+            }
         }
         Ok(())
+    }
+
+    /// Takes a line, which is a document if it is not empty.
+    fn line<'a>(
+        &mut self,
+        parser: &mut Parser<'a>,
+        number: u64,
+        line: &'a str,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        if line.is_empty() {
+            self.report.empty += 1;
+            return Ok(());
+        }
+        match parser.whole(line) {
+            Ok(document) => self.document(number, document)?,
+            Err(_) => self.unparsable(number, line.as_bytes())?,
+        }
+        self.write_if_full(timeline)
     }
 
     fn array(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
@@ -232,21 +259,6 @@ impl Import<'_> {
             self.write_if_full(timeline)?;
         }
         Ok(())
-    }
-
-    /// Takes a document as text.
-    fn text(&mut self, number: u64, text: &[u8]) -> Result<()> {
-        let parsed = Parser::new(text, Limits::default()).and_then(|mut parser| {
-            parser.skip_space();
-            parser.value()?;
-            parser.skip_space();
-            parser.expect_end()?;
-            Ok(parser.into_document())
-        });
-        match parsed {
-            Ok(document) => self.document(number, &document),
-            Err(_) => self.unparsable(number, text),
-        }
     }
 
     /// Takes a packed document.
@@ -336,6 +348,7 @@ impl Import<'_> {
         let attempt =
             self.documents.attempt(acknowledgement, true, timeline, |transaction, timeline| {
                 let mut fates = Vec::with_capacity(places.len());
+                transaction.reserve(places.len());
                 for (_, place) in &places {
                     let Ok(Ref::Object(object)) = packed::open(&waiting[place.clone()]) else {
                         continue;

@@ -11,6 +11,9 @@ use crate::moment::seconds_of;
 /// Entries that one document may have in one index: arrays in two fields give their product.
 const ENTRIES_MAX: usize = 10_000;
 
+/// Bytes that the fields of an entry take mostly.
+const ENTRY_BYTES: usize = 64;
+
 /// Fields that an index may have.
 const FIELDS_MAX: usize = 32;
 
@@ -99,11 +102,32 @@ impl Index {
         Index { fields: fields.collect(), prefix, definition }
     }
 
+    /// The entry of a document in an index that expands no array, if it has one: there is no other.
+    /// Nothing in the outer sense says that the index expands one.
+    pub(crate) fn only_entry(&self, document: ObjectRef<'_>, key: &str) -> Option<Option<Entry>> {
+        if self.expands() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(self.prefix.len() + ENTRY_BYTES + key.len());
+        bytes.extend_from_slice(&self.prefix);
+        let values = self.fields.iter().map(|field| walk(Ref::Object(document), &field.path));
+        let is_there = values.into_iter().all(|value| self.push_field(value, &mut bytes));
+        Some(is_there.then(|| self.entry_of(bytes, key)))
+    }
+
+    /// Whether it has an entry for each element of an array.
+    fn expands(&self) -> bool {
+        self.fields.iter().any(|field| field.within.is_some())
+    }
+
     /// The entries that a document has, in order.
     ///
     /// # Errors
     /// 10 if there were too many, 1210 if an array has a value twice and that is not allowed.
     pub(crate) fn entries_of(&self, document: ObjectRef<'_>, key: &str) -> Result<Vec<Entry>> {
+        if let Some(entry) = self.only_entry(document, key) {
+            return Ok(entry.into_iter().collect());
+        }
         let definition = &self.definition;
         let values: Vec<_> =
             self.fields.iter().map(|field| field.values(document, definition.sparse)).collect();
@@ -155,18 +179,27 @@ impl Index {
         let mut bytes = Vec::with_capacity(self.prefix.len() + 64);
         bytes.extend_from_slice(&self.prefix);
         for choices in values {
-            let mut value = choices[number % choices.len()];
+            let value = choices[number % choices.len()];
             number /= choices.len();
-            if self.definition.kind == IndexKind::Ttl {
-                // What is no time never comes.
-                value = Ref::Number(Number::Double(seconds_of(value)?));
-            }
-            if self.definition.sparse && matches!(value, Ref::Null) {
+            if !self.push_field(value, &mut bytes) {
                 return None;
             }
-            index_key::encode(value, &mut bytes);
         }
         Some(bytes)
+    }
+
+    /// Appends a field of an entry; false if there is no entry for that value.
+    fn push_field(&self, mut value: Ref<'_>, bytes: &mut Vec<u8>) -> bool {
+        if self.definition.kind == IndexKind::Ttl {
+            // What is no time never comes.
+            let Some(seconds) = seconds_of(value) else { return false };
+            value = Ref::Number(Number::Double(seconds));
+        }
+        if self.definition.sparse && matches!(value, Ref::Null) {
+            return false;
+        }
+        index_key::encode(value, bytes);
+        true
     }
 
     /// Whether the entry of that key is one of the document's, for values within `range`.

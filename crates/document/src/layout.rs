@@ -43,6 +43,8 @@ pub(crate) enum DefinitionKind {
     Identity = b'a',
     Collection = b'c',
     Database = b'd',
+    /// How many documents there were when the store was closed.
+    Counts = b'n',
     Ticks = b't',
 }
 

@@ -18,17 +18,21 @@ mod import;
 mod index;
 mod index_range;
 mod indexes;
+mod key_hashing;
 mod layout;
 mod maintenance;
 mod moment;
 mod names;
 mod operations;
 mod query_data;
+mod query_scans;
 mod query_writes;
 mod read;
 mod revision;
 mod stored;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod ticks;
 mod transaction;
 

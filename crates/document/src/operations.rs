@@ -8,11 +8,11 @@ use pellucid_value::{MergeOptions, ObjectRef, Ref};
 
 use crate::collection::{Collection, Shape};
 use crate::error::{DocumentError, ErrorNumber, Result, Standing};
-use crate::index::Entry;
+use crate::index::{Entry, Index};
 use crate::names::is_document_key;
 use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
-use crate::transaction::{Change, Committed, Seen, Transaction, provisional_revision};
+use crate::transaction::{Change, Committed, Seen, Transaction, What, provisional_revision};
 
 /// What an insert does if there is a document of that key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -290,20 +290,19 @@ impl Transaction {
             return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
         };
         check_expected(key, before.version, options.expected)?;
-        let mut changes = vec![Change {
-            key: store_key,
-            value: None,
-            condition: condition_of(before.version),
-            document_of: Some(part),
-        }];
+        let mut entries = Vec::new();
         if let Some(stored) = before.stored.as_deref().filter(|_| !shape.indexes.is_empty()) {
             let old = object_of(stored)?;
             for index in &shape.indexes {
-                let entries = index.entries_of(old, key)?;
-                changes.extend(entries.into_iter().map(|entry| gone(entry.key)));
+                let going = index.entries_of(old, key)?;
+                entries.extend(going.into_iter().map(|entry| gone(index, entry.key)));
             }
         }
-        self.apply(changes);
+        let (condition, what) = (condition_of(before.version), What::Document(part));
+        self.apply(Change { key: store_key, value: None, condition, what });
+        entries.into_iter().for_each(|entry| {
+            self.apply(entry);
+        });
         let version = before.version;
         let stored = before.stored.filter(|_| options.wants_old);
         let previous = Some(Previous { version, stored });
@@ -353,11 +352,12 @@ impl Transaction {
             Some(before) => condition_of(before.version),
             None => Condition::Absent,
         };
-        let value = Some(stored);
-        let mut changes = Vec::with_capacity(1 + entries.len());
-        changes.push(Change { key: store_key, value, condition, document_of: Some(part) });
-        changes.append(&mut entries);
-        Ok(self.apply(changes))
+        let (value, what) = (Some(stored), What::Document(part));
+        let place = self.apply(Change { key: store_key, value, condition, what });
+        entries.into_iter().for_each(|entry| {
+            self.apply(entry);
+        });
+        Ok(place)
     }
 
     fn entry_changes(
@@ -375,19 +375,16 @@ impl Transaction {
                 Some(old) => index.entries_of(old, key)?,
                 None => Vec::new(),
             };
-            let is_unique = index.definition.unique;
             let is_in = |entries: &[Entry], entry: &Entry| {
                 entries.binary_search_by(|other| other.key.cmp(&entry.key)).is_ok()
             };
             let going = removed.iter().filter(|entry| !is_in(&added, entry));
-            changes.extend(going.map(|entry| gone(entry.key.clone())));
-            for entry in added.iter().filter(|entry| !is_in(&removed, entry)) {
-                if is_unique {
-                    self.check_unique(index, entry, timeline)?;
+            changes.extend(going.map(|entry| gone(index, entry.key.clone())));
+            for entry in added.into_iter().filter(|entry| !is_in(&removed, entry)) {
+                if index.definition.unique {
+                    self.check_unique(index, &entry, timeline)?;
                 }
-                let condition = if is_unique { Condition::Absent } else { Condition::None };
-                let (key, value) = (entry.key.clone(), Some(entry.value.clone()));
-                changes.push(Change { key, value, condition, document_of: None });
+                changes.push(come(index, entry));
             }
         }
         Ok(())
@@ -425,8 +422,18 @@ enum Rewrite {
 }
 
 /// The removal of an entry.
-fn gone(key: Vec<u8>) -> Change {
-    Change { key, value: None, condition: Condition::None, document_of: None }
+fn gone(index: &Index, key: Vec<u8>) -> Change {
+    Change { key, value: None, condition: Condition::None, what: what_of(index) }
+}
+
+/// A new entry.
+fn come(index: &Index, Entry { key, value }: Entry) -> Change {
+    let condition = if index.definition.unique { Condition::Absent } else { Condition::None };
+    Change { key, value: Some(value), condition, what: what_of(index) }
+}
+
+fn what_of(index: &Index) -> What {
+    if index.definition.unique { What::UniqueEntry } else { What::Entry }
 }
 
 fn condition_of(version: Version) -> Condition {

@@ -1,14 +1,14 @@
-//! The data of a query: what [`pellucid_aql`] asks of collections, answered from the store.
+//! The data of a query: what [`pellucid_aql`] asks of collections, answered from one snapshot of the
+//! store.
 
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    CollectionId, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest, QueryError,
-    Scan as AqlScan, Source, WriteBatch,
+    CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
+    QueryError, Scan as AqlScan, Source, WriteBatch,
 };
-use pellucid_store::{Acknowledgement, Range, Scan};
+use pellucid_store::{Acknowledgement, Range, Snapshot};
 use pellucid_value::Value;
 
 use crate::collection::{Collection, Shape};
@@ -18,14 +18,10 @@ use crate::documents::Documents;
 use crate::error::DocumentError;
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
-use crate::layout::{document_of_entry, end_of_prefix};
+use crate::layout::end_of_prefix;
+use crate::query_scans::{DocumentScan, Entries, EntryScan, ValueScan};
 use crate::query_writes::QueryWrites;
-use crate::revision::revision_of;
-use crate::stored::{object_of, reveal_into};
 use crate::transaction::Committed;
-
-/// Documents that are handed out before a scan returns to the query.
-const DOCUMENTS_AT_ONCE: usize = 64;
 
 /// The share of different values that is assumed of an index that is not unique.
 const SELECTIVITY_ASSUMED: f64 = 0.1;
@@ -38,14 +34,19 @@ pub struct QueryData {
     pub(crate) documents: Arc<Documents>,
     pub(crate) database: Arc<Database>,
     pub(crate) acknowledgement: Acknowledgement,
-    /// The latest write when the query began.
-    pub(crate) begun_at: u64,
+    /// All that is read, from the first read on. It comes after the shapes by which it is read: an
+    /// index that one of them has is complete in it.
+    snapshot: OnceLock<Arc<dyn Snapshot>>,
+    /// The collections that the query has asked for, as they were then.
+    known: Mutex<Vec<(Arc<Collection>, Arc<Shape>)>>,
     /// What became of the writes.
     pub(crate) committed: Arc<Mutex<Option<Committed>>>,
+    /// Told when the query does nothing for a while, and when it goes on.
+    resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
 }
 
 impl QueryData {
-    /// The data of a query that begins now.
+    /// The data of a query.
     #[must_use]
     pub fn new(
         documents: &Arc<Documents>,
@@ -56,9 +57,18 @@ impl QueryData {
             documents: Arc::clone(documents),
             database: Arc::clone(database),
             acknowledgement,
-            begun_at: documents.last_sequence.load(std::sync::atomic::Ordering::Acquire),
+            snapshot: OnceLock::new(),
+            known: Mutex::default(),
             committed: Arc::default(),
+            resting: None,
         }
+    }
+
+    /// Has `resting` told when the query begins to do nothing for a while (true), and when it goes
+    /// on.
+    #[must_use]
+    pub fn with_rest(self, resting: Arc<dyn Fn(bool) + Send + Sync>) -> QueryData {
+        QueryData { resting: Some(resting), ..self }
     }
 
     /// What the query has written, once it has: revisions in its results stand for those to come
@@ -68,8 +78,76 @@ impl QueryData {
         *self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn found(&self, id: CollectionId) -> Result<Arc<Collection>, QueryError> {
-        Ok(self.database.collection(&id.to_string())?)
+    /// The moment that the query sees.
+    pub(crate) fn snapshot(&self) -> Result<&Arc<dyn Snapshot>, QueryError> {
+        if let Some(snapshot) = self.snapshot.get() {
+            return Ok(snapshot);
+        }
+        let taken = self.documents.store.snapshot().map_err(store_error)?;
+        Ok(self.snapshot.get_or_init(|| taken))
+    }
+
+    /// A collection by its name or number, as it was when the query first asked for it.
+    fn known(&self, name: &str) -> Option<(Arc<Collection>, Arc<Shape>)> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |(_, shape): &&(_, Arc<Shape>)| shape.definition.name == name;
+        if let Some(found) = known.iter().find(is_it) {
+            return Some(found.clone());
+        }
+        let collection = self.database.collection(name).ok()?;
+        if let Some(found) = known.iter().find(|(other, _)| other.id == collection.id) {
+            return Some(found.clone());
+        }
+        let found = (Arc::clone(&collection), collection.shape());
+        known.push(found.clone());
+        Some(found)
+    }
+
+    fn found(&self, id: CollectionId) -> Result<(Arc<Collection>, Arc<Shape>), QueryError> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().find(|(collection, _)| collection.id == id) {
+            return Ok(found.clone());
+        }
+        drop(known);
+        let name = id.to_string();
+        self.known(&name).ok_or_else(|| DocumentError::collection_not_found(&name).into())
+    }
+
+    fn shape(&self, id: CollectionId) -> Result<Arc<Shape>, QueryError> {
+        Ok(self.found(id)?.1)
+    }
+
+    /// Documents between two keys of the store.
+    fn documents_between(
+        &self,
+        shape: Arc<Shape>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        reverse: bool,
+    ) -> Result<Box<dyn AqlScan>, QueryError> {
+        let range = Range { start: low, end: high, reverse };
+        let scan = self.snapshot()?.scan(self.documents.table, range).map_err(store_error)?;
+        Ok(Box::new(DocumentScan { shape, scan, bytes: Vec::new() }))
+    }
+
+    /// The entries of an index that are asked for.
+    fn entries(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+    ) -> Result<Entries, QueryError> {
+        let shape = self.shape(collection)?;
+        let is_it = |index: &&Arc<Index>| index.definition.id == request.index;
+        let index = shape.readable_indexes().find(is_it).cloned();
+        let index = index.ok_or_else(|| {
+            QueryError::new(1212, "an index of the query's plan is gone: try again")
+        })?;
+        let (low, high) = request.range.key_bounds();
+        let keys = KeyRange::new(&index, &low, &high);
+        let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
+        let (snapshot, table) = (Arc::clone(self.snapshot()?), self.documents.table);
+        let scan = snapshot.scan(table, range).map_err(store_error)?;
+        Ok(Entries { snapshot, table, shape, index, keys, scan })
     }
 }
 
@@ -79,29 +157,33 @@ impl From<DocumentError> for QueryError {
     }
 }
 
-fn store_error(error: pellucid_store::StoreError) -> QueryError {
+pub(crate) fn store_error(error: pellucid_store::StoreError) -> QueryError {
     DocumentError::from(error).into()
 }
 
 impl Source for QueryData {
     fn collection(&self, name: &str) -> Option<pellucid_aql::Collection> {
-        let collection = self.database.collection(name).ok()?;
-        let (id, name) = (collection.id, collection.name());
-        Some(pellucid_aql::Collection { id, name, is_edge: collection.shape().is_edges() })
+        let (collection, shape) = self.known(name)?;
+        let (id, name) = (collection.id, shape.definition.name.clone());
+        Some(pellucid_aql::Collection { id, name, is_edge: shape.is_edges() })
+    }
+
+    fn version(&self, name: &str) -> Option<u64> {
+        self.known(name).map(|(_, shape)| shape.version)
     }
 
     fn count(&self, collection: CollectionId) -> Result<u64, QueryError> {
-        Ok(self.found(collection)?.count())
+        Ok(self.found(collection)?.0.count())
     }
 
     fn scan(&self, collection: CollectionId) -> Result<Box<dyn AqlScan>, QueryError> {
-        let shape = self.found(collection)?.shape();
-        let scan = self.documents.scan_prefix(&shape.documents_prefix, &shape.documents_prefix)?;
-        Ok(Box::new(DocumentScan { shape, scan, bytes: Vec::new() }))
+        let shape = self.shape(collection)?;
+        let (low, high) = (shape.documents_prefix.clone(), end_of_prefix(&shape.documents_prefix));
+        self.documents_between(shape, &low, high.as_deref(), false)
     }
 
     fn indexes(&self, collection: CollectionId) -> Vec<AqlIndex> {
-        let Ok(collection) = self.found(collection) else { return Vec::new() };
+        let Ok(shape) = self.shape(collection) else { return Vec::new() };
         let key = IndexField { path: vec!["_key".to_owned()], expands: false };
         let primary = AqlIndex {
             id: PRIMARY,
@@ -112,7 +194,6 @@ impl Source for QueryData {
             sparse: false,
             selectivity: 1.0,
         };
-        let shape = collection.shape();
         let own = shape.readable_indexes().filter_map(|index| describe(index));
         std::iter::once(primary).chain(own).collect()
     }
@@ -122,41 +203,44 @@ impl Source for QueryData {
         collection: CollectionId,
         request: &IndexRequest,
     ) -> Result<Box<dyn AqlScan>, QueryError> {
-        let shape = self.found(collection)?.shape();
         if request.index == PRIMARY {
-            return self.primary_scan(shape, request);
+            return self.primary_scan(self.shape(collection)?, request);
         }
-        let is_it = |index: &&Arc<Index>| index.definition.id == request.index;
-        let index = shape.readable_indexes().find(is_it).cloned();
-        let index = index.ok_or_else(|| {
-            QueryError::new(1212, "an index of the query's plan is gone: try again")
-        })?;
-        let (low, high) = request.range.key_bounds();
-        let keys = KeyRange::new(&index, &low, &high);
-        let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
-        let documents = Arc::clone(&self.documents);
-        let scan = documents.store.scan(documents.table, range).map_err(store_error)?;
-        Ok(Box::new(EntryScan {
-            documents,
-            shape,
-            index,
-            keys,
-            scan,
-            begun_at: self.begun_at,
-            bytes: Vec::new(),
-        }))
+        let entries = self.entries(collection, request)?;
+        Ok(Box::new(EntryScan { entries, bytes: Vec::new() }))
+    }
+
+    fn index_fields(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+    ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
+        let entries = self.entries(collection, request)?;
+        // Where long values are cut, only documents say which entries are meant.
+        if entries.keys.is_wider() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(ValueScan { entries, values: Vec::new() })))
     }
 
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError> {
-        let shape = self.found(collection)?.shape();
-        let found = self.documents.get(&shape, key.as_bytes(), &mut Timeline::off()).wait();
+        let shape = self.shape(collection)?;
+        let store_key = shape.document_key(key.as_bytes());
+        let table = self.documents.table;
+        let found = self.snapshot()?.get(table, &store_key, &mut Timeline::off());
         let Some(object) = found.map_err(store_error)? else { return Ok(None) };
         let document = crate::read::document_of(&shape, &object)?;
         Ok(Some(value_of(&document)))
     }
 
+    fn rest(&self, begins: bool) {
+        if let Some(resting) = &self.resting {
+            resting(begins);
+        }
+    }
+
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError> {
-        Ok(Box::new(QueryWrites::new(self)))
+        Ok(Box::new(QueryWrites::new(self)?))
     }
 }
 
@@ -168,7 +252,7 @@ impl QueryData {
         request: &IndexRequest,
     ) -> Result<Box<dyn AqlScan>, QueryError> {
         use std::ops::Bound;
-        let prefix = &shape.documents_prefix;
+        let prefix = &shape.documents_prefix.clone();
         let key = |value: &Value| [prefix, value.as_str().unwrap_or_default().as_bytes()].concat();
         let after = |mut key: Vec<u8>| {
             key.push(0);
@@ -202,9 +286,7 @@ impl QueryData {
             }
         };
         let high = high.max(low.clone());
-        let range = Range { start: &low, end: Some(&high), reverse: request.reverse };
-        let scan = self.documents.store.scan(self.documents.table, range).map_err(store_error)?;
-        Ok(Box::new(DocumentScan { shape, scan, bytes: Vec::new() }))
+        self.documents_between(shape, &low, Some(&high), request.reverse)
     }
 }
 
@@ -242,74 +324,4 @@ fn describe(index: &Index) -> Option<AqlIndex> {
         sparse: definition.sparse,
         selectivity: if definition.unique { 1.0 } else { SELECTIVITY_ASSUMED },
     })
-}
-
-/// Documents in the order of their keys.
-struct DocumentScan {
-    shape: Arc<Shape>,
-    scan: Box<dyn Scan>,
-    bytes: Vec<u8>,
-}
-
-impl AqlScan for DocumentScan {
-    fn advance(
-        &mut self,
-        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, QueryError> {
-        for _ in 0..DOCUMENTS_AT_ONCE {
-            let Some((_, object)) = self.scan.next().map_err(store_error)? else {
-                return Ok(false);
-            };
-            let revision = revision_of(object.head.sequence);
-            reveal_into(&self.shape, &object.value, &revision, &mut self.bytes)?;
-            if visit(&self.bytes).is_break() {
-                break;
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// Documents in the order of an index.
-struct EntryScan {
-    documents: Arc<Documents>,
-    shape: Arc<Shape>,
-    index: Arc<Index>,
-    keys: KeyRange,
-    scan: Box<dyn Scan>,
-    begun_at: u64,
-    bytes: Vec<u8>,
-}
-
-impl AqlScan for EntryScan {
-    fn advance(
-        &mut self,
-        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, QueryError> {
-        let mut timeline = Timeline::off();
-        for _ in 0..DOCUMENTS_AT_ONCE {
-            let Some((entry, object)) = self.scan.next().map_err(store_error)? else {
-                return Ok(false);
-            };
-            let key = match self.index.definition.unique {
-                true => &*object.value,
-                false => document_of_entry(entry).unwrap_or_default(),
-            };
-            let found = self.documents.get(&self.shape, key, &mut timeline).wait();
-            let Some(object) = found.map_err(store_error)? else { continue };
-            // Written since, it may have left the place where its entry was found.
-            if self.keys.is_wider() || object.head.sequence > self.begun_at {
-                let (document, key) = (object_of(&object.value)?, String::from_utf8_lossy(key));
-                if !self.index.has_within(document, &key, entry, &self.keys) {
-                    continue;
-                }
-            }
-            let revision = revision_of(object.head.sequence);
-            reveal_into(&self.shape, &object.value, &revision, &mut self.bytes)?;
-            if visit(&self.bytes).is_break() {
-                break;
-            }
-        }
-        Ok(true)
-    }
 }

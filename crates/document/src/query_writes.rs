@@ -23,13 +23,13 @@ pub(crate) struct QueryWrites {
 }
 
 impl QueryWrites {
-    pub(crate) fn new(data: &QueryData) -> QueryWrites {
-        QueryWrites {
+    pub(crate) fn new(data: &QueryData) -> Result<QueryWrites, QueryError> {
+        Ok(QueryWrites {
             database: Arc::clone(&data.database),
-            transaction: data.documents.begin_at(data.begun_at),
+            transaction: data.documents.begin_at(data.snapshot()?.sequence()),
             acknowledgement: data.acknowledgement,
             committed: Arc::clone(&data.committed),
-        }
+        })
     }
 
     fn apply(&mut self, write: &Write<'_>) -> Result<Written, DocumentError> {

@@ -53,6 +53,9 @@ pub(crate) fn assemble(
     ends: Option<Ends<'_>>,
     keep_null: bool,
 ) -> Vec<u8> {
+    if keep_null && let Some(stored) = copied(shape, key, body, ends) {
+        return stored;
+    }
     let mut builder = begin(shape, key, ends);
     if keep_null {
         for (name, value) in body.iter().filter(|(name, _)| !is_system_attribute(name)) {
@@ -68,6 +71,27 @@ pub(crate) fn assemble(
     }
     builder.end();
     builder.finish()
+}
+
+/// The stored form by copying what the user gave as it lies, where that can be done.
+fn copied(
+    shape: &Shape,
+    key: &str,
+    body: ObjectRef<'_>,
+    ends: Option<Ends<'_>>,
+) -> Option<Vec<u8>> {
+    let is_system = |name: &[u8]| {
+        name.first() == Some(&b'_') && std::str::from_utf8(name).is_ok_and(is_system_attribute)
+    };
+    let (own, id, revision) =
+        (("_key", [key, ""]), ("_id", [&*shape.id_prefix, key]), ("_rev", [NO_REVISION, ""]));
+    match ends {
+        None => packed::with_front(&[own, id, revision], body, is_system),
+        Some(Ends { from, to }) => {
+            let (from, to) = (("_from", [from, ""]), ("_to", [to, ""]));
+            packed::with_front(&[own, id, from, to, revision], body, is_system)
+        }
+    }
 }
 
 /// Makes the stored form of a document from the old one and what the user wants changed.

@@ -21,6 +21,7 @@ use crate::collection::{Collection, Shape};
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index::{Entry, Index};
+use crate::key_hashing::KeyHashing;
 use crate::revision::{REVISION_LENGTH, revision_of};
 
 /// Memory that the changes of one transaction may take in a memtable. It stays below what a store
@@ -43,8 +44,18 @@ pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
     pub(crate) condition: Condition,
-    /// Which of the transaction's collections it belongs to, if it is a document's.
-    pub(crate) document_of: Option<usize>,
+    pub(crate) what: What,
+}
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A document, of that one of the transaction's collections.
+    Document(usize),
+    /// An entry that no two documents can have.
+    UniqueEntry,
+    /// An entry that ends with its document's key. The last of several changes to it stands.
+    Entry,
 }
 
 /// What a transaction sees of a document.
@@ -71,7 +82,8 @@ pub struct Transaction {
     pub(crate) assumes_absent: bool,
     pub(crate) parts: Vec<Part>,
     pub(crate) changes: Vec<Change>,
-    by_key: HashMap<Vec<u8>, usize>,
+    /// Places of changes to documents and unique entries.
+    by_key: HashMap<Vec<u8>, usize, KeyHashing>,
     memory_bytes: usize,
 }
 
@@ -85,7 +97,7 @@ impl Documents {
             assumes_absent: false,
             parts: Vec::new(),
             changes: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::with_hasher(KeyHashing::of_process()),
             memory_bytes: 0,
         }
     }
@@ -192,25 +204,28 @@ impl Transaction {
         }
     }
 
-    /// Adds changes that belong together; returns the place of the first.
-    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> usize {
-        let mut first = None;
-        for change in changes {
-            let place = match self.by_key.get(&change.key) {
+    /// Makes room for the changes of so many documents.
+    pub(crate) fn reserve(&mut self, documents: usize) {
+        self.by_key.reserve(documents);
+        self.changes.reserve(documents * 2);
+    }
+
+    /// Adds a change; returns its place.
+    pub(crate) fn apply(&mut self, change: Change) -> usize {
+        if change.what != What::Entry {
+            match self.by_key.get(&change.key) {
                 Some(place) => {
                     self.changes[*place].value = change.value;
-                    *place
+                    return *place;
                 }
                 None => {
-                    self.memory_bytes += change.key.len() + CHANGE_BYTES;
                     self.by_key.insert(change.key.clone(), self.changes.len());
-                    self.changes.push(change);
-                    self.changes.len() - 1
                 }
-            };
-            first.get_or_insert(place);
+            }
         }
-        first.expect("a document's change is the first of its changes")
+        self.memory_bytes += change.key.len() + CHANGE_BYTES;
+        self.changes.push(change);
+        self.changes.len() - 1
     }
 
     /// Writes all changes, or none. With [`Acknowledgement::Disk`] the end may come later.
@@ -315,7 +330,7 @@ impl Unfinished {
     fn of(parts: &[Part], changes: &[Change]) -> Unfinished {
         let mut more: Vec<_> = parts.iter().map(|part| (Arc::clone(&part.collection), 0)).collect();
         for change in changes {
-            if let Some(part) = change.document_of {
+            if let What::Document(part) = change.what {
                 more[part].1 += change.more_documents();
             }
         }

@@ -79,6 +79,12 @@ impl Engine {
         self.in_memory(timeline, |engine, timeline| engine.head(table, key, timeline))
     }
 
+    /// Whether no read of late had to wait for the medium. Only a hint: the next one may.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !self.inner.journal.reads_are_slow()
+    }
+
     fn in_memory<T>(
         &self,
         timeline: &mut Timeline,

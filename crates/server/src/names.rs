@@ -1,6 +1,6 @@
 //! The names that the account knows requests by.
 
-use pellucid_account::Names;
+use pellucid_account::{Names, Part};
 use pellucid_http::Refusal;
 
 /// What was asked for.
@@ -87,7 +87,27 @@ pub(crate) const NAMES: Names = Names {
         "overloaded",
     ],
     parts: &pellucid_store::parts::NAMES,
+    other_parts: &[(Operation::Query as u8, &QUERY_PARTS), (Operation::Cursor as u8, &QUERY_PARTS)],
 };
+
+/// Reading the text of a query, or finding that it was read before.
+pub(crate) const QUERY_PARSE: Part = Part::new(2);
+/// Planning a query, or finding a plan that serves.
+pub(crate) const QUERY_PLAN: Part = Part::new(3);
+/// Running a query: reads and writes, of which the store's own parts are not told apart.
+pub(crate) const QUERY_RUN: Part = Part::new(5);
+
+/// The parts of `execute` of queries, in the slots of those of the store that they have not.
+const QUERY_PARTS: [&str; 8] = [
+    "stall",
+    "writer_wait",
+    "query_parse",
+    "query_plan",
+    "journal_append",
+    "query_run",
+    "group_wait",
+    "sync",
+];
 
 impl Outcome {
     /// The outcome that a status stands for.

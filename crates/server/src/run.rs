@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
+use pellucid_aql::Statements;
 use pellucid_clock::Clock;
 use pellucid_document::Documents;
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
@@ -288,6 +289,7 @@ fn open_documents(
         accounts: Arc::clone(accounts),
         pool: Pool::start(Clock::system()).map_err(ServerError::Run)?,
         queries: Arc::default(),
+        statements: Statements::default(),
         acknowledgement,
     }))
 }
@@ -333,6 +335,8 @@ impl RunningServer {
             let _ = drain.join();
         }
         self.follower.finish(&self.shared);
+        // Without the note, the next opening counts.
+        let _ = self.shared.documents.documents.note_counts();
         let closed = self.shared.store.close();
         served.and(closed.map_err(|error| ServerError::Store(self.data, error)))
     }

@@ -2,7 +2,8 @@
 
 use pellucid_account::{PHASES, Part, Phase, Stamp, Timeline};
 use pellucid_http::{Request, Response};
-use pellucid_store::parts;
+
+use crate::names::NAMES;
 
 /// Whether the request asks for its account: `Prefer: timing` (RFC 7240).
 pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
@@ -28,7 +29,7 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
             }
             write_metric(out, phase.name(), clock.nanoseconds(timeline.phase_ticks(phase)));
             if phase == Phase::Execute {
-                for (slot, name) in (0..).zip(parts::NAMES) {
+                for (slot, name) in (0..).zip(NAMES.parts_of(timeline.operation())) {
                     let ticks = timeline.part_ticks(Part::new(slot));
                     if ticks > 0 {
                         write_metric(out, name, clock.nanoseconds(ticks));

@@ -69,7 +69,9 @@ fn a_document_from_its_insertion_to_its_removal() {
         format!(r#"{{"_key":"{key}","_id":"people/{key}","_rev":"{revision}","a":1}}"#)
     );
     let head = client.call("HEAD", &path, &[], b"");
-    assert_eq!(head.header("Content-Length"), Some(&*found.body.len().to_string()));
+    assert_eq!((head.status, head.header("ETag")), (200, found.header("ETag")));
+    // Only the body knows how long it is, and it was not read.
+    assert_eq!(head.header("Content-Length"), None);
     let same = client.call("GET", &path, &[("If-None-Match", &*revision)], b"");
     assert_eq!((same.status, same.header("Content-Type")), (304, Some("text/plain")));
     let updated = call(&mut client, "PATCH", &path, &json!({"b": {"c": null}})).json();

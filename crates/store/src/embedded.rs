@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
@@ -11,7 +12,7 @@ use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
 use crate::hand_over::{HandOver, hand_over};
 use crate::model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
-use crate::store::{Range, Scan, Store};
+use crate::store::{Range, Scan, Snapshot, Store};
 use crate::workers::Workers;
 
 /// Threads that wait for the medium in place of event loops. A disk of today answers several reads
@@ -147,11 +148,11 @@ impl Store for EmbeddedStore {
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
-        let direction = if range.reverse { Direction::Backward } else { Direction::Forward };
-        let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-        let start = Bound::Included(range.start);
-        let scan = self.engine.scan(table.0, start, end, direction)?;
-        Ok(Box::new(EmbeddedScan { scan }))
+        scan(&self.engine.snapshot(), table, range)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(EmbeddedSnapshot { snapshot: self.engine.snapshot() }))
     }
 
     fn copies(&self) -> u32 {
@@ -181,6 +182,14 @@ impl Store for EmbeddedStore {
 
     fn activity(&self) -> Option<Activity> {
         Some(self.engine.activity())
+    }
+
+    fn is_in_memory(&self) -> bool {
+        match self.hand_over {
+            HandOver::Auto => self.engine.is_in_memory(),
+            HandOver::Never => true,
+            HandOver::Always => false,
+        }
     }
 
     fn workers(&self) -> Option<&Workers> {
@@ -293,6 +302,35 @@ fn sync_parts(since: Ticks, times: SyncTimes) -> [PartTime; 2] {
     ]
 }
 
+struct EmbeddedSnapshot {
+    snapshot: pellucid_engine::Snapshot,
+}
+
+impl Snapshot for EmbeddedSnapshot {
+    fn sequence(&self) -> u64 {
+        self.snapshot.sequence()
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
+        Ok(self.snapshot.get(table.0, key, timeline)?.map(object_of))
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.snapshot, table, range)
+    }
+}
+
+fn scan(
+    snapshot: &pellucid_engine::Snapshot,
+    table: Table,
+    range: Range<'_>,
+) -> Result<Box<dyn Scan>> {
+    let direction = if range.reverse { Direction::Backward } else { Direction::Forward };
+    let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
+    let scan = snapshot.scan(table.0, Bound::Included(range.start), end, direction)?;
+    Ok(Box::new(EmbeddedScan { scan }))
+}
+
 struct EmbeddedScan {
     scan: pellucid_engine::Scan,
 }
@@ -301,6 +339,11 @@ impl Scan for EmbeddedScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
         let entry = self.scan.next()?;
         Ok(entry.map(|(key, object)| (key, object_of(object))))
+    }
+
+    fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
+        let entry = self.scan.next_head()?;
+        Ok(entry.map(|(key, head)| (key, head_of(&head))))
     }
 }
 

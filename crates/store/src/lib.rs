@@ -20,8 +20,8 @@ pub use error::{Result, StoreError};
 pub use hand_over::HandOver;
 pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
 pub use pellucid_engine::{
-    EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures, MemoryShare,
-    SAMPLED_EVERY, SampledTime, parts,
+    EngineOptions, EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures,
+    MemoryShare, SAMPLED_EVERY, SampledTime, parts,
 };
-pub use store::{Range, Scan, Store};
+pub use store::{Range, Scan, Snapshot, Store};
 pub use workers::{Place, Workers};

@@ -1,5 +1,7 @@
 //! The interface that every kind of store has.
 
+use std::sync::Arc;
+
 use pellucid_account::{Activity, Timeline};
 
 use crate::answer::Answer;
@@ -48,6 +50,12 @@ pub trait Store: Send + Sync + 'static {
     /// If the walk cannot begin.
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
 
+    /// The store as it is at this moment, for reads that belong together.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
+
     /// How many copies of each entry the store keeps.
     fn copies(&self) -> u32;
 
@@ -68,6 +76,12 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Whether reads have been answered from memory of late, so that a few of them may be made on a
+    /// thread that must not block. [`Store::get`] looks at that itself.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// The threads that requests are handed over to, if the store has any.
     fn workers(&self) -> Option<&Workers> {
         None
@@ -80,6 +94,25 @@ pub trait Store: Send + Sync + 'static {
     fn close(&self) -> Result<()>;
 }
 
+/// The store as it was at one moment. What it sees stays in the store for as long as it is held.
+/// For threads that may block.
+pub trait Snapshot: Send + Sync {
+    /// The sequence number of the last write that it sees.
+    fn sequence(&self) -> u64;
+
+    /// As [`Store::get`], at that moment.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>>;
+
+    /// As [`Store::scan`], at that moment.
+    ///
+    /// # Errors
+    /// If the walk cannot begin.
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
+}
+
 /// A walk over a range. It holds a snapshot, and a bounded amount of memory.
 pub trait Scan: Send {
     /// The next entry, or nothing after the last.
@@ -87,4 +120,10 @@ pub trait Scan: Send {
     /// # Errors
     /// If the store cannot be read; the walk is over then.
     fn next(&mut self) -> Result<Option<(&[u8], Object)>>;
+
+    /// As [`Scan::next`], without the value, which is not touched.
+    ///
+    /// # Errors
+    /// As [`Scan::next`].
+    fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
 }

@@ -5,23 +5,22 @@ use std::ops::{Bound, ControlFlow};
 
 use pellucid_value::{ObjectBuilder, Value, index_key};
 
-use super::scan::Conditions;
+use super::conditions::{Conditions, Gathering};
+use super::scan::gather;
+use super::walk::Walk;
 use super::{BATCH_ROWS, State, Upstream};
 use crate::evaluate::{Code, Row};
 use crate::plan::{IndexAccess, Match};
 use crate::run::Run;
-use crate::{FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, number};
+use crate::{
+    FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, Visitor, number,
+};
 
 /// How many ranges of an index one row may ask for.
 const RANGES_MAX: usize = 100_000;
 
-/// Where it is.
-pub(super) struct IndexState {
-    rows: std::vec::IntoIter<Row>,
-    current: Option<Current>,
-}
-
-struct Current {
+/// A row, and how far it is with what it asks for.
+pub(super) struct Current {
     row: Row,
     lookups: VecDeque<Lookup>,
     scan: Option<Entries>,
@@ -41,40 +40,23 @@ enum Entries {
 pub(super) fn rows(
     state: &mut State,
     access: &IndexAccess,
-    mut upstream: Upstream<'_>,
+    upstream: Upstream<'_>,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
     if matches!(state, State::Fresh(_)) {
-        *state = State::Index(IndexState { rows: Vec::new().into_iter(), current: None });
+        *state = State::Index(Walk::new());
     }
-    let State::Index(state) = state else { return Ok(Vec::new()) };
-    let want = want.min(BATCH_ROWS);
-    let mut out = Vec::new();
-    while out.len() < want {
-        if state.current.is_none() {
-            let row = match state.rows.next() {
-                Some(row) => row,
-                None => {
-                    state.rows = upstream.rows(run, want)?.into_iter();
-                    match state.rows.next() {
-                        Some(row) => row,
-                        None => break,
-                    }
-                }
-            };
-            run.tick()?;
-            let lookups = lookups(access, &row, run)?;
-            let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
-            state.current = Some(Current { row, lookups, scan: None, filter });
-        }
-        if let Some(current) = &mut state.current
-            && !current.advance(access, run, want, &mut out)?
-        {
-            state.current = None;
-        }
-    }
-    Ok(out)
+    let State::Index(walk) = state else { return Ok(Vec::new()) };
+    let begin = |row: Row, run: &mut Run| {
+        run.tick()?;
+        let lookups = lookups(access, &row, run)?;
+        let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
+        Ok(Current { row, lookups, scan: None, filter })
+    };
+    walk.next(upstream, run, want, begin, |current, run, want, out| {
+        current.advance(access, run, want, out)
+    })
 }
 
 /// What a row asks the index for.
@@ -95,7 +77,7 @@ fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lo
         };
         equals = equals.iter().flat_map(|equal| with(equal).collect::<Vec<_>>()).collect();
     }
-    if access.index.kind == IndexKind::Primary {
+    if access.index.kind == IndexKind::Primary && !access.matches.is_empty() {
         let key = |equal: &Vec<Value>| key_of(equal.first()?, access).map(Lookup::Key);
         return Ok(equals.iter().filter_map(key).collect());
     }
@@ -153,13 +135,19 @@ impl Current {
         }
         let more = match &mut self.scan {
             Some(Entries::Documents(scan)) => {
-                documents(scan.as_mut(), (&self.row, &self.filter), run, want, out)?
+                let filter = (&self.row, &mut self.filter);
+                let (seen, more) = gather(scan.as_mut(), filter, (want, BATCH_ROWS), run, out)?;
+                run.stats.scanned_index += seen as u64;
+                run.stats.document_lookups += seen as u64;
+                more
             }
             Some(Entries::Fields(scan)) => {
-                fields(scan.as_mut(), access, (&self.row, &self.filter), run, want, out)?
+                let filter = (&self.row, &mut self.filter);
+                fields(scan.as_mut(), access, filter, run, want, out)?
             }
             None => false,
         };
+        run.check()?;
         if !more {
             self.scan = None;
         }
@@ -167,7 +155,7 @@ impl Current {
     }
 
     fn by_key(
-        &self,
+        &mut self,
         key: &str,
         access: &IndexAccess,
         run: &mut Run,
@@ -177,14 +165,15 @@ impl Current {
         let Some(document) = run.source.document(access.collection.id, key)? else { return Ok(()) };
         run.stats.scanned_index += 1;
         run.stats.document_lookups += 1;
+        run.bytes_seen += document.size_bytes();
         let mut row = self.row.clone();
         row[access.slot] = document;
-        if self.filter.quick(row[access.slot].view()) && self.filter.slow(&row, run)? {
+        if self.filter.early(row[access.slot].view(), run)? && self.filter.late(&row, run)? {
             out.push(row);
         } else {
             run.stats.filtered += 1;
         }
-        Ok(())
+        run.check()
     }
 }
 
@@ -202,67 +191,29 @@ fn begin(access: &IndexAccess, range: IndexRange, run: &mut Run) -> Result<Entri
     run.source.index_scan(collection, &request).map(Entries::Documents)
 }
 
-fn documents(
-    scan: &mut dyn Scan,
-    (row, filter): (&Row, &Conditions),
-    run: &mut Run,
-    want: usize,
-    out: &mut Vec<Row>,
-) -> Result<bool, QueryError> {
-    let mut failed = None;
-    let mut seen = 0;
-    let more = scan.advance(&mut |document| {
-        seen += 1;
-        match filter.take(row, document, run) {
-            Ok(Some(row)) => out.push(row),
-            Ok(None) => {}
-            Err(error) => {
-                failed = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        if out.len() >= want || seen >= BATCH_ROWS {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    })?;
-    run.stats.scanned_index += seen as u64;
-    run.stats.document_lookups += seen as u64;
-    run.check()?;
-    failed.map_or(Ok(more), Err)
-}
-
 fn fields(
     scan: &mut dyn FieldScan,
     access: &IndexAccess,
-    (row, filter): (&Row, &Conditions),
+    (row, filter): (&Row, &mut Conditions),
     run: &mut Run,
     want: usize,
     out: &mut Vec<Row>,
 ) -> Result<bool, QueryError> {
-    let mut failed = None;
-    let mut seen = 0;
+    let most = BATCH_ROWS;
+    let mut gathering =
+        Gathering { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
     let more = scan.advance(&mut |values| {
-        seen += 1;
-        let mut row = row.clone();
+        let mut row = gathering.row.clone();
         let all: Vec<_> = access.index.fields.iter().map(path).zip(values).collect();
         row[access.slot] = document_of(&all, 0);
-        let is_wanted = filter.quick(row[access.slot].view());
-        match if is_wanted { filter.slow(&row, run) } else { Ok(false) } {
-            Ok(true) => out.push(row),
-            Ok(false) => run.stats.filtered += 1,
-            Err(error) => {
-                failed = Some(error);
-                return ControlFlow::Break(());
-            }
+        match gathering.wants(row[access.slot].view()) {
+            ControlFlow::Continue(true) => gathering.take(row),
+            ControlFlow::Continue(false) => ControlFlow::Continue(()),
+            ControlFlow::Break(()) => ControlFlow::Break(()),
         }
-        if out.len() >= want || seen >= BATCH_ROWS {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
     })?;
+    let Gathering { seen, failed, .. } = gathering;
     run.stats.scanned_index += seen as u64;
-    run.check()?;
     failed.map_or(Ok(more), Err)
 }
 

@@ -2,19 +2,17 @@
 
 use pellucid_value::Value;
 
-use super::{BATCH_ROWS, State, Upstream};
+use super::walk::Walk;
+use super::{State, Upstream};
 use crate::evaluate::{Code, Row, Slot, range_bounds};
 use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::{QueryError, number};
 
-/// Where it is.
-pub(super) struct ListState {
-    rows: std::vec::IntoIter<Row>,
-    current: Option<(Row, Elements)>,
-}
+/// A row, and what is left of its elements.
+pub(super) type Current = (Row, Elements);
 
-enum Elements {
+pub(super) enum Elements {
     Kept(std::vec::IntoIter<Value>),
     Counted { next: Option<i64>, last: i64 },
 }
@@ -41,42 +39,28 @@ impl Iterator for Elements {
 pub(super) fn rows(
     state: &mut State,
     (list, slot): (&Code, Slot),
-    mut upstream: Upstream<'_>,
+    upstream: Upstream<'_>,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
     if matches!(state, State::Fresh(_)) {
-        *state = State::List(ListState { rows: Vec::new().into_iter(), current: None });
+        *state = State::List(Walk::new());
     }
-    let State::List(state) = state else { return Ok(Vec::new()) };
-    let want = want.min(BATCH_ROWS);
-    let mut out = Vec::with_capacity(want.min(64));
-    while out.len() < want {
-        if let Some((row, elements)) = &mut state.current {
-            if let Some(element) = elements.next() {
-                run.tick()?;
-                let mut row = row.clone();
-                row[slot] = element;
-                out.push(row);
-            } else {
-                state.current = None;
-            }
-            continue;
-        }
-        let row = match state.rows.next() {
-            Some(row) => row,
-            None => {
-                state.rows = upstream.rows(run, want)?.into_iter();
-                match state.rows.next() {
-                    Some(row) => row,
-                    None => break,
-                }
-            }
-        };
+    let State::List(walk) = state else { return Ok(Vec::new()) };
+    let begin = |row: Row, run: &mut Run| {
         let elements = elements(list, &row, run)?;
-        state.current = Some((row, elements));
-    }
-    Ok(out)
+        Ok((row, elements))
+    };
+    walk.next(upstream, run, want, begin, |(row, elements), run, want, out| {
+        while out.len() < want {
+            let Some(element) = elements.next() else { return Ok(false) };
+            run.tick()?;
+            let mut row = row.clone();
+            row[slot] = element;
+            out.push(row);
+        }
+        Ok(true)
+    })
 }
 
 fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryError> {

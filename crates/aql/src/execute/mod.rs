@@ -2,23 +2,27 @@
 //! many as it can use, so that a limit reaches the scan.
 
 mod collect;
+mod conditions;
 mod index;
 mod list;
 mod scan;
 mod sort;
 mod upsert;
+mod walk;
 mod write;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pellucid_value::{ObjectBuilder, Value, index_key};
+use pellucid_value::{ObjectBuilder, Ref, Value, index_key};
+
+use walk::Walk;
 
 use crate::evaluate::Row;
 use crate::plan::{Node, NodeKind, Pipeline, Plan};
 use crate::run::{KillSwitch, QueryOptions, Run, Stats, Warning};
-use crate::{CollectionId, QueryError, Source, number};
+use crate::{CollectionId, QueryError, Source, Visitor, number};
 
 /// How many rows a node is asked for at once, at most.
 const BATCH_ROWS: usize = 1000;
@@ -53,9 +57,25 @@ impl Execution {
         options: QueryOptions,
         kill: KillSwitch,
     ) -> Self {
+        Self::bound(plan, &Value::Null, source, options, kill)
+    }
+
+    /// As [`new`](Self::new), for a plan of [`Statement::plan`](crate::Statement::plan) and the
+    /// values that it was asked for.
+    #[must_use]
+    pub fn bound(
+        plan: Arc<Plan>,
+        bind_variables: &Value,
+        source: Arc<dyn Source>,
+        options: QueryOptions,
+        kill: KillSwitch,
+    ) -> Self {
         let mut run = Run::new(source, options, kill);
         run.warnings.clone_from(&plan.warnings);
-        let row: Row = vec![Value::Null; plan.pipeline.width].into();
+        let mut row: Row = vec![Value::Null; plan.pipeline.width].into();
+        for (slot, name) in &plan.parameters {
+            row[*slot] = bind_variables.attribute(name);
+        }
         let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
         let (ready, seen) = (VecDeque::new(), HashSet::new());
         Self { plan, run, nodes, ready, is_done: false, seen }
@@ -167,9 +187,9 @@ enum State {
     /// It has not begun, and this is the row around the query.
     Fresh(Row),
     Done,
-    Scan(scan::ScanState),
-    Index(index::IndexState),
-    List(list::ListState),
+    Scan(Walk<scan::Current>),
+    Index(Walk<index::Current>),
+    List(Walk<list::Current>),
     Rows(std::vec::IntoIter<Row>),
     Limit {
         skipped: u64,
@@ -424,27 +444,40 @@ pub(crate) fn subquery(
     Ok(Value::array(values))
 }
 
+/// Takes documents as they are.
+struct All {
+    documents: Vec<Value>,
+    most: usize,
+    bytes: usize,
+}
+
+impl Visitor for All {
+    fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
+        ControlFlow::Continue(true)
+    }
+
+    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
+        self.bytes += document.len();
+        self.documents.push(Value::open(document).unwrap_or_default());
+        let is_full = self.documents.len() >= self.most;
+        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
 /// All documents of a collection.
 pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
     let mut scan = run.source.scan(collection)?;
     run.stats.cursors_created += 1;
-    let mut documents = Vec::new();
+    let mut all = All { documents: Vec::new(), most: 0, bytes: 0 };
     loop {
         run.check()?;
-        let before = documents.len();
-        let mut size = 0;
-        let more = scan.advance(&mut |document| {
-            size += document.len();
-            documents.push(Value::open(document).unwrap_or_default());
-            if documents.len() - before >= BATCH_ROWS {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })?;
-        run.stats.scanned_full += (documents.len() - before) as u64;
-        run.take_memory(size)?;
+        let (before, bytes) = (all.documents.len(), all.bytes);
+        all.most = before + BATCH_ROWS;
+        let more = scan.advance(&mut all)?;
+        run.stats.scanned_full += (all.documents.len() - before) as u64;
+        run.take_memory(all.bytes - bytes)?;
         if !more {
-            return Ok(documents);
+            return Ok(all.documents);
         }
     }
 }

@@ -74,12 +74,24 @@ fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryEr
 fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let seconds = to_number(arguments[0].view()).to_double();
     let Ok(whole) = Duration::try_from_secs_f64(seconds) else { return wrong(run, "SLEEP") };
+    let is_long = whole >= SLEEP_STEP;
+    if is_long {
+        run.source.rest(true);
+    }
+    let slept = sleep_for(run, whole);
+    if is_long {
+        run.source.rest(false);
+    }
+    slept.map(|()| Value::Null)
+}
+
+fn sleep_for(run: &Run, whole: Duration) -> Result<(), QueryError> {
     let stopwatch = run.clock.stopwatch();
     loop {
         run.check()?;
         let passed = Duration::from_nanos(stopwatch.elapsed_ns());
         match whole.checked_sub(passed) {
-            None | Some(Duration::ZERO) => return Ok(Value::Null),
+            None | Some(Duration::ZERO) => return Ok(()),
             Some(left) => std::thread::sleep(left.min(SLEEP_STEP)),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pellucid_value::{Ref, Value, to_number};
 
-use super::{Access, Node, NodeKind, Pipeline, Plan};
+use super::{Access, Node, NodeKind, Parameters, Pipeline, Plan};
 use crate::evaluate::{Code, Slot};
 use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::run::Run;
@@ -36,10 +36,12 @@ pub(super) struct Builder<'a> {
     next_id: usize,
     /// How much of the scope lies around each of the queries that are open.
     pub(super) outer_scope: Vec<usize>,
+    /// For a plan that is to serve again.
+    pub(super) parameters: Option<Parameters>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(bind_variables: &'a Value, run: Run) -> Self {
+    pub(super) fn new(bind_variables: &'a Value, run: Run, parameters: Option<Parameters>) -> Self {
         Self {
             bind_variables,
             run,
@@ -51,10 +53,14 @@ impl<'a> Builder<'a> {
             rules: Vec::new(),
             next_id: 1,
             outer_scope: Vec::new(),
+            parameters,
         }
     }
 
-    pub(super) fn plan(mut self, parsed: &Parsed) -> Result<Plan, QueryError> {
+    pub(super) fn plan(
+        mut self,
+        parsed: &Parsed,
+    ) -> Result<(Plan, Option<Parameters>), QueryError> {
         self.check_bind_variables(parsed)?;
         let mut nodes = self.query(&parsed.query)?;
         // The rows that the last limit leaves out may have to be counted.
@@ -67,13 +73,16 @@ impl<'a> Builder<'a> {
         }
         let mut pipeline = Pipeline { nodes, width: self.variables.len() };
         self.estimate(&mut pipeline.nodes);
-        Ok(Plan {
+        let slots = self.parameters.iter().flat_map(|parameters| parameters.slots.clone());
+        let plan = Plan {
             pipeline: Arc::new(pipeline),
+            parameters: slots.collect(),
             variables: self.variables,
             collections: self.collections,
             warnings: self.run.warnings,
             rules: self.rules,
-        })
+        };
+        Ok((plan, self.parameters))
     }
 
     fn check_bind_variables(&self, parsed: &Parsed) -> Result<(), QueryError> {
@@ -154,6 +163,7 @@ impl<'a> Builder<'a> {
         match statement {
             Statement::For { variable, list, options } => {
                 if let Some(options) = options {
+                    self.serve_once();
                     self.for_options(options)?;
                 }
                 self.for_statement(variable, list)
@@ -169,9 +179,18 @@ impl<'a> Builder<'a> {
                 let code = self.expression(value)?;
                 self.push(NodeKind::Return { code, is_distinct: *is_distinct })
             }
-            Statement::Collect(collect) => self.collect(collect),
-            Statement::Write(write) => self.write(write),
-            Statement::Upsert(upsert) => self.upsert(upsert),
+            Statement::Collect(collect) => {
+                self.serve_once();
+                self.collect(collect)
+            }
+            Statement::Write(write) => {
+                self.serve_once();
+                self.write(write)
+            }
+            Statement::Upsert(upsert) => {
+                self.serve_once();
+                self.upsert(upsert)
+            }
         }
     }
 
@@ -223,8 +242,8 @@ impl<'a> Builder<'a> {
     }
 
     /// The name that a bind variable of a collection has; `name` has its `@`.
-    pub(super) fn bound_collection(&self, name: &str) -> Result<String, QueryError> {
-        match self.bind_variables.attribute(name).as_str() {
+    pub(super) fn bound_collection(&mut self, name: &str) -> Result<String, QueryError> {
+        match self.fix(name).as_str() {
             Some(text) if !text.is_empty() => Ok(text.to_owned()),
             _ => {
                 let message = format!("bind parameter '{name}' has an invalid value or type");

@@ -16,7 +16,7 @@ impl Builder<'_> {
     pub(super) fn expression(&mut self, expression: &Expression) -> Result<Code, QueryError> {
         let code = match expression {
             Expression::Constant(value) => Code::Constant(value.clone()),
-            Expression::Bind(name) => Code::Constant(self.bind_variables.attribute(name)),
+            Expression::Bind(name) => Code::Constant(self.fix(name)),
             Expression::CollectionBind(name) => {
                 let name = self.bound_collection(name)?;
                 return Err(self.collection_as_operand(&name));
@@ -46,7 +46,7 @@ impl Builder<'_> {
                 Code::Unary(*operator, Box::new(self.expression(operand)?))
             }
             Expression::Binary(operator, left, right) => {
-                let operands = (self.expression(left)?, self.expression(right)?);
+                let operands = (self.operand(*operator, left)?, self.operand(*operator, right)?);
                 Code::Binary(*operator, Box::new(operands))
             }
             Expression::Quantified { quantifier, operator, operands } => {
@@ -87,8 +87,8 @@ impl Builder<'_> {
     }
 
     /// `value.@name`: a name, or an array of names that follow each other.
-    fn bound_attribute(&self, value: Code, name: &str) -> Result<Code, QueryError> {
-        let bound = self.bind_variables.attribute(name);
+    fn bound_attribute(&mut self, value: Code, name: &str) -> Result<Code, QueryError> {
+        let bound = self.fix(name);
         let wrong = || {
             let message = format!("bind parameter '{name}' has an invalid value or type");
             QueryError::new(number::BIND_PARAMETER_TYPE, message)
@@ -161,6 +161,7 @@ impl Builder<'_> {
     }
 
     fn subquery(&mut self, query: &ast::Query) -> Result<Code, QueryError> {
+        self.serve_once();
         let writes = |statement: &ast::Statement| {
             matches!(statement, ast::Statement::Write(_) | ast::Statement::Upsert(_))
         };
@@ -172,6 +173,7 @@ impl Builder<'_> {
     }
 
     fn call(&mut self, name: &str, arguments: &[Expression]) -> Result<Code, QueryError> {
+        self.serve_once();
         let upper = name.to_ascii_uppercase();
         let Some(function) = functions::find(&upper) else {
             let message = format!("usage of unknown function '{upper}()'");

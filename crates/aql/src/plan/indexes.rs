@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use pellucid_value::Kind;
+
 use super::build::Builder;
 use super::{IndexAccess, Match, NodeKind};
 use crate::evaluate::{Code, Slot};
@@ -32,9 +34,13 @@ impl Builder<'_> {
             let (collection, slot, filter) = (collection.clone(), *slot, filter.clone());
             let indexes = self.run.source.indexes(collection.id);
             let known = |code: &Code| code.is_pure() && !code.slots().contains(&slot);
+            let is_value = |code: &Code| {
+                let constant = code.constant();
+                constant.is_some_and(|value| value.kind() != Kind::Null) || self.is_parameter(code)
+            };
             let best = indexes
                 .iter()
-                .filter_map(|index| candidate(&collection, slot, &filter, index, &known))
+                .filter_map(|index| candidate(&collection, slot, &filter, index, &known, &is_value))
                 .max_by(|left, right| left.score.total_cmp(&right.score));
             let mut access = match best {
                 Some(mut best) => {
@@ -118,18 +124,8 @@ impl Builder<'_> {
             index.kind == IndexKind::Persistent && !index.sparse && is_sorted_by(index, 0, &paths)
         };
         let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
-        *access = Some(IndexAccess {
-            collection: collection.clone(),
-            slot,
-            index: index.clone(),
-            matches: Vec::new(),
-            low: None,
-            high: None,
-            is_reverse,
-            is_covering: false,
-            filter: filter.to_vec(),
-            is_by_id: false,
-        });
+        let whole = IndexAccess::new(collection, slot, index);
+        *access = Some(IndexAccess { is_reverse, filter: filter.to_vec(), ..whole });
         self.drop_sort(sort);
     }
 
@@ -170,7 +166,8 @@ impl Builder<'_> {
 
 /// Whether entries whose first `equal` fields are equal come in the order of these paths.
 fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
-    if !matches!(index.kind, IndexKind::Persistent | IndexKind::Ttl) {
+    let is_range_of_keys = index.kind == IndexKind::Primary && equal == 0;
+    if !matches!(index.kind, IndexKind::Persistent | IndexKind::Ttl) && !is_range_of_keys {
         return false;
     }
     let same = |field: &crate::IndexField, path: &[Arc<str>]| {
@@ -234,23 +231,16 @@ fn candidate(
     filter: &[Code],
     index: &Index,
     known: &dyn Fn(&Code) -> bool,
+    is_value: &dyn Fn(&Code) -> bool,
 ) -> Option<Candidate> {
     let conditions = conditions(slot, filter, known);
-    let mut access = IndexAccess {
-        collection: collection.clone(),
-        slot,
-        index: index.clone(),
-        matches: Vec::new(),
-        low: None,
-        high: None,
-        is_reverse: false,
-        is_covering: false,
-        filter: Vec::new(),
-        is_by_id: false,
-    };
+    let mut access = IndexAccess::new(collection, slot, index);
     let mut answered = Vec::new();
     if index.kind == IndexKind::Primary {
         return primary(access, &conditions);
+    }
+    if let Some(candidate) = by_element(&access, filter, known) {
+        return Some(candidate);
     }
     for field in index.fields.iter().take_while(|field| !field.expands) {
         let of_field = |condition: &&Condition<'_>| {
@@ -267,22 +257,13 @@ fn candidate(
             answered.push(equal.place);
             continue;
         }
-        for bound in own {
-            let side = match bound.operator {
-                Binary::Greater | Binary::GreaterEqual => &mut access.low,
-                Binary::Less | Binary::LessEqual => &mut access.high,
-                _ => continue,
-            };
-            if side.is_none() {
-                let is_inside = matches!(bound.operator, Binary::GreaterEqual | Binary::LessEqual);
-                *side = Some((bound.other.clone(), is_inside));
-                answered.push(bound.place);
-            }
-        }
+        answered.extend(bounds_of(&own, &mut access));
         break;
     }
     let bounds = usize::from(access.low.is_some()) + usize::from(access.high.is_some());
-    if access.matches.is_empty() && bounds == 0 || (index.sparse && !excludes_null(&access)) {
+    if access.matches.is_empty() && bounds == 0
+        || (index.sparse && !excludes_null(&access, is_value))
+    {
         return None;
     }
     let all_equal = access.matches.len() == index.fields.len();
@@ -293,31 +274,99 @@ fn candidate(
     Some(Candidate { access, answered, score })
 }
 
-/// The primary index answers equality of `_key` and `_id`.
+/// The primary index answers equality of `_key` and `_id`, and ranges of `_key`.
 fn primary(mut access: IndexAccess, conditions: &[Condition<'_>]) -> Option<Candidate> {
+    let is_named = |condition: &Condition<'_>, name: &str| {
+        condition.names.len() == 1 && &*condition.names[0] == name
+    };
     let found = conditions.iter().find(|condition| {
-        condition.names.len() == 1
-            && matches!(&*condition.names[0], "_key" | "_id")
+        (is_named(condition, "_key") || is_named(condition, "_id"))
             && matches!(condition.operator, Binary::Equal | Binary::In)
+    });
+    if let Some(found) = found {
+        let code = found.other.clone();
+        let is_equal = found.operator == Binary::Equal;
+        access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
+        access.is_by_id = &*found.names[0] == "_id";
+        return Some(Candidate { access, answered: vec![found.place], score: 2000.0 });
+    }
+    let of_key: Vec<_> =
+        conditions.iter().filter(|condition| is_named(condition, "_key")).collect();
+    let answered = bounds_of(&of_key, &mut access);
+    (!answered.is_empty()).then(|| Candidate {
+        access,
+        score: 2.0 * answered.len() as f64,
+        answered,
+    })
+}
+
+/// Takes the bounds among conditions on the next field; returns which they are.
+fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usize> {
+    let mut answered = Vec::new();
+    for bound in conditions {
+        let side = match bound.operator {
+            Binary::Greater | Binary::GreaterEqual => &mut access.low,
+            Binary::Less | Binary::LessEqual => &mut access.high,
+            _ => continue,
+        };
+        if side.is_none() {
+            let is_inside = matches!(bound.operator, Binary::GreaterEqual | Binary::LessEqual);
+            *side = Some((bound.other.clone(), is_inside));
+            answered.push(bound.place);
+        }
+    }
+    answered
+}
+
+/// An index whose first field is the elements of an array answers which arrays have a value. The
+/// condition is asked again: what is no array has an entry, too.
+fn by_element(
+    access: &IndexAccess,
+    filter: &[Code],
+    known: &dyn Fn(&Code) -> bool,
+) -> Option<Candidate> {
+    let field = access.index.fields.first().filter(|field| field.expands)?;
+    let is_field = |code: &Code| match code {
+        Code::Path(of, names) => {
+            *of == access.slot
+                && names.len() == field.path.len()
+                && names.iter().zip(&field.path).all(|(left, right)| **left == **right)
+        }
+        _ => false,
+    };
+    let is_elements = |code: &Code| match code {
+        Code::Expansion(expansion) => {
+            let is_plain = expansion.filter.is_none() && expansion.limit.is_none();
+            let is_all = is_plain && expansion.projection.is_none() && expansion.levels == 1;
+            is_all && is_field(&expansion.list)
+        }
+        code => is_field(code),
+    };
+    // Null is where there is no element, which a sparse index leaves out.
+    let is_there = |code: &Code| {
+        !access.index.sparse || code.constant().is_some_and(|value| value.kind() != Kind::Null)
+    };
+    let other = filter.iter().find_map(|code| match code {
+        Code::Binary(Binary::In, operands)
+            if is_elements(&operands.1) && known(&operands.0) && is_there(&operands.0) =>
+        {
+            Some(operands.0.clone())
+        }
+        _ => None,
     })?;
-    let code = found.other.clone();
-    let is_equal = found.operator == Binary::Equal;
-    access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
-    access.is_by_id = &*found.names[0] == "_id";
-    Some(Candidate { access, answered: vec![found.place], score: 2000.0 })
+    let mut access = access.clone();
+    access.matches.push(Match::Equal(other));
+    Some(Candidate { access, answered: Vec::new(), score: 5.0 })
 }
 
 /// Whether no document with null in one of the fields can be meant: only then does a sparse index
 /// have all that are.
-fn excludes_null(access: &IndexAccess) -> bool {
-    let is_value = |code: &Code| {
-        code.constant().is_some_and(|value| value.kind() != pellucid_value::Kind::Null)
-    };
+fn excludes_null(access: &IndexAccess, is_value: &dyn Fn(&Code) -> bool) -> bool {
     let equal = access.matches.iter().all(|found| match found {
         Match::Equal(code) => is_value(code),
-        Match::In(code) => code.constant().is_some_and(|list| {
-            list.elements().iter().all(|value| value.kind() != pellucid_value::Kind::Null)
-        }),
+        Match::In(code) => code
+            .constant()
+            .is_some_and(|list| list.elements().iter().all(|value| value.kind() != Kind::Null)),
     });
     let fields = access.index.fields.len();
     let matched = access.matches.len();

@@ -7,6 +7,7 @@ mod expressions;
 mod filters;
 mod indexes;
 mod options;
+mod parameters;
 mod writes;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::run::{KillSwitch, QueryOptions, Run, Warning};
 use crate::{Collection, Index, Parsed, QueryError, Source, WriteKind, WriteOptions};
 
 pub(crate) use collect::{Aggregate, Aggregator, Collect, Into};
+pub(crate) use parameters::{Parameters, Reuse};
 
 /// A query that is ready to run: bound to values, collections and indexes.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Plan {
     pub(crate) warnings: Vec<Warning>,
     /// The rules that changed it.
     pub(crate) rules: Vec<&'static str>,
+    /// The bind variables that are variables of the plan.
+    pub(crate) parameters: Vec<(Slot, String)>,
 }
 
 /// What is done to a collection.
@@ -51,7 +55,21 @@ impl Plan {
         options: &QueryOptions,
     ) -> Result<Self, QueryError> {
         let run = Run::new(Arc::clone(source), options.clone(), KillSwitch::default());
-        build::Builder::new(bind_variables, run).plan(parsed)
+        build::Builder::new(bind_variables, run, None).plan(parsed).map(|(plan, _)| plan)
+    }
+
+    /// As [`Plan::new`], for a plan that serves again under some conditions, where that can be.
+    pub(crate) fn to_serve_again(
+        parsed: &Parsed,
+        bind_variables: &Value,
+        source: &Arc<dyn Source>,
+        options: &QueryOptions,
+    ) -> Result<(Self, Option<Reuse>), QueryError> {
+        let run = Run::new(Arc::clone(source), options.clone(), KillSwitch::default());
+        let builder = build::Builder::new(bind_variables, run, Some(Parameters::default()));
+        let (plan, parameters) = builder.plan(parsed)?;
+        let reuse = parameters.and_then(|parameters| Reuse::of(&plan, parameters, &**source));
+        Ok((plan, reuse))
     }
 
     /// Whether it writes.
@@ -138,6 +156,24 @@ pub(crate) struct IndexAccess {
     pub(crate) filter: Vec<Code>,
     /// `_id` and not `_key` is what is looked for.
     pub(crate) is_by_id: bool,
+}
+
+impl IndexAccess {
+    /// All of an index, forwards.
+    pub(crate) fn new(collection: &Collection, slot: Slot, index: &Index) -> Self {
+        Self {
+            collection: collection.clone(),
+            slot,
+            index: index.clone(),
+            matches: Vec::new(),
+            low: None,
+            high: None,
+            is_reverse: false,
+            is_covering: false,
+            filter: Vec::new(),
+            is_by_id: false,
+        }
+    }
 }
 
 /// What a field is.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use pellucid_aql::{
     Collection, CollectionId, FieldScan, Index, IndexRequest, KillSwitch, OverwriteMode, Parsed,
-    Plan, QueryError, QueryOptions, Scan, Source, Write, WriteBatch, WriteKind, Written, number,
+    Plan, QueryError, QueryOptions, Scan, Source, Visitor, Write, WriteBatch, WriteKind, Written,
+    number,
 };
 use pellucid_value::{MergeOptions, Value, index_key, merge_into, packed};
 
@@ -73,12 +74,15 @@ fn stored(collection: &str, key: &str, document: &Value) -> Vec<u8> {
 struct Gathered<T>(std::vec::IntoIter<T>);
 
 impl Scan for Gathered<Vec<u8>> {
-    fn advance(
-        &mut self,
-        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, QueryError> {
+    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
         for document in self.0.by_ref() {
-            if visit(&document).is_break() {
+            let wants = visitor.wants(packed::open(&document).unwrap());
+            let is_over = match wants {
+                ControlFlow::Continue(true) => visitor.visit(&document).is_break(),
+                ControlFlow::Continue(false) => false,
+                ControlFlow::Break(()) => true,
+            };
+            if is_over {
                 return Ok(true);
             }
         }
@@ -103,7 +107,7 @@ impl FieldScan for Gathered<Vec<Value>> {
 impl Memory {
     /// The values of the fields of each entry, and its document, in the order of the index.
     fn entries(&self, id: CollectionId, request: &IndexRequest) -> Vec<(Vec<Value>, Vec<u8>)> {
-        let index = self.indexes[&id].iter().find(|index| index.id == request.index).unwrap();
+        let index = self.indexes(id).into_iter().find(|index| index.id == request.index).unwrap();
         let (low, high) = request.range.key_bounds();
         let mut entries = BTreeMap::new();
         for (key, document) in &self.documents.lock().unwrap()[&id] {

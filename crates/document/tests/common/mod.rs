@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Database, Documents, IndexDefinition, IndexKind, IndexState,
-    NewCollection, Outcome, Result, WriteOptions, document_of,
+    Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
+    Result, WriteOptions, document_of,
 };
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore};
 use pellucid_value::{Ref, json, packed};
@@ -130,15 +130,5 @@ pub(crate) fn parse(text: &str) -> Vec<u8> {
 }
 
 pub(crate) fn persistent(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {
-    IndexDefinition {
-        id: 0,
-        name: String::new(),
-        kind: IndexKind::Persistent,
-        fields: fields.iter().map(|field| (*field).to_owned()).collect(),
-        unique,
-        sparse,
-        deduplicate: true,
-        expire_after_seconds: None,
-        state: IndexState::Ready,
-    }
+    IndexDefinition { unique, sparse, ..IndexDefinition::persistent(fields) }
 }

@@ -188,10 +188,12 @@ impl Merge {
         let memtables = std::iter::once(&version.active).chain(sealed);
         let mut sources: Vec<Source> =
             memtables.flat_map(Memtable::cursors).map(Source::Memtable).collect();
-        sources.extend(runs(&version.levels.level(0)[..]));
+        let level_0 = version.levels.level(0);
+        sources.extend(level_0.iter().filter(|table| has_any_of(range, table)).map(run));
         for level in 1..super::version::LEVELS {
             let tables = version.levels.level(level);
-            if !tables.is_empty() {
+            let first = tables.partition_point(|table| ends_before(range, table));
+            if tables.get(first).is_some_and(|table| has_any_of(range, table)) {
                 sources.push(Source::Run(RunCursor::new(Arc::clone(tables))));
             }
         }
@@ -279,7 +281,32 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
 
 /// A source for each of some tables that may overlap.
 pub(crate) fn runs(tables: &[Arc<Table>]) -> impl Iterator<Item = Source> {
-    tables.iter().map(|table| Source::Run(RunCursor::new([Arc::clone(table)].into())))
+    tables.iter().map(run)
+}
+
+fn run(table: &Arc<Table>) -> Source {
+    Source::Run(RunCursor::new([Arc::clone(table)].into()))
+}
+
+/// Whether a table may hold keys of `range`: one that does not need not be opened.
+fn has_any_of(range: &KeyRange<'_>, table: &Table) -> bool {
+    let smallest = &*table.facts().smallest;
+    let begins_behind = match range.end {
+        Bound::Included(end) => smallest > end,
+        Bound::Excluded(end) => smallest >= end,
+        Bound::Unbounded => false,
+    };
+    !begins_behind && !ends_before(range, table)
+}
+
+/// Whether all keys of a table lie before `range`.
+fn ends_before(range: &KeyRange<'_>, table: &Table) -> bool {
+    let largest = &*table.facts().largest;
+    match range.start {
+        Bound::Included(start) => largest < start,
+        Bound::Excluded(start) => largest <= start,
+        Bound::Unbounded => false,
+    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,12 @@ use pellucid_http::{
     Response, Server, Service, listen,
 };
 
-const NAMES: Names =
-    Names { operations: &["echo", "refused"], outcomes: &["ok"], parts: &["nothing"] };
+const NAMES: Names = Names {
+    operations: &["echo", "refused"],
+    outcomes: &["ok"],
+    parts: &["nothing"],
+    other_parts: &[],
+};
 
 /// Answers with what it was sent: at once, from another thread (`/later`), or in pieces
 /// (`/pieces`).

@@ -14,6 +14,7 @@ const NAMES: Names = Names {
     operations: &["entity_get", "entity_put"],
     outcomes: &["ok"],
     parts: &["look_up", "value_read", "journal_append", "sync_wait"],
+    other_parts: &[],
 };
 const SECONDS: u64 = 20;
 

@@ -182,7 +182,8 @@ impl Writer {
 
     /// The parts of `execute`, of which it is known how long they were and not when.
     fn parts(&self, record: &Record) -> String {
-        let parts = self.names.parts.iter().zip(record.parts_ticks());
+        let names = self.names.parts_of(record.facts.operation);
+        let parts = names.iter().zip(record.parts_ticks());
         let told = parts.filter(|(_, ticks)| *ticks > 0).map(|(name, ticks)| {
             let duration = microseconds(self.clock.nanoseconds(ticks));
             format!("\"{name}_us\":{duration}")

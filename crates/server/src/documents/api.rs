@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
+use pellucid_aql::Statements;
 use pellucid_document::{DocumentError, Documents, ErrorNumber, is_document_key};
 use pellucid_http::Response;
 use pellucid_store::{Acknowledgement, Pending, Result as StoreResult, Written};
@@ -25,6 +26,8 @@ pub(crate) struct DocumentApi {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pool: Pool,
     pub(crate) queries: Arc<Queries>,
+    /// Queries that were asked before.
+    pub(crate) statements: Statements,
     /// What a write is acknowledged by that does not say.
     pub(crate) acknowledgement: Acknowledgement,
 }
@@ -129,7 +132,7 @@ impl DocumentApi {
                     "document" => self.document_call(call, &database, timeline),
                     "collection" => self.collection_call(call, &database).map(now),
                     "import" => self.import_call(call, &database, timeline).map(now),
-                    "cursor" => self.cursor_call(call, &database, caller).map(now),
+                    "cursor" => self.cursor_call(call, &database, caller, timeline).map(now),
                     "explain" => self.explain_call(call, &database).map(now),
                     "query" => self.query_call(call, &database).map(now),
                     "index" => self.index_call(call, &database).map(now),
@@ -180,7 +183,7 @@ impl DocumentApi {
 }
 
 /// The answer to who has no right to make a call; nothing for who has.
-fn refuse(call: &Call<'_>, caller: &Identity) -> Option<Reply> {
+pub(crate) fn refuse(call: &Call<'_>, caller: &Identity) -> Option<Reply> {
     if call.segment(0) != Some("_api") {
         // The gate has looked at it.
         return None;

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Stats, Warning};
+use pellucid_account::Timeline;
+use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning};
 use pellucid_clock::WallTime;
 use pellucid_document::{Database, DocumentError, ErrorNumber, QueryData, settle_revisions};
-use pellucid_value::{Ref, Value, json};
+use pellucid_value::{Ref, Value, json, packed};
 
 use crate::access::{Identity, Right, Scope};
+use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 
 use super::api::DocumentApi;
 use super::call::{Call, Method};
 use super::document::bad_json;
+use super::extra::{profiled_trailer, trailer};
 use super::queries::{Cursor, Rest, Running, stopwatch};
 use super::reply::Reply;
 
@@ -25,18 +28,21 @@ const TTL_SECONDS_DEFAULT: f64 = 30.0;
 /// Values of a batch, if the query does not say.
 const BATCH_SIZE_DEFAULT: usize = 1_000;
 
-type Answer = Result<Reply, DocumentError>;
+/// Bytes that a batch has room for at first.
+const BATCH_BYTES: usize = 1 << 10;
+
+pub(super) type Answer = Result<Reply, DocumentError>;
 
 /// What a body asks for.
-struct Asked {
-    query: String,
-    bind_variables: Value,
-    options: QueryOptions,
+pub(super) struct Asked {
+    pub(super) query: String,
+    pub(super) bind_variables: Value,
+    pub(super) options: QueryOptions,
     batch_size: usize,
     counts: bool,
-    is_stream: bool,
+    pub(super) is_stream: bool,
     may_retry: bool,
-    profile: i64,
+    pub(super) profile: i64,
     ttl_ms: u64,
 }
 
@@ -47,11 +53,16 @@ impl DocumentApi {
         call: &Call<'_>,
         database: &Arc<Database>,
         caller: &Identity,
+        timeline: &mut Timeline,
     ) -> Answer {
         let id = call.segment(2).map(|id| id.parse::<u64>().ok());
         match (call.method, id) {
-            (Method::Post, None) => self.ask(call, database, caller),
-            (Method::Post | Method::Put, Some(Some(id))) => self.next_batch(call, database, id),
+            (Method::Post, None) => self.ask(call, database, caller, timeline),
+            (Method::Post | Method::Put, Some(Some(id))) => {
+                let answered = self.next_batch(call, database, id);
+                timeline.lap(QUERY_RUN);
+                answered
+            }
             (Method::Delete, Some(Some(id))) => {
                 let cursor = self.queries.take(&database.name, id)?;
                 self.queries.forget(cursor.id);
@@ -70,21 +81,21 @@ impl DocumentApi {
         call: &Call<'_>,
         database: &Arc<Database>,
         caller: &Identity,
+        timeline: &mut Timeline,
     ) -> Answer {
         let asked = asked(call)?;
-        let data = Arc::new(QueryData::new(&self.documents, database, self.acknowledgement));
         let id = self.documents.next_tick()?;
         let running = self.queries.begin(Running {
             id,
             database: database.name.clone(),
             query: asked.query.clone(),
-            bind_variables: asked.bind_variables.to_json(),
+            bind_variables: asked.bind_variables.clone(),
             is_stream: asked.is_stream,
             begun: WallTime::now(),
             since: stopwatch(),
             kill: KillSwitch::default(),
         });
-        let answered = self.run(id, asked, database, &data, caller, running.kill.clone());
+        let answered = self.run(id, asked, database, caller, running.kill.clone(), timeline);
         self.queries.end(id);
         answered
     }
@@ -94,49 +105,36 @@ impl DocumentApi {
         id: u64,
         asked: Asked,
         database: &Arc<Database>,
-        data: &Arc<QueryData>,
         caller: &Identity,
         kill: KillSwitch,
+        timeline: &mut Timeline,
     ) -> Answer {
-        let source: Arc<dyn Source> = Arc::clone(data) as Arc<dyn Source>;
+        let data = QueryData::new(&self.documents, database, self.acknowledgement);
+        let data = Arc::new(data.with_rest(self.pool.resting()));
+        let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let parsing = stopwatch();
-        let parsed = pellucid_aql::parse(&asked.query).map_err(|e| query_error(&e, "parsing"))?;
-        let parse_ns = parsing.elapsed_ns();
-        let planning = stopwatch();
-        let plan = Plan::new(&parsed, &asked.bind_variables, &source, &asked.options)
-            .map_err(|error| query_error(&error, "parsing"))?;
+        let statement = self.statements.read(&asked.query);
+        timeline.lap(QUERY_PARSE);
+        let statement = statement.map_err(|error| query_error(&error, "parsing"))?;
+        let (parse_ns, planning) = (parsing.elapsed_ns(), stopwatch());
+        let plan = match asked.profile {
+            0 => statement.plan(&asked.bind_variables, &source, &asked.options),
+            // What is shown has its values in it.
+            _ => statement.plan_once(&asked.bind_variables, &source, &asked.options),
+        };
+        timeline.lap(QUERY_PLAN);
+        let plan = plan.map_err(|error| query_error(&error, "parsing"))?;
         let plan_ns = planning.elapsed_ns();
         check_rights(&plan, &database.name, caller)?;
-        let plan = Arc::new(plan);
-        let is_stream = asked.is_stream && !plan.is_modification();
-        let mut execution = Execution::new(Arc::clone(&plan), source, asked.options, kill);
-        let failed = |error: QueryError| query_error(&error, "executing");
-        let (rest, trailer) = if is_stream {
-            (Rest::Stream(Box::new(execution)), Vec::new())
-        } else {
-            let mut all = Vec::new();
-            while !execution.is_done() {
-                all.extend(execution.next(BATCH_SIZE_DEFAULT).map_err(failed)?.0);
-            }
-            let extra = extra(&execution, &plan, asked.profile, [parse_ns, plan_ns]);
-            let trailer = trailer(asked.counts.then_some(all.len()), &extra);
-            (Rest::Ready(all.into_iter()), trailer)
-        };
-        let cursor = Cursor {
-            id,
-            database: database.name.clone(),
-            rest,
-            batch_size: asked.batch_size,
-            next_batch: 1,
-            trailer,
-            ttl_ms: asked.ttl_ms,
-            expires_at_ms: 0,
-            last_batch: None,
-            may_retry: asked.may_retry,
-            is_exhausted: false,
-            data: Arc::clone(data),
-        };
-        self.give(Box::new(cursor), 201)
+        let mut asked = asked;
+        asked.is_stream &= !plan.is_modification();
+        let binds = &asked.bind_variables;
+        let execution =
+            Execution::bound(Arc::clone(&plan), binds, source, asked.options.clone(), kill);
+        let rest = rest_of(execution, &asked, &plan, [parse_ns, plan_ns]);
+        timeline.lap(QUERY_RUN);
+        let rest = rest.map_err(|error| query_error(&error, "executing"))?;
+        self.give(cursor(id, &asked, database, rest, &data), 201)
     }
 
     fn next_batch(&self, call: &Call<'_>, database: &Database, id: u64) -> Answer {
@@ -165,8 +163,8 @@ impl DocumentApi {
     }
 
     /// Gives the next batch of a cursor, and keeps what is left.
-    fn give(&self, mut cursor: Box<Cursor>, status: u16) -> Answer {
-        let mut body = Vec::with_capacity(4_096);
+    pub(super) fn give(&self, mut cursor: Box<Cursor>, status: u16) -> Answer {
+        let mut body = Vec::with_capacity(BATCH_BYTES);
         body.extend_from_slice(b"{\"result\":[");
         let mut is_first = true;
         let mut write = |value: Ref<'_>| {
@@ -193,12 +191,12 @@ impl DocumentApi {
                 values.iter().for_each(|value| write(value.view()));
                 let more = more || !execution.is_done();
                 if !more {
-                    cursor.trailer = trailer(None, &extra_of_stream(execution));
+                    cursor.trailer = trailer(None, execution);
                 }
                 more
             }
         };
-        if let Some(committed) = cursor.data.committed() {
+        if let Some(committed) = cursor.committed {
             settle_revisions(&mut body, &committed);
         }
         body.extend_from_slice(b"],\"hasMore\":");
@@ -304,41 +302,89 @@ impl DocumentApi {
     }
 }
 
+/// Runs a query that is not given as it is computed, and says what each batch says besides.
+pub(super) fn rest_of(
+    mut execution: Execution,
+    asked: &Asked,
+    plan: &Plan,
+    times: [u64; 2],
+) -> Result<(Rest, Vec<u8>), QueryError> {
+    if asked.is_stream {
+        return Ok((Rest::Stream(Box::new(execution)), Vec::new()));
+    }
+    let mut all = Vec::new();
+    while !execution.is_done() {
+        all.extend(execution.next(BATCH_SIZE_DEFAULT)?.0);
+    }
+    let count = asked.counts.then_some(all.len());
+    let trailer = match asked.profile {
+        0 => trailer(count, &execution),
+        profile => profiled_trailer(count, &execution, plan, profile, times),
+    };
+    Ok((Rest::Ready(all.into_iter()), trailer))
+}
+
+/// The cursor of a query that has begun.
+pub(super) fn cursor(
+    id: u64,
+    asked: &Asked,
+    database: &Database,
+    (rest, trailer): (Rest, Vec<u8>),
+    data: &QueryData,
+) -> Box<Cursor> {
+    Box::new(Cursor {
+        id,
+        database: database.name.clone(),
+        rest,
+        batch_size: asked.batch_size,
+        next_batch: 1,
+        trailer,
+        ttl_ms: asked.ttl_ms,
+        expires_at_ms: 0,
+        last_batch: None,
+        may_retry: asked.may_retry,
+        is_exhausted: false,
+        // The data is let go of with its snapshot, unless the result is still to be computed.
+        committed: data.committed(),
+    })
+}
+
 /// Reads what a body asks for.
-fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
+pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
     if call.body.trim_ascii().is_empty() {
         return Err(ErrorNumber::QUERY_EMPTY.into());
     }
-    let body = json::parse_value(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
+    let document =
+        json::parse_packed(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
+    let body = packed::open(&document).unwrap_or(Ref::Null);
     let query = body.attribute("query").as_str().unwrap_or_default().to_owned();
     if query.trim().is_empty() {
         return Err(ErrorNumber::QUERY_EMPTY.into());
     }
     let type_error =
         |what: &str| DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what}"));
-    let mut bind_variables = body.attribute("bindVars");
-    match bind_variables.view() {
-        Ref::Null => bind_variables = Value::Object(Arc::default()),
-        Ref::Object(_) => {}
+    let bind_variables = match body.attribute("bindVars") {
+        Ref::Null => Value::Object(Arc::default()),
+        binds @ Ref::Object(_) => binds.to_value(),
         _ => return Err(type_error("an object for 'bindVars'")),
-    }
+    };
     let more = body.attribute("options");
     let option = |name: &str| match more.attribute(name) {
-        Value::Null => body.attribute(name),
+        Ref::Null => body.attribute(name),
         value => value,
     };
-    let number = |value: &Value| match value.view() {
+    let number = |value: Ref<'_>| match value {
         Ref::Number(number) => Some(number.to_double()),
         _ => None,
     };
-    let batch_size = match number(&body.attribute("batchSize")) {
+    let batch_size = match number(body.attribute("batchSize")) {
         None => BATCH_SIZE_DEFAULT,
         Some(size) if size >= 1.0 => size as usize,
         Some(_) => return Err(type_error("a positive value for 'batchSize'")),
     };
-    let memory = number(&option("memoryLimit")).filter(|limit| *limit > 0.0);
-    let runtime = number(&option("maxRuntime")).filter(|seconds| *seconds > 0.0);
-    let profile = match option("profile").view() {
+    let memory = number(option("memoryLimit")).filter(|limit| *limit > 0.0);
+    let runtime = number(option("maxRuntime")).filter(|seconds| *seconds > 0.0);
+    let profile = match option("profile") {
         Ref::Bool(profiles) => i64::from(profiles),
         Ref::Number(number) => number.to_int(),
         _ => 0,
@@ -349,22 +395,27 @@ fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
         options: QueryOptions {
             memory_bytes_max: memory.map_or(MEMORY_BYTES_DEFAULT, |limit| limit as usize),
             runtime_max: runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9))),
-            warnings_max: number(&option("maxWarningCount")).map_or(10, |count| count as usize),
+            warnings_max: number(option("maxWarningCount")).map_or(10, |count| count as usize),
             fail_on_warning: option("failOnWarning").is_true(),
             full_count: option("fullCount").is_true(),
             profile: profile > 0,
+            is_light: false,
         },
         batch_size,
         counts: body.attribute("count").is_true(),
         is_stream: option("stream").is_true(),
         may_retry: option("allowRetry").is_true(),
         profile,
-        ttl_ms: (number(&body.attribute("ttl")).unwrap_or(TTL_SECONDS_DEFAULT).clamp(0.0, 1e9)
-            * 1e3) as u64,
+        ttl_ms: (number(body.attribute("ttl")).unwrap_or(TTL_SECONDS_DEFAULT).clamp(0.0, 1e9) * 1e3)
+            as u64,
     })
 }
 
-fn check_rights(plan: &Plan, database: &str, caller: &Identity) -> Result<(), DocumentError> {
+pub(super) fn check_rights(
+    plan: &Plan,
+    database: &str,
+    caller: &Identity,
+) -> Result<(), DocumentError> {
     for (collection, writes) in plan.collections() {
         let needed = if writes { Right::Write } else { Right::Read };
         if !caller.may(Scope::Collection(database, collection), needed) {
@@ -375,86 +426,21 @@ fn check_rights(plan: &Plan, database: &str, caller: &Identity) -> Result<(), Do
 }
 
 /// An error of a query, told as ArangoDB does.
-fn query_error(error: &QueryError, during: &str) -> DocumentError {
+pub(super) fn query_error(error: &QueryError, during: &str) -> DocumentError {
     let message = format!("AQL: {} (while {during})", error.message);
     DocumentError::new(ErrorNumber(error.number), message)
 }
 
-fn warnings(warnings: &[Warning]) -> serde_json::Value {
+pub(super) fn warnings(warnings: &[Warning]) -> serde_json::Value {
     let each = warnings
         .iter()
         .map(|warning| serde_json::json!({ "code": warning.number, "message": warning.message }));
     each.collect()
 }
 
-fn stats_of(stats: Stats, elapsed_ns: u64) -> serde_json::Value {
-    let mut shown = serde_json::json!({
-        "writesExecuted": stats.writes_executed,
-        "writesIgnored": stats.writes_ignored,
-        "documentLookups": stats.document_lookups,
-        "seeks": stats.seeks,
-        "scannedFull": stats.scanned_full,
-        "scannedIndex": stats.scanned_index,
-        "searchParallelism": 1,
-        "cursorsCreated": stats.cursors_created,
-        "cursorsRearmed": 0,
-        "cacheHits": 0,
-        "cacheMisses": 0,
-        "filtered": stats.filtered,
-        "httpRequests": 0,
-        "executionTime": elapsed_ns as f64 / 1e9,
-        "peakMemoryUsage": stats.peak_memory_bytes,
-        "intermediateCommits": 0,
-    });
-    if let Some(count) = stats.full_count {
-        shown["fullCount"] = serde_json::json!(count);
-    }
-    shown
-}
-
-/// `extra` of a result: warnings, what was done, and where the time went if that was asked for.
-fn extra(execution: &Execution, plan: &Plan, profile: i64, times: [u64; 2]) -> serde_json::Value {
-    let mut extra = extra_of_stream(execution);
-    let of = |value: &Value| -> serde_json::Value {
-        serde_json::from_str(&value.to_json()).unwrap_or_default()
-    };
-    if profile > 0 {
-        let [parsing, planning] = times.map(|ns| ns.max(1) as f64 / 1e9);
-        extra["profile"] = serde_json::json!({
-            "initializing": 1e-9,
-            "parsing": parsing,
-            "optimizing ast": 1e-9,
-            "loading collections": 1e-9,
-            "instantiating plan": planning,
-            "optimizing plan": 1e-9,
-            "instantiating executors": 1e-9,
-            "executing": execution.elapsed_ns() as f64 / 1e9,
-            "finalizing": 1e-9,
-        });
-    }
-    if profile > 1 {
-        extra["stats"]["nodes"] = of(&execution.profile());
-        extra["plan"] = of(&plan.explain());
-    }
-    extra
-}
-
-fn extra_of_stream(execution: &Execution) -> serde_json::Value {
-    serde_json::json!({
-        "warnings": warnings(execution.warnings()),
-        "stats": stats_of(execution.stats(), execution.elapsed_ns()),
-    })
-}
-
-/// What each batch says besides its values.
-fn trailer(count: Option<usize>, extra: &serde_json::Value) -> Vec<u8> {
-    let count = count.map(|count| format!(",\"count\":{count}")).unwrap_or_default();
-    format!("{count},\"extra\":{extra}").into_bytes()
-}
-
 fn show(query: &Running) -> serde_json::Value {
     let bind_variables: serde_json::Value =
-        serde_json::from_str(&query.bind_variables).unwrap_or_default();
+        serde_json::from_str(&query.bind_variables.to_json()).unwrap_or_default();
     let seconds = query.begun.unix_ms() / 1_000;
     serde_json::json!({
         "id": query.id.to_string(),

@@ -11,8 +11,10 @@ mod call;
 mod collections;
 mod cursor;
 mod document;
+mod extra;
 mod importing;
 mod indexes;
+mod light;
 mod people;
 mod pool;
 mod queries;
@@ -85,7 +87,13 @@ impl Api {
             return reply_now(refusal, response, exchange);
         }
         let api = &self.shared.documents;
-        if !DocumentApi::is_light(&call) {
+        if let Some((reply, timeline)) = api.answer_light(&call, &self.caller, exchange.timeline) {
+            *exchange.timeline = timeline;
+            return reply_now(reply, response, exchange);
+        }
+        // A read that the medium has to be waited for would hold up all connections of the loop.
+        let may_wait = call.segment(1) == Some("document") && !api.documents.store().is_in_memory();
+        if !DocumentApi::is_light(&call) || may_wait {
             return self.hand_over(call.into_owned(), response, exchange);
         }
         match api.answer(&call, &self.caller, exchange.timeline) {

@@ -23,7 +23,18 @@ const THREADS_MIN: usize = 8;
 /// Threads for each core.
 const THREADS_PER_CORE: usize = 4;
 
+/// Threads that stand in for others that wait without working, at most.
+const STAND_INS_MAX: usize = 1_024;
+
 type Job = Box<dyn FnOnce(u64) + Send>;
+
+/// What a thread is there for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Regular,
+    /// It stands in for one that waits.
+    In,
+}
 
 struct Queued {
     job: Job,
@@ -36,6 +47,10 @@ struct Queue {
     jobs: VecDeque<Queued>,
     bytes: usize,
     is_closed: bool,
+    /// Threads whose calls wait without working.
+    resting: usize,
+    /// Threads that stand in for them.
+    stand_ins: usize,
 }
 
 struct Shared {
@@ -64,9 +79,17 @@ impl Pool {
         for number in 0..(cores * THREADS_PER_CORE).max(THREADS_MIN) {
             let shared = Arc::clone(&shared);
             let name = format!("pellucid-call-{number}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || shared.work())?);
+            let work = move || shared.work(Standing::Regular);
+            threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
         Ok(Pool { shared, threads: Mutex::new(threads) })
+    }
+
+    /// What a call tells when it begins to wait without working, as `SLEEP` does, with true, and
+    /// when it goes on: meanwhile another thread stands in for its own.
+    pub(crate) fn resting(&self) -> Arc<dyn Fn(bool) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |begins| shared.rest(begins))
     }
 
     /// Has `job` done by a thread; it is told how many nanoseconds it waited. Gives it back if too
@@ -113,8 +136,31 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
-        while let Some(queued) = self.next() {
+    fn rest(self: &Arc<Self>, begins: bool) {
+        let mut queue = self.queue();
+        if !begins {
+            queue.resting -= 1;
+            drop(queue);
+            // One that stands in is not needed any more.
+            self.arrived.notify_all();
+            return;
+        }
+        queue.resting += 1;
+        if queue.stand_ins >= queue.resting.min(STAND_INS_MAX) {
+            return;
+        }
+        queue.stand_ins += 1;
+        drop(queue);
+        let shared = Arc::clone(self);
+        let builder = std::thread::Builder::new().name("pellucid-call-in".to_owned());
+        if builder.spawn(move || shared.work(Standing::In)).is_err() {
+            // The system has no room for it: calls wait longer.
+            self.queue().stand_ins -= 1;
+        }
+    }
+
+    fn work(&self, standing: Standing) {
+        while let Some(queued) = self.next(standing) {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
             // A call that panics takes its connection's answer with it, and no thread.
@@ -123,9 +169,14 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<Queued> {
+    /// The next job; nothing if the thread is not needed any more.
+    fn next(&self, standing: Standing) -> Option<Queued> {
         let mut queue = self.queue();
         loop {
+            if standing == Standing::In && (queue.stand_ins > queue.resting || queue.is_closed) {
+                queue.stand_ins -= 1;
+                return None;
+            }
             if let Some(queued) = queue.jobs.pop_front() {
                 queue.bytes -= queued.bytes;
                 return Some(queued);
@@ -142,6 +193,29 @@ impl Shared {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    /// Queries that slept held all threads, and nobody else's call was answered.
+    #[test]
+    fn calls_that_rest_hold_nobody_up() {
+        let pool = Arc::new(Pool::start(Clock::system()).unwrap());
+        let (sender, receiver) = channel();
+        let count = pool.threads.lock().unwrap().len() + 3;
+        let all_there = Arc::new(std::sync::Barrier::new(count));
+        for number in 0..count {
+            let (sender, all_there) = (sender.clone(), Arc::clone(&all_there));
+            let resting = pool.resting();
+            assert!(pool.try_run(0, move |_| {
+                resting(true);
+                // None goes on before all have come.
+                all_there.wait();
+                resting(false);
+                sender.send(number).unwrap();
+            }));
+        }
+        drop(sender);
+        assert_eq!(receiver.iter().count(), count);
+        pool.stop();
+    }
 
     #[test]
     fn jobs_run_and_those_beyond_the_limit_come_back() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pellucid_aql::{Execution, KillSwitch};
 use pellucid_clock::{Clock, Stopwatch, WallTime};
-use pellucid_document::{DocumentError, ErrorNumber, QueryData};
+use pellucid_document::{Committed, DocumentError, ErrorNumber};
 use pellucid_value::Value;
 
 /// Results that may wait for their next batch to be asked for.
@@ -29,8 +29,8 @@ pub(crate) struct Running {
     pub(crate) id: u64,
     pub(crate) database: String,
     pub(crate) query: String,
-    /// The bind variables as JSON.
-    pub(crate) bind_variables: String,
+    /// The bind variables.
+    pub(crate) bind_variables: Value,
     pub(crate) is_stream: bool,
     pub(crate) begun: WallTime,
     pub(crate) since: Stopwatch,
@@ -61,8 +61,8 @@ pub(crate) struct Cursor {
     pub(crate) last_batch: Option<(u64, Vec<u8>)>,
     pub(crate) may_retry: bool,
     pub(crate) is_exhausted: bool,
-    /// Where the result comes from, which knows what was written.
-    pub(crate) data: Arc<QueryData>,
+    /// What the query has written, whose revisions stand in the result.
+    pub(crate) committed: Option<Committed>,
 }
 
 impl Queries {

@@ -111,7 +111,8 @@ fn phase_span(
     let mut attributes = Vec::new();
     if phase == Phase::Execute {
         let parts = record.parts_ticks();
-        for (name, ticks) in names.parts.iter().zip(parts).filter(|(_, ticks)| *ticks > 0) {
+        let names = names.parts_of(record.facts.operation);
+        for (name, ticks) in names.iter().zip(parts).filter(|(_, ticks)| *ticks > 0) {
             let duration_ns = anchor.clock.nanoseconds(ticks);
             attributes.push(number(&format!("pellucid.part.{name}_ns"), duration_ns));
         }

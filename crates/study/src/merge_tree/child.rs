@@ -30,6 +30,7 @@ const NAMES: Names = Names {
     operations: &["get", "head", "put", "put_disk"],
     outcomes: &["ok", "missing"],
     parts: &parts::NAMES,
+    other_parts: &[],
 };
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 /// A thread that is behind by more begins its schedule anew: the load is what can be done then.

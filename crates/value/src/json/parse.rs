@@ -68,9 +68,15 @@ impl<'a> Parser<'a> {
             offset: error.valid_up_to(),
             problem: JsonProblem::Utf8,
         })?;
+        Ok(Self::of_text(text, limits))
+    }
+
+    /// Begins at the front of `text`.
+    #[must_use]
+    pub fn of_text(text: &'a str, limits: Limits) -> Self {
         let builder = Builder::with(Vec::new(), limits.duplicates);
         let (document, scratch) = (Vec::new(), String::new());
-        Ok(Self { text, at: 0, limits, builder, document, scratch })
+        Self { text, at: 0, limits, builder, document, scratch }
     }
 
     /// Where the next value is read, in bytes from the front.
@@ -119,6 +125,19 @@ impl<'a> Parser<'a> {
         self.any(begin, 0)?;
         self.check_size(begin)?;
         self.document = self.builder.take();
+        Ok(&self.document)
+    }
+
+    /// Goes on with another text, which is one value, and reads that. Memory is used again.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where.
+    pub fn whole(&mut self, text: &'a str) -> Result<&[u8], JsonError> {
+        (self.text, self.at) = (text, 0);
+        self.skip_space();
+        self.value()?;
+        self.skip_space();
+        self.expect_end()?;
         Ok(&self.document)
     }
 

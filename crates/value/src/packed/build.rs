@@ -214,7 +214,10 @@ impl Builder {
         let by_name = |left: &u32, right: &u32| {
             Self::name_at(bytes, *left).cmp(Self::name_at(bytes, *right)).then(left.cmp(right))
         };
-        self.entries[first..].sort_unstable_by(by_name);
+        let entries = &mut self.entries[first..];
+        if entries.len() > 1 {
+            entries.sort_unstable_by(by_name);
+        }
     }
 
     /// A name that comes twice among the ordered entries from `first` on.

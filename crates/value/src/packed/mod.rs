@@ -24,9 +24,11 @@
 
 mod build;
 mod check;
+mod front;
 
 pub use build::Builder;
 pub use check::{Damage, check};
+pub use front::{FRONT_MAX, Front, with_front};
 
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 

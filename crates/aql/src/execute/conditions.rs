@@ -1,0 +1,221 @@
+//! The filter of a scan, asked of documents where they lie, so that those that it leaves out are
+//! never copied.
+//!
+//! A comparison of an attribute with what is known is made on the packed bytes. Any other condition
+//! is computed on an object with no more in it than the attributes that it reads.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pellucid_value::{ObjectBuilder, Ref, Text, Value};
+
+use crate::evaluate::{Code, Row, Slot, compare_by};
+use crate::parse::ast::Binary;
+use crate::run::Run;
+use crate::{QueryError, Visitor, number};
+
+/// A filter for documents, of which only what is needed is read.
+pub(super) struct Conditions {
+    slot: Slot,
+    quick: Vec<Quick>,
+    /// What is computed with these attributes of the document in its slot.
+    partial: Vec<Code>,
+    attributes: Vec<Text>,
+    /// The row with them.
+    scratch: Row,
+    /// What has to be computed with the whole document in its slot.
+    whole: Vec<Code>,
+}
+
+/// A comparison of an attribute with what is known.
+struct Quick {
+    names: Vec<Arc<str>>,
+    operator: Binary,
+    other: Value,
+    /// The attribute stands at the right.
+    is_turned: bool,
+}
+
+impl Conditions {
+    pub(super) fn new(
+        slot: Slot,
+        filter: &[Code],
+        row: &Row,
+        run: &mut Run,
+    ) -> Result<Self, QueryError> {
+        let mut conditions = Self {
+            slot,
+            quick: Vec::new(),
+            partial: Vec::new(),
+            attributes: Vec::new(),
+            scratch: Row::default(),
+            whole: Vec::new(),
+        };
+        for code in filter {
+            if let Some(quick) = quick(slot, code, row, run)? {
+                conditions.quick.push(quick);
+            } else if let Some(names) = attributes(slot, code) {
+                let new = names.into_iter().filter(|name| !conditions.attributes.contains(name));
+                let new: Vec<_> = new.collect();
+                conditions.attributes.extend(new);
+                conditions.partial.push(code.clone());
+            } else {
+                conditions.whole.push(code.clone());
+            }
+        }
+        if !conditions.partial.is_empty() {
+            conditions.scratch = row.clone();
+        }
+        Ok(conditions)
+    }
+
+    /// Whether all holds that can be asked of a document as it lies in the store.
+    pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+        let holds = |quick: &Quick| {
+            let own = quick.names.iter().fold(document, |value, name| value.attribute(name));
+            let other = quick.other.view();
+            let (left, right) = if quick.is_turned { (other, own) } else { (own, other) };
+            compare_by(quick.operator, left, right)
+        };
+        if !self.quick.iter().all(holds) {
+            return Ok(false);
+        }
+        if self.partial.is_empty() {
+            return Ok(true);
+        }
+        let mut object = ObjectBuilder::new();
+        for name in &self.attributes {
+            if let Some(value) = document.as_object().and_then(|object| object.get(name)) {
+                object.insert(name.clone(), value.to_value());
+            }
+        }
+        self.scratch[self.slot] = object.finish();
+        all_hold(&self.partial, &self.scratch, run)
+    }
+
+    /// Whether the rest holds for a row that has the document.
+    pub(super) fn late(&self, row: &Row, run: &mut Run) -> Result<bool, QueryError> {
+        all_hold(&self.whole, row, run)
+    }
+}
+
+fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool, QueryError> {
+    for code in codes {
+        if !code.holds(row, run)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Quick>, QueryError> {
+    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
+    let Code::Binary(operator, operands) = code else { return Ok(None) };
+    if !matches!(
+        operator,
+        Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn
+    ) {
+        return Ok(None);
+    }
+    for (own, other, is_turned) in
+        [(&operands.0, &operands.1, false), (&operands.1, &operands.0, true)]
+    {
+        if let Code::Path(of, names) = own
+            && *of == slot
+            && is_as_stored(names)
+            && other.is_pure()
+            && !other.slots().contains(&slot)
+        {
+            let other = other.compute(row, run)?;
+            return Ok(Some(Quick { names: names.clone(), operator: *operator, other, is_turned }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a path leads to what is the same in a document as it lies in the store.
+fn is_as_stored(names: &[Arc<str>]) -> bool {
+    names.first().is_some_and(|first| !matches!(&**first, "_id" | "_rev"))
+}
+
+/// The attributes of the document that a condition reads, if it reads nothing else of it.
+fn attributes(slot: Slot, code: &Code) -> Option<Vec<Text>> {
+    let (mut names, mut is_partial) = (Vec::new(), true);
+    code.walk(&mut |part| match part {
+        Code::Path(of, path) if *of == slot => {
+            is_partial &= is_as_stored(path);
+            names.extend(path.first().map(|name| Text::from(&**name)));
+        }
+        Code::Subquery(pipeline) => is_partial &= !pipeline.slots_read().contains(&slot),
+        _ => {}
+    });
+    is_partial.then_some(names)
+}
+
+/// Gathers the rows with those documents for which the filter holds.
+pub(super) struct Gathering<'a> {
+    pub(super) row: &'a Row,
+    pub(super) filter: &'a mut Conditions,
+    pub(super) run: &'a mut Run,
+    pub(super) out: &'a mut Vec<Row>,
+    /// Rows in `out` after which it stops.
+    pub(super) want: usize,
+    /// Documents after which it stops.
+    pub(super) most: usize,
+    /// Documents that it was shown.
+    pub(super) seen: usize,
+    /// What it stopped for.
+    pub(super) failed: Option<QueryError>,
+}
+
+impl Gathering<'_> {
+    fn fail(&mut self, error: QueryError) -> ControlFlow<()> {
+        self.failed = Some(error);
+        ControlFlow::Break(())
+    }
+
+    fn go_on(&self) -> ControlFlow<()> {
+        let is_enough = self.out.len() >= self.want || self.seen >= self.most;
+        if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Takes a row that has the document.
+    pub(super) fn take(&mut self, row: Row) -> ControlFlow<()> {
+        match self.filter.late(&row, self.run) {
+            Ok(true) => self.out.push(row),
+            Ok(false) => self.run.stats.filtered += 1,
+            Err(error) => return self.fail(error),
+        }
+        self.go_on()
+    }
+}
+
+impl Visitor for Gathering<'_> {
+    fn wants(&mut self, document: Ref<'_>) -> ControlFlow<(), bool> {
+        self.seen += 1;
+        match self.filter.early(document, self.run) {
+            Ok(true) => ControlFlow::Continue(true),
+            Ok(false) => {
+                self.run.stats.filtered += 1;
+                self.go_on()?;
+                ControlFlow::Continue(false)
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
+        self.run.bytes_seen += document.len();
+        match Value::open(document) {
+            Ok(value) => {
+                let mut row = self.row.clone();
+                row[self.filter.slot] = value;
+                self.take(row)
+            }
+            Err(damage) => self.fail(QueryError::new(number::INTERNAL, damage.to_string())),
+        }
+    }
+}

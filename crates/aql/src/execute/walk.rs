@@ -1,0 +1,54 @@
+//! What scans, indexes and lists have in common: rows for each row of the node before.
+
+use super::{BATCH_ROWS, Upstream};
+use crate::QueryError;
+use crate::evaluate::Row;
+use crate::run::Run;
+
+/// Goes through the rows of the node before, and through what each of them gives.
+pub(super) struct Walk<T> {
+    rows: std::vec::IntoIter<Row>,
+    current: Option<T>,
+}
+
+impl<T> Walk<T> {
+    pub(super) fn new() -> Self {
+        Self { rows: Vec::new().into_iter(), current: None }
+    }
+
+    /// The next rows, `want` at most; none at the end. `begin` is called for each row of the node
+    /// before, and `advance` then adds rows until there are enough, and says whether there may be
+    /// more.
+    pub(super) fn next(
+        &mut self,
+        mut upstream: Upstream<'_>,
+        run: &mut Run,
+        want: usize,
+        mut begin: impl FnMut(Row, &mut Run) -> Result<T, QueryError>,
+        mut advance: impl FnMut(&mut T, &mut Run, usize, &mut Vec<Row>) -> Result<bool, QueryError>,
+    ) -> Result<Vec<Row>, QueryError> {
+        let want = want.min(BATCH_ROWS);
+        let mut out = Vec::new();
+        while out.len() < want {
+            if self.current.is_none() {
+                let row = match self.rows.next() {
+                    Some(row) => row,
+                    None => {
+                        self.rows = upstream.rows(run, want)?.into_iter();
+                        match self.rows.next() {
+                            Some(row) => row,
+                            None => break,
+                        }
+                    }
+                };
+                self.current = Some(begin(row, run)?);
+            }
+            if let Some(current) = &mut self.current
+                && !advance(current, run, want, &mut out)?
+            {
+                self.current = None;
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,58 @@
+//! Hashing of keys that users choose: quick, and under a seed of the process that they do not know.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyHashing {
+    seed: u64,
+}
+
+impl KeyHashing {
+    /// That of this process.
+    pub(crate) fn of_process() -> KeyHashing {
+        static SEED: OnceLock<u64> = OnceLock::new();
+        KeyHashing { seed: *SEED.get_or_init(|| RandomState::new().hash_one(0_u8)) }
+    }
+}
+
+impl BuildHasher for KeyHashing {
+    type Hasher = KeyHasher;
+
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher(self.seed)
+    }
+}
+
+/// Takes a key's length and its bytes.
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    /// The length, which only tells keys apart that follow each other.
+    fn write_usize(&mut self, length: usize) {
+        self.0 ^= length as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_keys_have_equal_hashes() {
+        let hashing = KeyHashing::of_process();
+        assert_eq!(hashing.hash_one(&b"key"[..]), hashing.hash_one(b"key".to_vec()));
+        assert_ne!(hashing.hash_one(&b"key"[..]), hashing.hash_one(&b"kez"[..]));
+    }
+}

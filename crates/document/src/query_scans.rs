@@ -1,0 +1,182 @@
+//! How a query walks over documents, in the order of their keys or of an index, at one moment.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_aql::{FieldScan, QueryError, Scan as AqlScan, Visitor};
+use pellucid_store::{Object, Scan, Snapshot, Table};
+use pellucid_value::{Ref, Value, index_key};
+
+use crate::collection::Shape;
+use crate::error::DocumentError;
+use crate::index::Index;
+use crate::index_range::KeyRange;
+use crate::layout::document_of_entry;
+use crate::query_data::store_error;
+use crate::revision::revision_of;
+use crate::stored::{object_of, reveal_into};
+
+/// Documents that are looked at before a scan returns to the query.
+const DOCUMENTS_AT_ONCE: usize = 64;
+
+/// Shows a document to the query: first as it lies in the store, and if it is wanted as a whole.
+fn show(
+    shape: &Shape,
+    object: &Object,
+    bytes: &mut Vec<u8>,
+    visitor: &mut dyn Visitor,
+) -> Result<ControlFlow<()>, DocumentError> {
+    match visitor.wants(Ref::Object(object_of(&object.value)?)) {
+        ControlFlow::Continue(true) => {
+            reveal_into(shape, &object.value, &revision_of(object.head.sequence), bytes)?;
+            Ok(visitor.visit(bytes))
+        }
+        ControlFlow::Continue(false) => Ok(ControlFlow::Continue(())),
+        ControlFlow::Break(()) => Ok(ControlFlow::Break(())),
+    }
+}
+
+/// Documents in the order of their keys.
+pub(crate) struct DocumentScan {
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) scan: Box<dyn Scan>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl AqlScan for DocumentScan {
+    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
+        for _ in 0..DOCUMENTS_AT_ONCE {
+            let Some((_, object)) = self.scan.next().map_err(store_error)? else {
+                return Ok(false);
+            };
+            if show(&self.shape, &object, &mut self.bytes, visitor)?.is_break() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What a walk over an index looks at.
+pub(crate) struct Entries {
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+    pub(crate) table: Table,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) keys: KeyRange,
+    pub(crate) scan: Box<dyn Scan>,
+}
+
+impl Entries {
+    /// The document of the next entry within the range; nothing at the end.
+    fn next(&mut self) -> Result<Option<Object>, QueryError> {
+        loop {
+            let Some((entry, object)) = self.scan.next().map_err(store_error)? else {
+                return Ok(None);
+            };
+            let key = match self.index.definition.unique {
+                true => &*object.value,
+                false => document_of_entry(entry).unwrap_or_default(),
+            };
+            let found = document(&*self.snapshot, self.table, &self.shape, key)?;
+            if self.keys.is_wider() {
+                let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
+                if !self.index.has_within(document, &key, entry, &self.keys) {
+                    continue;
+                }
+            }
+            return Ok(Some(found));
+        }
+    }
+}
+
+/// The document of an entry.
+fn document(
+    snapshot: &dyn Snapshot,
+    table: Table,
+    shape: &Shape,
+    key: &[u8],
+) -> Result<Object, QueryError> {
+    let found = snapshot.get(table, &shape.document_key(key), &mut Timeline::off());
+    // They were written together: what sees the one sees the other.
+    found.map_err(store_error)?.ok_or_else(|| {
+        QueryError::new(pellucid_aql::number::INTERNAL, "an entry of an index has no document")
+    })
+}
+
+/// Documents in the order of an index.
+pub(crate) struct EntryScan {
+    pub(crate) entries: Entries,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl AqlScan for EntryScan {
+    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
+        for _ in 0..DOCUMENTS_AT_ONCE {
+            let Some(object) = self.entries.next()? else { return Ok(false) };
+            let shape = &self.entries.shape;
+            if show(shape, &object, &mut self.bytes, visitor)?.is_break() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The values of an index, without the documents.
+pub(crate) struct ValueScan {
+    pub(crate) entries: Entries,
+    pub(crate) values: Vec<Value>,
+}
+
+impl ValueScan {
+    /// Fills in the values of the next entry; false at the end.
+    fn next(&mut self) -> Result<bool, QueryError> {
+        let Entries { snapshot, table, shape, index, scan, .. } = &mut self.entries;
+        self.values.clear();
+        let Some((entry, object)) = scan.next().map_err(store_error)? else { return Ok(false) };
+        let mut rest = &entry[index.prefix.len()..];
+        for _ in &index.fields {
+            match index_key::decode(rest) {
+                Some((decoded, length)) if decoded.is_exact => {
+                    self.values.push(decoded.value);
+                    rest = &rest[length..];
+                }
+                _ => break,
+            }
+        }
+        if self.values.len() < index.fields.len() {
+            // What the key does not say, or not exactly, the document does.
+            let key = match index.definition.unique {
+                true => &*object.value,
+                false => document_of_entry(entry).unwrap_or_default(),
+            };
+            let found = document(&**snapshot, *table, shape, key)?;
+            let document = Ref::Object(object_of(&found.value)?);
+            let value = |path: &[String]| {
+                path.iter().fold(document, |value, name| value.attribute(name)).to_value()
+            };
+            self.values.clear();
+            self.values.extend(index.fields.iter().map(|field| value(&field.path)));
+        }
+        Ok(true)
+    }
+}
+
+impl FieldScan for ValueScan {
+    fn advance(
+        &mut self,
+        visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> Result<bool, QueryError> {
+        for _ in 0..DOCUMENTS_AT_ONCE {
+            if !self.next()? {
+                return Ok(false);
+            }
+            if visit(&self.values).is_break() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+}

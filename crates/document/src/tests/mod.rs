@@ -1,0 +1,198 @@
+//! Tests of the whole on simulated files: what must hold whatever was written and whenever it
+//! ended.
+
+mod crash;
+mod model;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_aql::{Execution, KillSwitch, QueryOptions, Source, Statements};
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_store::{
+    Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver, Store,
+};
+use pellucid_value::{Ref, Value, json, packed};
+
+use crate::{
+    Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
+    NewCollection, OnDuplicate, Result, WriteOptions,
+};
+
+const COLLECTION: &str = "c";
+
+/// Documents as JSON without `_rev`, by key.
+type Model = BTreeMap<String, serde_json::Value>;
+
+/// Opens the store in `files`, in little memory and without threads of its own.
+fn open(files: &SimulatedFileSystem) -> Result<Arc<Documents>> {
+    let engine_options = EngineOptions {
+        segment_size_bytes: 64 << 10,
+        background: false,
+        file_system: Arc::new(files.clone()),
+        clock: pellucid_clock::Clock::monotonic(),
+        identity_seed: Some(1),
+        ..EngineOptions::default()
+    };
+    let options = EmbeddedOptions {
+        memory_bytes: 1 << 20,
+        value_bytes_max: 16 << 10,
+        hand_over: HandOver::Never,
+        ..EmbeddedOptions::default()
+    };
+    let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options)?;
+    Ok(Arc::new(Documents::open(Arc::new(store) as Arc<dyn Store>)?))
+}
+
+fn index(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {
+    IndexDefinition { unique, sparse, ..IndexDefinition::persistent(fields) }
+}
+
+/// Makes the collection, with indexes of all kinds.
+fn make(documents: &Arc<Documents>) -> Result<Arc<Collection>> {
+    let database = documents.database("_system")?;
+    let new = NewCollection {
+        name: COLLECTION.to_owned(),
+        kind: CollectionKind::Documents,
+        is_system: false,
+        wait_for_sync: false,
+        allow_user_keys: true,
+    };
+    let collection = documents.create_collection(&database, new)?;
+    for index in [
+        index(&["a"], false, false),
+        index(&["b.c", "a"], false, true),
+        index(&["u"], true, true),
+        index(&["t[*]"], false, false),
+    ] {
+        documents.create_index(&collection, index)?;
+    }
+    Ok(collection)
+}
+
+fn found(documents: &Documents) -> Option<Arc<Collection>> {
+    documents.database("_system").ok()?.collection(COLLECTION).ok()
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(String, serde_json::Value),
+    Update(String, serde_json::Value),
+    Replace(String, serde_json::Value),
+    Remove(String),
+    /// Lines that replace what is there.
+    Import(Vec<(String, serde_json::Value)>),
+}
+
+fn with_key(key: &str, value: &serde_json::Value) -> Vec<u8> {
+    let mut value = value.clone();
+    value["_key"] = key.into();
+    parse(&value)
+}
+
+fn parse(value: &serde_json::Value) -> Vec<u8> {
+    json::parse_packed(value.to_string().as_bytes(), json::Limits::default()).unwrap()
+}
+
+/// Does one step, as a caller does.
+fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) -> Result<()> {
+    let options = WriteOptions::default();
+    let mut timeline = Timeline::off();
+    if let Step::Import(lines) = step {
+        let line = |(key, value): &(String, serde_json::Value)| {
+            let document = with_key(key, value);
+            json::to_string(packed::open(&document).unwrap_or(Ref::Null)) + "\n"
+        };
+        let body: String = lines.iter().map(line).collect();
+        let options = ImportOptions {
+            form: ImportForm::Lines,
+            on_duplicate: OnDuplicate::Replace,
+            complete: true,
+            details: false,
+            from_prefix: None,
+            to_prefix: None,
+            overwrite_collection_prefix: false,
+            ignore_missing: false,
+            acknowledgement: Acknowledgement::Os,
+        };
+        let report = documents.import(collection, body.as_bytes(), &options, &mut timeline)?;
+        assert_eq!(report.errors, 0, "all or nothing");
+        return Ok(());
+    }
+    let attempt =
+        documents.attempt(Acknowledgement::Os, false, &mut timeline, |transaction, timeline| {
+            let body = match step {
+                Step::Insert(key, value) => with_key(key, value),
+                Step::Update(_, value) | Step::Replace(_, value) => parse(value),
+                Step::Remove(_) | Step::Import(_) => Vec::new(),
+            };
+            let object = || packed::open(&body).ok().and_then(Ref::as_object).unwrap();
+            match step {
+                Step::Insert(..) => transaction.insert(collection, object(), &options, timeline),
+                Step::Update(key, _) => {
+                    transaction.update(collection, key, object(), &options, timeline)
+                }
+                Step::Replace(key, _) => {
+                    transaction.replace(collection, key, object(), &options, timeline)
+                }
+                Step::Remove(key) => transaction.remove(collection, key, &options, timeline),
+                Step::Import(_) => unreachable!("it is done above"),
+            }
+        });
+    attempt.wait(documents).map(|_| ())
+}
+
+/// Checks that each index has exactly the entries that its documents should have, and that the
+/// documents are counted right; returns the documents.
+fn agree(documents: &Documents, collection: &Collection) -> Model {
+    let shape = collection.shape();
+    let mut model = Model::new();
+    let mut expected = BTreeMap::new();
+    let each = documents.for_each(&shape, |key, object| {
+        let key = String::from_utf8(key.to_vec()).unwrap();
+        let document = crate::document_of(&shape, object)?;
+        let document = packed::open(&document).unwrap();
+        for index in shape.readable_indexes() {
+            for entry in index.entries_of(document.as_object().unwrap(), &key)? {
+                let other = expected.insert(entry.key, entry.value);
+                assert_eq!(other, None, "{key} has the entry of another document");
+            }
+        }
+        let mut value: serde_json::Value =
+            serde_json::from_str(&json::to_string(document)).unwrap();
+        let object = value.as_object_mut().unwrap();
+        assert_eq!(object.remove("_key").unwrap(), serde_json::json!(key));
+        for name in ["_rev", "_id"] {
+            assert!(object.remove(name).is_some(), "{key} has no {name}");
+        }
+        model.insert(key, value);
+        Ok(())
+    });
+    each.unwrap();
+    let mut entries = BTreeMap::new();
+    for index in shape.readable_indexes() {
+        let mut scan = documents.scan_prefix(&index.prefix, &index.prefix).unwrap();
+        while let Some((key, object)) = scan.next().unwrap() {
+            entries.insert(key.to_vec(), object.value.to_vec());
+        }
+    }
+    assert_eq!(entries, expected, "entries of indexes beside those of the documents");
+    assert_eq!(collection.count(), model.len() as u64);
+    model
+}
+
+/// The result of a query.
+fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> Vec<Value> {
+    let database = documents.database("_system").unwrap();
+    let data = crate::QueryData::new(documents, &database, Acknowledgement::Os);
+    let source: Arc<dyn Source> = Arc::new(data);
+    let binds = Value::open(&parse(binds)).unwrap();
+    let options = QueryOptions::default();
+    let plan = Statements::default().read(text).unwrap().plan(&binds, &source, &options).unwrap();
+    let kill = KillSwitch::default();
+    let mut execution = Execution::bound(plan, &binds, source, options, kill);
+    execution.next(usize::MAX / 2).unwrap().0
+}

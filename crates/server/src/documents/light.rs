@@ -1,0 +1,75 @@
+//! Queries that are answered on the event loop: those that were planned before, look up one place of
+//! one index, and read little. Handing them to another thread would take longer than they do.
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_aql::{Execution, KillSwitch, QueryOptions, Source, number};
+use pellucid_document::QueryData;
+
+use crate::access::Identity;
+use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
+
+use super::api::{DocumentApi, refuse};
+use super::call::{Call, Method};
+use super::cursor::{asked, check_rights, cursor, query_error, rest_of};
+use super::reply::Reply;
+
+/// The longest body that is looked at.
+const LIGHT_QUERY_BYTES_MAX: usize = 4 << 10;
+
+impl DocumentApi {
+    /// The answer to a light query, and its account; nothing for other calls. What a call got here
+    /// before it turned out to be another one leaves no trace.
+    pub(super) fn answer_light(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        caller: &Identity,
+        timeline: &Timeline,
+    ) -> Option<(Reply, Timeline)> {
+        let is_query = call.method == Method::Post
+            && call.segments.len() == 2
+            && call.segment(0) == Some("_api")
+            && call.segment(1) == Some("cursor");
+        if !is_query
+            || call.is_async
+            || call.transaction.is_some()
+            || call.body.len() > LIGHT_QUERY_BYTES_MAX
+            || !self.documents.store().is_in_memory()
+            || refuse(call, caller).is_some()
+        {
+            return None;
+        }
+        let mut timeline = timeline.clone();
+        let mut asked = asked(call).ok()?;
+        if asked.is_stream || asked.profile != 0 {
+            return None;
+        }
+        let statement = self.statements.find(&asked.query)?;
+        timeline.lap(QUERY_PARSE);
+        let database = self.documents.database(&call.database).ok()?;
+        let data = Arc::new(QueryData::new(&self.documents, &database, self.acknowledgement));
+        let plan = statement.light(&asked.bind_variables, &*data)?;
+        check_rights(&plan, &database.name, caller).ok()?;
+        timeline.lap(QUERY_PLAN);
+        asked.options = QueryOptions { is_light: true, ..asked.options };
+        let (source, kill) = (Arc::clone(&data) as Arc<dyn Source>, KillSwitch::default());
+        let binds = &asked.bind_variables;
+        let execution =
+            Execution::bound(Arc::clone(&plan), binds, source, asked.options.clone(), kill);
+        let rest = rest_of(execution, &asked, &plan, [0, 0]);
+        timeline.lap(QUERY_RUN);
+        let rest = match rest {
+            Err(error) if error.number == number::NOT_LIGHT => {
+                statement.note_heavy();
+                return None;
+            }
+            rest => rest.map_err(|error| query_error(&error, "executing")),
+        };
+        let reply = rest.and_then(|rest| {
+            let id = self.documents.next_tick()?;
+            self.give(cursor(id, &asked, &database, rest, &data), 201)
+        });
+        Some((reply.unwrap_or_else(|error| Reply::error(&error)), timeline))
+    }
+}

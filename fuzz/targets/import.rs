@@ -1,0 +1,121 @@
+//! Bodies of imports. Whatever is sent, each document that is there afterwards is a whole one under
+//! its own key, and as many are there as the report says.
+#![no_main]
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_account::Timeline;
+use pellucid_document::{
+    Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
+    NewCollection, OnDuplicate, document_of,
+};
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
+use pellucid_value::packed;
+
+/// Imports after which a new store is taken: each of them leaves something in the journal.
+const IMPORTS_MAX: u32 = 200;
+
+/// A store in memory, with a collection that has indexes.
+struct World {
+    documents: Arc<Documents>,
+    collection: Arc<Collection>,
+    imports: u32,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+fn index(field: &str, unique: bool) -> IndexDefinition {
+    IndexDefinition { unique, sparse: unique, ..IndexDefinition::persistent(&[field]) }
+}
+
+fn world() -> World {
+    let engine_options = EngineOptions {
+        segment_size_bytes: 256 << 10,
+        background: false,
+        file_system: Arc::new(SimulatedFileSystem::new()),
+        ..EngineOptions::default()
+    };
+    let options = EmbeddedOptions {
+        memory_bytes: 8 << 20,
+        hand_over: HandOver::Never,
+        ..EmbeddedOptions::default()
+    };
+    let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options);
+    let store = Arc::new(store.expect("an empty folder can be opened"));
+    let documents = Arc::new(Documents::open(store).expect("an empty store can be opened"));
+    let database = documents.database("_system").expect("it is always there");
+    let new = NewCollection {
+        name: "c".to_owned(),
+        kind: CollectionKind::Documents,
+        is_system: false,
+        wait_for_sync: false,
+        allow_user_keys: true,
+    };
+    let collection = documents.create_collection(&database, new).expect("the name is free");
+    for index in [index("a", false), index("t[*].x", false), index("u", true)] {
+        documents.create_index(&collection, index).expect("the index is new");
+    }
+    World { documents, collection, imports: 0 }
+}
+
+fn options(choice: u8) -> ImportOptions {
+    ImportOptions {
+        form: match choice & 3 {
+            0 => ImportForm::Lines,
+            1 => ImportForm::Array,
+            2 => ImportForm::Rows,
+            _ => ImportForm::Auto,
+        },
+        on_duplicate: match choice >> 2 & 3 {
+            0 => OnDuplicate::Error,
+            1 => OnDuplicate::Update,
+            2 => OnDuplicate::Replace,
+            _ => OnDuplicate::Ignore,
+        },
+        complete: choice & 16 != 0,
+        details: true,
+        from_prefix: (choice & 32 != 0).then(|| "p".to_owned()),
+        to_prefix: None,
+        overwrite_collection_prefix: choice & 64 != 0,
+        ignore_missing: choice & 128 != 0,
+        acknowledgement: Acknowledgement::Os,
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((choice, body)) = data.split_first() else { return };
+    WORLD.with_borrow_mut(|slot| {
+        if slot.as_ref().is_some_and(|world| world.imports >= IMPORTS_MAX) {
+            *slot = None;
+        }
+        let World { documents, collection, imports } = slot.get_or_insert_with(world);
+        *imports += 1;
+        documents.truncate(collection).expect("the store takes it");
+        let before = collection.count();
+        assert_eq!(before, 0);
+        let report = documents.import(collection, body, &options(*choice), &mut Timeline::off());
+        let shape = collection.shape();
+        let mut count = 0;
+        let each = documents.for_each(&shape, |key, object| {
+            count += 1;
+            let document = document_of(&shape, object)?;
+            assert_eq!(packed::check(&document), Ok(()));
+            let own = packed::open(&document).map(|document| document.attribute("_key").as_str());
+            assert_eq!(own.ok().flatten().map(str::as_bytes), Some(key));
+            Ok(())
+        });
+        each.expect("what was written can be read");
+        assert_eq!(collection.count(), count);
+        match report {
+            Ok(report) => assert_eq!(report.created, count),
+            // All or nothing, or the text broke off behind what was written before.
+            Err(_) => assert!(choice & 16 == 0 || count == 0),
+        }
+    });
+});
