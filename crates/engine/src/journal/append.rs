@@ -19,10 +19,6 @@ const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
 /// But each sync writes all of the large page that is being filled, 1 ms instead of 0.1: flushes
 /// ask for a few of them, and writers that wait for the medium for thousands.
 const LARGE_SYNCS_MAX: u64 = 16;
-/// So much of a segment's end has no large pages, in bytes.
-const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
-/// Segments below it are not worth large pages, in bytes.
-const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
 
 /// The writing end of the journal. It belongs to the writer lock.
 pub(crate) struct Appender {
@@ -45,11 +41,14 @@ pub(super) struct Active {
     pub(super) count: u64,
     /// In large pages: how often the journal had been synced when the segment was begun.
     large_since_syncs: Option<u64>,
+    /// From here on the next segment is asked for, should there be none.
+    spare_from: u64,
 }
 
 impl Active {
     pub(super) fn new(segment: Arc<Segment>, large_since_syncs: Option<u64>) -> Active {
-        Active { segment, end: FILE_HEADER_LENGTH as u64, count: 0, large_since_syncs }
+        let (end, spare_from) = (FILE_HEADER_LENGTH as u64, segment.shared.map.length() as u64 / 2);
+        Active { segment, end, count: 0, large_since_syncs, spare_from }
     }
 
     /// Whether the segment has large pages and is synced so often that they are a burden.
@@ -86,6 +85,11 @@ impl Appender {
         self.next_sequence
     }
 
+    /// Whether the active segment will take writes for long enough to make the next one meanwhile.
+    pub(super) fn lasts(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.spare_from != u64::MAX)
+    }
+
     /// Takes the active segment away, to be sealed.
     pub(super) fn take_active(&mut self) -> Option<Active> {
         self.active.take()
@@ -106,7 +110,13 @@ impl Journal {
         let can_go_on = |active: &Active| {
             active.has_room(size_bytes, count) && !active.suffers_from_syncs(syncs)
         };
-        if appender.active.as_ref().is_some_and(can_go_on) {
+        if let Some(active) = &mut appender.active
+            && can_go_on(active)
+        {
+            if active.end >= active.spare_from {
+                active.spare_from = u64::MAX;
+                self.want_spare();
+            }
             return Ok(());
         }
         let needed_bytes = segment_size_for(size_bytes, count);
@@ -114,12 +124,9 @@ impl Journal {
         // As it was with the segment before, so it will be with this one.
         let is_quiet = syncs.saturating_sub(appender.syncs_at_roll) <= LARGE_SYNCS_MAX;
         appender.syncs_at_roll = syncs;
-        let is_large = is_quiet && segment.shared.map.length() >= LARGE_SEGMENT_MIN_BYTES;
-        if is_large {
-            // Not where the footer will be: what is around it is synced twice.
-            let end = segment.shared.map.length() - LARGE_PAGES_SPARED_BYTES;
-            segment.shared.map.prefer_large_pages(end);
-        }
+        self.prefers_large.store(is_quiet, Ordering::Relaxed);
+        let is_large = segment.shared.is_large.load(Ordering::Relaxed)
+            || (is_quiet && segment.shared.prefer_large_pages());
         let full = appender.active.replace(Active::new(segment, is_large.then_some(syncs)));
         if let Some(full) = full {
             self.hand_over_for_sealing(full)?;

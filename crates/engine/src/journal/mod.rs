@@ -27,7 +27,7 @@ mod tests;
 mod verify;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -155,6 +155,8 @@ pub(crate) struct Journal {
     /// The highest sequence number known to be on the medium.
     durable: AtomicU64,
     syncs: AtomicU64,
+    /// Whether the next segment shall have large pages.
+    prefers_large: AtomicBool,
     /// How long they took, and how long those who wanted them waited.
     waits: sync::WaitTimes,
     /// Held during a sync; the times of the last one.
@@ -174,11 +176,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Journal {
-    /// Reads the value of `key` that was written with `sequence`. The record is expected to have
-    /// `expected_length` bytes, so that they can be fetched together.
-    #[inline]
+    /// Reads the value of `key` that was written with `sequence`, for a scan. The record is
+    /// expected to have `expected_length` bytes, so that they can be fetched together. All that was
+    /// fetched stays in the page cache: the scan comes back to each page for its other records.
     pub(crate) fn read(&self, sequence: u64, key: &[u8], expected_length: usize) -> Result<Value> {
-        let value = self.read_if_held(sequence, key, expected_length)?;
+        let segments = self.segments.load();
+        let segment = segments.find(sequence).ok_or_else(|| self.missing(sequence))?;
+        if self.slow_reads.load(Ordering::Relaxed) > 0 {
+            let how = (&*self.file_system, &self.disk_files, true);
+            let value = segment.read_from_disk(sequence, key, expected_length, how)?;
+            if let Some(value) = value {
+                return Ok(value);
+            }
+        }
+        let value = segment.read(sequence, key, expected_length)?;
         value.ok_or_else(|| self.missing(sequence))
     }
 

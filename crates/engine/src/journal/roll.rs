@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use pellucid_io::{File, MapMode};
+use pellucid_io::{File, MapMode, lower_own_priority};
 
 use super::append::{Active, Appender};
 use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
@@ -13,7 +13,7 @@ use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_pat
 use super::{Journal, lock};
 use crate::codec::{FileHeader, FileKind};
 use crate::error::{Error, Result};
-use crate::jobs;
+use crate::jobs::{self, BACKGROUND_STEPS};
 
 /// The name of the thread that prepares and seals segments.
 const ROLL_THREAD: &str = "pellucid-journal";
@@ -21,6 +21,15 @@ const ROLL_THREAD: &str = "pellucid-journal";
 const SEALING_MAX: usize = 8;
 /// How long a writer waits for the roll thread before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often it is looked whether waiting for the end of a segment still makes sense, and how many
+/// times in all: a segment that is written at full speed is full before.
+const SWITCH_LOOK: Duration = Duration::from_millis(5);
+const SWITCH_LOOKS_MAX: u32 = 50;
+/// Segments below it are not worth large pages, in bytes.
+const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
+/// So much of a segment's end has no large pages, in bytes: what is around the footer is synced
+/// twice.
+const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
 /// A segment is this share of the journal, between the limits: one that is being written and one
 /// that is ready for it take their space before it is used, and a large share would be felt.
 const SEGMENT_SHARE: u64 = 128;
@@ -51,6 +60,18 @@ enum Spare {
     /// Being made; its number is taken, so no other segment may come before it.
     Making,
     Ready(Arc<SegmentFile>),
+}
+
+impl SegmentFile {
+    /// Asks for large pages, and says whether they are worth it.
+    pub(super) fn prefer_large_pages(&self) -> bool {
+        let is_large = self.map.length() >= LARGE_SEGMENT_MIN_BYTES;
+        if is_large {
+            self.map.prefer_large_pages(self.map.length() - LARGE_PAGES_SPARED_BYTES);
+            self.is_large.store(true, Ordering::Relaxed);
+        }
+        is_large
+    }
 }
 
 impl Journal {
@@ -121,7 +142,44 @@ impl Journal {
         }
     }
 
-    fn want_spare(&self) {
+    /// Waits for the segment that holds `sequence` to be full, for a while and as long as `may_wait`
+    /// says so: if it is synced before, a page that is being filled is written twice, and all of a
+    /// large one.
+    pub(super) fn wait_for_switch(&self, sequence: u64, may_wait: &dyn Fn() -> bool) {
+        let is_being_written = || {
+            let last = self.segments().segments.last().map(|segment| segment.first_sequence);
+            self.durable_sequence() < sequence && last.is_some_and(|first| first <= sequence)
+        };
+        let (mut roller, mut looks) = (lock(&self.roller), 0);
+        while roller.is_running
+            && !roller.is_stopping
+            && looks < SWITCH_LOOKS_MAX
+            && self.poison.get().is_none()
+            && may_wait()
+            && is_being_written()
+        {
+            let waited = self.roller_changed.wait_timeout(roller, SWITCH_LOOK);
+            let (state, wait) = waited.unwrap_or_else(PoisonError::into_inner);
+            roller = state;
+            looks += u32::from(wait.timed_out());
+        }
+    }
+
+    /// Removes the spare, whose space nobody uses, if there is time to make another one before it
+    /// is needed. Under the writer lock.
+    pub(crate) fn give_up_spare(&self, appender: &Appender) {
+        let mut roller = lock(&self.roller);
+        if appender.lasts() && matches!(roller.spare, Spare::Ready(_)) {
+            let spare = std::mem::take(&mut roller.spare);
+            drop(roller);
+            if let Spare::Ready(spare) = spare {
+                self.discard(&spare);
+            }
+        }
+    }
+
+    /// Has the next segment prepared, unless it is already.
+    pub(super) fn want_spare(&self) {
         let mut roller = lock(&self.roller);
         if roller.is_running && matches!(roller.spare, Spare::Absent) {
             roller.spare = Spare::Wanted;
@@ -160,11 +218,20 @@ impl Journal {
                 dead_bytes: AtomicU64::new(0),
                 marker_bytes: AtomicU64::new(0),
                 is_synced: AtomicBool::new(false),
+                is_large: AtomicBool::new(false),
             })),
             Err(error) => {
                 let _ = self.file_system.remove(&path);
                 Err(Error::io("make a segment", &path, error))
             }
+        }
+    }
+
+    /// Brings the pages of a new segment into memory: making them, and large ones above all, takes
+    /// milliseconds where memory is full, and a write should not be what waits for it.
+    fn bring_in(&self, made: &SegmentFile) {
+        if self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages() {
+            made.map.bring_in(0, made.map.length());
         }
     }
 
@@ -266,6 +333,7 @@ impl Journal {
     }
 
     fn roll(&self) {
+        lower_own_priority(BACKGROUND_STEPS);
         let mut roller = lock(&self.roller);
         loop {
             if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {
@@ -273,11 +341,17 @@ impl Journal {
                 drop(roller);
                 let job = self.activity.begin(jobs::SEGMENT, self.clock);
                 let made = self.make_segment_file(self.usual_segment_size_bytes());
-                drop(job);
                 roller = lock(&self.roller);
                 // A writer that finds no spare tries for itself, and gets the error to return.
-                roller.spare = made.map_or(Spare::Absent, Spare::Ready);
+                roller.spare =
+                    made.as_ref().map_or(Spare::Absent, |made| Spare::Ready(made.clone()));
                 self.roller_changed.notify_all();
+                if let Ok(made) = made {
+                    drop(roller);
+                    self.bring_in(&made);
+                    roller = lock(&self.roller);
+                }
+                drop(job);
             } else if let Some(full) = roller.to_seal.pop_front() {
                 roller.is_sealing = true;
                 drop(roller);

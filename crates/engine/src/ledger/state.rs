@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use pellucid_io::FileSystem;
 
 use super::manifest::{Manifest, WriteFailure};
-use super::memtable::Memtable;
+use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
 use super::snapshots::Snapshots;
 use super::stats::Counters;
 use super::table::{
@@ -88,6 +88,8 @@ pub(super) struct State {
     pub(super) tally: Tally,
     /// The memory held of tables.
     pub(super) table_memory: Arc<TableMemory>,
+    /// The memory of memtables that were flushed.
+    pub(super) pool: Arc<MemoryPool>,
     /// Memory in which the keys of tables are collected while they are written: that of the flush
     /// and that of the merge, kept because what is given back is not always reused.
     lent: Mutex<Vec<DirectoryBuilder>>,
@@ -104,9 +106,20 @@ pub(super) struct State {
     flushed_sequence: AtomicU64,
     /// Sealed memtables; one that a large batch has made larger counts as several.
     sealed: AtomicUsize,
+    /// Those who wait for a flush.
+    awaited: AtomicUsize,
     failed: AtomicBool,
     closing: AtomicBool,
     write_delay_ns: AtomicU64,
+}
+
+/// One who waits for a flush, which then hurries.
+pub(super) struct Awaiting<'a>(&'a AtomicUsize);
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -123,7 +136,9 @@ impl State {
         table_memory: Arc<TableMemory>,
         manifest: &Manifest,
     ) -> State {
-        let active = Arc::new(Memtable::new(options.memtable_size_bytes));
+        let size_bytes = options.memtable_size_bytes;
+        let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(size_bytes)));
+        let active = Arc::new(Memtable::new(size_bytes, &pool));
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
         let tally = Tally::new(options.clock);
@@ -138,6 +153,7 @@ impl State {
             counters: Counters::default(),
             tally,
             table_memory,
+            pool,
             lent: Mutex::default(),
             jobs_peak_bytes: AtomicU64::new(0),
             jobs: Mutex::new(()),
@@ -151,6 +167,7 @@ impl State {
             next_file_number: AtomicU64::new(manifest.next_file_number),
             flushed_sequence: AtomicU64::new(manifest.flushed_sequence),
             sealed: AtomicUsize::new(0),
+            awaited: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             write_delay_ns: AtomicU64::new(0),
@@ -222,6 +239,17 @@ impl State {
         self.sealed.load(Ordering::Acquire)
     }
 
+    /// Has flushes hurry until what it returns is dropped.
+    pub(super) fn await_flush(&self) -> Awaiting<'_> {
+        self.awaited.fetch_add(1, Ordering::Relaxed);
+        Awaiting(&self.awaited)
+    }
+
+    /// Whether somebody waits for a flush.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether no further write is taken.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
@@ -264,7 +292,7 @@ impl State {
     /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
     /// lock.
     pub(super) fn seal(&self, last_sequence: u64) {
-        let active = Arc::new(Memtable::new(self.options.memtable_size_bytes));
+        let active = Arc::new(Memtable::new(self.options.memtable_size_bytes, &self.pool));
         let _edit = self.lock_edit();
         let current = self.version.load();
         let memtable = Arc::clone(&current.active);

@@ -198,6 +198,7 @@ impl Ledger {
 
     /// Merges until all tables are in one level.
     pub(crate) fn compact_all(&self) -> Result<()> {
+        let _awaiting = self.state.await_flush();
         self.state.in_job(|state| {
             while state.flush_oldest()? {}
             let merging = Merging::of_all(&state.version.load().levels, state.link.now_ms());
@@ -269,7 +270,9 @@ impl Ledger {
         let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
         stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         stats.memory = LedgerMemory {
-            memtables_bytes: version.active.memory_bytes() + sealed.sum::<u64>(),
+            memtables_bytes: version.active.memory_bytes()
+                + sealed.sum::<u64>()
+                + state.pool.kept_bytes(),
             tables_bytes: state.table_memory.used_bytes(),
             jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
         };
