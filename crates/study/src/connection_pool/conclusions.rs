@@ -35,13 +35,15 @@ fn finding(
     Finding { name, original, sentence, is_same, figures }
 }
 
+fn row_of<'a>(rows: &'a [Row], access: Access, queries: u64, name: &str) -> Option<&'a Row> {
+    let is_it = |row: &&Row| row.access == access && row.queries == queries;
+    rows.iter().filter(is_it).find(|row| row.connection.name == name)
+}
+
 /// Whether more sockets help, and up to where.
 fn sockets(rows: &[Row], access: Access, queries: u64) -> Finding {
-    let row = |name: &str| {
-        let mut rows = rows.iter().filter(|row| row.access == access && row.queries == queries);
-        rows.find(|row| row.connection.name == name)
-    };
-    let of = |name: &str| Row::wall_ms(&row(name)?.pellucid);
+    let row = |name: &'static str| row_of(rows, access, queries, name);
+    let of = |name: &'static str| row(name).and_then(|row| Row::wall_ms(&row.pellucid));
     let alone = row("arangojs_8_100").and_then(|row| Row::wall_ms(&row.trivial)).unwrap_or(0.0);
     let original = "arangojs runs as many requests at a time as agentOptions.maxSockets says, by \
                     default 3; with 10 sockets 500 queries take a third of the time (1651 of 5146 \
