@@ -11,7 +11,7 @@ use crate::socket::send;
 use crate::tls::Sent;
 
 /// An output buffer that has grown beyond this is given back.
-const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+pub(crate) const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
 impl<S: Service> EventLoop<S> {
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that

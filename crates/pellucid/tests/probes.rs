@@ -83,8 +83,8 @@ impl Tracing {
         self.row_within(columns, PATIENCE).unwrap().expect("each request is told")
     }
 
-    /// Sends requests until one is seen, since `bpftrace` does not say when its probes are attached;
-    /// returns what was seen.
+    /// Sends requests until one is seen, since `bpftrace` does not say when its probes are
+    /// attached; returns what was seen.
     fn await_attached(&self, client: &mut Client, columns: usize) -> Result<Vec<f64>, String> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {

@@ -115,7 +115,7 @@ fn a_stranger_may_not_send_much_and_is_told_why() {
         entity("a")
     );
     assert_eq!(server.sent(head.as_bytes()).answer().status, 401, "in chunks");
-    let open = server.client().call("POST", "/_open/auth", &[], &vec![b' '; 1 << 20]);
+    let open = server.client().call("POST", "/_open/auth", &[], vec![b' '; 1 << 20]);
     assert_eq!(open.status, 413, "an account would not help here");
 }
 
