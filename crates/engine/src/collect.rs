@@ -19,9 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use pellucid_io::lower_own_priority;
+
 use crate::engine::{Engine, Inner, lock};
 use crate::error::{Error, Result};
-use crate::jobs;
+use crate::jobs::{self, BACKGROUND_STEPS};
 use crate::journal::{CollectedWriter, Limits, Record, RecordKind, Run};
 use crate::ledger::Pinned;
 
@@ -326,6 +328,7 @@ pub(crate) fn start_thread(inner: &std::sync::Arc<Inner>) -> Result<std::thread:
     let engine: Weak<Inner> = std::sync::Arc::downgrade(inner);
     let collector = std::sync::Arc::clone(&inner.collector);
     let work = move || {
+        lower_own_priority(BACKGROUND_STEPS);
         while !collector.is_stopping() {
             collector.rest(LOOK_INTERVAL);
             match engine.upgrade() {

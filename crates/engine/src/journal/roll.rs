@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use pellucid_io::{File, MapMode};
+use pellucid_io::{File, MapMode, lower_own_priority};
 
 use super::append::{Active, Appender};
 use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
@@ -13,7 +13,7 @@ use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_pat
 use super::{Journal, lock};
 use crate::codec::{FileHeader, FileKind};
 use crate::error::{Error, Result};
-use crate::jobs;
+use crate::jobs::{self, BACKGROUND_STEPS};
 
 /// The name of the thread that prepares and seals segments.
 const ROLL_THREAD: &str = "pellucid-journal";
@@ -292,6 +292,7 @@ impl Journal {
     }
 
     fn roll(&self) {
+        lower_own_priority(BACKGROUND_STEPS);
         let mut roller = lock(&self.roller);
         loop {
             if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pellucid_io::lower_own_priority;
+
 use super::state::State;
 use super::table::Table;
 use crate::error::{Error, Result};
-use crate::jobs;
+use crate::jobs::{self, BACKGROUND_STEPS};
 
 const THREAD_NAME: &str = "pellucid-ledger";
 /// The thread looks for work at least this often, although it is woken when there is some.
@@ -47,6 +49,7 @@ impl Drop for PanicNotice<'_> {
 
 fn run(state: &State) {
     let _notice = PanicNotice(state);
+    lower_own_priority(BACKGROUND_STEPS);
     let mut wait = DISK_FULL_WAIT_FIRST;
     while wait_for_work(state) {
         match state.do_one_job() {
