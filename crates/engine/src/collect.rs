@@ -32,13 +32,14 @@ const COLLECT_THREAD: &str = "pellucid-collect";
 /// Record bytes that are looked at in one go; between two, everything else goes first.
 const SLICE_BYTES: u64 = 256 << 10;
 /// The share of dead bytes from which on a segment is collected in the background. Each byte that
-/// is freed costs at most one that is copied.
-const DEAD_SHARE_BACKGROUND: f64 = 0.5;
+/// is freed costs at most two thirds of one that is copied; at half it would be a whole one, for a
+/// tenth less of disk (keys overwritten at random).
+const DEAD_SHARE_BACKGROUND: f64 = 0.6;
 /// The share from which on [`Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
 /// [`Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is
-/// spread so thin that freeing a byte would cost the copying of five and more.
-const DEAD_LEFT_ONE_IN: u64 = 25;
+/// spread so thin that freeing a byte would cost the copying of three and more.
+const DEAD_LEFT_ONE_IN: u64 = 20;
 /// The thread looks for work this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the thread rests after each slice: at most 128 MiB are looked at in a second.
@@ -153,10 +154,10 @@ impl Judge {
 
 impl Engine {
     /// Collects the segments of the journal of which most is dead, one after another, until no more
-    /// than 4 % of the journal are, or no segment is left of which a tenth is, and returns when
+    /// than 5 % of the journal are, or no segment is left of which a tenth is, and returns when
     /// that is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
-    /// itself, in the background, once half of a segment is dead.
+    /// itself, in the background, once 60 % of a segment is dead.
     ///
     /// ```
     /// # use pellucid_account::Timeline;
@@ -193,6 +194,7 @@ impl Engine {
                 break;
             }
         }
+        inner.journal.give_up_spare(&lock(&inner.writer).appender);
         let after = inner.collected();
         Ok(Collected {
             segments: after.segments - before.segments,

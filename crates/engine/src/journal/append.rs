@@ -41,11 +41,14 @@ pub(super) struct Active {
     pub(super) count: u64,
     /// In large pages: how often the journal had been synced when the segment was begun.
     large_since_syncs: Option<u64>,
+    /// From here on the next segment is asked for, should there be none.
+    spare_from: u64,
 }
 
 impl Active {
     pub(super) fn new(segment: Arc<Segment>, large_since_syncs: Option<u64>) -> Active {
-        Active { segment, end: FILE_HEADER_LENGTH as u64, count: 0, large_since_syncs }
+        let (end, spare_from) = (FILE_HEADER_LENGTH as u64, segment.shared.map.length() as u64 / 2);
+        Active { segment, end, count: 0, large_since_syncs, spare_from }
     }
 
     /// Whether the segment has large pages and is synced so often that they are a burden.
@@ -82,6 +85,11 @@ impl Appender {
         self.next_sequence
     }
 
+    /// Whether the active segment will take writes for long enough to make the next one meanwhile.
+    pub(super) fn lasts(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.spare_from != u64::MAX)
+    }
+
     /// Takes the active segment away, to be sealed.
     pub(super) fn take_active(&mut self) -> Option<Active> {
         self.active.take()
@@ -102,7 +110,13 @@ impl Journal {
         let can_go_on = |active: &Active| {
             active.has_room(size_bytes, count) && !active.suffers_from_syncs(syncs)
         };
-        if appender.active.as_ref().is_some_and(can_go_on) {
+        if let Some(active) = &mut appender.active
+            && can_go_on(active)
+        {
+            if active.end >= active.spare_from {
+                active.spare_from = u64::MAX;
+                self.want_spare();
+            }
             return Ok(());
         }
         let needed_bytes = segment_size_for(size_bytes, count);

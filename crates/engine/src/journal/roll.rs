@@ -138,7 +138,21 @@ impl Journal {
         }
     }
 
-    fn want_spare(&self) {
+    /// Removes the spare, whose space nobody uses, if there is time to make another one before it
+    /// is needed. Under the writer lock.
+    pub(crate) fn give_up_spare(&self, appender: &Appender) {
+        let mut roller = lock(&self.roller);
+        if appender.lasts() && matches!(roller.spare, Spare::Ready(_)) {
+            let spare = std::mem::take(&mut roller.spare);
+            drop(roller);
+            if let Spare::Ready(spare) = spare {
+                self.discard(&spare);
+            }
+        }
+    }
+
+    /// Has the next segment prepared, unless it is already.
+    pub(super) fn want_spare(&self) {
         let mut roller = lock(&self.roller);
         if roller.is_running && matches!(roller.spare, Spare::Absent) {
             roller.spare = Spare::Wanted;
