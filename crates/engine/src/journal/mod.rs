@@ -176,11 +176,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Journal {
-    /// Reads the value of `key` that was written with `sequence`. The record is expected to have
-    /// `expected_length` bytes, so that they can be fetched together.
-    #[inline]
+    /// Reads the value of `key` that was written with `sequence`, for a scan. The record is
+    /// expected to have `expected_length` bytes, so that they can be fetched together. All that was
+    /// fetched stays in the page cache: the scan comes back to each page for its other records.
     pub(crate) fn read(&self, sequence: u64, key: &[u8], expected_length: usize) -> Result<Value> {
-        let value = self.read_if_held(sequence, key, expected_length)?;
+        let segments = self.segments.load();
+        let segment = segments.find(sequence).ok_or_else(|| self.missing(sequence))?;
+        if self.slow_reads.load(Ordering::Relaxed) > 0 {
+            let how = (&*self.file_system, &self.disk_files, true);
+            let value = segment.read_from_disk(sequence, key, expected_length, how)?;
+            if let Some(value) = value {
+                return Ok(value);
+            }
+        }
+        let value = segment.read(sequence, key, expected_length)?;
         value.ok_or_else(|| self.missing(sequence))
     }
 
