@@ -70,6 +70,9 @@ fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<
     figures.set("compaction_s", begun.elapsed().as_secs_f64());
     let written = process::disk_traffic().written_bytes - traffic.written_bytes;
     figures.set("written_with_compaction_per_byte", written / user_bytes(task.keys));
+    if let Some(bytes) = store.written_bytes() {
+        figures.set("counted_with_compaction_per_byte", bytes as f64 / user_bytes(task.keys));
+    }
     let scanned = scan(store, "scan_after_compaction", figures)?;
     let disk = process::disk_bytes(&task.folder)? as f64;
     figures.set("live_bytes", scanned as f64);

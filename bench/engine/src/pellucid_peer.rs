@@ -93,7 +93,10 @@ impl Peer for Pellucid {
     fn written_bytes(&self) -> Option<u64> {
         let stats = self.engine.stats();
         let merges: u64 = stats.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
-        Some(stats.journal_bytes + stats.ledger.flush.bytes_out + merges)
+        // What was appended, as if nothing had been collected, and the copies of collection.
+        let journal = stats.journal_bytes + stats.collected.freed_bytes;
+        let copies = stats.collected.copied_bytes;
+        Some(journal + copies + stats.ledger.flush.bytes_out + merges)
     }
 
     fn memory_setting_bytes(&self) -> Option<u64> {

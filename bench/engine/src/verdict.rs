@@ -28,7 +28,7 @@ const OPERATIONS: [(&str, &str); 11] = [
 ];
 
 /// Further figures, with their units.
-const FURTHER: [(&str, &str); 21] = [
+const FURTHER: [(&str, &str); 22] = [
     ("scan_after_fill_per_s", "scan after the fill, rows/s"),
     ("scan_after_fill_cpu_us", "the same, µs of CPU per row"),
     ("scan_after_compaction_per_s", "scan after compaction, rows/s"),
@@ -40,6 +40,7 @@ const FURTHER: [(&str, &str); 21] = [
     ("written_with_compaction_per_byte", "the same, compaction of everything included"),
     ("cancelled_per_byte", "of them, deleted before they were written back"),
     ("written_by_own_count_per_byte", "bytes written per user byte, by the store's count"),
+    ("counted_with_compaction_per_byte", "the same, compaction of everything included"),
     ("disk_per_live_byte", "disk per live byte, compacted"),
     ("live_bytes", "live bytes of keys and values"),
     ("memory_anonymous_mb", "memory beside the page cache at most, MB"),
