@@ -4,8 +4,8 @@
 use pellucid_account::{Activity, JobKind};
 
 /// By how much threads in the background come after others: at full speed they and the writer want
-/// more processors than there are, and a write would wait for its turn for 28 ms. Where requests
-/// keep all processors busy, a quarter of one is left for each of them.
+/// more processors than there are, and a write that waits for its turn was seen to wait 28 ms.
+/// Where requests keep all processors busy, a quarter of one is left for each of them.
 pub(crate) const BACKGROUND_STEPS: u8 = 5;
 
 /// A memtable becomes a table of level 0.

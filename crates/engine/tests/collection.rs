@@ -384,6 +384,38 @@ fn the_thread_collects_while_others_write_and_read() {
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
 }
 
+/// Waits for what a thread in the background does.
+fn until(mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it does not come about");
+        std::thread::yield_now();
+    }
+}
+
+/// The space of the segment that is prepared for the next writes comes back, too, and another one
+/// is prepared when it is needed.
+#[test]
+fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
+    let files = SimulatedFileSystem::new();
+    let options = EngineOptions { background: true, ..tiny(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"k", b"v").unwrap();
+    let spares = || list(&files, "journal").len() as u64 - engine.stats().segments;
+    // It may still be under way.
+    until(|| spares() == 1);
+    until(|| {
+        engine.collect().unwrap();
+        spares() == 0
+    });
+    put(&engine, table, b"k", &[1; 2_500]).unwrap();
+    assert_eq!(spares(), 0, "when that was put, half was left");
+    put(&engine, table, b"k", b"v").unwrap();
+    until(|| spares() == 1);
+    engine.close().unwrap();
+}
+
 fn put_expiring(engine: &Engine, table: TableId, key: &[u8], expires_at_ms: u64) {
     let operation = Operation::put(table, key, &[5; 200]).with_expiry(expires_at_ms);
     engine.write_operations(&[operation], Acknowledgement::Os, &mut Timeline::off()).unwrap();

@@ -83,7 +83,7 @@ fn look_ups_are_counted_where_they_end() {
         let searched = (reads.blocks_searched - earlier.blocks_searched)
             - (reads.false_positives - earlier.false_positives);
         let sampled = KEYS / SAMPLED_EVERY;
-        assert!((sampled..=3 * (sampled + 1)).contains(&searched), "{searched}: {reads:?}");
+        assert!((sampled..=4 * (sampled + 1)).contains(&searched), "{searched}: {reads:?}");
         assert!(level.blocks_checked > 0 && level.blocks_checked <= level.blocks);
         assert_eq!(reads.by_index, 0, "tables that this process wrote have directories");
         assert!(level.directory_bytes > 0);

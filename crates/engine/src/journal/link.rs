@@ -76,9 +76,8 @@ impl Books {
 }
 
 impl JournalLink for Journal {
-    fn make_durable(&self, sequence: u64, may_wait: &dyn Fn() -> bool) -> Result<()> {
-        self.wait_for_switch(sequence, may_wait);
-        self.sync_segments_to(sequence)
+    fn make_durable(&self, sequence: u64) -> Result<()> {
+        self.sync_to(sequence).map(|_| ())
     }
 
     fn on_dropped(&self, dropped: &DroppedList) {

@@ -21,10 +21,6 @@ const ROLL_THREAD: &str = "pellucid-journal";
 const SEALING_MAX: usize = 8;
 /// How long a writer waits for the roll thread before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked whether waiting for the end of a segment still makes sense, and how many
-/// times in all: a segment that is written at full speed is full before.
-const SWITCH_LOOK: Duration = Duration::from_millis(5);
-const SWITCH_LOOKS_MAX: u32 = 50;
 /// Segments below it are not worth large pages, in bytes.
 const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
 /// So much of a segment's end has no large pages, in bytes: what is around the footer is synced
@@ -139,29 +135,6 @@ impl Journal {
         match std::mem::take(&mut roller.spare) {
             Spare::Ready(spare) => Ok(Some(spare)),
             Spare::Absent | Spare::Wanted | Spare::Making => Ok(None),
-        }
-    }
-
-    /// Waits for the segment that holds `sequence` to be full, for a while and as long as `may_wait`
-    /// says so: if it is synced before, a page that is being filled is written twice, and all of a
-    /// large one.
-    pub(super) fn wait_for_switch(&self, sequence: u64, may_wait: &dyn Fn() -> bool) {
-        let is_being_written = || {
-            let last = self.segments().segments.last().map(|segment| segment.first_sequence);
-            self.durable_sequence() < sequence && last.is_some_and(|first| first <= sequence)
-        };
-        let (mut roller, mut looks) = (lock(&self.roller), 0);
-        while roller.is_running
-            && !roller.is_stopping
-            && looks < SWITCH_LOOKS_MAX
-            && self.poison.get().is_none()
-            && may_wait()
-            && is_being_written()
-        {
-            let waited = self.roller_changed.wait_timeout(roller, SWITCH_LOOK);
-            let (state, wait) = waited.unwrap_or_else(PoisonError::into_inner);
-            roller = state;
-            looks += u32::from(wait.timed_out());
         }
     }
 

@@ -61,19 +61,6 @@ pub(super) struct Waiters {
 impl Journal {
     /// Returns once everything up to `sequence`, as far as it was written, is on the medium.
     pub(crate) fn sync_to(&self, sequence: u64) -> Result<SyncTimes> {
-        self.sync_through(sequence, u64::MAX)
-    }
-
-    /// As [`Journal::sync_to`]; segments that begin after `sequence` are left alone. What is being
-    /// written in one would be written twice: a page that is synced before it is full changes
-    /// again.
-    pub(super) fn sync_segments_to(&self, sequence: u64) -> Result<()> {
-        self.sync_through(sequence, sequence).map(|_| ())
-    }
-
-    /// Syncs the segments that begin at `last_first` or before, unless everything up to `sequence`
-    /// is on the medium already.
-    fn sync_through(&self, sequence: u64, last_first: u64) -> Result<SyncTimes> {
         let mut last = lock(&self.syncing);
         let covered = self.appended_sequence();
         if self.durable_sequence() >= sequence.min(covered) {
@@ -82,9 +69,7 @@ impl Journal {
         self.check_poison()?;
         let job = self.activity.begin(jobs::SYNC, self.clock);
         let begun = self.clock.now();
-        let beyond = self.sync_segments(last_first)?;
-        // A batch does not cross the border of two segments.
-        let covered = beyond.map_or(covered, |first| first - 1);
+        self.sync_segments()?;
         self.durable.fetch_max(covered, Ordering::AcqRel);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         *last = SyncTimes { begun, ended: self.clock.now(), job: job.id() };
@@ -111,18 +96,14 @@ impl Journal {
         }
     }
 
-    /// Syncs all segments that may hold something new and begin at `last_first` or before, the
-    /// oldest first: no record may reach the medium as acknowledged before those that precede it.
-    /// Returns where the first one begins that was left alone.
-    fn sync_segments(&self, last_first: u64) -> Result<Option<u64>> {
+    /// Syncs all segments that may hold something new, the oldest first: no record may reach the
+    /// medium as acknowledged before those that precede it.
+    fn sync_segments(&self) -> Result<()> {
         let list = self.segments();
         let is_synced =
             |index: &usize| list.segments[*index].shared.is_synced.load(Ordering::Acquire);
         let first = (0..list.segments.len()).rev().find(is_synced).map_or(0, |index| index + 1);
         for (index, segment) in list.segments.iter().enumerate().skip(first) {
-            if segment.first_sequence > last_first {
-                return Ok(Some(segment.first_sequence));
-            }
             let shared = &segment.shared;
             if let Err(error) = shared.file.sync() {
                 return Err(self.poison(&Error::io("sync", &shared.path, error)));
@@ -131,7 +112,7 @@ impl Journal {
                 shared.is_synced.store(true, Ordering::Release);
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more:

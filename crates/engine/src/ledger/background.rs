@@ -145,7 +145,6 @@ impl State {
     /// Does the work itself where there is no thread for it.
     pub(super) fn wait_for_flush(&self, sealed_max: usize) -> Result<Duration> {
         let began = self.options.clock.stopwatch();
-        let _awaiting = self.await_flush();
         loop {
             let mut edit = self.lock_edit();
             if let Some(failure) = &edit.failure {

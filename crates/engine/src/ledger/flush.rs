@@ -38,8 +38,7 @@ impl State {
                 let begun = self.options.clock.stopwatch();
                 // A table must not be found after a crash that the journal's records did not
                 // survive.
-                let may_wait = || self.sealed() <= 1 && !self.is_awaited() && !self.is_closing();
-                self.link.make_durable(sealed.last_sequence, &may_wait)?;
+                self.link.make_durable(sealed.last_sequence)?;
                 stats.journal_sync_ns = begun.elapsed_ns();
                 self.open_new(vec![new])
             });

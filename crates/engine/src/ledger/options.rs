@@ -125,9 +125,8 @@ pub(crate) struct SegmentFacts {
 /// What the ledger asks of the journal, by way of the façade.
 pub(crate) trait JournalLink: Send + Sync {
     /// Returns once every record up to `sequence` is on the medium. Called before a table that
-    /// names them comes into the manifest. As long as `may_wait` says so, it may be put off for a
-    /// moment where that saves writing.
-    fn make_durable(&self, sequence: u64, may_wait: &dyn Fn() -> bool) -> Result<(), Error>;
+    /// names them comes into the manifest.
+    fn make_durable(&self, sequence: u64) -> Result<(), Error>;
 
     /// Takes note of entries that the tree holds no more. Each is handed over exactly once, after
     /// the manifest that is without them was committed; that manifest counts them already.

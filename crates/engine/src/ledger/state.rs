@@ -106,20 +106,9 @@ pub(super) struct State {
     flushed_sequence: AtomicU64,
     /// Sealed memtables; one that a large batch has made larger counts as several.
     sealed: AtomicUsize,
-    /// Those who wait for a flush.
-    awaited: AtomicUsize,
     failed: AtomicBool,
     closing: AtomicBool,
     write_delay_ns: AtomicU64,
-}
-
-/// One who waits for a flush, which then hurries.
-pub(super) struct Awaiting<'a>(&'a AtomicUsize);
-
-impl Drop for Awaiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -167,7 +156,6 @@ impl State {
             next_file_number: AtomicU64::new(manifest.next_file_number),
             flushed_sequence: AtomicU64::new(manifest.flushed_sequence),
             sealed: AtomicUsize::new(0),
-            awaited: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             write_delay_ns: AtomicU64::new(0),
@@ -237,17 +225,6 @@ impl State {
     #[inline]
     pub(super) fn sealed(&self) -> usize {
         self.sealed.load(Ordering::Acquire)
-    }
-
-    /// Has flushes hurry until what it returns is dropped.
-    pub(super) fn await_flush(&self) -> Awaiting<'_> {
-        self.awaited.fetch_add(1, Ordering::Relaxed);
-        Awaiting(&self.awaited)
-    }
-
-    /// Whether somebody waits for a flush.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.awaited.load(Ordering::Relaxed) > 0
     }
 
     /// Whether no further write is taken.

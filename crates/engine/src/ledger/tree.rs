@@ -198,7 +198,6 @@ impl Ledger {
 
     /// Merges until all tables are in one level.
     pub(crate) fn compact_all(&self) -> Result<()> {
-        let _awaiting = self.state.await_flush();
         self.state.in_job(|state| {
             while state.flush_oldest()? {}
             let merging = Merging::of_all(&state.version.load().levels, state.link.now_ms());

@@ -54,7 +54,7 @@ pub(super) struct Books {
 }
 
 impl JournalLink for Books {
-    fn make_durable(&self, sequence: u64, _may_wait: &dyn Fn() -> bool) -> Result<()> {
+    fn make_durable(&self, sequence: u64) -> Result<()> {
         if self.refuses_sync.load(Ordering::Relaxed) {
             let error = std::io::Error::other("the sync was refused");
             return Err(Error::io("sync", Path::new("journal"), error));
