@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::http2::Http2;
 use crate::poller::Poller;
 use crate::response::ResponseParser;
+use crate::simulation::Simulation;
 use crate::stream::Stream;
 use crate::tls::TlsSetup;
 use crate::watch::Watch;
@@ -45,6 +46,27 @@ pub(crate) struct Opening {
     pub(crate) http2_streams: Option<usize>,
     /// Whether answers are kept whole.
     pub(crate) capture: bool,
+    /// What takes the place of the network, in virtual time.
+    pub(crate) simulation: Option<Arc<Simulation>>,
+}
+
+impl Opening {
+    /// Begins to connect.
+    fn connect(&self) -> io::Result<TcpStream> {
+        if let Some(simulation) = &self.simulation {
+            return simulation.connect();
+        }
+        let address = self.address;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&address.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(socket.into())
+    }
 }
 
 /// The state of the socket.
@@ -113,17 +135,8 @@ impl Connection {
         now: Ticks,
     ) -> io::Result<()> {
         self.close(now);
-        let address = opening.address;
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        match socket.connect(&address.into()) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            Err(error) => return Err(error),
-        }
+        let socket = opening.connect()?;
         poller.register(socket.as_fd(), token)?;
-        let socket: TcpStream = socket.into();
         self.stream = Some(match &opening.tls {
             Some(tls) => Stream::tls(socket, tls.session()?),
             None => Stream::Plain(socket),

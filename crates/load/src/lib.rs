@@ -45,6 +45,7 @@ mod run;
 mod samples;
 mod schedule;
 mod script;
+pub mod simulation;
 mod source;
 mod stages;
 mod stream;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use pellucid_clock::Clock;
+
 use crate::error::LoadError;
 use crate::schedule::Arrivals;
+use crate::simulation::Simulation;
 use crate::source::RequestSources;
 use crate::stages::{Profile, Stage};
 use crate::target::{Header, Target};
@@ -86,6 +89,8 @@ pub struct LoadOptions {
     pub tls: TlsOptions,
     /// Raised by the caller to end the run early; what was measured until then is kept.
     pub stop: Arc<AtomicBool>,
+    /// Virtual time and a simulated service instead of the real clock and the target.
+    pub simulation: Option<Arc<Simulation>>,
 }
 
 impl LoadOptions {
@@ -111,6 +116,7 @@ impl LoadOptions {
             ask_timing: false,
             tls: TlsOptions::default(),
             stop: Arc::new(AtomicBool::new(false)),
+            simulation: None,
         }
     }
 
@@ -129,6 +135,20 @@ impl LoadOptions {
         }
     }
 
+    /// The clock of the run.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.simulation.as_ref().map_or_else(Clock::system, |simulation| simulation.clock())
+    }
+
+    /// Lets time pass without a load, as between two runs.
+    pub fn pause(&self, duration: Duration) {
+        match &self.simulation {
+            Some(simulation) => simulation.pass(duration),
+            None => std::thread::sleep(duration),
+        }
+    }
+
     /// Rate and connections over the run.
     pub(crate) fn profile(&self) -> Profile {
         match self.stages.is_empty() {
@@ -143,7 +163,7 @@ impl LoadOptions {
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 19] = [
+        let checks: [(bool, &str); 20] = [
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -201,6 +221,10 @@ impl LoadOptions {
             (
                 self.keep_alive || self.pipeline_depth == 1,
                 "a connection for each request leaves nothing to pipeline",
+            ),
+            (
+                self.simulation.is_none() || self.threads == 1,
+                "a simulated run has one thread: virtual time has one hand",
             ),
         ];
         match checks.iter().find(|(holds, _)| !holds) {

@@ -8,12 +8,22 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_clock::{Clock, Ticks};
+
+use crate::simulation::Simulation;
 
 /// How many events one wait can return; more wait for the next one.
 const MAX_EVENTS: usize = 1_024;
 /// The token of the timer, which no connection can have.
 const TIMER_TOKEN: u64 = u64::MAX;
 const NS_PER_SECOND: u64 = 1_000_000_000;
+/// The last stretch before a send, in which the thread looks for events without sleeping: twice as
+/// long as a wake-up was late on an idle core (4 µs in the median, 6 µs at p99). A longer one would
+/// hardly be more punctual, and would take the core from a server that shares it.
+const SPIN_NS: u64 = 8_000;
 
 /// What happened to one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +41,8 @@ enum Timeouts {
     Precise,
     /// A timer takes them.
     Timer(OwnedFd),
+    /// Virtual time passes, and nobody blocks.
+    Simulated(Arc<Simulation>),
 }
 
 /// An epoll instance with precise timeouts.
@@ -63,6 +75,11 @@ impl Poller {
         Ok(poller)
     }
 
+    /// A poller whose waits take virtual time.
+    pub(crate) fn simulated(simulation: Arc<Simulation>) -> io::Result<Poller> {
+        Poller::with(Timeouts::Simulated(simulation))
+    }
+
     fn with(timeouts: Timeouts) -> io::Result<Poller> {
         // SAFETY: the call takes no pointers.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -88,6 +105,10 @@ impl Poller {
     pub(crate) fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
         self.events.clear();
         let count = match &self.timeouts {
+            Timeouts::Simulated(simulation) => {
+                let simulation = Arc::clone(simulation);
+                simulation.wait(timeout_ns, || self.wait_ms(0))
+            }
             _ if timeout_ns == 0 => self.wait_ms(0),
             Timeouts::Precise => self.wait_precise(timeout_ns),
             Timeouts::Timer(timer) => {
@@ -129,6 +150,34 @@ impl Poller {
             )
         };
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// How long before a send the thread looks for events without sleeping. A virtual wait ends
+    /// when it should.
+    pub(crate) fn spin_ns(&self) -> u64 {
+        if matches!(self.timeouts, Timeouts::Simulated(_)) { 0 } else { SPIN_NS }
+    }
+
+    /// Keeps the thread busy until `time`.
+    pub(crate) fn spin_until(&self, clock: Clock, time: Ticks) {
+        if let Timeouts::Simulated(simulation) = &self.timeouts {
+            simulation.spin_until(time.0);
+        }
+        while clock.now() < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Processor time of the calling thread.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        if let Timeouts::Simulated(simulation) = &self.timeouts {
+            return simulation.worked();
+        }
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the time outlives the call; where it fails, it stays zero.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 
     /// What the last wait found at `index`; nothing if that was only the timer.
@@ -182,7 +231,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

@@ -20,6 +20,9 @@ const READ_BYTES: usize = 64 << 10;
 /// What went wrong, in words.
 pub fn ask(options: &LoadOptions, path: &str, headers: &str) -> Result<(u16, Captured), String> {
     let target = &options.target;
+    if options.simulation.is_some() {
+        return Err("a simulated service is asked nothing beside its load".to_owned());
+    }
     let failed = |text: String| format!("GET {path} of {}: {text}", target.address());
     let (_, mut socket) = target.reach(TIMEOUT).map_err(|error| error.to_string())?;
     let answered = set_limits(&socket).map_err(|error| error.to_string()).and_then(|()| {

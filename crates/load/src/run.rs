@@ -1,9 +1,8 @@
 //! A whole run: prepare it, divide it among threads, put together what they bring back.
 
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
-
-use pellucid_clock::Clock;
 
 use crate::connection::Opening;
 use crate::crew::{Crew, Measured};
@@ -17,6 +16,10 @@ use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
 use crate::tls::{TlsSetup, cure};
 use crate::worker::{Requests, ThreadControl, Work};
+
+/// What a simulated service is said to be reached at (RFC 5737: an address of nobody).
+const SIMULATED_ADDRESS: SocketAddr =
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80));
 
 /// What the caller of a run hears while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub fn run(
     options.check()?;
     let opening = reach(options)?;
     let address = opening.address;
-    let clock = Clock::system();
+    let clock = options.clock();
     let controls: Vec<Arc<ThreadControl>> = (0..options.threads).map(|_| Arc::default()).collect();
     let script = Script::load(options, address, &controls)?;
     let (script, works) = divide(options, &opening, &controls, script)?;
@@ -59,6 +62,11 @@ pub fn run(
 /// Finds the address that is loaded, and makes sure that it speaks what it has to.
 fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
     let target = &options.target;
+    let (http2_streams, simulation) = (options.http2_streams, options.simulation.clone());
+    if simulation.is_some() {
+        let address = SIMULATED_ADDRESS;
+        return Ok(Opening { address, tls: None, http2_streams, capture: false, simulation });
+    }
     let http2 = options.http2_streams.is_some();
     let tls = match target.is_tls() {
         true => Some(Arc::new(TlsSetup::new(&options.tls, target.host(), http2)?)),
@@ -75,8 +83,7 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
             LoadError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
         })?;
     }
-    let http2_streams = options.http2_streams;
-    Ok(Opening { address, tls, http2_streams, capture: false })
+    Ok(Opening { address, tls, http2_streams, capture: false, simulation })
 }
 
 /// Whether the caller's own headers already say what watched requests would.
@@ -138,7 +145,7 @@ fn divide(
             profile: Arc::clone(&profile),
             keep_alive: options.keep_alive,
             ask_timing: options.ask_timing && !has_own_trace(options),
-            seed: Clock::system().wall().unix_ms() ^ (thread as u64) << 48,
+            seed: options.clock().wall().unix_ms() ^ (thread as u64) << 48,
             operations: if operations > 1 { operations } else { 0 },
             checks: sources.is_some_and(|sources| sources.checks()),
             wants_answers: sources.is_some_and(|sources| sources.wants_answers()),

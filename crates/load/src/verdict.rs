@@ -186,6 +186,14 @@ fn generator_limited(figures: &Figures) -> Option<(Verdict, String)> {
             (Verdict::GeneratorLimited, text)
         });
     }
+    // A thread that never waits takes answers late, too, which looks like a slow server.
+    if cpu >= BUSY_SHARE && saturated(figures).is_some() {
+        let text = format!(
+            "The backlog grew while a thread of the generator worked for {cpu:.2} of the time: it \
+             hardly ever waited for the server."
+        );
+        return Some((Verdict::GeneratorLimited, text));
+    }
     let share = figures.generator_mean_ns / figures.response_mean_ns.max(1.0);
     let tail_share = figures.generator_p99_ns as f64 / figures.response_p99_ns.max(1) as f64;
     let much = share >= GENERATOR_SHARE || tail_share >= GENERATOR_TAIL_SHARE;

@@ -24,10 +24,6 @@ use crate::watch::Watcher;
 const TICK: Duration = Duration::from_millis(100);
 /// The shortest tick, for short timeouts.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
-/// The last stretch before a send, in which the thread looks for events without sleeping: twice as
-/// long as a wake-up was late on an idle core (4 µs in the median, 6 µs at p99). A longer one would
-/// hardly be more punctual, and would take the core from a server that shares it.
-const SPIN_NS: u64 = 8_000;
 /// Sends that are made one after the other before events are looked at.
 const MAX_SENDS_PER_TURN: usize = 256;
 /// Connections that one thread opens at the same time, below the usual backlog of a listener.
@@ -112,6 +108,7 @@ pub(crate) struct Worker {
     pub(crate) work: Work,
     pub(crate) clock: Clock,
     pub(crate) poller: Poller,
+    spin_ns: u64,
     pub(crate) connections: Vec<Connection>,
     pub(crate) buffer: Box<[u8]>,
     /// A request of HTTP/1.1 before it becomes one of HTTP/2, and its header block.
@@ -156,9 +153,15 @@ impl Worker {
             work.plan.as_ref().and_then(|plan| Some(plan.constant_rate? / plan.threads as u64));
         let watcher = Watcher::new(work.seed, work.ask_timing, rate);
         let tick = (work.timeout / 4).clamp(SHORTEST_TICK, TICK);
+        let poller = match work.opening.simulation.clone() {
+            Some(simulation) => Poller::simulated(simulation),
+            None => Poller::new(),
+        };
+        let poller = poller.map_err(LoadError::system("wait for sockets"))?;
         Ok(Worker {
             clock,
-            poller: Poller::new().map_err(LoadError::system("wait for sockets"))?,
+            spin_ns: poller.spin_ns(),
+            poller,
             connections,
             buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             request_bytes: Vec::new(),
@@ -219,7 +222,7 @@ impl Worker {
 
     /// Runs from `start` until the limit.
     pub(crate) fn run(mut self, start: Ticks) -> Result<Outcome, LoadError> {
-        let cpu_before = thread_cpu_time();
+        let cpu_before = self.poller.cpu_time();
         self.begin(start)?;
         let mut now = self.clock.now();
         while !self.is_over(now) {
@@ -239,7 +242,7 @@ impl Worker {
             script: self.work.script,
             unanswered,
             stopped_early: self.stopped_early,
-            cpu_time: thread_cpu_time().saturating_sub(cpu_before),
+            cpu_time: self.poller.cpu_time().saturating_sub(cpu_before),
         })
     }
 
@@ -260,9 +263,7 @@ impl Worker {
         if self.schedule.is_some() || !self.work.keep_alive {
             return Ok(());
         }
-        while self.clock.now() < start {
-            std::hint::spin_loop();
-        }
+        self.poller.spin_until(self.clock, start);
         (0..self.connections.len()).try_for_each(|index| self.advance(index))
     }
 
@@ -281,7 +282,7 @@ impl Worker {
                 wake_up = wake_up.min(schedule.next());
             }
             let wait_ns = self.clock.nanoseconds(wake_up.since(now));
-            return Ok(wait_ns.saturating_sub(SPIN_NS));
+            return Ok(wait_ns.saturating_sub(self.spin_ns));
         }
         while let Some(Reverse((time, index))) = self.delays.peek().copied() {
             if time > now {
@@ -291,6 +292,9 @@ impl Worker {
             self.delays.pop();
             self.connections[index].delayed = false;
             self.fill(index)?;
+        }
+        if now < self.start {
+            wake_up = wake_up.min(self.start);
         }
         while !self.work.keep_alive && now >= self.start && self.quota_left > 0 {
             let Some(index) = self.take_free() else { break };
@@ -422,13 +426,4 @@ impl Worker {
 /// A duration in nanoseconds; 584 years and more are all the same.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Processor time of the calling thread.
-fn thread_cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time outlives the call; where it fails, it stays zero.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -7,8 +7,9 @@ mod support;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pellucid_load::simulation::Reply;
 use pellucid_load::{Header, Limit, LoadError, LoadOptions, ScriptOptions, run};
-use support::{Server, answer, load, ok};
+use support::{Server, against, answer, load, ok};
 use tempfile::TempDir;
 
 /// A script in a folder that lives as long as the test.
@@ -28,9 +29,13 @@ impl ScriptFile {
         ScriptFile { folder, path }
     }
 
+    fn option(&self) -> Option<ScriptOptions> {
+        Some(ScriptOptions { path: self.path.clone(), arguments: Vec::new() })
+    }
+
     fn options(&self, server: &Server) -> LoadOptions {
         let mut options = server.options();
-        options.script = Some(ScriptOptions { path: self.path.clone(), arguments: Vec::new() });
+        options.script = self.option();
         options.limit = Limit::Requests(20);
         options
     }
@@ -254,14 +259,15 @@ fn requests_that_are_returned_together_are_pipelined() {
 
 #[test]
 fn delay_puts_a_pause_before_every_request() {
-    let server = Server::start(|_| ok());
     let script = ScriptFile::new("delay = function() return 20 end");
-    let mut options = script.options(&server);
-    options.connections = 2;
-    options.limit = Limit::Duration(Duration::from_millis(300));
+    let options = LoadOptions {
+        connections: 2,
+        script: script.option(),
+        ..against(|_| Reply::ok().after(Duration::from_millis(5)))
+    };
     let result = load(&options);
-    assert!((2..=30).contains(&result.requests), "{} requests", result.requests);
-    assert!(result.response_time.min() < 20_000_000, "the pause is not part of the latency");
+    assert_eq!(result.requests, 2 * 12, "of 25 ms each in 300 ms");
+    assert!(result.response_time.max() < 6_000_000, "the pause is not part of the latency");
 }
 
 #[test]

@@ -43,6 +43,7 @@ enum Command {
 }
 
 /// Why a command ends without having done its work, in words for whoever called it.
+#[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
     code: u8,

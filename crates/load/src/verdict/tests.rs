@@ -105,6 +105,18 @@ fn paced_cases() -> Vec<Case> {
             "1.00 of the time",
         ),
         (
+            "a thread that never waits",
+            Figures { backlog: growing_by(500), cpu_share: 0.99, ..held() },
+            GeneratorLimited,
+            "The backlog grew while",
+        ),
+        (
+            "a thread that looks for events all the time and keeps up",
+            Figures { cpu_share: 0.99, ..held() },
+            Stable,
+            "no backlog",
+        ),
+        (
             "late by microseconds that nobody notices",
             Figures { generator_mean_ns: 20_000.0, generator_p99_ns: 40_000, ..held() },
             Stable,

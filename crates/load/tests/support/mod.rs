@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pellucid_load::simulation::{HttpServer, Reply, Request as Asked, Simulation};
 use pellucid_load::{Limit, LoadOptions, LoadResult, Target, run};
 
 /// A request as the server has read it.
@@ -76,6 +77,8 @@ impl Server {
         options.threads = 1;
         options.connections = 1;
         options.limit = Limit::Duration(Duration::from_millis(300));
+        // Only a simulated machine is punctual enough for a short one.
+        options.timeout = Duration::from_secs(60);
         options
     }
 
@@ -136,4 +139,72 @@ fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<()> {
 
 pub(crate) fn load(options: &LoadOptions) -> LoadResult {
     run(options, &mut |_| {}).unwrap()
+}
+
+/// Options for a run in virtual time.
+pub(crate) fn simulated(
+    simulation: &Arc<Simulation>,
+    connections: usize,
+    seconds: u64,
+) -> LoadOptions {
+    let mut options = LoadOptions::new(Target::parse("http://simulated/").unwrap());
+    (options.threads, options.connections) = (1, connections);
+    options.limit = Limit::Duration(Duration::from_secs(seconds));
+    options.simulation = Some(Arc::clone(simulation));
+    options
+}
+
+/// Options for a run of 300 ms over one connection against a server that does about each request
+/// what `respond` says, in virtual time.
+pub(crate) fn against(respond: impl FnMut(&Asked) -> Reply + Send + 'static) -> LoadOptions {
+    let simulation = Simulation::new(HttpServer::new(respond));
+    let limit = Limit::Duration(Duration::from_millis(300));
+    LoadOptions { limit, ..simulated(&simulation, 1, 1) }
+}
+
+/// Connections that the runs with these options have opened.
+pub(crate) fn opened(options: &LoadOptions) -> u64 {
+    options.simulation.as_ref().map_or(0, |simulation| simulation.connections() as u64)
+}
+
+/// The same at a constant rate.
+pub(crate) fn paced_in(
+    simulation: &Arc<Simulation>,
+    rate: u64,
+    connections: usize,
+    seconds: u64,
+) -> LoadOptions {
+    LoadOptions { rate_per_second: Some(rate), ..simulated(simulation, connections, seconds) }
+}
+
+/// A server that answers so many requests a second and not one more, each after a millisecond at
+/// the least.
+#[derive(Clone, Copy)]
+pub(crate) struct Bucket {
+    pub(crate) per_second: u32,
+    /// Above this rate, one request in fifty takes 50 ms.
+    pub(crate) slow_above_per_second: Option<u32>,
+}
+
+impl Bucket {
+    pub(crate) fn of(per_second: u32) -> Bucket {
+        Bucket { per_second, slow_above_per_second: None }
+    }
+
+    pub(crate) fn server(self) -> HttpServer {
+        let second_ns = 1_000_000_000;
+        let interval_ns = second_ns / u64::from(self.per_second);
+        let slow_below_ns =
+            self.slow_above_per_second.map_or(0, |rate| second_ns / u64::from(rate));
+        let (mut next_ns, mut before_ns) = (0, 0);
+        HttpServer::new(move |request| {
+            let slot_ns = request.begin_ns.max(next_ns);
+            next_ns = slot_ns + interval_ns;
+            let dense = request.begin_ns - before_ns < slow_below_ns;
+            before_ns = request.begin_ns;
+            let least_ms = if dense && request.number % 50 == 0 { 50 } else { 1 };
+            let queue = Duration::from_nanos(slot_ns - request.begin_ns);
+            Reply::ok().after(queue + Duration::from_millis(least_ms))
+        })
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,8 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use pellucid_load::{Limit, LoadOptions, Target, TlsOptions};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -42,12 +47,34 @@ pub(crate) struct SecureServer {
     /// The most requests that were under way at once on any connection.
     pub(crate) most_at_once: Arc<AtomicUsize>,
     tls: bool,
+    /// Where `authority.pem` and `server.pem` lie.
+    folder: TempDir,
 }
 
-type Respond = dyn Fn(Request<Vec<u8>>) -> Reply + Send + Sync;
+pub(crate) type Respond = dyn Fn(Request<Vec<u8>>) -> Reply + Send + Sync;
 
-pub(crate) fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(name)
+/// An authority, and what it says of a server. They are made on the spot, so that there is no
+/// private key to be found anywhere.
+struct Identity {
+    authority: String,
+    certificate: String,
+    key: KeyPair,
+}
+
+impl Identity {
+    fn new() -> Identity {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.distinguished_name = DistinguishedName::new();
+        authority.distinguished_name.push(DnType::CommonName, "authority of the tests");
+        let authority_key = KeyPair::generate().unwrap();
+        let itself = authority.self_signed(&authority_key).unwrap();
+        let issuer = Issuer::new(authority, authority_key);
+        let key = KeyPair::generate().unwrap();
+        let server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = server.signed_by(&key, &issuer).unwrap();
+        Identity { authority: itself.pem(), certificate: certificate.pem(), key }
+    }
 }
 
 impl SecureServer {
@@ -62,7 +89,13 @@ impl SecureServer {
             connections: Arc::default(),
             most_at_once: Arc::default(),
             tls: manner.tls.is_some(),
+            folder: tempfile::tempdir().unwrap(),
         };
+        let identity = manner.tls.map(|_| Identity::new());
+        if let Some(identity) = &identity {
+            std::fs::write(server.file("authority.pem"), &identity.authority).unwrap();
+            std::fs::write(server.file("server.pem"), &identity.certificate).unwrap();
+        }
         let (connections, most) =
             (Arc::clone(&server.connections), Arc::clone(&server.most_at_once));
         let respond: Arc<Respond> = Arc::new(respond);
@@ -70,7 +103,8 @@ impl SecureServer {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let acceptor = manner.tls.map(acceptor);
+                let identity = identity.as_ref();
+                let acceptor = identity.zip(manner.tls).map(|(i, protocol)| acceptor(i, protocol));
                 while let Ok((socket, _)) = listener.accept().await {
                     socket.set_nodelay(true).unwrap();
                     connections.fetch_add(1, Ordering::SeqCst);
@@ -78,11 +112,13 @@ impl SecureServer {
                     let (acceptor, most) = (acceptor.clone(), Arc::clone(&most));
                     tokio::spawn(async move {
                         match acceptor {
-                            None => serve(socket, manner, respond, most).await,
+                            None => serve(socket, manner, respond, most, real()).await,
                             Some(acceptor) => {
                                 let Ok(socket) = acceptor.accept(socket).await else { return };
                                 match manner.tls {
-                                    Some("h2") => serve(socket, manner, respond, most).await,
+                                    Some("h2") => {
+                                        serve(socket, manner, respond, most, real()).await
+                                    }
                                     _ => serve_http1(socket, respond).await,
                                 }
                             }
@@ -94,21 +130,27 @@ impl SecureServer {
         server
     }
 
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     pub(crate) fn options(&self) -> LoadOptions {
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://localhost:{}/path?id=1", self.address.port());
         let mut options = LoadOptions::new(Target::parse(&url).unwrap());
         (options.threads, options.connections) = (1, 1);
-        options.limit = Limit::Duration(Duration::from_millis(300));
-        options.tls = TlsOptions { ca_file: Some(file("authority.pem")), insecure: false };
+        // Counts and not times: a server on a real clock may be slow.
+        options.limit = Limit::Requests(40);
+        options.timeout = Duration::from_secs(60);
+        options.tls = TlsOptions { ca_file: Some(self.file("authority.pem")), insecure: false };
         options
     }
 }
 
-fn acceptor(protocol: &'static str) -> TlsAcceptor {
-    let certificates = CertificateDer::pem_file_iter(file("server.pem")).unwrap();
+fn acceptor(identity: &Identity, protocol: &'static str) -> TlsAcceptor {
+    let certificates = CertificateDer::pem_slice_iter(identity.certificate.as_bytes());
     let certificates = certificates.collect::<Result<_, _>>().unwrap();
-    let key = PrivateKeyDer::from_pem_file(file("server.key.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.serialize_pem().as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -120,11 +162,30 @@ fn acceptor(protocol: &'static str) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn serve(
+/// What a server takes from the world that it runs in.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) spawn: Arc<dyn Fn(Task) + Send + Sync>,
+    pub(crate) sleep: Arc<dyn Fn(Duration) -> Task + Send + Sync>,
+}
+
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The world with a real clock.
+fn real() -> World {
+    World {
+        spawn: Arc::new(|task| drop(tokio::spawn(task))),
+        sleep: Arc::new(|duration| Box::pin(tokio::time::sleep(duration))),
+    }
+}
+
+/// Serves a connection of HTTP/2.
+pub(crate) async fn serve(
     socket: impl AsyncRead + AsyncWrite + Unpin,
     manner: Manner,
     respond: Arc<Respond>,
     most: Arc<AtomicUsize>,
+    world: World,
 ) {
     let mut builder = h2::server::Builder::new();
     if let Some(streams) = manner.streams_max {
@@ -141,7 +202,8 @@ async fn serve(
         let now = under_way.fetch_add(1, Ordering::SeqCst) + 1;
         most.fetch_max(now, Ordering::SeqCst);
         let (respond, under_way) = (Arc::clone(&respond), Arc::clone(&under_way));
-        tokio::spawn(async move {
+        let sleep = Arc::clone(&world.sleep);
+        (world.spawn)(Box::pin(async move {
             let (head, mut stream) = request.into_parts();
             let mut body = Vec::new();
             while let Some(Ok(piece)) = stream.data().await {
@@ -151,7 +213,7 @@ async fn serve(
             let reply = respond(Request::from_parts(head, body));
             match reply.after {
                 Some(Duration::ZERO) => {}
-                Some(after) => tokio::time::sleep(after).await,
+                Some(after) => sleep(after).await,
                 None => std::future::pending().await,
             }
             under_way.fetch_sub(1, Ordering::SeqCst);
@@ -161,7 +223,7 @@ async fn serve(
             if let (Ok(mut stream), false) = (sent, ends) {
                 let _ = stream.send_data(body.into(), true);
             }
-        });
+        }));
     }
 }
 

@@ -1,19 +1,18 @@
 //! `pellucid load --find-max --slo p99=5ms`: the highest rate that is held, how sure that is, and
-//! which phase of the server grew on the way there.
+//! what grew on the way there.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pellucid_load::{
     Figures, Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step,
-    Verdict, judge,
+    Verdict, Way, judge,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::account::{self, Growth};
 use super::arguments::Task;
+use super::growth::{self, Growth};
 use super::measure;
-use super::server_timing::{self, Sums};
 use super::show::time;
 use crate::Failure;
 
@@ -36,8 +35,27 @@ const TRIES: usize = 3;
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
 
+/// What the search has found.
+struct Found {
+    knee: Knee,
+    /// The median of the knees.
+    rate_per_second: f64,
+    /// How the steps of a request's way grow from half of that to just above it.
+    growth: Vec<Growth>,
+    trials: Vec<Value>,
+}
+
 /// Runs the search and prints each trial and the knee.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
+    let found = find(task)?;
+    match task.json {
+        true => println!("{}", found.json()),
+        false => print!("{}", found.text()),
+    }
+    Ok(())
+}
+
+fn find(task: &Task) -> Result<Found, Failure> {
     let Some(objectives) = &task.objectives else {
         return Err(Failure::usage("--find-max needs --slo, such as --slo p99=5ms"));
     };
@@ -76,12 +94,11 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     if task.options.stop.load(Ordering::Relaxed) {
         return Err(Failure::work("the search was interrupted; the trials so far are above"));
     }
-    let Some(rate) = knee.median_per_second() else {
+    let Some(rate_per_second) = knee.median_per_second() else {
         return Err(Failure::work("no rate is held within the objectives, not even one a second"));
     };
-    let phases = phases_at(task, rate, lengths.0)?;
-    conclude(task, &knee, rate, &phases, &trials);
-    Ok(())
+    let growth = growth_at(task, rate_per_second, lengths.0)?;
+    Ok(Found { knee, rate_per_second, growth, trials })
 }
 
 /// Where the search begins: well below what a closed loop reaches.
@@ -122,7 +139,7 @@ fn attempt_once(
     rate: f64,
     length: Duration,
 ) -> Result<(LoadResult, Result<(), String>), Failure> {
-    std::thread::sleep(PAUSE);
+    task.options.pause(PAUSE);
     let options = LoadOptions {
         rate_per_second: Some((rate.round() as u64).max(1)),
         limit: Limit::Duration(length),
@@ -148,82 +165,122 @@ fn tell(task: &Task, result: &LoadResult, confirm: bool, kept: &Result<(), Strin
     }
 }
 
-/// How the server's phases grow from half the knee to just above it: by its account, or by what it
-/// tells in `Server-Timing`.
-fn phases_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Failure> {
-    let (mut accounts, mut told) = (Vec::new(), Vec::new());
+/// How the way of a request grows from half the knee to just above it.
+fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Failure> {
+    let mut ways = Vec::new();
     for share in [BELOW, ABOVE] {
-        std::thread::sleep(PAUSE);
+        task.options.pause(PAUSE);
         let options = LoadOptions {
             rate_per_second: Some(((rate * share).round() as u64).max(1)),
             limit: Limit::Duration(length),
             ..task.options.clone()
         };
-        let (result, sums) = measure_and_ask(&options)?;
-        accounts.push(account::of_run(&options, &result));
-        told.push(sums);
+        let traces = measure(&options, "")?.traces;
+        ways.push(Way::mean(&traces.some.iter().collect::<Vec<_>>(), &traces));
     }
-    Ok(match (&accounts[..], &told[..]) {
-        ([Some(before), Some(after)], _) => account::growth(before, after),
-        (_, [before, after]) => server_timing::growth(before, after),
+    Ok(match &ways[..] {
+        [Some(before), Some(after)] => growth::between(before, after),
         _ => Vec::new(),
     })
 }
 
-/// Runs a load and asks the server beside it for its `Server-Timing`.
-fn measure_and_ask(options: &LoadOptions) -> Result<(LoadResult, Sums), Failure> {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let stop = &stop;
-        let asking = scope.spawn(move || server_timing::ask_until(options, stop));
-        let result = measure(options, "");
-        stop.store(true, Ordering::Relaxed);
-        let sums = asking.join().unwrap_or_default();
-        Ok((result?, sums))
-    })
-}
-
-fn conclude(task: &Task, knee: &Knee, rate: f64, phases: &[Growth], trials: &[serde_json::Value]) {
-    let (least, greatest) = knee.spread_per_second();
-    if task.json {
-        let phases: Vec<_> = phases
-            .iter()
-            .map(|growth| {
-                json!({
-                    "phase": growth.phase,
-                    "mean_at_half_ns": growth.before_ns,
-                    "mean_above_ns": growth.after_ns,
-                })
+impl Found {
+    fn json(&self) -> Value {
+        let (least, greatest) = self.knee.spread_per_second();
+        let phases = self.growth.iter().map(|growth| {
+            json!({
+                "phase": growth.step,
+                "mean_at_half_ns": growth.before_ns,
+                "mean_above_ns": growth.after_ns,
             })
-            .collect();
-        let found = json!({
+        });
+        json!({
             "schema": "pellucid.knee.v1",
-            "rate_per_second": rate,
+            "rate_per_second": self.rate_per_second,
             "least_per_second": least,
             "greatest_per_second": greatest,
-            "found_per_second": knee.found_per_second,
-            "phases": phases,
-            "trials": trials,
-        });
-        println!("{found}");
-        return;
+            "found_per_second": self.knee.found_per_second,
+            "phases": phases.collect::<Value>(),
+            "trials": self.trials,
+        })
     }
-    println!(
-        "Highest stable rate: {rate:.0} requests/s (found {} times, {least:.0} to {greatest:.0}; \
-         {} trials)",
-        knee.found_per_second.len(),
-        knee.trials
-    );
-    let added: f64 = phases.iter().map(|growth| growth.added_ns().max(0.0)).sum();
-    match phases.first().filter(|growth| growth.added_ns() > 0.0 && added > 0.0) {
-        Some(most) => println!(
-            "  From half of that to just above it, the server's '{}' grew most: from {} to {} in \
-             the mean, {:.2} of all that was added.",
-            most.phase,
-            time(most.before_ns.max(0.0) as u64),
-            time(most.after_ns.max(0.0) as u64),
-            most.added_ns() / added
-        ),
-        None => println!("  The server tells nothing of its phases, so what grew is unknown."),
+
+    fn text(&self) -> String {
+        let (least, greatest) = self.knee.spread_per_second();
+        let times = match self.knee.found_per_second.len() {
+            1 => "found once".to_owned(),
+            times => format!(
+                "found {times} times, {least:.0} to {greatest:.0}, a band of {:.1} %",
+                (greatest - least) / self.rate_per_second * 100.0
+            ),
+        };
+        let (rate, trials) = (self.rate_per_second, self.knee.trials);
+        let growth = growth::sentences(&self.growth);
+        format!("Highest stable rate: {rate:.0} requests/s ({times}; {trials} trials)\n{growth}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clap::Parser;
+    use pellucid_load::simulation::{HttpServer, Reply, Simulation};
+
+    use super::*;
+    use crate::load::LoadArguments;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArguments,
+    }
+
+    /// Every 2 ms, an answer leaves the queue of a server that needs 1 ms for each beside that.
+    fn bucket() -> Arc<Simulation> {
+        let (interval_ns, mut next_ns) = (2_000_000, 0);
+        Simulation::new(HttpServer::new(move |request| {
+            let slot_ns = request.begin_ns.max(next_ns);
+            next_ns = slot_ns + interval_ns;
+            let queue = Duration::from_nanos(slot_ns - request.begin_ns);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nServer-Timing: queue;dur={}, work;dur=1\r\n\
+                 Content-Length: 2\r\n\r\nok",
+                queue.as_secs_f64() * 1e3
+            );
+            Reply::new(answer.as_bytes()).after(queue + Duration::from_millis(1))
+        }))
+    }
+
+    fn task(flags: &[&str]) -> Task {
+        let command = ["load", "http://simulated/", "--find-max", "-t", "1", "-c", "16"];
+        let line = Line::try_parse_from(command.iter().chain(flags)).unwrap();
+        let mut task = Task::of(line.load).unwrap();
+        task.options.simulation = Some(bucket());
+        task
+    }
+
+    /// The whole command but the reading of its flags, over runs in virtual time.
+    #[test]
+    fn a_known_capacity_is_found_within_five_percent_and_what_grew_is_named() {
+        for (flags, times) in
+            [(&["--slo", "p99=25ms"][..], 3), (&["--slo", "p99=25ms", "--quick"], 1)]
+        {
+            let found = find(&task(flags)).unwrap();
+            let ratio = found.rate_per_second / 500.0;
+            assert!((0.95..=1.05).contains(&ratio), "{flags:?}: {ratio} of the capacity");
+            assert_eq!(found.knee.found_per_second.len(), times);
+            let most = found.growth.iter().find(|growth| growth.is_servers()).unwrap();
+            assert_eq!(most.step, "server: queue", "{flags:?}");
+            let text = found.text();
+            assert!(text.contains("'server: queue'") && text.contains("found "), "{text}");
+            assert_eq!(found.json()["trials"].as_array().unwrap().len(), found.knee.trials);
+        }
+    }
+
+    #[test]
+    fn what_no_rate_can_hold_is_an_error() {
+        let failure = find(&task(&["--slo", "p50=500us", "--quick"])).err().unwrap();
+        assert!(failure.text.contains("no rate is held"), "{failure:?}");
     }
 }

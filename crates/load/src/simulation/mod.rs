@@ -1,0 +1,163 @@
+//! A run in virtual time, against a server that is simulated in the same process.
+//!
+//! Two real clocks on a busy machine never agree: whoever is not scheduled for 50 ms measures 50 ms
+//! that are nobody's. Whether the generator measures what the server did can therefore only be
+//! shown where time passes when both have nothing left to do, and by exactly as much as the next of
+//! them asks for. Everything else is the generator as it always is: its threads, its event loop,
+//! its sockets (pairs of them instead of TCP, because they hand bytes over within the call).
+//!
+//! The seams are two: how a connection is opened, and what happens when a thread would block.
+
+mod server;
+
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pellucid_clock::{Clock, SimulatedClock};
+
+pub use server::{HttpServer, Reply, Request};
+
+use crate::worker::nanoseconds;
+
+/// The time of day at which every simulation begins, in milliseconds since the Unix epoch.
+const BEGIN_UNIX_MS: u64 = 1_700_000_000_000;
+
+/// The simulated side of the connections.
+pub trait Service: Send {
+    /// Takes the other end of a new connection, which does not block.
+    ///
+    /// # Errors
+    /// Those with which the connection is refused.
+    fn accept(&mut self, socket: UnixStream) -> io::Result<()>;
+
+    /// Does all that can be done at `now_ns`, without waiting, and returns when there is something
+    /// to do next even if nothing arrives. That is later than `now_ns`.
+    fn step(&mut self, now_ns: u64) -> Option<u64>;
+}
+
+/// What the simulated machine takes from the generator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Burden {
+    /// How late the thread is whenever it has waited, as one that shares its core is.
+    pub wake_up_late: Duration,
+    /// How long it works on each event.
+    pub event_cost: Duration,
+}
+
+/// A clock that only the run moves, and the service that the run loads.
+pub struct Simulation {
+    clock: &'static SimulatedClock,
+    connections: AtomicUsize,
+    burden: Burden,
+    state: Mutex<State>,
+}
+
+struct State {
+    service: Box<dyn Service>,
+    /// Time that passed while nobody had anything to do.
+    idle_ns: u64,
+}
+
+impl Simulation {
+    /// A simulation for [`crate::LoadOptions::simulation`], at the beginning of its time. Several
+    /// runs may follow one another in it.
+    #[must_use]
+    pub fn new(service: impl Service + 'static) -> Arc<Simulation> {
+        Simulation::burdened(service, Burden::default())
+    }
+
+    /// The same on a machine that burdens the generator.
+    #[must_use]
+    pub fn burdened(service: impl Service + 'static, burden: Burden) -> Arc<Simulation> {
+        let state = Mutex::new(State { service: Box::new(service), idle_ns: 0 });
+        let clock = SimulatedClock::leaked(BEGIN_UNIX_MS);
+        Arc::new(Simulation { clock, connections: AtomicUsize::new(0), burden, state })
+    }
+
+    /// The clock of the run.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock::simulated(self.clock)
+    }
+
+    /// Connections that were opened so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Lets time pass between two runs, in which the service goes on.
+    pub fn pass(&self, duration: Duration) {
+        let nothing = || Ok(0);
+        // Nothing is looked for, so nothing can fail.
+        let _ = self.wait(nanoseconds(duration), nothing);
+    }
+
+    /// Opens a connection to the service.
+    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        self.state().service.accept(theirs)?;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(TcpStream::from(OwnedFd::from(ours)))
+    }
+
+    /// What a thread does instead of blocking: lets the service work and time pass until `look`
+    /// finds something, for `timeout_ns` at most.
+    pub(crate) fn wait(
+        &self,
+        timeout_ns: u64,
+        mut look: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut state = self.state();
+        let begin = self.now_ns();
+        let deadline = begin.saturating_add(timeout_ns);
+        loop {
+            let now = self.now_ns();
+            let due = state.service.step(now);
+            let count = look()?;
+            if count > 0 || now >= deadline {
+                let late = if now > begin { self.burden.wake_up_late } else { Duration::ZERO };
+                let work = nanoseconds(self.burden.event_cost) * count as u64;
+                self.clock.advance_ns(nanoseconds(late) + work);
+                return Ok(count);
+            }
+            let next = due.map_or(deadline, |due| due.min(deadline));
+            assert!(next > now, "a service that has something to do now does it now");
+            state.idle_ns += next - now;
+            self.clock.advance_ns(next - now);
+        }
+    }
+
+    /// Lets time pass in which the thread is busy with nothing.
+    pub(crate) fn spin_until(&self, time_ns: u64) {
+        self.clock.advance_ns(time_ns.saturating_sub(self.now_ns()));
+    }
+
+    /// Time in which the thread worked: all in which it did not wait.
+    pub(crate) fn worked(&self) -> Duration {
+        Duration::from_nanos(self.now_ns() - self.state().idle_ns)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock().now().0
+    }
+
+    /// A panic of the service is the run's, and is carried on as such.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("now_ns", &self.now_ns()).finish_non_exhaustive()
+    }
+}
