@@ -6,7 +6,7 @@ CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine
+.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine bench-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,10 @@ bench-overload: build ## Twice the load that the server can bear, and what is af
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@scripts/need nginx wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
+
+bench-profiles: build ## What profiling costs, and how much of the processor time it explains (QUICK=1)
+	@bench/need wrk taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- profiles
 
 bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
 	@CARGO=$(CARGO) bench/engine/run

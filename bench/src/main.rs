@@ -9,6 +9,7 @@ mod http;
 mod load;
 mod overload;
 mod peers;
+mod profiles;
 mod wrk;
 
 use std::process::ExitCode;
@@ -36,7 +37,8 @@ fn main() -> ExitCode {
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
         Some("overload") => overload::run(effort),
-        _ => Err("name the benchmark: http, idle, accounting, overload or load".to_owned()),
+        Some("profiles") => profiles::run(effort),
+        _ => Err("name the benchmark: http, idle, accounting, overload, load or profiles".to_owned()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

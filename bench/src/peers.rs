@@ -51,11 +51,17 @@ pub fn pellucid() -> PathBuf {
 
 /// Pellucid with one event loop, holding one entry.
 pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
+    start_pellucid_with(&["--accounting", accounting])
+}
+
+/// Pellucid with one event loop and these flags, holding one entry.
+pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let mut child = Command::new("taskset")
         .args(["-c", SERVER_CORE])
         .arg(pellucid())
-        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--accounting", accounting])
+        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1"])
+        .args(flags)
         .arg("--data")
         .arg(folder.path())
         .stdout(Stdio::piped())

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Events, Poll, Token};
-use pellucid_account::Recorder;
+use pellucid_account::{Phase, Recorder};
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::LOOP_PHASE;
 
 use crate::connection::{Closing, Connection, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
@@ -125,8 +126,10 @@ impl<S: Service> EventLoop<S> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
+        pellucid_thread::prepare_thread();
         loop {
             self.recorder.rest();
+            pellucid_thread::set_phase(LOOP_PHASE);
             let pause = if self.again.is_empty() { SWEEP_PAUSE } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(pause)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
@@ -284,6 +287,8 @@ impl<S: Service> EventLoop<S> {
                 return Step::Again;
             }
         }
+        let early = std::mem::take(&mut connection.early);
+        pellucid_thread::resume_request(Phase::Receive.label(), early);
         let mut scratch = std::mem::take(&mut self.scratch);
         let read = self.read(connection, &mut scratch);
         turn.received = self.read_clock();
@@ -295,6 +300,7 @@ impl<S: Service> EventLoop<S> {
             _ => {}
         }
         self.scratch = scratch;
+        connection.early = pellucid_thread::suspend_request();
         self.after_read(connection, read, woke)
     }
 

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 
 use mio::net::TcpStream;
+use pellucid_account::Phase;
+use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::connection::{Connection, Finished};
 use crate::event_loop::{EventLoop, Fate};
@@ -17,7 +19,11 @@ impl<S: Service> EventLoop<S> {
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
     /// are out. What the kernel does not take stays with the connection.
     pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
+        if !out.is_empty() {
+            set_phase(Phase::Write.label());
+        }
         let Sent { bytes: sent, progressed, failed } = self.write(connection, &out);
+        set_phase(LOOP_PHASE);
         if sent > 0 {
             self.record_written(connection, sent);
         }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pellucid_thread::Labels;
+use pellucid_thread::{Labels, early_operation, is_early_awaited};
 
 use crate::ring::RawSample;
 
@@ -14,6 +14,8 @@ use crate::ring::RawSample;
 pub const HISTORY_SAMPLES_MAX: usize = 60_000;
 /// Nodes of the tree of stacks. When it is full, the older half of the samples goes.
 const NODES_MAX: usize = 200_000;
+/// Samples that wait for their operation at most; those beyond stay without.
+const AWAITING_MAX: usize = 16_384;
 const NO_NODE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -33,9 +35,21 @@ pub(crate) struct KeptSample {
     node: u32,
 }
 
+/// A sample of a request whose operation was not known yet.
+#[derive(Clone, Copy)]
+struct Awaiting {
+    /// The number of the request.
+    early: u64,
+    /// The sample, by its number among all that were ever kept.
+    sample: u64,
+}
+
 #[derive(Default)]
 pub(crate) struct History {
     samples: VecDeque<KeptSample>,
+    /// The number of the oldest sample among all that were ever kept.
+    first: u64,
+    awaiting: Vec<Awaiting>,
     nodes: Vec<Node>,
     children: HashMap<(u32, usize), u32>,
     /// Samples that were lost since the beginning.
@@ -46,14 +60,32 @@ impl History {
     pub(crate) fn push(&mut self, sample: &RawSample) {
         if self.samples.len() >= HISTORY_SAMPLES_MAX {
             self.samples.pop_front();
+            self.first += 1;
         }
         if self.nodes.len() + sample.depth > NODES_MAX {
             self.forget_older_half();
         }
         let stack = &sample.stack[..sample.depth];
         let node = stack.iter().rev().fold(NO_NODE, |parent, address| self.node(parent, *address));
-        let RawSample { at_ns, weight_ns, thread, labels, .. } = *sample;
+        let RawSample { at_ns, weight_ns, thread, labels, early, .. } = *sample;
+        if early != 0 && self.awaiting.len() < AWAITING_MAX {
+            self.awaiting.push(Awaiting { early, sample: self.first + self.samples.len() as u64 });
+        }
         self.samples.push_back(KeptSample { at_ns, weight_ns, thread, labels, node });
+    }
+
+    /// Gives samples that were taken early the operation of their request, where it is known now.
+    pub(crate) fn resolve_early(&mut self) {
+        let History { samples, first, awaiting, .. } = self;
+        awaiting.retain(|Awaiting { early, sample }| {
+            let place = sample.checked_sub(*first).and_then(|place| usize::try_from(place).ok());
+            let Some(kept) = place.and_then(|place| samples.get_mut(place)) else { return false };
+            match early_operation(*early) {
+                Some(operation) => kept.labels.operation = operation,
+                None => return is_early_awaited(*early),
+            }
+            false
+        });
     }
 
     fn node(&mut self, parent: u32, address: usize) -> u32 {
@@ -64,7 +96,9 @@ impl History {
     }
 
     fn forget_older_half(&mut self) {
-        let newer = self.samples.split_off(self.samples.len() / 2);
+        let older = self.samples.len() / 2;
+        self.first += older as u64;
+        let newer = self.samples.split_off(older);
         let nodes = std::mem::take(&mut self.nodes);
         self.children.clear();
         self.samples.clear();
@@ -104,13 +138,13 @@ fn path(nodes: &[Node], mut node: u32) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pellucid_thread::STACK_DEPTH_MAX;
+    use pellucid_thread::{STACK_DEPTH_MAX, begin_request, number_early_request, set_operation};
 
     fn sample(at_ns: u64, depth: usize) -> RawSample {
         let mut stack = [0; STACK_DEPTH_MAX];
         (0..depth).for_each(|level| stack[level] = at_ns as usize * 1_000 + level);
         let labels = Labels { operation: 1, ..Labels::default() };
-        RawSample { at_ns, weight_ns: 1, thread: 2, labels, depth, stack }
+        RawSample { at_ns, weight_ns: 1, thread: 2, labels, early: 0, depth, stack }
     }
 
     #[test]
@@ -135,5 +169,29 @@ mod tests {
         }
         assert_eq!(history.samples.len(), HISTORY_SAMPLES_MAX);
         assert_eq!(history.nodes.len(), 21);
+    }
+
+    #[test]
+    fn a_sample_that_came_before_its_operation_is_given_it() {
+        let mut history = History::default();
+        let take = |history: &mut History| {
+            let mut sample = sample(7, 3);
+            (sample.labels.operation, sample.early) = (0, number_early_request());
+            history.push(&sample);
+        };
+        let operations = |history: &History| -> Vec<u8> {
+            history.samples.iter().map(|sample| sample.labels.operation).collect()
+        };
+        begin_request(1);
+        take(&mut history);
+        // It is fetched before the request was read, as many are.
+        history.resolve_early();
+        assert_eq!((operations(&history), history.awaiting.len()), (vec![0], 1));
+        take(&mut history);
+        history.forget_older_half();
+        take(&mut history);
+        set_operation(4);
+        history.resolve_early();
+        assert_eq!((operations(&history), history.awaiting.len()), (vec![4, 4], 0));
     }
 }

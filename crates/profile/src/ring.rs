@@ -20,6 +20,8 @@ pub(crate) struct RawSample {
     /// The thread, by its place among those with timers.
     pub(crate) thread: usize,
     pub(crate) labels: Labels,
+    /// The number of the request, if its operation was not known yet; or zero.
+    pub(crate) early: u64,
     pub(crate) depth: usize,
     pub(crate) stack: [usize; STACK_DEPTH_MAX],
 }
@@ -27,8 +29,9 @@ pub(crate) struct RawSample {
 struct Slot {
     /// Twice the number of the sample that is being written, plus one; plus two once it is.
     state: AtomicU64,
-    /// The number of the sample, its phase and its operation, which may come later.
+    /// The phase and, below it, in eight bits, the operation.
     labels: AtomicU64,
+    early: AtomicU64,
     job: AtomicPtr<Job>,
     at_ns: AtomicU64,
     weight_ns: AtomicU64,
@@ -55,6 +58,7 @@ impl Ring {
         let slot = || Slot {
             state: AtomicU64::new(0),
             labels: AtomicU64::new(0),
+            early: AtomicU64::new(0),
             job: AtomicPtr::new(ptr::null_mut()),
             at_ns: AtomicU64::new(0),
             weight_ns: AtomicU64::new(0),
@@ -65,16 +69,15 @@ impl Ring {
         Ring { slots: (0..RING_SAMPLES).map(|_| slot()).collect(), head: AtomicU64::new(0) }
     }
 
-    /// Appends a sample. For signal handlers. Returns the word in which the operation is stored,
-    /// and what it holds.
-    pub(crate) fn push(&self, sample: &RawSample) -> (&AtomicU64, u64) {
+    /// Appends a sample. For signal handlers.
+    pub(crate) fn push(&self, sample: &RawSample) {
         let number = self.head.fetch_add(1, Ordering::Relaxed);
         let slot = &self.slots[number as usize % RING_SAMPLES];
         slot.state.store(number * 2 + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         let Labels { phase, operation, job } = sample.labels;
-        let labels = number << 16 | u64::from(phase) << 8 | u64::from(operation);
-        slot.labels.store(labels, Ordering::Relaxed);
+        slot.labels.store(u64::from(phase) << 8 | u64::from(operation), Ordering::Relaxed);
+        slot.early.store(sample.early, Ordering::Relaxed);
         let job = job.map_or(ptr::null(), ptr::from_ref).cast_mut();
         slot.job.store(job, Ordering::Relaxed);
         slot.at_ns.store(sample.at_ns, Ordering::Relaxed);
@@ -85,7 +88,6 @@ impl Ring {
             place.store(*address, Ordering::Relaxed);
         }
         slot.state.store(number * 2 + 2, Ordering::Release);
-        (&slot.labels, labels)
     }
 
     /// Hands every sample from number `from` on to `visit`. Returns the number to go on from, and
@@ -122,6 +124,7 @@ impl Ring {
                 // SAFETY: only addresses of statics, or null, are ever stored.
                 job: unsafe { slot.job.load(Ordering::Relaxed).as_ref() },
             },
+            early: slot.early.load(Ordering::Relaxed),
             depth,
             stack: [0; STACK_DEPTH_MAX],
         });
@@ -141,18 +144,16 @@ mod tests {
     fn sample(weight_ns: u64) -> RawSample {
         let labels = Labels { operation: 0, phase: 2, job: None };
         let stack = [weight_ns as usize; STACK_DEPTH_MAX];
-        RawSample { at_ns: weight_ns, weight_ns, thread: 3, labels, depth: 5, stack }
+        RawSample { at_ns: weight_ns, weight_ns, thread: 3, labels, early: 8, depth: 5, stack }
     }
 
     #[test]
     fn samples_come_out_as_they_went_in_and_the_lost_are_counted() {
         let ring = Ring::new();
-        let (labels, word) = ring.push(&sample(7));
-        // The operation becomes known a moment later.
-        labels.compare_exchange(word, word | 9, Ordering::Relaxed, Ordering::Relaxed).unwrap();
+        ring.push(&sample(7));
         let mut seen = Vec::new();
         assert_eq!(ring.read_from(0, |sample| seen.push(sample.clone())), (1, 0));
-        assert_eq!((seen[0].labels.operation, seen[0].labels.phase), (9, 2));
+        assert_eq!((seen[0].labels.operation, seen[0].labels.phase, seen[0].early), (0, 2, 8));
         assert_eq!((seen[0].depth, seen[0].stack[4], seen[0].stack[5]), (5, 7, 0));
         for number in 0..RING_SAMPLES as u64 + 4 {
             ring.push(&sample(number));

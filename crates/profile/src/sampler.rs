@@ -164,6 +164,7 @@ impl State {
         let State { history, next, .. } = self;
         let (to, lost) = ring.read_from(*next, |sample| history.push(sample));
         (*next, history.lost) = (to, history.lost + lost);
+        history.resolve_early();
     }
 }
 

@@ -14,6 +14,7 @@ mod bounded;
 mod error;
 mod merge_tree;
 mod proc;
+mod profiled;
 mod request_life;
 mod study;
 

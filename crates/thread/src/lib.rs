@@ -8,6 +8,7 @@
 
 mod activity;
 mod condvar;
+mod early;
 mod lock;
 mod random;
 mod sites;
@@ -16,10 +17,11 @@ mod text;
 mod waits;
 
 pub use activity::{
-    Job, JobGuard, LOOP_PHASE, Labels, await_operation, begin_request, labels, set_operation,
-    set_phase, start_job,
+    Job, JobGuard, LOOP_PHASE, Labels, begin_request, labels, number_early_request, resume_request,
+    set_operation, set_phase, start_job, suspend_request,
 };
 pub use condvar::Condvar;
+pub use early::{EARLY_MAX, early_operation, is_early_awaited};
 pub use lock::{Mutex, MutexGuard};
 pub use random::exponential;
 pub use sites::{Counts, SITES_MAX, Site, Sites};

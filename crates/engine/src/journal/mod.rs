@@ -28,12 +28,13 @@ mod verify;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
+use pellucid_thread::{Condvar, Mutex, MutexGuard};
 
 use crate::engine::SyncTimes;
 use crate::error::{Error, Result};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::Ticks;
+use pellucid_thread::{Job, start_job};
 
 use super::{Journal, lock};
 use crate::engine::{DurableCallback, SyncTimes};
@@ -147,6 +148,8 @@ impl Journal {
     }
 
     fn serve_waiters(&self) {
+        static SYNC: Job = Job::new("sync");
+        let _job = start_job(&SYNC);
         loop {
             let mut waiters = lock(&self.waiters);
             while waiters.callbacks.is_empty() && !waiters.is_stopping {
