@@ -170,6 +170,7 @@ impl Timeline {
     /// which it was received.
     #[inline]
     pub fn identify(&mut self, request: u64, received: Ticks) {
+        pellucid_thread::set_request(request);
         if !self.on {
             return;
         }

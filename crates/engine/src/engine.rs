@@ -119,6 +119,7 @@ pub(crate) struct Writer {
 }
 
 /// Locks a mutex of the engine; a panic elsewhere is no reason to lock up.
+#[track_caller]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,8 +15,10 @@ pub(crate) const RING_SAMPLES: usize = 1_024;
 pub(crate) struct RawSample {
     /// When, by the monotonic clock.
     pub(crate) at_ns: u64,
-    /// Processor time that the sample stands for.
-    pub(crate) weight_ns: u64,
+    /// Events that the sample stands for.
+    pub(crate) events: u64,
+    /// Their amount: processor time, bytes, or the time of waits.
+    pub(crate) amount: u64,
     /// The thread, by its place among those with timers.
     pub(crate) thread: usize,
     pub(crate) labels: Labels,
@@ -34,7 +36,8 @@ struct Slot {
     early: AtomicU64,
     job: AtomicPtr<Job>,
     at_ns: AtomicU64,
-    weight_ns: AtomicU64,
+    events: AtomicU64,
+    amount: AtomicU64,
     thread: AtomicUsize,
     depth: AtomicUsize,
     stack: [AtomicUsize; STACK_DEPTH_MAX],
@@ -61,7 +64,8 @@ impl Ring {
             early: AtomicU64::new(0),
             job: AtomicPtr::new(ptr::null_mut()),
             at_ns: AtomicU64::new(0),
-            weight_ns: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            amount: AtomicU64::new(0),
             thread: AtomicUsize::new(0),
             depth: AtomicUsize::new(0),
             stack: [const { AtomicUsize::new(0) }; STACK_DEPTH_MAX],
@@ -81,7 +85,8 @@ impl Ring {
         let job = job.map_or(ptr::null(), ptr::from_ref).cast_mut();
         slot.job.store(job, Ordering::Relaxed);
         slot.at_ns.store(sample.at_ns, Ordering::Relaxed);
-        slot.weight_ns.store(sample.weight_ns, Ordering::Relaxed);
+        slot.events.store(sample.events, Ordering::Relaxed);
+        slot.amount.store(sample.amount, Ordering::Relaxed);
         slot.thread.store(sample.thread, Ordering::Relaxed);
         slot.depth.store(sample.depth, Ordering::Relaxed);
         for (place, address) in slot.stack.iter().zip(&sample.stack[..sample.depth]) {
@@ -116,7 +121,8 @@ impl Ring {
         let depth = slot.depth.load(Ordering::Relaxed).min(STACK_DEPTH_MAX);
         let mut sample = Box::new(RawSample {
             at_ns: slot.at_ns.load(Ordering::Relaxed),
-            weight_ns: slot.weight_ns.load(Ordering::Relaxed),
+            events: slot.events.load(Ordering::Relaxed),
+            amount: slot.amount.load(Ordering::Relaxed),
             thread: slot.thread.load(Ordering::Relaxed),
             labels: Labels {
                 operation: labels as u8,
@@ -141,10 +147,10 @@ impl Ring {
 mod tests {
     use super::*;
 
-    fn sample(weight_ns: u64) -> RawSample {
+    fn sample(amount: u64) -> RawSample {
         let labels = Labels { operation: 0, phase: 2, job: None };
-        let stack = [weight_ns as usize; STACK_DEPTH_MAX];
-        RawSample { at_ns: weight_ns, weight_ns, thread: 3, labels, early: 8, depth: 5, stack }
+        let stack = [amount as usize; STACK_DEPTH_MAX];
+        RawSample { at_ns: amount, events: 1, amount, thread: 3, labels, early: 8, depth: 5, stack }
     }
 
     #[test]
@@ -160,7 +166,7 @@ mod tests {
         }
         let mut first = None;
         let (next, lost) = ring.read_from(1, |sample| {
-            first.get_or_insert(sample.weight_ns);
+            first.get_or_insert(sample.amount);
         });
         assert_eq!((next, lost, first), (RING_SAMPLES as u64 + 5, 4, Some(4)));
     }
@@ -180,8 +186,8 @@ mod tests {
             let (mut next, mut seen, mut lost_in_all) = (0, 0, 0);
             while next < 60_000 {
                 let (to, lost) = ring.read_from(next, |sample| {
-                    assert_eq!(sample.at_ns, sample.weight_ns);
-                    assert_eq!(sample.stack[4], sample.weight_ns as usize);
+                    assert_eq!(sample.at_ns, sample.amount);
+                    assert_eq!(sample.stack[4], sample.amount as usize);
                     seen += 1;
                 });
                 (next, lost_in_all) = (to, lost_in_all + lost);

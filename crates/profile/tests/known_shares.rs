@@ -22,7 +22,7 @@ static TURN: StandardMutex<()> = StandardMutex::new(());
 /// How far a share may be from what is known, in parts of one.
 const TOLERANCE: f64 = 0.03;
 /// Rounds of a tenth of a second of processor time: enough that chance stays within the tolerance.
-const ROUNDS: usize = 40;
+const ROUNDS: u64 = 40;
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -36,12 +36,12 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Works for `ms` milliseconds of processor time, and says how many nanoseconds it were: more, if
+/// Works for so many microseconds of processor time, and says how many nanoseconds it were: more, if
 /// the processor was taken away meanwhile.
 #[inline(always)]
-fn work(ms: u64) -> u64 {
+fn work(us: u64) -> u64 {
     let (begun_ns, mut value) = (cpu_ns(), 1_u64);
-    while cpu_ns() - begun_ns < ms * 1_000_000 {
+    while cpu_ns() - begun_ns < us * 1_000 {
         for step in 0..2_000 {
             value = black_box(value.wrapping_mul(3).wrapping_add(step));
         }
@@ -50,18 +50,24 @@ fn work(ms: u64) -> u64 {
 }
 
 #[inline(never)]
-fn most_of_it() -> u64 {
-    black_box(work(60))
+fn most_of_it(round: u64) -> u64 {
+    black_box(work(56_000 + uneven(round)))
 }
 
 #[inline(never)]
-fn some_of_it() -> u64 {
-    black_box(work(30))
+fn some_of_it(round: u64) -> u64 {
+    black_box(work(26_000 + uneven(round * 5)))
 }
 
 #[inline(never)]
 fn little_of_it() -> u64 {
-    black_box(work(1))
+    black_box(work(1_000))
+}
+
+/// From 0 to 8,000 microseconds, 4,000 on average. Where all rounds are equally long, and a multiple
+/// of the kernel's tick, every round has its samples at the same places.
+fn uneven(round: u64) -> u64 {
+    round * 4_943 % 8_000
 }
 
 /// The share of samples on whose stack there is a function of this name.
@@ -84,10 +90,10 @@ fn resolve(profile: Profile) -> Resolved {
     resolved
 }
 
-/// Works in rounds of 60, 30 and 10 milliseconds; returns the time spent in each of the three.
+/// Works in rounds of about 60, 30 and 10 milliseconds; returns the time spent in each of the three.
 fn work_in_known_shares() -> [f64; 3] {
     let mut spent = [0.0; 3];
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         // The operation is known only once the request is read.
         for _ in 0..10 {
             begin_request(2);
@@ -95,9 +101,9 @@ fn work_in_known_shares() -> [f64; 3] {
             set_operation(2);
         }
         set_phase(5);
-        spent[0] += most_of_it() as f64;
+        spent[0] += most_of_it(round) as f64;
         set_phase(7);
-        spent[1] += some_of_it() as f64;
+        spent[1] += some_of_it(round) as f64;
     }
     begin_request(0);
     spent

@@ -60,12 +60,10 @@ fn the_page_needs_nothing_else() {
 
 /// The page after its scripts have run.
 fn in_browser(page: &str) -> String {
-    let folder = std::env::temp_dir().join(format!("pellucid-flame-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("flame.html");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flame.html");
     std::fs::write(&path, page).unwrap();
-    let output = BROWSERS.iter().find_map(|browser| open(browser, &folder, &path));
-    let _ = std::fs::remove_dir_all(&folder);
+    let output = BROWSERS.iter().find_map(|browser| open(browser, folder.path(), &path));
     output.expect("this test opens a page in a browser: install chromium")
 }
 
@@ -76,6 +74,8 @@ fn open(browser: &str, folder: &Path, path: &Path) -> Option<String> {
         .args(["--dump-dom", &format!("file://{}", path.display())])
         .output()
         .ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !output.stdout.is_empty(), "{browser}: {said}");
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -100,6 +100,14 @@ fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
         seen.push(document.getElementById('found').textContent);
         var to = document.getElementById('to'); to.value = 1;
         to.dispatchEvent(new Event('change')); note('first second');
+        document.getElementById('whole').click(); note('all again');
+        var heat = document.getElementById('heat'), area = heat.getBoundingClientRect();
+        heat.setPointerCapture = function () {};
+        function point(kind, second) {
+          var x = area.left + area.width * (second + 0.5) / 3;
+          heat.dispatchEvent(new PointerEvent(kind, { clientX: x, bubbles: true })); }
+        point('pointerdown', 2); point('pointerup', 1); note('dragged');
+        seen.push(document.getElementById('from').value + ' to ' + to.value);
         document.title = seen.join('; ');
         </script></body>";
     let page = flame_html(&sample(false));
@@ -109,7 +117,7 @@ fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
     let shown = in_browser(&page);
     let title = shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
     let expected = "all=10; zoomed=4; out=10; found=1; 60.0 % of what is shown is in functions that \
-                    match; first second=5";
+                    match; first second=5; all again=10; dragged=6; 1 to 3";
     assert_eq!(title, Some(expected), "{shown}");
 }
 

@@ -42,6 +42,12 @@ pub struct Labels {
 }
 
 impl Labels {
+    /// Whether they are of a request whose operation is not known yet.
+    #[must_use]
+    pub fn is_early(self) -> bool {
+        self.operation == 0 && self.phase != 0 && self.phase != LOOP_PHASE && self.job.is_none()
+    }
+
     /// The labels as one word that equals another's exactly if the labels do.
     pub(crate) fn word(self) -> u64 {
         let job = self.job.map_or(0, |job| ptr::from_ref(job).addr() as u64);
@@ -60,10 +66,22 @@ pub(crate) struct ThreadCell {
     /// The number of the request, if samples were taken of it before its operation was known; or
     /// zero.
     early: AtomicU64,
+    /// The number of the request that the thread is at, as its owner counts them; or zero.
+    pub(crate) request: AtomicU64,
     pub(crate) stack_low: AtomicUsize,
     pub(crate) stack_high: AtomicUsize,
     pub(crate) random: AtomicU64,
     pub(crate) contended_unlocks: AtomicU64,
+}
+
+impl ThreadCell {
+    /// Labels the thread anew.
+    pub(crate) fn put(&self, labels: Labels) {
+        self.operation.store(labels.operation, Ordering::Relaxed);
+        self.phase.store(labels.phase, Ordering::Relaxed);
+        let job = labels.job.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        self.job.store(job, Ordering::Relaxed);
+    }
 }
 
 thread_local! {
@@ -73,6 +91,7 @@ thread_local! {
             phase: AtomicU8::new(0),
             job: AtomicPtr::new(ptr::null_mut()),
             early: AtomicU64::new(0),
+            request: AtomicU64::new(0),
             stack_low: AtomicUsize::new(0),
             stack_high: AtomicUsize::new(0),
             random: AtomicU64::new(0),
@@ -101,7 +120,14 @@ pub fn begin_request(phase: u8) {
         thread.phase.store(phase, Ordering::Relaxed);
         thread.operation.store(0, Ordering::Relaxed);
         thread.early.store(0, Ordering::Relaxed);
+        thread.request.store(0, Ordering::Relaxed);
     });
+}
+
+/// Notes the number of the request that the thread is at, by which waits name it.
+#[inline(always)]
+pub fn set_request(number: u64) {
+    with_thread(|thread| thread.request.store(number, Ordering::Relaxed));
 }
 
 /// Notes that the thread turns to a request again that [`suspend_request`] returned `early` for.

@@ -170,6 +170,7 @@ pub(crate) struct Journal {
 
 /// Locks a mutex; that another thread panicked while it held it is no reason to stop, because none
 /// of the journal's locks covers a state that is wrong in between.
+#[track_caller]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

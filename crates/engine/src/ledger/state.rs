@@ -110,6 +110,7 @@ pub(super) struct State {
     write_delay_ns: AtomicU64,
 }
 
+#[track_caller]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -50,7 +50,7 @@ pub(super) fn write(markup: &mut Markup, graph: &FlameGraph) {
          first at the bottom"
     );
     let view = format!("0 0 {columns} {ROWS}");
-    let width = (columns * 12).min(1_300).to_string();
+    let width = (columns * 12).clamp(360, 1_300).to_string();
     let frame = [
         ("id", "heat"),
         ("viewBox", view.as_str()),

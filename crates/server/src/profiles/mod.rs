@@ -29,7 +29,7 @@ static RECORDING: Job = Job::new("profiling");
 
 const INDEX: &str = "\
 profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
-  /debug/pprof/profile  processor time: of the next 30 s, or of what is past: ?from=-60
+  /debug/pprof/profile  processor time of the next 30 s, or what is past: ?from=-60
   /debug/pprof/heap     memory that is allocated now
   /debug/pprof/allocs   memory that was allocated since the start, or in the next ?seconds=
   /debug/pprof/mutex    waits for locks, by who held them
@@ -37,8 +37,8 @@ profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
 parameters:
   seconds=10            record for so long
   hz=199                processor time: samples per second, up to 999
-  from=-60&to=-30       processor time of that stretch, in seconds before now or since 1970
-  base=-120..-60        processor time: show the difference to that stretch
+  from=-60&to=-30       profile, allocs, block: that stretch, in seconds before now or since 1970
+  base=-120..-60        profile, allocs, block: show the difference to that stretch
   op=entity_put         of this operation alone
   phase=execute         of this phase or background job alone
   format=pb|folded|svg|html|shares
@@ -84,27 +84,31 @@ impl Profiles {
     /// Records what was asked for; it takes as long as was asked for.
     fn record(&self, asked: &Asked) -> Result<(Resolved, Option<Resolved>), String> {
         let operations = NAMES.operations;
-        if asked.kind != Kind::Cpu {
+        if !asked.needs_times() {
             let [profile] = Resolved::of([count(asked)], operations);
             return Ok((profile.filtered(&asked.filter), None));
         }
-        let off = "processor time is not sampled here: start the server with --profile-hertz 19";
+        let off = "nothing is sampled with its time here: start the server with --profile-hertz 19";
         let profiler = self.profiler.as_ref().ok_or(off)?;
         let (from_ns, to_ns) = match asked.span {
             Span::Next(seconds) => {
-                let _boost = profiler.boost(asked.hertz);
+                let _boost = (asked.kind == Kind::Cpu).then(|| profiler.boost(asked.hertz));
                 let from_ns = Profiler::now_ns();
                 std::thread::sleep(Duration::from_secs_f64(seconds));
                 (from_ns, Profiler::now_ns())
             }
             Span::Past { from_ns, to_ns } => (from_ns, to_ns),
         };
-        let profile = profiler.cpu(from_ns, to_ns);
+        let past = |from_ns, to_ns| {
+            let profile = profiler.past(asked.kind, from_ns, to_ns);
+            profile.ok_or_else(|| "samples of this kind have no times".to_owned())
+        };
+        let profile = past(from_ns, to_ns)?;
         let Some((from_ns, to_ns)) = asked.base else {
             let [profile] = Resolved::of([profile], operations);
             return Ok((profile.filtered(&asked.filter), None));
         };
-        let both = Resolved::of([profile, profiler.cpu(from_ns, to_ns)], operations);
+        let both = Resolved::of([profile, past(from_ns, to_ns)?], operations);
         let [profile, base] = both.map(|profile| profile.filtered(&asked.filter));
         Ok((profile, Some(base)))
     }

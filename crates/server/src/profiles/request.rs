@@ -43,6 +43,23 @@ pub(super) struct Asked {
     pub(super) format: Format,
 }
 
+impl Asked {
+    /// Whether it takes samples that have times: others are counted since the start of the process,
+    /// and none of them is ever lost.
+    pub(super) fn needs_times(&self) -> bool {
+        let is_recorded = matches!(self.span, Span::Next(seconds) if seconds > 0.0);
+        let is_past = matches!(self.span, Span::Past { .. });
+        // The page has a heat map.
+        let is_page = self.format == Format::Html && is_recorded && has_times(self.kind);
+        self.kind == Kind::Cpu || is_past || self.base.is_some() || is_page
+    }
+}
+
+/// Whether samples of this kind are kept with their times.
+fn has_times(kind: Kind) -> bool {
+    matches!(kind, Kind::Cpu | Kind::Allocations | Kind::Block)
+}
+
 /// Reads the request for the profile `name`; nothing if there is no such profile.
 pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, String> {
     let kind = match name {
@@ -73,10 +90,18 @@ pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, St
     }
     let (from, to, base) = (text("from")?, text("to")?, text("base")?);
     let is_past = from.is_some() || to.is_some();
-    if kind != Kind::Cpu && (is_past || base.is_some()) {
-        return Err("`from`, `to` and `base` are for /debug/pprof/profile, whose samples have \
+    if !has_times(kind) && (is_past || base.is_some()) {
+        return Err(
+            "`from`, `to` and `base` are for profile, allocs and block, whose samples have \
                     times: take `seconds` here"
-            .to_owned());
+                .to_owned(),
+        );
+    }
+    let is_recorded = is_past || seconds.is_some_and(|seconds| seconds > 0.0);
+    if kind != Kind::Cpu && base.is_some() && !is_recorded {
+        return Err(
+            "`base` is compared with a stretch: say which by `from` or `seconds`".to_owned()
+        );
     }
     if is_past && seconds.is_some() {
         return Err(
@@ -154,6 +179,21 @@ mod tests {
     }
 
     #[test]
+    fn allocations_and_waits_are_counted_unless_times_are_needed() {
+        for (query, needs_times) in [
+            ("", false),
+            ("seconds=2", false),
+            ("seconds=2&format=html", true),
+            ("format=html", false),
+            ("from=-2", true),
+            ("from=-2&base=-4..-2", true),
+        ] {
+            assert_eq!(asked("allocs", query).unwrap().needs_times(), needs_times, "{query}");
+        }
+        assert!(!asked("heap", "seconds=2&format=html").unwrap().needs_times());
+    }
+
+    #[test]
     fn what_makes_no_sense_is_told() {
         for (name, query) in [
             ("profile", "seconds=301"),
@@ -167,6 +207,7 @@ mod tests {
             ("profile", "base=-1"),
             ("heap", "from=-1"),
             ("mutex", "base=-2..-1"),
+            ("allocs", "base=-2..-1"),
         ] {
             let named = query.split(['=', '&']).next().unwrap();
             let error = asked(name, query).unwrap_err();
