@@ -5,8 +5,9 @@ SHELL := bash
 CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
+SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine bench-profiles
+.PHONY: help build demo test fuzz bench-http bench-overload bench-load bench-engine bench-profiles soak-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,8 +38,11 @@ bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
 
 bench-profiles: build ## What profiling costs, and how much of the processor time it explains (QUICK=1)
-	@bench/need wrk taskset
+	@scripts/need wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- profiles
+
+soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
+	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture
 
 bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
 	@CARGO=$(CARGO) bench/engine/run

@@ -38,7 +38,10 @@ fn main() -> ExitCode {
         }
         Some("overload") => overload::run(effort),
         Some("profiles") => profiles::run(effort),
-        _ => Err("name the benchmark: http, idle, accounting, overload, load or profiles".to_owned()),
+        _ => {
+            let known = "http, idle, accounting, overload, load or profiles";
+            Err(format!("name the benchmark: {known}"))
+        }
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -128,8 +128,8 @@ pub struct InFlightView {
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
-    /// `lock`, `condition`, `thread` (one that takes the request up), `sync`, or `client`, which has
-    /// yet to take in what was streamed.
+    /// `lock`, `condition`, `thread` (one that takes the request up), `sync`, or `client`, which
+    /// has yet to take in what was streamed.
     pub kind: String,
     /// Where in the program, as file and line; nothing for `client`.
     pub place: Option<String>,

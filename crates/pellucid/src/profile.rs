@@ -45,8 +45,8 @@ pub(crate) struct ProfileArguments {
     /// Of this phase or background job alone: execute, compaction.
     #[arg(long)]
     phase: Option<String>,
-    /// A file to write: .html or .svg for a flame graph, .pb.gz for `go tool pprof`, .txt for folded
-    /// stacks. Without one, shares by phase and component are printed.
+    /// A file to write: .html or .svg for a flame graph, .pb.gz for `go tool pprof`, .txt for
+    /// folded stacks. Without one, shares by phase and component are printed.
     #[arg(short, long)]
     output: Option<PathBuf>,
 }

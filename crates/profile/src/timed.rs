@@ -1,9 +1,9 @@
-//! Allocations and waits with their times: so that a burst of them can be seen in a heat map, and the
-//! minute before an incident after it.
+//! Allocations and waits with their times: so that a burst of them can be seen in a heat map, and
+//! the minute before an incident after it.
 //!
-//! The tables of sites (`heap`, `pellucid-thread`) know all since the start and no times. Each sample
-//! that is counted there is also written to a ring here, as those of processor time are, and may be
-//! lost there if there are too many; how many were is known.
+//! The tables of sites (`heap`, `pellucid-thread`) know all since the start and no times. Each
+//! sample that is counted there is also written to a ring here, as those of processor time are, and
+//! may be lost there if there are too many; how many were is known.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -36,8 +36,8 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Works for so many microseconds of processor time, and says how many nanoseconds it were: more, if
-/// the processor was taken away meanwhile.
+/// Works for so many microseconds of processor time, and says how many nanoseconds it were: more,
+/// if the processor was taken away meanwhile.
 #[inline(always)]
 fn work(us: u64) -> u64 {
     let (begun_ns, mut value) = (cpu_ns(), 1_u64);
@@ -64,8 +64,8 @@ fn little_of_it() -> u64 {
     black_box(work(1_000))
 }
 
-/// From 0 to 8,000 microseconds, 4,000 on average. Where all rounds are equally long, and a multiple
-/// of the kernel's tick, every round has its samples at the same places.
+/// From 0 to 8,000 microseconds, 4,000 on average. Where all rounds are equally long, and a
+/// multiple of the kernel's tick, every round has its samples at the same places.
 fn uneven(round: u64) -> u64 {
     round * 4_943 % 8_000
 }
@@ -90,7 +90,7 @@ fn resolve(profile: Profile) -> Resolved {
     resolved
 }
 
-/// Works in rounds of about 60, 30 and 10 milliseconds; returns the time spent in each of the three.
+/// Works in rounds of about 60, 30 and 10 milliseconds; returns the time spent in each of them.
 fn work_in_known_shares() -> [f64; 3] {
     let mut spent = [0.0; 3];
     for round in 0..ROUNDS {

@@ -116,8 +116,8 @@ fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
     let page = format!("{}{}", &page[..policy], &page[end..]).replace("</body>", steps);
     let shown = in_browser(&page);
     let title = shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
-    let expected = "all=10; zoomed=4; out=10; found=1; 60.0 % of what is shown is in functions that \
-                    match; first second=5; all again=10; dragged=6; 1 to 3";
+    let expected = "all=10; zoomed=4; out=10; found=1; 60.0 % of what is shown is in functions \
+                    that match; first second=5; all again=10; dragged=6; 1 to 3";
     assert_eq!(title, Some(expected), "{shown}");
 }
 

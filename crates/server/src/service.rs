@@ -406,7 +406,8 @@ fn unknown_path(
     if !request.path.starts_with("/_") {
         let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
                      /_admin/account, /_admin/engine, /_admin/slow, /_admin/requests, \
-                     /_admin/interference, /_admin/trace, /_api/version, /debug/pprof/ and /metrics";
+                     /_admin/interference, /_admin/trace, /_api/version, /debug/pprof/ and \
+                     /metrics";
         return respond_text(response, exchange, 400, known);
     }
     finish_execution(exchange.timeline);

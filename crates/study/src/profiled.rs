@@ -2,8 +2,8 @@
 //! measured, taken while it is.
 //!
 //! The studies that these repeat took them by hand with a profiler beside the server, and wrote the
-//! shares of its parts into their text. Here each report has them, with the request's phase in every
-//! sample.
+//! shares of its parts into their text. Here each report has them, with the request's phase in
+//! every sample.
 
 use pellucid_profile::{
     Boost, Kind, NamedSample, Profile, Profiler, RECORDING_HERTZ, Resolved, SAMPLE_BYTES, head_of,

@@ -1,8 +1,8 @@
 //! Operations of requests that were sampled before their operation was known.
 //!
-//! What a request is turns out when it has been read, and a sample of the reading may long be out of
-//! the sampler's hands by then. So the sample carries a number, and what the number stands for is
-//! asked for here as often as it takes.
+//! What a request is turns out when it has been read, and a sample of the reading may long be out
+//! of the sampler's hands by then. So the sample carries a number, and what the number stands for
+//! is asked for here as often as it takes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

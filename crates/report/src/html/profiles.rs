@@ -1,5 +1,5 @@
-//! The profiles in the page of a study: for each a short table of where it went, and its flame graph
-//! as a drawing. A reader who wants to zoom takes a profile of a server (docs/profiles.md).
+//! The profiles in the page of a study: for each a short table of where it went, and its flame
+//! graph as a drawing. A reader who wants to zoom takes a profile of a server (docs/profiles.md).
 
 use super::figure::Table;
 use super::flame;

@@ -1,8 +1,9 @@
 //! The process that is measured: a server, and a thread that keeps every request's record.
 //!
 //! It is told what to do by lines on standard input and answers with lines on standard output: the
-//! plan of the server is answered with its address, `begin` with `begun`, `end NAME` with the figures
-//! of all requests of operation NAME in between, and `profiles`, once, with those since the start.
+//! plan of the server is answered with its address, `begin` with `begun`, `end NAME` with the
+//! figures of all requests of operation NAME in between, and `profiles`, once, with those since
+//! the start.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
