@@ -12,18 +12,20 @@ mod common;
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use common::{Running, entity, request, start_with};
 use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
 use pellucid_server::TlsFiles;
 use pellucid_thread::{WAIT_SAMPLE_NS, set_wait_sampling};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
 
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
@@ -42,9 +44,24 @@ const KEYS: u64 = 30_000;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
-/// The pair of the transport's tests.
+/// A folder with a pair for `localhost`, `first.pem` and `first-key.pem`, and its authority,
+/// `first-ca.pem`. They are made when they are first asked for, and gone with the folder.
+static FILES: LazyLock<TempDir> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    write("first-ca.pem", authority.self_signed(&authority_key).unwrap().pem());
+    let (authority, key) = (Issuer::new(authority, authority_key), KeyPair::generate().unwrap());
+    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    write("first.pem", certificate.signed_by(&key, &authority).unwrap().pem());
+    write("first-key.pem", key.serialize_pem());
+    folder
+});
+
 fn pair(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../http/tests/tls").join(name)
+    FILES.path().join(name)
 }
 
 fn client_config() -> Arc<ClientConfig> {
