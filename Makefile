@@ -5,8 +5,9 @@ SHELL := bash
 CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
+SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-profiles soak-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +40,13 @@ bench-neighbours: build ## What reads in memory notice of reads from the disk an
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@scripts/need nginx wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
+
+bench-profiles: build ## What profiling costs, and how much of the processor time it explains (QUICK=1)
+	@scripts/need wrk taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- profiles
+
+soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
+	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture
 
 bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
 	@CARGO=$(CARGO) bench/engine/run

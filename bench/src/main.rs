@@ -12,11 +12,12 @@ mod load;
 mod neighbours;
 mod overload;
 mod peers;
+mod profiles;
 mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str = "http, idle, accounting, documents, neighbours, overload or load";
+const BENCHMARKS: &str = "http, idle, accounting, documents, neighbours, overload, profiles or load";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Some("documents") => documents::run(effort),
         Some("neighbours") => neighbours::run(effort),
         Some("overload") => overload::run(effort),
+        Some("profiles") => profiles::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),
     };
     match outcome {

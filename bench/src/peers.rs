@@ -58,6 +58,11 @@ pub fn pellucid() -> PathBuf {
 
 /// Pellucid with one event loop, holding one entry.
 pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
+    start_pellucid_with(&["--accounting", accounting])
+}
+
+/// Pellucid with one event loop and these flags, holding one entry.
+pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let mut server = start_pellucid_in(folder.path(), accounting)?;
     server.folder = Some(folder);
@@ -73,7 +78,8 @@ fn start_pellucid_in(folder: &Path, accounting: &str) -> Result<Server, String> 
     let mut child = Command::new("taskset")
         .args(["-c", SERVER_CORE])
         .arg(pellucid())
-        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--accounting", accounting])
+        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1"])
+        .args(flags)
         .arg("--data")
         .arg(folder)
         .stdout(Stdio::piped())

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{Job, start_job};
 
 use crate::activity::Activity;
 use crate::filling::BucketTable;
@@ -192,6 +193,8 @@ impl Account {
     /// Counts every 10 ms what the recorders have recorded, until [`Account::stop`]. To be run on a
     /// thread of its own where accounting is `full`.
     pub fn drain_until_stopped(&self) {
+        static ACCOUNT: Job = Job::new("account");
+        let _job = start_job(&ACCOUNT);
         let mut guard = self.shared.stop_lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.shared.stopped.load(Ordering::Acquire) {
             self.drain();

@@ -49,6 +49,6 @@ pub use snapshot::{
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};
 pub use views::{
     EngineView, InFlightView, InterferenceView, JobView, RequestView, SlowOperation, Stretch,
-    request_name,
+    WaitView, request_name,
 };
 pub use work::{EngineWork, FoundIn};

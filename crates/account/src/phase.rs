@@ -34,6 +34,23 @@ pub const STAMPS: [Stamp; 8] = [
     Stamp::Written,
 ];
 
+impl Stamp {
+    /// What this thread does after the stamp, for profiles: the label of the phase that begins.
+    #[inline]
+    pub(crate) const fn label(self) -> u8 {
+        match self {
+            Stamp::Arrived => Phase::Receive.label(),
+            Stamp::Received => Phase::Parse.label(),
+            Stamp::Parsed => Phase::Route.label(),
+            Stamp::Routed => Phase::Queue.label(),
+            Stamp::Started => Phase::Execute.label(),
+            Stamp::Executed => Phase::Encode.label(),
+            Stamp::Encoded => Phase::Write.label(),
+            Stamp::Written => pellucid_thread::LOOP_PHASE,
+        }
+    }
+}
+
 /// A stretch of a request's life. [`Phase::Receive`] stands before the total, as in the study of
 /// ArangoDB that the model comes from; the others partition the total, received to written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +87,12 @@ pub const PHASES: [Phase; 8] = [
 ];
 
 impl Phase {
+    /// The label of a thread in this phase: [`pellucid_thread::set_phase`] takes it.
+    #[must_use]
+    pub const fn label(self) -> u8 {
+        self as u8 + 1
+    }
+
     /// The name in headers, metrics and reports.
     #[must_use]
     pub fn name(self) -> &'static str {

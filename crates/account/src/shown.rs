@@ -112,7 +112,8 @@ impl Account {
         all.sort_by_key(|request| request.received);
         // A request that came back between the two looks was seen twice.
         all.dedup_by_key(|request| request.request);
-        all.iter().map(|request| viewer.in_flight(request)).collect()
+        let waits = pellucid_thread::waits();
+        all.iter().map(|request| viewer.in_flight(request, &waits)).collect()
     }
 
     /// How much likelier requests are slow beside each kind of background job: in the last ten

@@ -132,6 +132,7 @@ impl Timeline {
     #[inline]
     pub fn stamp(&mut self, stamp: Stamp) -> Ticks {
         if !self.on {
+            pellucid_thread::set_phase(stamp.label());
             return Ticks(0);
         }
         let now = self.clock.now();
@@ -142,6 +143,7 @@ impl Timeline {
     /// Takes `stamp` with a reading that was taken elsewhere, and begins a lap there.
     #[inline]
     pub fn stamp_at(&mut self, stamp: Stamp, at: Ticks) {
+        pellucid_thread::set_phase(stamp.label());
         if !self.on {
             return;
         }
@@ -168,6 +170,7 @@ impl Timeline {
     /// which it was received.
     #[inline]
     pub fn identify(&mut self, request: u64, received: Ticks) {
+        pellucid_thread::set_request(request);
         if !self.on {
             return;
         }

@@ -2,12 +2,13 @@
 //! plain data, with names for slots and nanoseconds for ticks.
 
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::Wait;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Names;
 use crate::activity::{Activity, Job};
 use crate::interference::Lift;
-use crate::phase::PHASES;
+use crate::phase::{PHASES, Phase};
 use crate::present::InFlight;
 use crate::record::Record;
 use crate::slow::{Kept, Operation};
@@ -120,6 +121,20 @@ pub struct InFlightView {
     pub age_ns: u64,
     /// `loop` if its event loop is at it now, `away` if it was handed over or is being streamed.
     pub place: String,
+    /// What it waits for; nothing while a thread works at it.
+    pub waits_for: Option<WaitView>,
+}
+
+/// What a request waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitView {
+    /// `lock`, `condition`, `thread` (one that takes the request up), `sync`, or `client`, which
+    /// has yet to take in what was streamed.
+    pub kind: String,
+    /// Where in the program, as file and line; nothing for `client`.
+    pub place: Option<String>,
+    /// For how long, in nanoseconds; of a client it is not known.
+    pub duration_ns: Option<u64>,
 }
 
 /// What is known of one operation beside background jobs.
@@ -216,7 +231,7 @@ impl Viewer<'_> {
         }
     }
 
-    pub(crate) fn in_flight(&self, request: &InFlight) -> InFlightView {
+    pub(crate) fn in_flight(&self, request: &InFlight, waits: &[Wait]) -> InFlightView {
         let is_known = usize::from(request.operation) < self.names.operations.len();
         InFlightView {
             request: request_name(request.request),
@@ -224,8 +239,23 @@ impl Viewer<'_> {
             phase: request.phase.name().to_owned(),
             age_ns: self.clock.nanoseconds(self.now.since(request.received)),
             place: if request.is_on_loop { "loop" } else { "away" }.to_owned(),
+            waits_for: wait_of(request, waits),
         }
     }
+}
+
+/// The newest wait of the request: one that it is in while it is in another is what it waits for.
+fn wait_of(request: &InFlight, waits: &[Wait]) -> Option<WaitView> {
+    let of_request = waits.iter().filter(|wait| wait.request == request.request);
+    if let Some(wait) = of_request.max_by_key(|wait| wait.since_ns) {
+        return Some(WaitView {
+            kind: wait.kind.to_string(),
+            place: Some(format!("{}:{}", wait.place.file(), wait.place.line())),
+            duration_ns: Some(pellucid_thread::monotonic_ns().saturating_sub(wait.since_ns)),
+        });
+    }
+    let is_streamed = !request.is_on_loop && request.phase == Phase::Encode;
+    is_streamed.then(|| WaitView { kind: "client".to_owned(), place: None, duration_ns: None })
 }
 
 /// The name of a request: its event loop's index and its number there.
@@ -249,5 +279,37 @@ fn engine_view(record: &Record) -> EngineView {
         filters_false: counts.filters_false,
         blocks: counts.blocks,
         records: counts.records,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_thread::{WaitKind, Waiting};
+
+    use super::*;
+
+    #[test]
+    fn a_request_under_way_says_what_it_waits_for() {
+        let request = |number, phase, is_on_loop| InFlight {
+            request: number,
+            operation: 0,
+            received: Ticks(1),
+            phase,
+            is_on_loop,
+        };
+        let executing = request(4_242, Phase::Execute, true);
+        assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
+        pellucid_thread::set_request(4_242);
+        let outer = Waiting::begin(WaitKind::Condition);
+        let inner = Waiting::begin(WaitKind::Lock);
+        let wait = wait_of(&executing, &pellucid_thread::waits()).unwrap();
+        assert!(wait.place.unwrap().contains("views.rs:") && wait.duration_ns.is_some());
+        drop(inner);
+        let wait = wait_of(&executing, &pellucid_thread::waits()).unwrap();
+        assert_eq!(wait.kind, "condition");
+        drop(outer);
+        assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
+        let streamed = request(4_243, Phase::Encode, false);
+        assert_eq!(wait_of(&streamed, &[]).map(|wait| wait.kind).as_deref(), Some("client"));
     }
 }

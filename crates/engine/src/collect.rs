@@ -16,10 +16,11 @@
 //! number). So the newest record of each key that the journal holds always tells the truth.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, Weak};
+use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use pellucid_io::lower_own_priority;
+use pellucid_thread::{Condvar, Job, Mutex, start_job};
 
 use crate::engine::{Engine, Inner, lock};
 use crate::error::{Error, Result};
@@ -61,7 +62,6 @@ pub struct Collected {
 }
 
 /// Who collects, and whether it shall end.
-#[derive(Default)]
 pub(crate) struct Collector {
     /// Held while a run is collected; whether the store was closed.
     is_closed: Mutex<bool>,
@@ -71,6 +71,18 @@ pub(crate) struct Collector {
     stopped: Condvar,
     /// What went wrong last, on the thread.
     trouble: Mutex<Option<String>>,
+}
+
+impl Default for Collector {
+    fn default() -> Collector {
+        Collector {
+            is_closed: Mutex::default(),
+            is_stopping: AtomicBool::default(),
+            stop: Mutex::default(),
+            stopped: Condvar::for_work(),
+            trouble: Mutex::default(),
+        }
+    }
 }
 
 impl Collector {
@@ -331,6 +343,8 @@ pub(crate) fn start_thread(inner: &std::sync::Arc<Inner>) -> Result<std::thread:
     let collector = std::sync::Arc::clone(&inner.collector);
     let work = move || {
         lower_own_priority(BACKGROUND_STEPS);
+        static COLLECTION: Job = Job::new("collection");
+        let _job = start_job(&COLLECTION);
         while !collector.is_stopping() {
             collector.rest(LOOK_INTERVAL);
             match engine.upgrade() {

@@ -2,11 +2,12 @@
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use pellucid_account::Activity;
 use pellucid_clock::Ticks;
 use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
+use pellucid_thread::{Mutex, MutexGuard};
 
 use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableShapes};
 use crate::codec::{TABLE_PREFIX_LENGTH, split_internal_key};
@@ -118,6 +119,7 @@ pub(crate) struct Writer {
 }
 
 /// Locks a mutex of the engine; a panic elsewhere is no reason to lock up.
+#[track_caller]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,11 @@
 //! The write path: conditions, journal, memtable, in this order and under one lock.
 
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 use pellucid_account::{JobKind, Timeline};
 use pellucid_clock::Ticks;
+use pellucid_thread::MutexGuard;
 
 use crate::batch::{Batch, Condition, Operation, Written};
 use crate::catalogue::TableId;

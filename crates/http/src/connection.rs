@@ -40,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) reserved_bytes: usize,
     /// When the first byte of the incomplete request arrived.
     pub(crate) begun: Option<Begun>,
+    /// What profiles know the incomplete request by, if it was sampled; or zero.
+    pub(crate) early: u64,
     /// When anything last went in or out.
     pub(crate) progress_at: Ticks,
     /// It is known which protocol the client speaks.
@@ -135,6 +137,7 @@ impl Connection {
             closing: Closing::No,
             reserved_bytes: 0,
             begun: None,
+            early: 0,
             progress_at: now,
             is_settled: false,
             ended: false,

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Events, Poll, Token};
-use pellucid_account::Recorder;
+use pellucid_account::{Phase, Recorder};
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::LOOP_PHASE;
 
 use crate::batch::Batch;
 use crate::compression::Compressor;
@@ -134,8 +135,10 @@ impl<S: Service> EventLoop<S> {
         let mut ticker = Ticker::start(&self.poll, TICKER)?;
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
+        pellucid_thread::prepare_thread();
         loop {
             self.recorder.rest();
+            pellucid_thread::set_phase(LOOP_PHASE);
             let pause = if self.again.is_empty() { ticker.limit() } else { Some(Duration::ZERO) };
             match self.poll.poll(&mut events, pause) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
@@ -308,6 +311,8 @@ impl<S: Service> EventLoop<S> {
                 return Step::Again;
             }
         }
+        let early = std::mem::take(&mut connection.early);
+        pellucid_thread::resume_request(Phase::Receive.label(), early);
         let mut scratch = std::mem::take(&mut self.scratch);
         let read = self.read(connection, &mut scratch);
         turn.received = self.read_clock();
@@ -319,6 +324,7 @@ impl<S: Service> EventLoop<S> {
             _ => {}
         }
         self.scratch = scratch;
+        connection.early = pellucid_thread::suspend_request();
         self.after_read(connection, read, woke)
     }
 

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 
 use mio::net::TcpStream;
+use pellucid_account::Phase;
+use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::connection::{Connection, Finished};
 use crate::event_loop::{EventLoop, Fate};
@@ -33,7 +35,9 @@ impl<S: Service> EventLoop<S> {
     /// Writes as much of `out` as the kernel takes, and records the responses that are out. Returns
     /// how many bytes went, or nothing if the socket is of no more use.
     pub(crate) fn send_out(&mut self, connection: &mut Connection, out: &[u8]) -> Option<usize> {
+        set_phase(Phase::Write.label());
         let Sent { bytes: sent, progressed, failed } = self.write(connection, out);
+        set_phase(LOOP_PHASE);
         if sent > 0 {
             self.record_written(connection, sent);
         }

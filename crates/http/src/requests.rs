@@ -4,8 +4,9 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use pellucid_account::{RequestFacts, Stamp, Timeline};
+use pellucid_account::{Phase, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
+use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
 use crate::connection::{
@@ -63,6 +64,10 @@ impl<S: Service> EventLoop<S> {
             && out.len() - begin < OUTPUT_BYTES_MAX
         {
             let rest = &bytes[used..];
+            match waited_until {
+                None => set_phase(Phase::Parse.label()),
+                Some(_) => begin_request(Phase::Parse.label()),
+            }
             let look = match connection.chunked.take() {
                 Some(request) => {
                     self.feed(slot, connection, request, rest, turn, waited_until, &mut out)
@@ -337,6 +342,8 @@ impl<S: Service> EventLoop<S> {
         };
         let Parked { mut timeline, mut facts, manner, flight } = *parked;
         self.recorder.take_back(&timeline, flight);
+        set_operation(facts.operation + 1);
+        set_phase(Phase::Execute.label());
         let mut out = std::mem::take(&mut self.out);
         let begin = out.len();
         let (handled, outcome) = {

@@ -1,8 +1,9 @@
 //! What the transport asks of those whom it serves.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_account::{RequestFacts, Timeline};
+use pellucid_thread::Mutex;
 
 use crate::head::Head;
 use crate::refusal::Refusal;

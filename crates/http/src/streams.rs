@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 
-use pellucid_account::Stamp;
+use pellucid_account::{Phase, Stamp};
+use pellucid_thread::{set_operation, set_phase};
 
 use crate::connection::{Connection, Finished, Stage, Streaming};
 use crate::event_loop::{EventLoop, Fate, Step};
@@ -25,6 +26,8 @@ impl<S: Service> EventLoop<S> {
             return Step::Blocked;
         };
         let mut out = std::mem::take(&mut self.out);
+        set_operation(streaming.facts.operation + 1);
+        set_phase(Phase::Encode.label());
         let filled = fill(&mut streaming, &mut out);
         let sent_bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
         streaming.facts.response_bytes = streaming.facts.response_bytes.saturating_add(sent_bytes);

@@ -12,15 +12,22 @@ mod completions;
 mod demo;
 mod inspect;
 mod load;
+mod profile;
 mod serve;
 mod server_process;
 mod settings;
 mod study;
 mod systemd;
 
+use std::alloc::System;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use pellucid_profile::SampledAllocator;
+
+/// The system's allocator, with samples of what it hands out.
+#[global_allocator]
+static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
 
 /// A database that accounts for every microsecond of a request.
 #[derive(Parser)]
@@ -37,6 +44,7 @@ enum Command {
     Account(account::AccountArguments),
     Load(load::LoadArguments),
     Compare(compare::CompareArguments),
+    Profile(profile::ProfileArguments),
     Inspect(inspect::InspectArguments),
     Study(study::StudyArguments),
     Completions(completions::CompletionsArguments),
@@ -83,6 +91,7 @@ fn main() -> ExitCode {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Load(arguments) => load::execute(arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Study(arguments) => study::run(arguments),
     };

@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use pellucid_thread::{
-    Registers, STACK_DEPTH_MAX, await_operation, capture_interrupted, labels, prepare_thread,
+    Registers, STACK_DEPTH_MAX, capture_interrupted, labels, number_early_request, prepare_thread,
 };
 
 use crate::ring::{RawSample, Ring};
@@ -96,24 +96,22 @@ extern "C" fn on_tick(
     unsafe { *error_number = error_before };
 }
 
-fn take_sample(ring: &'static Ring, info: &TimerInfo, registers: &Registers) {
+fn take_sample(ring: &Ring, info: &TimerInfo, registers: &Registers) {
     // Ticks that passed while the signal waited to be delivered, which is to say in the kernel.
     let ticks = 1 + u64::try_from(info.overrun).unwrap_or(0);
+    let labels = labels();
     let mut sample = RawSample {
         at_ns: now_ns(),
-        weight_ns: PERIOD_NS.load(Ordering::Relaxed).saturating_mul(ticks),
+        events: 1,
+        amount: PERIOD_NS.load(Ordering::Relaxed).saturating_mul(ticks),
         thread: info.value,
-        labels: labels(),
+        labels,
+        early: if labels.is_early() { number_early_request() } else { 0 },
         depth: 0,
         stack: [0; STACK_DEPTH_MAX],
     };
     sample.depth = capture_interrupted(registers, &mut sample.stack);
-    let is_request = sample.labels.phase != 0 && sample.labels.phase != pellucid_thread::LOOP_PHASE;
-    let is_early = is_request && sample.labels.operation == 0;
-    let (word, expected) = ring.push(&sample);
-    if is_early {
-        await_operation(word, expected);
-    }
+    ring.push(&sample);
 }
 
 /// The monotonic clock. `clock_gettime` may be called in handlers.

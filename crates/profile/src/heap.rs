@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pellucid_thread::{Counts, STACK_DEPTH_MAX, Site, Sites, capture, exponential, labels};
 
+use crate::timed;
+
 /// Bytes between two samples, on average, unless set otherwise.
 pub const SAMPLE_BYTES: u64 = 512 << 10;
 /// Sampled allocations that are watched until they are freed: enough for 12 GiB at the usual rate.
@@ -143,10 +145,12 @@ fn take_sample(pointer: *mut u8, size: f64, mean: f64) {
     let mut frames = [0; STACK_DEPTH_MAX];
     let depth = capture(&mut frames);
     let (events, amount) = (1.0 / probability, size / probability);
-    let site = SITES.count(labels(), &frames[..depth], |counts| {
+    let labels = labels();
+    let site = SITES.count(labels, &frames[..depth], |counts| {
         counts.events += events;
         counts.amount += amount;
     });
+    timed::note_allocation(labels, &frames[..depth], events, amount);
     let sampled = Sampled { address: pointer.addr(), site, events, amount };
     if live().insert(sampled) {
         let place = &FILTER[place_of(pointer)];

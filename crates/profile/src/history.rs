@@ -5,15 +5,18 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pellucid_thread::Labels;
+use pellucid_thread::{Labels, early_operation, is_early_awaited};
 
 use crate::ring::RawSample;
 
 /// Samples that are kept: an hour of one busy thread at the usual rate, or 30 seconds of two at
 /// the highest.
 pub const HISTORY_SAMPLES_MAX: usize = 60_000;
-/// Nodes of the tree of stacks. When it is full, the older half of the samples goes.
-const NODES_MAX: usize = 200_000;
+/// Nodes of the tree of stacks, for each hundred samples that there is room for. When it is full,
+/// the older half of the samples goes.
+const NODES_PER_HUNDRED: usize = 333;
+/// Samples that wait for their operation at most; those beyond stay without.
+const AWAITING_MAX: usize = 16_384;
 const NO_NODE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -27,15 +30,30 @@ struct Node {
 #[derive(Clone, Copy)]
 pub(crate) struct KeptSample {
     pub(crate) at_ns: u64,
-    pub(crate) weight_ns: u64,
+    pub(crate) events: u64,
+    pub(crate) amount: u64,
     pub(crate) thread: usize,
     pub(crate) labels: Labels,
     node: u32,
 }
 
-#[derive(Default)]
+/// A sample of a request whose operation was not known yet.
+#[derive(Clone, Copy)]
+struct Awaiting {
+    /// The number of the request.
+    early: u64,
+    /// The sample, by its number among all that were ever kept.
+    sample: u64,
+}
+
 pub(crate) struct History {
+    samples_max: usize,
+    /// When it began to keep samples.
+    began_ns: u64,
     samples: VecDeque<KeptSample>,
+    /// The number of the oldest sample among all that were ever kept.
+    first: u64,
+    awaiting: Vec<Awaiting>,
     nodes: Vec<Node>,
     children: HashMap<(u32, usize), u32>,
     /// Samples that were lost since the beginning.
@@ -43,17 +61,53 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn push(&mut self, sample: &RawSample) {
-        if self.samples.len() >= HISTORY_SAMPLES_MAX {
-            self.samples.pop_front();
+    /// One that has room for so many samples, and begins now.
+    pub(crate) fn new(samples_max: usize, began_ns: u64) -> History {
+        History {
+            samples_max,
+            began_ns,
+            samples: VecDeque::new(),
+            first: 0,
+            awaiting: Vec::new(),
+            nodes: Vec::new(),
+            children: HashMap::new(),
+            lost: 0,
         }
-        if self.nodes.len() + sample.depth > NODES_MAX {
+    }
+
+    fn nodes_max(&self) -> usize {
+        self.samples_max * NODES_PER_HUNDRED / 100
+    }
+
+    pub(crate) fn push(&mut self, sample: &RawSample) {
+        if self.samples.len() >= self.samples_max {
+            self.samples.pop_front();
+            self.first += 1;
+        }
+        if self.nodes.len() + sample.depth > self.nodes_max() {
             self.forget_older_half();
         }
         let stack = &sample.stack[..sample.depth];
         let node = stack.iter().rev().fold(NO_NODE, |parent, address| self.node(parent, *address));
-        let RawSample { at_ns, weight_ns, thread, labels, .. } = *sample;
-        self.samples.push_back(KeptSample { at_ns, weight_ns, thread, labels, node });
+        let RawSample { at_ns, events, amount, thread, labels, early, .. } = *sample;
+        if early != 0 && self.awaiting.len() < AWAITING_MAX {
+            self.awaiting.push(Awaiting { early, sample: self.first + self.samples.len() as u64 });
+        }
+        self.samples.push_back(KeptSample { at_ns, events, amount, thread, labels, node });
+    }
+
+    /// Gives samples that were taken early the operation of their request, where it is known now.
+    pub(crate) fn resolve_early(&mut self) {
+        let History { samples, first, awaiting, .. } = self;
+        awaiting.retain(|Awaiting { early, sample }| {
+            let place = sample.checked_sub(*first).and_then(|place| usize::try_from(place).ok());
+            let Some(kept) = place.and_then(|place| samples.get_mut(place)) else { return false };
+            match early_operation(*early) {
+                Some(operation) => kept.labels.operation = operation,
+                None => return is_early_awaited(*early),
+            }
+            false
+        });
     }
 
     fn node(&mut self, parent: u32, address: usize) -> u32 {
@@ -64,7 +118,9 @@ impl History {
     }
 
     fn forget_older_half(&mut self) {
-        let newer = self.samples.split_off(self.samples.len() / 2);
+        let older = self.samples.len() / 2;
+        self.first += older as u64;
+        let newer = self.samples.split_off(older);
         let nodes = std::mem::take(&mut self.nodes);
         self.children.clear();
         self.samples.clear();
@@ -87,9 +143,13 @@ impl History {
         samples.map(|sample| (*sample, path(&self.nodes, sample.node).collect()))
     }
 
-    /// When the oldest sample was taken.
-    pub(crate) fn since_ns(&self) -> Option<u64> {
-        self.samples.front().map(|sample| sample.at_ns)
+    /// From when on it holds all samples: from its beginning, or once some had to make room, from
+    /// the oldest that is left.
+    pub(crate) fn since_ns(&self) -> u64 {
+        match self.samples.front() {
+            Some(oldest) if self.first > 0 => oldest.at_ns,
+            _ => self.began_ns,
+        }
     }
 }
 
@@ -104,23 +164,23 @@ fn path(nodes: &[Node], mut node: u32) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pellucid_thread::STACK_DEPTH_MAX;
+    use pellucid_thread::{STACK_DEPTH_MAX, begin_request, number_early_request, set_operation};
 
     fn sample(at_ns: u64, depth: usize) -> RawSample {
         let mut stack = [0; STACK_DEPTH_MAX];
         (0..depth).for_each(|level| stack[level] = at_ns as usize * 1_000 + level);
         let labels = Labels { operation: 1, ..Labels::default() };
-        RawSample { at_ns, weight_ns: 1, thread: 2, labels, depth, stack }
+        RawSample { at_ns, events: 1, amount: 1, thread: 2, labels, early: 0, depth, stack }
     }
 
     #[test]
     fn stacks_come_back_and_the_oldest_make_room() {
-        let mut history = History::default();
+        let mut history = History::new(HISTORY_SAMPLES_MAX, 0);
         for at_ns in 0..20_000 {
             history.push(&sample(at_ns, 60));
         }
-        assert!(history.nodes.len() <= NODES_MAX);
-        let since_ns = history.since_ns().unwrap();
+        assert!(history.nodes.len() <= history.nodes_max());
+        let since_ns = history.since_ns();
         assert!(since_ns > 16_000, "{since_ns}");
         let kept: Vec<_> = history.between(19_000, 19_010).collect();
         assert_eq!(kept.len(), 10);
@@ -129,11 +189,35 @@ mod tests {
 
     #[test]
     fn the_number_of_samples_is_bounded() {
-        let mut history = History::default();
+        let mut history = History::new(HISTORY_SAMPLES_MAX, 0);
         for at_ns in 0..HISTORY_SAMPLES_MAX as u64 + 10 {
             history.push(&sample(at_ns % 7, 3));
         }
         assert_eq!(history.samples.len(), HISTORY_SAMPLES_MAX);
         assert_eq!(history.nodes.len(), 21);
+    }
+
+    #[test]
+    fn a_sample_that_came_before_its_operation_is_given_it() {
+        let mut history = History::new(HISTORY_SAMPLES_MAX, 0);
+        let take = |history: &mut History| {
+            let mut sample = sample(7, 3);
+            (sample.labels.operation, sample.early) = (0, number_early_request());
+            history.push(&sample);
+        };
+        let operations = |history: &History| -> Vec<u8> {
+            history.samples.iter().map(|sample| sample.labels.operation).collect()
+        };
+        begin_request(1);
+        take(&mut history);
+        // It is fetched before the request was read, as many are.
+        history.resolve_early();
+        assert_eq!((operations(&history), history.awaiting.len()), (vec![0], 1));
+        take(&mut history);
+        history.forget_older_half();
+        take(&mut history);
+        set_operation(4);
+        history.resolve_early();
+        assert_eq!((operations(&history), history.awaiting.len()), (vec![4, 4], 0));
     }
 }

@@ -18,6 +18,7 @@ mod ring;
 mod sampler;
 mod shares;
 mod symbols;
+mod timed;
 mod timers;
 
 pub use component::OTHER;

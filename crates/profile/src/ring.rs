@@ -15,11 +15,15 @@ pub(crate) const RING_SAMPLES: usize = 1_024;
 pub(crate) struct RawSample {
     /// When, by the monotonic clock.
     pub(crate) at_ns: u64,
-    /// Processor time that the sample stands for.
-    pub(crate) weight_ns: u64,
+    /// Events that the sample stands for.
+    pub(crate) events: u64,
+    /// Their amount: processor time, bytes, or the time of waits.
+    pub(crate) amount: u64,
     /// The thread, by its place among those with timers.
     pub(crate) thread: usize,
     pub(crate) labels: Labels,
+    /// The number of the request, if its operation was not known yet; or zero.
+    pub(crate) early: u64,
     pub(crate) depth: usize,
     pub(crate) stack: [usize; STACK_DEPTH_MAX],
 }
@@ -27,11 +31,13 @@ pub(crate) struct RawSample {
 struct Slot {
     /// Twice the number of the sample that is being written, plus one; plus two once it is.
     state: AtomicU64,
-    /// The number of the sample, its phase and its operation, which may come later.
+    /// The phase and, below it, in eight bits, the operation.
     labels: AtomicU64,
+    early: AtomicU64,
     job: AtomicPtr<Job>,
     at_ns: AtomicU64,
-    weight_ns: AtomicU64,
+    events: AtomicU64,
+    amount: AtomicU64,
     thread: AtomicUsize,
     depth: AtomicUsize,
     stack: [AtomicUsize; STACK_DEPTH_MAX],
@@ -55,9 +61,11 @@ impl Ring {
         let slot = || Slot {
             state: AtomicU64::new(0),
             labels: AtomicU64::new(0),
+            early: AtomicU64::new(0),
             job: AtomicPtr::new(ptr::null_mut()),
             at_ns: AtomicU64::new(0),
-            weight_ns: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            amount: AtomicU64::new(0),
             thread: AtomicUsize::new(0),
             depth: AtomicUsize::new(0),
             stack: [const { AtomicUsize::new(0) }; STACK_DEPTH_MAX],
@@ -65,27 +73,26 @@ impl Ring {
         Ring { slots: (0..RING_SAMPLES).map(|_| slot()).collect(), head: AtomicU64::new(0) }
     }
 
-    /// Appends a sample. For signal handlers. Returns the word in which the operation is stored,
-    /// and what it holds.
-    pub(crate) fn push(&self, sample: &RawSample) -> (&AtomicU64, u64) {
+    /// Appends a sample. For signal handlers.
+    pub(crate) fn push(&self, sample: &RawSample) {
         let number = self.head.fetch_add(1, Ordering::Relaxed);
         let slot = &self.slots[number as usize % RING_SAMPLES];
         slot.state.store(number * 2 + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         let Labels { phase, operation, job } = sample.labels;
-        let labels = number << 16 | u64::from(phase) << 8 | u64::from(operation);
-        slot.labels.store(labels, Ordering::Relaxed);
+        slot.labels.store(u64::from(phase) << 8 | u64::from(operation), Ordering::Relaxed);
+        slot.early.store(sample.early, Ordering::Relaxed);
         let job = job.map_or(ptr::null(), ptr::from_ref).cast_mut();
         slot.job.store(job, Ordering::Relaxed);
         slot.at_ns.store(sample.at_ns, Ordering::Relaxed);
-        slot.weight_ns.store(sample.weight_ns, Ordering::Relaxed);
+        slot.events.store(sample.events, Ordering::Relaxed);
+        slot.amount.store(sample.amount, Ordering::Relaxed);
         slot.thread.store(sample.thread, Ordering::Relaxed);
         slot.depth.store(sample.depth, Ordering::Relaxed);
         for (place, address) in slot.stack.iter().zip(&sample.stack[..sample.depth]) {
             place.store(*address, Ordering::Relaxed);
         }
         slot.state.store(number * 2 + 2, Ordering::Release);
-        (&slot.labels, labels)
     }
 
     /// Hands every sample from number `from` on to `visit`. Returns the number to go on from, and
@@ -114,7 +121,8 @@ impl Ring {
         let depth = slot.depth.load(Ordering::Relaxed).min(STACK_DEPTH_MAX);
         let mut sample = Box::new(RawSample {
             at_ns: slot.at_ns.load(Ordering::Relaxed),
-            weight_ns: slot.weight_ns.load(Ordering::Relaxed),
+            events: slot.events.load(Ordering::Relaxed),
+            amount: slot.amount.load(Ordering::Relaxed),
             thread: slot.thread.load(Ordering::Relaxed),
             labels: Labels {
                 operation: labels as u8,
@@ -122,6 +130,7 @@ impl Ring {
                 // SAFETY: only addresses of statics, or null, are ever stored.
                 job: unsafe { slot.job.load(Ordering::Relaxed).as_ref() },
             },
+            early: slot.early.load(Ordering::Relaxed),
             depth,
             stack: [0; STACK_DEPTH_MAX],
         });
@@ -138,28 +147,26 @@ impl Ring {
 mod tests {
     use super::*;
 
-    fn sample(weight_ns: u64) -> RawSample {
+    fn sample(amount: u64) -> RawSample {
         let labels = Labels { operation: 0, phase: 2, job: None };
-        let stack = [weight_ns as usize; STACK_DEPTH_MAX];
-        RawSample { at_ns: weight_ns, weight_ns, thread: 3, labels, depth: 5, stack }
+        let stack = [amount as usize; STACK_DEPTH_MAX];
+        RawSample { at_ns: amount, events: 1, amount, thread: 3, labels, early: 8, depth: 5, stack }
     }
 
     #[test]
     fn samples_come_out_as_they_went_in_and_the_lost_are_counted() {
         let ring = Ring::new();
-        let (labels, word) = ring.push(&sample(7));
-        // The operation becomes known a moment later.
-        labels.compare_exchange(word, word | 9, Ordering::Relaxed, Ordering::Relaxed).unwrap();
+        ring.push(&sample(7));
         let mut seen = Vec::new();
         assert_eq!(ring.read_from(0, |sample| seen.push(sample.clone())), (1, 0));
-        assert_eq!((seen[0].labels.operation, seen[0].labels.phase), (9, 2));
+        assert_eq!((seen[0].labels.operation, seen[0].labels.phase, seen[0].early), (0, 2, 8));
         assert_eq!((seen[0].depth, seen[0].stack[4], seen[0].stack[5]), (5, 7, 0));
         for number in 0..RING_SAMPLES as u64 + 4 {
             ring.push(&sample(number));
         }
         let mut first = None;
         let (next, lost) = ring.read_from(1, |sample| {
-            first.get_or_insert(sample.weight_ns);
+            first.get_or_insert(sample.amount);
         });
         assert_eq!((next, lost, first), (RING_SAMPLES as u64 + 5, 4, Some(4)));
     }
@@ -179,8 +186,8 @@ mod tests {
             let (mut next, mut seen, mut lost_in_all) = (0, 0, 0);
             while next < 60_000 {
                 let (to, lost) = ring.read_from(next, |sample| {
-                    assert_eq!(sample.at_ns, sample.weight_ns);
-                    assert_eq!(sample.stack[4], sample.weight_ns as usize);
+                    assert_eq!(sample.at_ns, sample.amount);
+                    assert_eq!(sample.stack[4], sample.amount as usize);
                     seen += 1;
                 });
                 (next, lost_in_all) = (to, lost_in_all + lost);

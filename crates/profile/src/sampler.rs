@@ -8,9 +8,10 @@ use std::time::Duration;
 use pellucid_thread::{Job, start_job};
 
 use crate::handler;
-use crate::history::History;
+use crate::history::{HISTORY_SAMPLES_MAX, History};
 use crate::profile::{Kind, Profile, Sample};
 use crate::ring::Ring;
+use crate::timed;
 use crate::timers::Timers;
 
 /// The usual rate, in samples per second of processor time. It is no divisor of common periods, so
@@ -20,7 +21,9 @@ pub const USUAL_HERTZ: u32 = 19;
 pub const RECORDING_HERTZ: u32 = 99;
 /// The highest rate that can be asked for.
 pub const HERTZ_MAX: u32 = 999;
-/// How often the ring is emptied.
+/// Samples of allocations that are kept with their times, and of waits.
+const COUNTED_SAMPLES_MAX: usize = 20_000;
+/// How often the rings are emptied.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
 /// Every how many drains new threads are looked for.
 const DRAINS_PER_SCAN: u32 = 2;
@@ -29,10 +32,21 @@ static PROFILING: Job = Job::new("profiling");
 /// The one that runs in this process, as there is one signal for it.
 static RUNNING: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
 
+/// What has been fetched of one ring.
+struct Kept {
+    ring: &'static Ring,
+    next: u64,
+    history: History,
+}
+
+/// Places of [`State::kept`].
+const CPU: usize = 0;
+const ALLOCATIONS: usize = 1;
+const WAITS: usize = 2;
+
 struct State {
     timers: Timers,
-    history: History,
-    next: u64,
+    kept: [Kept; 3],
     usual_hertz: u32,
     /// Rates that were asked for, by who did.
     boosts: Vec<(u64, u32)>,
@@ -41,7 +55,6 @@ struct State {
 }
 
 struct Shared {
-    ring: &'static Ring,
     state: Mutex<State>,
     stop_signal: Condvar,
 }
@@ -83,18 +96,21 @@ impl Profiler {
         handler::set_period(period_ns(usual_hertz));
         let mut timers = Timers::new(period_ns(usual_hertz));
         timers.scan()?;
-        let (next, _) = ring.read_from(0, |_| {});
+        let [allocations, waits] = timed::install();
         let state = State {
             timers,
-            history: History::default(),
-            next,
+            kept: [
+                Kept::new(ring, HISTORY_SAMPLES_MAX),
+                Kept::new(allocations, COUNTED_SAMPLES_MAX),
+                Kept::new(waits, COUNTED_SAMPLES_MAX),
+            ],
             usual_hertz,
             boosts: Vec::new(),
             boosts_ever: 0,
             is_stopping: false,
         };
         let stop_signal = Condvar::new();
-        let shared = Arc::new(Shared { ring, state: Mutex::new(state), stop_signal });
+        let shared = Arc::new(Shared { state: Mutex::new(state), stop_signal });
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("pellucid-cpu".to_owned());
         let thread = Mutex::new(Some(thread.spawn(move || serving.serve())?));
@@ -121,30 +137,43 @@ impl Profiler {
         Boost { number, shared }
     }
 
-    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept.
+    /// The samples of processor time from `from_ns` up to `to_ns`, as far as they are kept.
     #[must_use]
     pub fn cpu(&self, from_ns: u64, to_ns: u64) -> Profile {
-        let shared = &self.inner.shared;
-        let mut state = lock(&shared.state);
-        state.drain(shared.ring);
-        let State { history, timers, .. } = &*state;
+        self.past(Kind::Cpu, from_ns, to_ns).unwrap_or_else(|| Profile::counted(Kind::Cpu))
+    }
+
+    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept: of processor
+    /// time, allocations and waits. Nothing for the other kinds, whose samples have no times.
+    #[must_use]
+    pub fn past(&self, kind: Kind, from_ns: u64, to_ns: u64) -> Option<Profile> {
+        let place = match kind {
+            Kind::Cpu => CPU,
+            Kind::Allocations => ALLOCATIONS,
+            Kind::Block => WAITS,
+            Kind::Heap | Kind::Mutex => return None,
+        };
+        let mut state = lock(&self.inner.shared.state);
+        state.drain();
+        let State { kept, timers, .. } = &*state;
+        let history = &kept[place].history;
         let samples = history.between(from_ns, to_ns).map(|(kept, stack)| Sample {
             stack,
             labels: kept.labels,
             thread: timers.name(kept.thread).to_owned(),
             at_ns: kept.at_ns,
-            events: 1.0,
-            amount: kept.weight_ns as f64,
+            events: kept.events as f64,
+            amount: kept.amount as f64,
         });
         let samples = samples.collect();
-        let since_ns = history.since_ns().map_or(from_ns, |since_ns| since_ns.max(from_ns));
-        Profile {
-            kind: Kind::Cpu,
+        let since_ns = history.since_ns().max(from_ns);
+        Some(Profile {
+            kind,
             samples,
             began_ns: since_ns,
             duration_ns: to_ns.min(handler::now_ns()).saturating_sub(since_ns),
             lost: history.lost,
-        }
+        })
     }
 }
 
@@ -160,10 +189,23 @@ impl State {
         handler::set_period(period_ns);
     }
 
-    fn drain(&mut self, ring: &Ring) {
-        let State { history, next, .. } = self;
+    fn drain(&mut self) {
+        self.kept.iter_mut().for_each(Kept::drain);
+    }
+}
+
+impl Kept {
+    /// What is in the ring already is of another profiler.
+    fn new(ring: &'static Ring, samples_max: usize) -> Kept {
+        let (next, _) = ring.read_from(0, |_| {});
+        Kept { ring, next, history: History::new(samples_max, handler::now_ns()) }
+    }
+
+    fn drain(&mut self) {
+        let Kept { ring, next, history } = self;
         let (to, lost) = ring.read_from(*next, |sample| history.push(sample));
         (*next, history.lost) = (to, history.lost + lost);
+        history.resolve_early();
     }
 }
 
@@ -177,7 +219,7 @@ impl Shared {
                 Ok((state, _)) => state,
                 Err(poisoned) => poisoned.into_inner().0,
             };
-            state.drain(self.ring);
+            state.drain();
             drains += 1;
             if drains.is_multiple_of(DRAINS_PER_SCAN) {
                 // Where the list of threads cannot be read, those that are known go on.

@@ -35,9 +35,9 @@ impl Timers {
         Timers { period_ns, by_thread: BTreeMap::new(), names: Vec::new() }
     }
 
-    /// The name of the thread at this place.
+    /// The name of the thread at this place; empty if it is not known.
     pub(crate) fn name(&self, place: usize) -> &str {
-        self.names.get(place).map_or("unknown", String::as_str)
+        self.names.get(place).map_or("", String::as_str)
     }
 
     /// Gives a timer to each thread that is new, and takes back those of threads that ended.

@@ -4,7 +4,8 @@
 use std::alloc::System;
 use std::hint::black_box;
 use std::sync::Mutex as StandardMutex;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use pellucid_profile::{
     Filter, Kind, Profile, Profiler, Resolved, SampledAllocator, folded, set_allocation_sampling,
@@ -20,6 +21,8 @@ static TURN: StandardMutex<()> = StandardMutex::new(());
 
 /// How far a share may be from what is known, in parts of one.
 const TOLERANCE: f64 = 0.03;
+/// Rounds of a tenth of a second of processor time: enough that chance stays within the tolerance.
+const ROUNDS: u64 = 40;
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -33,31 +36,38 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Works for `ms` milliseconds of processor time.
+/// Works for so many microseconds of processor time, and says how many nanoseconds it were: more,
+/// if the processor was taken away meanwhile.
 #[inline(always)]
-fn work(ms: u64) -> u64 {
+fn work(us: u64) -> u64 {
     let (begun_ns, mut value) = (cpu_ns(), 1_u64);
-    while cpu_ns() - begun_ns < ms * 1_000_000 {
+    while cpu_ns() - begun_ns < us * 1_000 {
         for step in 0..2_000 {
             value = black_box(value.wrapping_mul(3).wrapping_add(step));
         }
     }
-    value
+    cpu_ns() - begun_ns
 }
 
 #[inline(never)]
-fn most_of_it() -> u64 {
-    black_box(work(60))
+fn most_of_it(round: u64) -> u64 {
+    black_box(work(56_000 + uneven(round)))
 }
 
 #[inline(never)]
-fn some_of_it() -> u64 {
-    black_box(work(30))
+fn some_of_it(round: u64) -> u64 {
+    black_box(work(26_000 + uneven(round * 5)))
 }
 
 #[inline(never)]
 fn little_of_it() -> u64 {
-    black_box(work(1))
+    black_box(work(1_000))
+}
+
+/// From 0 to 8,000 microseconds, 4,000 on average. Where all rounds are equally long, and a
+/// multiple of the kernel's tick, every round has its samples at the same places.
+fn uneven(round: u64) -> u64 {
+    round * 4_943 % 8_000
 }
 
 /// The share of samples on whose stack there is a function of this name.
@@ -80,45 +90,52 @@ fn resolve(profile: Profile) -> Resolved {
     resolved
 }
 
+/// Works in rounds of about 60, 30 and 10 milliseconds; returns the time spent in each of them.
+fn work_in_known_shares() -> [f64; 3] {
+    let mut spent = [0.0; 3];
+    for round in 0..ROUNDS {
+        // The operation is known only once the request is read.
+        for _ in 0..10 {
+            begin_request(2);
+            spent[2] += little_of_it() as f64;
+            set_operation(2);
+        }
+        set_phase(5);
+        spent[0] += most_of_it(round) as f64;
+        set_phase(7);
+        spent[1] += some_of_it(round) as f64;
+    }
+    begin_request(0);
+    spent
+}
+
 #[test]
 fn processor_time_is_found_where_it_was_spent() {
     let _turn = turn();
     let profiler = Profiler::start(19).unwrap();
     let _boost = profiler.boost(499);
     let from_ns = Profiler::now_ns();
-    let begun_ns = cpu_ns();
     let name = std::thread::current().name().unwrap()[..15].to_owned();
-    for _ in 0..20 {
-        // The operation is known only once the request is read.
-        for _ in 0..10 {
-            begin_request(2);
-            little_of_it();
-            set_operation(2);
-        }
-        set_phase(5);
-        most_of_it();
-        set_phase(7);
-        some_of_it();
-    }
-    begin_request(0);
-    let spent_ns = cpu_ns() - begun_ns;
+    let spent = work_in_known_shares();
+    let all: f64 = spent.iter().sum();
     let mut recorded = profiler.cpu(from_ns, u64::MAX);
     recorded.samples.retain(|sample| sample.thread == name);
     let profile = resolve(recorded);
     assert!(profile.samples.len() > 200, "{} samples", profile.samples.len());
-    assert_near(profile.amount() / spent_ns as f64, 1.0, "all of it");
-    for (function, share) in [("most_of_it", 0.6), ("some_of_it", 0.3), ("little_of_it", 0.1)] {
-        assert_near(share_of(&profile, function), share, function);
+    assert_near(profile.amount() / all, 1.0, "all of it");
+    let functions = ["most_of_it", "some_of_it", "little_of_it"];
+    for (function, spent) in functions.into_iter().zip(spent) {
+        assert_near(share_of(&profile, function), spent / all, function);
     }
-    for (phase, share) in [("parse", 0.1), ("execute", 0.6), ("write", 0.3)] {
+    for (phase, spent) in ["execute", "write", "parse"].into_iter().zip(spent) {
         let filter = Filter { phase: Some(phase.to_owned()), ..Filter::default() };
         let of_phase = profile.clone().filtered(&filter);
-        assert_near(of_phase.amount() / profile.amount(), share, phase);
+        assert_near(of_phase.amount() / profile.amount(), spent / all, phase);
     }
-    // The operation is there even of samples that were taken before it was known.
-    let filter = Filter { operation: Some("put".to_owned()), ..Filter::default() };
-    let of_operation = profile.clone().filtered(&filter);
-    assert_near(of_operation.amount() / profile.amount(), 1.0, "with an operation");
+    // The operation is there even of samples that were taken, and fetched, before it was known.
+    let nameless = profile.samples.iter().filter(|sample| sample.operation != "put");
+    let nameless: f64 = nameless.map(|sample| sample.amount).sum();
+    assert!(nameless <= 0.01 * profile.amount(), "{nameless} ns without the operation");
     // The stack reaches down to the beginning of the thread.
     assert_near(share_of(&profile, "processor_time_is_found_where_it_was_spent"), 1.0, "the test");
     assert!(folded(&profile).lines().any(|line| line.starts_with("put execute;")));
@@ -169,23 +186,46 @@ fn allocations_are_found_where_they_were_made_and_freed_ones_are_gone() {
     drop(kept);
 }
 
-#[inline(never)]
-fn hold(lock: &Mutex<u64>, ms: u64) {
+/// What is known of waits for a lock: at least the time in which the waiter was seen to wait while
+/// the lock was held, and at most that from before it asked for the lock until it had it.
+#[derive(Default)]
+struct Known {
+    least_ns: f64,
+    most_ns: f64,
+}
+
+/// Whether this thread of the process sleeps.
+fn is_asleep(thread: i32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    state.rsplit_once(") ").unwrap().1.starts_with('S')
+}
+
+/// Holds the lock until the thread whose number comes has been asleep for `ms`; says for how long
+/// it was.
+fn hold(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>, ms: u64) -> f64 {
     let mut guard = lock.lock().unwrap();
+    held.send(()).unwrap();
+    let waiter = waiter.recv().unwrap();
+    // It sleeps for nothing else between its number and the lock.
+    while !is_asleep(waiter) {
+        std::thread::yield_now();
+    }
+    let stopwatch = Instant::now();
     std::thread::sleep(Duration::from_millis(ms));
     *guard += 1;
+    stopwatch.elapsed().as_nanos() as f64
+}
+
+type Hold = fn(&Mutex<u64>, &Receiver<i32>, &Sender<()>) -> f64;
+
+#[inline(never)]
+fn hold_long(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>) -> f64 {
+    black_box(hold(lock, waiter, held, 30))
 }
 
 #[inline(never)]
-fn hold_long(lock: &Mutex<u64>) {
-    hold(lock, 30);
-    black_box(());
-}
-
-#[inline(never)]
-fn hold_short(lock: &Mutex<u64>) {
-    hold(lock, 10);
-    black_box(());
+fn hold_short(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>) -> f64 {
+    black_box(hold(lock, waiter, held, 10))
 }
 
 #[inline(never)]
@@ -194,37 +234,57 @@ fn wait_for(lock: &Mutex<u64>) -> u64 {
 }
 
 /// Starts a holder, waits until it holds, then waits for the lock.
-fn contend(lock: &Mutex<u64>, hold: fn(&Mutex<u64>)) {
+fn contend(lock: &Mutex<u64>, hold: Hold, known: &mut Known) {
+    let (number, waiter) = channel();
+    let (held, is_held) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| hold(lock));
-        while lock.try_lock().is_ok() {
-            std::thread::yield_now();
-        }
+        let holder = scope.spawn(move || hold(lock, &waiter, &held));
+        is_held.recv().unwrap();
+        // SAFETY: it asks for the number of this thread, and changes nothing.
+        number.send(unsafe { libc::gettid() }).unwrap();
+        let stopwatch = Instant::now();
         wait_for(lock);
+        known.most_ns += stopwatch.elapsed().as_nanos() as f64;
+        known.least_ns += holder.join().unwrap();
     });
 }
 
+/// The amount of samples on whose stack there is a function of this name.
+fn amount_of(profile: &Resolved, function: &str) -> f64 {
+    share_of(profile, function) * profile.amount()
+}
+
+fn assert_between(found: f64, known: &Known, what: &str) {
+    // What was added up in another order differs in the last digits.
+    let (least_ns, most_ns) = (known.least_ns * 0.999_999, known.most_ns * 1.000_001);
+    assert!((least_ns..=most_ns).contains(&found), "{what}: {found}, not {least_ns} to {most_ns}");
+}
+
+/// On an idle machine the bounds are within one in a hundred of each other; on a busy one they part
+/// as far as the processor was away, and hold all the same.
 #[test]
 fn waits_are_found_by_who_waited_and_by_who_held_the_lock() {
     let _turn = turn();
     let (blocked_before, held_before) =
         (Profile::counted(Kind::Block), Profile::counted(Kind::Mutex));
     let (long, short) = (Mutex::new(0), Mutex::new(0));
-    let stopwatch = std::time::Instant::now();
+    let (mut known_long, mut known_short) = (Known::default(), Known::default());
     for _ in 0..10 {
-        contend(&long, hold_long);
-        contend(&short, hold_short);
+        contend(&long, hold_long, &mut known_long);
+        contend(&short, hold_short, &mut known_short);
     }
-    let passed_ns = stopwatch.elapsed().as_nanos() as f64;
-    let blocked = resolve(Profile::counted(Kind::Block).since(&blocked_before));
-    // All waited in one function, for about as long as the locks were held.
-    assert_near(share_of(&blocked, "wait_for"), 1.0, "waited");
-    assert!(blocked.amount() <= passed_ns && blocked.amount() > 0.5 * passed_ns);
     // Each thread's first contended unlock is noted, and weighs as much as the seven that follow.
     let held = resolve(Profile::counted(Kind::Mutex).since(&held_before));
-    assert_near(share_of(&held, "hold_long"), 0.75, "held long");
-    assert_near(share_of(&held, "hold_short"), 0.25, "held short");
+    assert_between(amount_of(&held, "hold_long") / 8.0, &known_long, "held long");
+    assert_between(amount_of(&held, "hold_short") / 8.0, &known_short, "held short");
     assert!(shares(&held).shares.iter().all(|share| share.share <= 1.0));
+    // All waited in one function.
+    let blocked = resolve(Profile::counted(Kind::Block).since(&blocked_before));
+    let known = Known {
+        least_ns: known_long.least_ns + known_short.least_ns,
+        most_ns: known_long.most_ns + known_short.most_ns,
+    };
+    assert_between(amount_of(&blocked, "wait_for"), &known, "waited");
 }
 
 #[test]

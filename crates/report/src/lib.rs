@@ -28,7 +28,10 @@ pub use compare::{
 };
 pub use hgrm::hgrm;
 pub use hlog::hlog;
-pub use html::{html, study_html};
+pub use html::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg, html, study_html};
 pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
-pub use study::{ChartSection, Finding, STUDY_SCHEMA, StepDone, StudyReport};
+pub use study::{
+    ChartSection, Finding, ProfileSection, ProfileShare, ProfileStack, STUDY_SCHEMA, StepDone,
+    StudyReport,
+};

@@ -37,6 +37,9 @@ pub struct StudyReport {
     pub findings: Vec<Finding>,
     /// The charts, in groups.
     pub sections: Vec<ChartSection>,
+    /// Where processor time, memory and waits went; empty if they were not recorded.
+    #[serde(default)]
+    pub profiles: Vec<ProfileSection>,
     /// Whatever the reader must know to judge the figures, one plain sentence each.
     pub notes: Vec<String>,
 }
@@ -74,6 +77,57 @@ pub struct ChartSection {
     pub description: String,
     /// Its charts.
     pub charts: Vec<Chart>,
+}
+
+/// A profile of what was measured: shares first, then the stacks that they were summed from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProfileSection {
+    /// The heading, such as `Processor time`.
+    pub title: String,
+    /// Whether amounts are bytes; if not, they are nanoseconds.
+    pub is_bytes: bool,
+    /// How long it was recorded, in nanoseconds.
+    pub duration_ns: u64,
+    /// The share of the amount that has both a phase or job and a component, in parts of one.
+    pub explained: f64,
+    /// By phase or job, and component, the largest first.
+    pub shares: Vec<ProfileShare>,
+    /// Functions that occur, by their numbers.
+    pub functions: Vec<String>,
+    /// The stacks.
+    pub stacks: Vec<ProfileStack>,
+}
+
+/// What one phase or job and component took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileShare {
+    /// The phase of the request, or `job` and its name; `unlabelled` for neither.
+    pub phase: String,
+    /// The part of the program.
+    pub component: String,
+    /// The amount.
+    pub amount: f64,
+    /// Its share, in parts of one.
+    pub share: f64,
+}
+
+/// One stack, and the amount of its samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileStack {
+    /// The operation and phase of the request, or the job.
+    pub root: String,
+    /// Functions by their numbers, the outermost first.
+    pub stack: Vec<u32>,
+    /// The amount.
+    pub amount: f64,
+}
+
+impl ProfileSection {
+    /// The sum of all amounts.
+    #[must_use]
+    pub fn amount(&self) -> f64 {
+        self.stacks.iter().map(|stack| stack.amount).sum()
+    }
 }
 
 impl StudyReport {

@@ -1,8 +1,8 @@
 //! The page as a reader gets it: complete, well formed, alone, and small.
 
 use pellucid_report::{
-    Chart, ChartSection, Finding, Form, Machine, Moment, Report, STUDY_SCHEMA, Series, StepDone,
-    StudyReport, Unit, html, study_html,
+    Chart, ChartSection, Finding, Form, Machine, Moment, ProfileSection, ProfileShare,
+    ProfileStack, Report, STUDY_SCHEMA, Series, StepDone, StudyReport, Unit, html, study_html,
 };
 
 mod sample;
@@ -193,6 +193,45 @@ fn chart(name: &str, unit: Unit, form: Form) -> Chart {
     }
 }
 
+/// More shares than the table has rows, and a stack that names a function which is not there.
+fn profile() -> ProfileSection {
+    let share = |number: u32| ProfileShare {
+        phase: format!("<phase {number}>"),
+        component: "engine".to_owned(),
+        amount: 1e6,
+        share: 0.05,
+    };
+    let stack = |stack: &[u32]| ProfileStack {
+        root: "get execute".to_owned(),
+        stack: stack.to_vec(),
+        amount: 1e7,
+    };
+    ProfileSection {
+        title: "Processor <time>".to_owned(),
+        is_bytes: false,
+        duration_ns: 2_000_000_000,
+        explained: 0.985,
+        shares: (0..20).map(share).collect(),
+        functions: vec!["run".to_owned(), "<T>::get".to_owned()],
+        stacks: vec![stack(&[0, 1]), stack(&[0, 99])],
+    }
+}
+
+#[test]
+fn a_study_shows_where_its_time_went() {
+    let page = study_html(&study());
+    let profiles = page.split("id=\"profiles\"").nth(1).unwrap();
+    assert!(profiles.contains("20.0 ms in all in 2.00 s; 98.5 % of it have both"), "{profiles}");
+    assert!(profiles.contains("all others") && profiles.contains("40.0 %"));
+    assert!(profiles.contains("&lt;T&gt;::get: 50.0 %, 10.0 ms"));
+    let without = StudyReport { profiles: Vec::new(), ..study() };
+    assert!(!study_html(&without).contains("profiles"));
+    // A report from before profiles were kept is read as one without.
+    let mut json: serde_json::Value = serde_json::from_str(&without.json().unwrap()).unwrap();
+    json.as_object_mut().unwrap().remove("profiles");
+    assert!(serde_json::from_value::<StudyReport>(json).unwrap().profiles.is_empty());
+}
+
 fn study() -> StudyReport {
     let seconds = || vec![1.0, 2.0, 4.0, 5.0, 6.0];
     let lines = |is_logarithmic| Form::Lines { seconds: seconds(), is_logarithmic };
@@ -226,6 +265,7 @@ fn study() -> StudyReport {
         steps: vec![StepDone { name: "Loading".to_owned(), seconds: 2.0 }],
         findings: [Some(true), Some(false), None].map(finding).to_vec(),
         sections: vec![section],
+        profiles: vec![profile(), ProfileSection::default()],
         notes: vec!["A <note>.".to_owned()],
     }
 }

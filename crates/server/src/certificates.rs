@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_http::{CertificateError, Certificates};
+use pellucid_thread::{Job, start_job};
 
 use crate::log::Log;
 
@@ -31,6 +32,8 @@ impl CertificateWatch {
         let (stop, stopped) = channel();
         let (watched, lines) = (Arc::clone(&certificates), log.clone());
         let run = move || {
+            static CERTIFICATES: Job = Job::new("certificates");
+            let _job = start_job(&CERTIFICATES);
             while stopped.recv_timeout(LOOK_PAUSE) == Err(RecvTimeoutError::Timeout) {
                 if let Some(outcome) = watched.reload_if_changed() {
                     report(&lines, outcome);

@@ -500,6 +500,8 @@ impl EngineLog {
     ) -> std::io::Result<EngineLog> {
         let (stop, stopped) = channel();
         let run = move || {
+            static FIGURES: pellucid_thread::Job = pellucid_thread::Job::new("figures");
+            let _job = pellucid_thread::start_job(&FIGURES);
             let figures = || store.engine_stats().as_ref().map(document);
             let Some(mut before) = figures() else { return };
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {

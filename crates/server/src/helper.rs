@@ -3,8 +3,12 @@
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
+use pellucid_thread::start_job;
+
 /// Jobs that may wait. They come from people and scrapers, so few are many.
 const JOBS_MAX: usize = 32;
+
+static PAGES: pellucid_thread::Job = pellucid_thread::Job::new("pages");
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -17,7 +21,10 @@ pub(crate) struct Helper {
 impl Helper {
     pub(crate) fn start() -> io::Result<Helper> {
         let (jobs, received): (SyncSender<Job>, Receiver<Job>) = sync_channel(JOBS_MAX);
-        let run = move || received.into_iter().for_each(|job| job());
+        let run = move || {
+            let _job = start_job(&PAGES);
+            received.into_iter().for_each(|job| job());
+        };
         std::thread::Builder::new().name("pellucid-helper".to_owned()).spawn(run)?;
         Ok(Helper { jobs })
     }

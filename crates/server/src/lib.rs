@@ -23,6 +23,7 @@ mod log;
 mod metrics;
 mod names;
 mod process;
+mod profiles;
 mod query;
 mod ranges;
 mod run;

@@ -12,6 +12,7 @@ use pellucid_aql::Statements;
 use pellucid_clock::Clock;
 use pellucid_document::Documents;
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
+use pellucid_profile::USUAL_HERTZ;
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, StoreError};
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
@@ -24,6 +25,7 @@ use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::NAMES;
+use crate::profiles::Profiles;
 use crate::service::{Api, Later, Random, Shared};
 
 /// The name of the table behind the entity API.
@@ -68,6 +70,8 @@ pub struct ServerOptions {
     pub engine_log: Duration,
     /// Whether `/_admin/slow` shows keys themselves beside their hashes.
     pub show_keys: bool,
+    /// Samples of each busy thread's processor time per second, always; zero for none.
+    pub profile_hertz: u32,
     /// Settings of the embedded store.
     pub embedded: EmbeddedOptions,
 }
@@ -105,6 +109,7 @@ impl ServerOptions {
             batch_bytes_max: 64 << 20,
             engine_log: Duration::ZERO,
             show_keys: false,
+            profile_hertz: USUAL_HERTZ,
             embedded: EmbeddedOptions::default(),
         }
     }
@@ -232,6 +237,7 @@ fn share(
         followed: FollowFigures::default(),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,
+        profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
         log,
         version: env!("CARGO_PKG_VERSION"),
         documents,

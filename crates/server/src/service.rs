@@ -11,6 +11,7 @@ use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
     Table, Written,
 };
+use pellucid_thread::set_operation;
 
 use crate::access::{
     Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
@@ -23,6 +24,7 @@ use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
+use crate::profiles::{FOLDER, Profiles, Recorded};
 use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
     pub(crate) keys: Keys,
+    pub(crate) profiles: Profiles,
     pub(crate) traced: Traced,
     pub(crate) followed: FollowFigures,
     pub(crate) log: Log,
@@ -106,6 +109,8 @@ pub(crate) enum Later {
         what: String,
     },
     Page(Page),
+    /// A profile.
+    Recorded(Recorded),
     /// A request whose password was verified, and whose it is if it was right.
     Verified {
         request: Box<HeldRequest>,
@@ -193,6 +198,14 @@ impl Service for Api {
                 add_server_timing(response, exchange.timeline);
                 response.finish(page.body.as_bytes());
             }
+            Later::Recorded(recorded) => {
+                exchange.timeline.stamp(Stamp::Executed);
+                exchange.facts.outcome = Outcome::of_status(recorded.status) as u8;
+                response.status(recorded.status);
+                response.header("Content-Type", recorded.content_type.as_bytes());
+                add_server_timing(response, exchange.timeline);
+                response.finish(&recorded.body);
+            }
             Later::Verified { request: held, identity } => {
                 return held.with_request(|request| {
                     let judged = self.judge_verified(identity, request, response, exchange);
@@ -270,6 +283,7 @@ impl Api {
             "/_admin/trace" => self.trace_page(request, response, exchange),
             "/_admin/engine" => self.engine_page(request, response, exchange),
             "/metrics" => self.metrics_page(request, response, exchange),
+            path if path.starts_with(FOLDER) => self.profiles_page(request, response, exchange),
             path if is_ours(path) => self.documents(request, response, exchange),
             _ => unknown_path(request, response, exchange),
         }
@@ -327,6 +341,7 @@ fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
 pub(crate) fn route(exchange: &mut Loop<'_>, operation: Operation) {
     exchange.facts.operation = operation as u8;
     exchange.timeline.set_operation(operation as u8);
+    set_operation(operation as u8 + 1);
     exchange.facts.outcome = Outcome::Ok as u8;
     let at = exchange.timeline.stamp(Stamp::Routed);
     exchange.timeline.stamp_at(Stamp::Started, at);
@@ -400,7 +415,8 @@ fn unknown_path(
     if !request.path.starts_with("/_") {
         let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
                      /_admin/account, /_admin/engine, /_admin/slow, /_admin/requests, \
-                     /_admin/interference, /_admin/trace, /_api/version and /metrics";
+                     /_admin/interference, /_admin/trace, /_api/version, /debug/pprof/ and \
+                     /metrics";
         return respond_text(response, exchange, 400, known);
     }
     finish_execution(exchange.timeline);

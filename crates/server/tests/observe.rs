@@ -96,6 +96,7 @@ fn requests_under_way_are_shown_with_phase_and_age() {
     let requests = list(&document, "requests");
     let get = requests.iter().find(|of| of["operation"] == "entity_get").unwrap();
     assert_eq!((&get["phase"], &get["place"]), (&"encode".into(), &"away".into()));
+    assert_eq!(get["waits_for"]["kind"], "client");
     let own = requests.iter().find(|of| of["operation"] == "admin").unwrap();
     // Its thread may be looking before the event loop has put it away.
     assert_eq!(own["phase"], "execute");

@@ -1,8 +1,9 @@
 //! Which requests leave their event loop, and how they come back.
 
-use pellucid_account::{EngineCounts, Part, Timeline};
+use pellucid_account::{EngineCounts, Part, Phase, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_engine::parts;
+use pellucid_thread::{HandedOver, WaitKind};
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
@@ -29,8 +30,10 @@ pub(crate) fn hand_over<T: Send + 'static>(
 ) -> Answer<T> {
     let Some(place) = workers.reserve() else { return Answer::Now(Err(busy())) };
     let (clock, is_on) = (timeline.clock(), timeline.is_on());
+    let put_down = HandedOver::put_down(WaitKind::Thread);
     Answer::Later(Pending::new(move |callback| {
         place.run(move || {
+            let _taken_up = put_down.take_up(Phase::Execute.label());
             let started = clock.now();
             let mut timeline =
                 if is_on { Timeline::begin(clock, started) } else { Timeline::off() };

@@ -15,6 +15,7 @@ mod connection_pool;
 mod error;
 mod merge_tree;
 mod proc;
+mod profiled;
 mod request_life;
 mod study;
 

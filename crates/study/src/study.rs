@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_report::{
-    ChartSection, Finding, Machine, STUDY_SCHEMA, StepDone, StudyReport, study_html,
+    ChartSection, Finding, Machine, ProfileSection, STUDY_SCHEMA, StepDone, StudyReport, study_html,
 };
 
 use crate::error::StudyError;
@@ -62,6 +62,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// The charts.
     pub sections: Vec<ChartSection>,
+    /// Where processor time, memory and waits went.
+    pub profiles: Vec<ProfileSection>,
     /// What the reader must know to judge the figures.
     pub notes: Vec<String>,
 }
@@ -132,6 +134,7 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         steps: context.steps,
         findings: outcome.findings,
         sections: outcome.sections,
+        profiles: outcome.profiles,
         notes: outcome.notes,
     })
 }

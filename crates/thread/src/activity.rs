@@ -7,6 +7,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
+use crate::early;
+
 /// The phase of an event loop between requests: waiting for events, accepting, sweeping.
 pub const LOOP_PHASE: u8 = u8::MAX;
 
@@ -40,6 +42,12 @@ pub struct Labels {
 }
 
 impl Labels {
+    /// Whether they are of a request whose operation is not known yet.
+    #[must_use]
+    pub fn is_early(self) -> bool {
+        self.operation == 0 && self.phase != 0 && self.phase != LOOP_PHASE && self.job.is_none()
+    }
+
     /// The labels as one word that equals another's exactly if the labels do.
     pub(crate) fn word(self) -> u64 {
         let job = self.job.map_or(0, |job| ptr::from_ref(job).addr() as u64);
@@ -55,14 +63,25 @@ pub(crate) struct ThreadCell {
     operation: AtomicU8,
     phase: AtomicU8,
     job: AtomicPtr<Job>,
-    /// A sample that was taken before the operation was known, and the word that it must still
-    /// hold to be this one.
-    awaiting: AtomicPtr<AtomicU64>,
-    awaiting_word: AtomicU64,
+    /// The number of the request, if samples were taken of it before its operation was known; or
+    /// zero.
+    early: AtomicU64,
+    /// The number of the request that the thread is at, as its owner counts them; or zero.
+    pub(crate) request: AtomicU64,
     pub(crate) stack_low: AtomicUsize,
     pub(crate) stack_high: AtomicUsize,
     pub(crate) random: AtomicU64,
     pub(crate) contended_unlocks: AtomicU64,
+}
+
+impl ThreadCell {
+    /// Labels the thread anew.
+    pub(crate) fn put(&self, labels: Labels) {
+        self.operation.store(labels.operation, Ordering::Relaxed);
+        self.phase.store(labels.phase, Ordering::Relaxed);
+        let job = labels.job.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        self.job.store(job, Ordering::Relaxed);
+    }
 }
 
 thread_local! {
@@ -71,8 +90,8 @@ thread_local! {
             operation: AtomicU8::new(0),
             phase: AtomicU8::new(0),
             job: AtomicPtr::new(ptr::null_mut()),
-            awaiting: AtomicPtr::new(ptr::null_mut()),
-            awaiting_word: AtomicU64::new(0),
+            early: AtomicU64::new(0),
+            request: AtomicU64::new(0),
             stack_low: AtomicUsize::new(0),
             stack_high: AtomicUsize::new(0),
             random: AtomicU64::new(0),
@@ -100,40 +119,62 @@ pub fn begin_request(phase: u8) {
     with_thread(|thread| {
         thread.phase.store(phase, Ordering::Relaxed);
         thread.operation.store(0, Ordering::Relaxed);
-        thread.awaiting.store(ptr::null_mut(), Ordering::Relaxed);
+        thread.early.store(0, Ordering::Relaxed);
+        thread.request.store(0, Ordering::Relaxed);
     });
 }
 
-/// Notes which operation the thread works on: its number plus one. A sample that was taken while
-/// the same request was still being read is given the operation, too.
+/// Notes the number of the request that the thread is at, by which waits name it.
+#[inline(always)]
+pub fn set_request(number: u64) {
+    with_thread(|thread| thread.request.store(number, Ordering::Relaxed));
+}
+
+/// Notes that the thread turns to a request again that [`suspend_request`] returned `early` for.
+#[inline(always)]
+pub fn resume_request(phase: u8, early: u64) {
+    begin_request(phase);
+    with_thread(|thread| thread.early.store(early, Ordering::Relaxed));
+}
+
+/// Notes that the thread leaves a request whose operation is not known yet, because more of it has
+/// yet to come. Returns what [`resume_request`] takes.
+#[inline(always)]
+#[must_use = "samples of the request stay without operation unless it is resumed with this"]
+pub fn suspend_request() -> u64 {
+    with_thread(|thread| {
+        let early = thread.early.load(Ordering::Relaxed);
+        thread.early.store(0, Ordering::Relaxed);
+        early
+    })
+}
+
+/// Notes which operation the thread works on: its number plus one. Samples that were taken while
+/// the same request was still being read are given the operation, too.
 #[inline(always)]
 pub fn set_operation(operation: u8) {
     with_thread(|thread| {
         thread.operation.store(operation, Ordering::Relaxed);
-        if !thread.awaiting.load(Ordering::Relaxed).is_null() {
-            complete_sample(thread, operation);
+        if thread.early.load(Ordering::Relaxed) != 0 {
+            let number = thread.early.swap(0, Ordering::Relaxed);
+            early::resolve(number, operation);
         }
     });
 }
 
-#[cold]
-fn complete_sample(thread: &ThreadCell, operation: u8) {
-    let sample = thread.awaiting.swap(ptr::null_mut(), Ordering::Relaxed);
-    let expected = thread.awaiting_word.load(Ordering::Relaxed);
-    // SAFETY: whoever calls `await_operation` promises that the word lives as long as the process.
-    let Some(sample) = (unsafe { sample.as_ref() }) else { return };
-    let completed = expected & !0xff | u64::from(operation);
-    // It fails if the sample was overwritten or read meanwhile; then it stays without operation.
-    let _ = sample.compare_exchange(expected, completed, Ordering::Relaxed, Ordering::Relaxed);
-}
-
-/// Asks that the operation, once it is known, be stored in the lowest byte of `word`, if that is
-/// still `expected`. For signal handlers.
-pub fn await_operation(word: &'static AtomicU64, expected: u64) {
+/// The number by which [`early_operation`] tells the operation of this thread's request once it is
+/// known. For signal handlers.
+#[must_use]
+pub fn number_early_request() -> u64 {
     with_thread(|thread| {
-        thread.awaiting_word.store(expected, Ordering::Relaxed);
-        thread.awaiting.store(ptr::from_ref(word).cast_mut(), Ordering::Relaxed);
-    });
+        let number = thread.early.load(Ordering::Relaxed);
+        if number != 0 {
+            return number;
+        }
+        let number = early::next();
+        thread.early.store(number, Ordering::Relaxed);
+        number
+    })
 }
 
 /// The labels of this thread. May be called in a signal handler.
@@ -172,6 +213,7 @@ impl Drop for JobGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::early::early_operation;
 
     static FLUSH: Job = Job::new("flush");
     static MERGE: Job = Job::new("merge");
@@ -192,20 +234,32 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_gets_the_operation_of_its_own_request_only() {
-        static SAMPLE: AtomicU64 = AtomicU64::new(0x7700);
+    fn early_samples_get_the_operation_of_their_own_request_only() {
         begin_request(1);
-        await_operation(&SAMPLE, 0x7700);
+        let first = number_early_request();
+        assert_eq!(number_early_request(), first, "one request has one number");
+        assert_eq!(early_operation(first), None);
         set_operation(5);
-        assert_eq!(SAMPLE.load(Ordering::Relaxed), 0x7705);
         set_operation(6);
-        assert_eq!(SAMPLE.load(Ordering::Relaxed), 0x7705, "it is completed once");
-        SAMPLE.store(0x8800, Ordering::Relaxed);
-        await_operation(&SAMPLE, 0x8800);
+        assert_eq!(early_operation(first), Some(5), "it is told once");
+        begin_request(1);
+        let second = number_early_request();
         // The request did not come to its operation; the next one is another.
         begin_request(1);
         set_operation(7);
-        assert_eq!(SAMPLE.load(Ordering::Relaxed), 0x8800);
+        assert_eq!((early_operation(second), early_operation(first)), (None, Some(5)));
+    }
+
+    #[test]
+    fn a_request_that_arrives_in_pieces_is_one() {
+        begin_request(1);
+        let number = number_early_request();
+        let suspended = suspend_request();
+        begin_request(1);
+        assert_ne!(number_early_request(), number, "another connection's");
+        resume_request(1, suspended);
+        set_operation(3);
+        assert_eq!(early_operation(number), Some(3));
     }
 
     #[test]

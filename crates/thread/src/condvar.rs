@@ -6,6 +6,7 @@ use std::time::Duration;
 use pellucid_clock::Clock;
 
 use crate::lock::{Mutex, MutexGuard};
+use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
 
 /// As [`std::sync::Condvar`].
@@ -44,6 +45,7 @@ impl Condvar {
     ///
     /// # Errors
     /// If a thread panicked that held the lock; the error gives the guard all the same.
+    #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
         lock.guard_of(self.timed(|condition| condition.wait(inner)))
@@ -63,6 +65,7 @@ impl Condvar {
     ///
     /// # Errors
     /// As there.
+    #[track_caller]
     pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -78,6 +81,7 @@ impl Condvar {
     ///
     /// # Errors
     /// As there.
+    #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -91,6 +95,7 @@ impl Condvar {
     ///
     /// # Errors
     /// As there.
+    #[track_caller]
     pub fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -103,10 +108,12 @@ impl Condvar {
         timed_out(lock, self.timed(wait))
     }
 
+    #[track_caller]
     fn timed<T>(&self, wait: impl FnOnce(&std::sync::Condvar) -> T) -> T {
         if self.is_idle {
             return wait(&self.inner);
         }
+        let _waiting = Waiting::begin(WaitKind::Condition);
         let stopwatch = Clock::monotonic().stopwatch();
         let outcome = wait(&self.inner);
         waits::note_wait(stopwatch.elapsed_ns());

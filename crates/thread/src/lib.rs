@@ -8,20 +8,28 @@
 
 mod activity;
 mod condvar;
+mod early;
+mod handed_over;
 mod lock;
 mod random;
 mod sites;
 mod stack;
 mod text;
+mod waiting;
 mod waits;
 
 pub use activity::{
-    Job, JobGuard, LOOP_PHASE, Labels, await_operation, begin_request, labels, set_operation,
-    set_phase, start_job,
+    Job, JobGuard, LOOP_PHASE, Labels, begin_request, labels, number_early_request, resume_request,
+    set_operation, set_phase, set_request, start_job, suspend_request,
 };
 pub use condvar::Condvar;
+pub use early::{EARLY_MAX, early_operation, is_early_awaited};
+pub use handed_over::{HandedOver, TakenUp};
 pub use lock::{Mutex, MutexGuard};
 pub use random::exponential;
 pub use sites::{Counts, SITES_MAX, Site, Sites};
 pub use stack::{Registers, STACK_DEPTH_MAX, capture, capture_interrupted, prepare_thread};
-pub use waits::{WAIT_SAMPLE_NS, blocked, contended, set_wait_sampling};
+pub use waiting::{WAITS_MAX, Wait, WaitKind, Waiting, monotonic_ns, waits};
+pub use waits::{
+    KeptWait, WAIT_SAMPLE_NS, WaitObserver, blocked, contended, observe_waits, set_wait_sampling,
+};

@@ -9,6 +9,7 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use pellucid_clock::Clock;
 
+use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
 
 /// As [`std::sync::Mutex`], with waits in the profiles `block` and `mutex`.
@@ -53,6 +54,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If a thread panicked that held it; the error gives the guard all the same.
     #[inline]
+    #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         match self.inner.try_lock() {
             Ok(inner) => Ok(self.guard(inner)),
@@ -64,7 +66,9 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     #[cold]
+    #[track_caller]
     fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
+        let _waiting = Waiting::begin(WaitKind::Lock);
         let stopwatch = Clock::monotonic().stopwatch();
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let locked = self.inner.lock();

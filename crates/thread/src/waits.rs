@@ -3,9 +3,9 @@
 //! As in Go, a wait is kept with a probability that rises with its length, up to certainty, and
 //! weighs as much more as it was unlikely: long waits are all there, and short ones cost nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::activity::{labels, with_thread};
+use crate::activity::{Labels, labels, with_thread};
 use crate::random::uniform;
 use crate::sites::{Site, Sites};
 use crate::stack::{STACK_DEPTH_MAX, capture};
@@ -42,6 +42,12 @@ pub fn contended() -> Vec<Site> {
 /// Counts a wait of this thread that has just ended.
 #[inline(never)]
 pub(crate) fn note_wait(waited_ns: u64) {
+    note_wait_of(labels(), waited_ns);
+}
+
+/// Counts a wait that has just ended, of what `labels` say, at the stack of this thread.
+#[inline(never)]
+pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
     let sample_ns = SAMPLE_NS.load(Ordering::Relaxed) as f64;
     let share = waited_ns as f64 / sample_ns;
     if share < 1.0 && uniform() >= share {
@@ -49,10 +55,40 @@ pub(crate) fn note_wait(waited_ns: u64) {
     }
     let mut frames = [0; STACK_DEPTH_MAX];
     let depth = capture(&mut frames);
-    BLOCKED.count(labels(), &frames[..depth], |counts| {
-        counts.events += 1.0 / share.min(1.0);
-        counts.amount += (waited_ns as f64).max(sample_ns);
+    let (events, amount) = (1.0 / share.min(1.0), (waited_ns as f64).max(sample_ns));
+    BLOCKED.count(labels, &frames[..depth], |counts| {
+        counts.events += events;
+        counts.amount += amount;
     });
+    let observer = OBSERVER.load(Ordering::Acquire);
+    if !observer.is_null() {
+        // SAFETY: only `observe_waits` stores there, and functions of this type alone.
+        let observer = unsafe { std::mem::transmute::<*mut (), WaitObserver>(observer) };
+        observer(&KeptWait { labels, stack: &frames[..depth], events, amount_ns: amount });
+    }
+}
+
+/// A wait that was kept, as it is told to who observes them.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptWait<'a> {
+    /// What waited.
+    pub labels: Labels,
+    /// Where, the innermost return address first.
+    pub stack: &'a [usize],
+    /// As many waits as it stands for.
+    pub events: f64,
+    /// Their time in nanoseconds.
+    pub amount_ns: f64,
+}
+
+/// Who is told of waits that are kept, on the thread that waited.
+pub type WaitObserver = fn(&KeptWait<'_>);
+
+static OBSERVER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Has every wait that is kept from now on told to `observer`, which must not wait itself.
+pub fn observe_waits(observer: WaitObserver) {
+    OBSERVER.store(observer as *mut (), Ordering::Release);
 }
 
 /// The site of this thread, which is about to give back a lock that others wait for, plus one; or

@@ -293,7 +293,7 @@ fn primary(mut access: IndexAccess, conditions: &[Condition<'_>]) -> Option<Cand
     let of_key: Vec<_> =
         conditions.iter().filter(|condition| is_named(condition, "_key")).collect();
     let answered = bounds_of(&of_key, &mut access);
-    (!answered.is_empty()).then(|| Candidate {
+    (!answered.is_empty()).then_some(Candidate {
         access,
         score: 2.0 * answered.len() as f64,
         answered,

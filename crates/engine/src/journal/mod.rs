@@ -28,12 +28,13 @@ mod verify;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
+use pellucid_thread::{Condvar, Mutex, MutexGuard};
 
 use crate::engine::SyncTimes;
 use crate::error::{Error, Result};
@@ -171,6 +172,7 @@ pub(crate) struct Journal {
 
 /// Locks a mutex; that another thread panicked while it held it is no reason to stop, because none
 /// of the journal's locks covers a state that is wrong in between.
+#[track_caller]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

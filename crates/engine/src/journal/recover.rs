@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem, Map, MapMode};
+use pellucid_thread::{Condvar, Mutex};
 
 use super::append::Appender;
 use super::current::{Span, current_segments};
@@ -128,7 +129,7 @@ impl Journal {
             roller: Mutex::new(RollerState::default()),
             roller_changed: Condvar::new(),
             waiters: Mutex::new(Waiters::default()),
-            waiters_changed: Condvar::new(),
+            waiters_changed: Condvar::for_work(),
         };
         Ok((journal, Appender::after(last_sequence)))
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pellucid_io::{File, MapMode, lower_own_priority};
+use pellucid_thread::{Job, start_job};
 
 use super::append::{Active, Appender};
 use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
@@ -307,6 +308,8 @@ impl Journal {
 
     fn roll(&self) {
         lower_own_priority(BACKGROUND_STEPS);
+        static SEGMENTS: Job = Job::new("segments");
+        let _job = start_job(&SEGMENTS);
         let mut roller = lock(&self.roller);
         loop {
             if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {
@@ -338,7 +341,8 @@ impl Journal {
             } else if roller.is_stopping {
                 return;
             } else {
-                roller = self.roller_changed.wait(roller).unwrap_or_else(PoisonError::into_inner);
+                let changed = self.roller_changed.wait_for_work(roller);
+                roller = changed.unwrap_or_else(PoisonError::into_inner);
             }
         }
     }

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use pellucid_io::{File, FileSystem};
+use pellucid_thread::Mutex;
 
 use super::footer::Footer;
 use super::record::{Record, RecordKind};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::Ticks;
+use pellucid_thread::{HandedOver, Job, WaitKind, Waiting, start_job};
 
 use super::{Journal, lock};
 use crate::engine::{DurableCallback, SyncTimes};
@@ -47,6 +48,7 @@ impl WaitTimes {
 struct Waiter {
     sequence: u64,
     asked: Ticks,
+    put_down: HandedOver,
     callback: DurableCallback,
 }
 
@@ -80,6 +82,7 @@ impl Journal {
     /// As [`Journal::sync_to`], for a writer, whose wait is counted.
     pub(crate) fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
         let asked = self.clock.now();
+        let _waiting = Waiting::begin(WaitKind::Sync);
         let times = self.sync_to(sequence)?;
         self.waits.count(asked, times);
         Ok(times)
@@ -124,7 +127,8 @@ impl Journal {
             callback(self.wait_durable(sequence));
             return;
         }
-        waiters.callbacks.push(Waiter { sequence, asked: self.clock.now(), callback });
+        let put_down = HandedOver::put_down(WaitKind::Sync);
+        waiters.callbacks.push(Waiter { sequence, asked: self.clock.now(), put_down, callback });
         drop(waiters);
         self.waiters_changed.notify_one();
     }
@@ -147,6 +151,8 @@ impl Journal {
     }
 
     fn serve_waiters(&self) {
+        static SYNC: Job = Job::new("sync");
+        let _job = start_job(&SYNC);
         loop {
             let mut waiters = lock(&self.waiters);
             while waiters.callbacks.is_empty() && !waiters.is_stopping {
@@ -161,7 +167,8 @@ impl Journal {
                 return;
             };
             let outcome = self.sync_to(highest);
-            for Waiter { asked, callback, .. } in callbacks {
+            for Waiter { asked, put_down, callback, .. } in callbacks {
+                put_down.end();
                 if let Ok(times) = &outcome {
                     self.waits.count(asked, *times);
                 }

@@ -9,11 +9,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_io::lower_own_priority;
+use pellucid_thread::{Job, start_job};
 
 use super::state::State;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::jobs::{self, BACKGROUND_STEPS};
+
+/// Labels of the thread's work in profiles.
+pub(super) static FLUSH: Job = Job::new("flush");
+pub(super) static COMPACTION: Job = Job::new("compaction");
+static DIRECTORY: Job = Job::new("directory");
+/// Looking for work.
+static LEDGER: Job = Job::new("ledger");
 
 const THREAD_NAME: &str = "pellucid-ledger";
 /// The thread looks for work at least this often, although it is woken when there is some.
@@ -50,6 +58,7 @@ impl Drop for PanicNotice<'_> {
 fn run(state: &State) {
     let _notice = PanicNotice(state);
     lower_own_priority(BACKGROUND_STEPS);
+    let _job = start_job(&LEDGER);
     let mut wait = DISK_FULL_WAIT_FIRST;
     while wait_for_work(state) {
         match state.do_one_job() {
@@ -117,6 +126,7 @@ impl State {
             return false;
         };
         let _noted = self.options.activity.begin(jobs::DIRECTORY, self.options.clock);
+        let _job = start_job(&DIRECTORY);
         let mut lent = self.lend_memory();
         let is_wanted = || self.sealed() == 0 && !self.is_closing();
         table.make_directory(&self.table_memory, &mut lent, is_wanted);

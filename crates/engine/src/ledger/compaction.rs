@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use pellucid_thread::start_job;
+
+use super::background::COMPACTION;
 use super::merge::{Merge, RunCursor, Source, runs};
 use super::snapshots::Retention;
 use super::stages::Stages;
@@ -262,6 +265,7 @@ impl State {
 
     /// Does a merge. Under the lock on jobs.
     pub(super) fn compact(&self, merging: &Merging) -> Result<()> {
+        let _job = start_job(&COMPACTION);
         let began = self.options.clock.stopwatch();
         let job = merging.job();
         self.counters.begin(Some(job));

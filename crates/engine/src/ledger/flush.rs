@@ -1,5 +1,8 @@
 //! Flush: a sealed memtable becomes a table of level 0.
 
+use pellucid_thread::start_job;
+
+use super::background::FLUSH;
 use super::stages::Stages;
 use super::state::{Edit, State, WrittenTable};
 use super::stats::{BackgroundJob, JobStats};
@@ -14,6 +17,7 @@ impl State {
     pub(super) fn flush_oldest(&self) -> Result<bool> {
         let oldest = self.version.load().sealed.last().cloned();
         let Some(sealed) = oldest else { return Ok(false) };
+        let _job = start_job(&FLUSH);
         let interrupted = self.counters.begin(Some(BackgroundJob::Flush));
         let noted = self.options.activity.begin(jobs::FLUSH, self.options.clock);
         let outcome = self.flush(&sealed);

@@ -6,10 +6,11 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
 use pellucid_io::FileSystem;
+use pellucid_thread::{Condvar, Mutex, MutexGuard};
 
 use super::manifest::{Manifest, WriteFailure};
 use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
@@ -111,6 +112,7 @@ pub(super) struct State {
     write_delay_ns: AtomicU64,
 }
 
+#[track_caller]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -151,7 +153,7 @@ impl State {
                 flushed_sequence: manifest.flushed_sequence,
             }),
             edit: Mutex::new(EditState::default()),
-            work: Condvar::new(),
+            work: Condvar::for_work(),
             room: Condvar::new(),
             next_file_number: AtomicU64::new(manifest.next_file_number),
             flushed_sequence: AtomicU64::new(manifest.flushed_sequence),

@@ -8,7 +8,8 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use http::request::Parts;
-use pellucid_account::{RequestFacts, Stamp, Timeline};
+use pellucid_account::{Phase, RequestFacts, Stamp, Timeline};
+use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use super::heads::{body_length, head_of};
 use super::session::{Parked, ParkedRequest, Polled, Receiving, Sending, Session};
@@ -62,6 +63,7 @@ impl<S: Service> EventLoop<S> {
         let (mut turn, mut filled) = (turn, false);
         let has_input = session.pipe.borrow().has_input();
         if !has_input {
+            begin_request(Phase::Receive.label());
             let mut scratch = std::mem::take(&mut self.scratch);
             let read = self.read(connection, &mut scratch);
             turn.received = self.read_clock();
@@ -97,6 +99,8 @@ impl<S: Service> EventLoop<S> {
         session.pipe.borrow_mut().output = out;
         let mut is_over = self.take_requests(slot, connection, &mut session, turn);
         self.take_bodies(slot, connection, &mut session, turn);
+        // What follows is for all streams together.
+        begin_request(Phase::Encode.label());
         let moved = self.pump_streams(&mut session, turn);
         session.check_quiet();
         is_over |= session.poll_output();
@@ -142,6 +146,10 @@ impl<S: Service> EventLoop<S> {
         let begun = Begun { arrived: turn.woke, attended: turn.attended, at: turn.woke };
         let mut waited_until = None;
         while session.held_bytes() < OUTPUT_BYTES_MAX {
+            match waited_until {
+                None => set_phase(Phase::Parse.label()),
+                Some(_) => begin_request(Phase::Parse.label()),
+            }
             match session.poll() {
                 Polled::Nothing => return false,
                 Polled::Over => return true,
@@ -209,6 +217,7 @@ impl<S: Service> EventLoop<S> {
     ) {
         let mut at = 0;
         while at < session.receiving.len() {
+            begin_request(Phase::Parse.label());
             let before = session.receiving[at].body.len();
             let taken = self.take_body(connection, &mut session.receiving[at]);
             if session.receiving[at].body.len() > before {
@@ -355,6 +364,8 @@ impl<S: Service> EventLoop<S> {
     ) {
         let Parked { key, respond, mut timeline, mut facts, manner, flight } = parked.0;
         self.recorder.take_back(&timeline, flight);
+        set_operation(facts.operation + 1);
+        set_phase(Phase::Execute.label());
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         let mut body = std::mem::take(&mut self.body);
         let (handled, outcome) = {

@@ -151,6 +151,13 @@ struct Settings {
     /// The share of requests that are traced though their clients do not trace them [default: 0.0].
     #[arg(long, env = "PELLUCID_TRACE_SHARE")]
     trace_share: Option<f64>,
+    /// How often each busy thread's processor time is sampled, per second, for profiles; 0 for
+    /// never [default: 19].
+    #[arg(long, env = "PELLUCID_PROFILE_HERTZ")]
+    profile_hertz: Option<u32>,
+    /// Bytes between two sampled allocations, on average; 0 for no samples [default: 512K].
+    #[arg(long, env = "PELLUCID_PROFILE_BYTES")]
+    profile_bytes: Option<Size>,
     /// How often the engine's figures are logged, as lines of JSON [default: 0s, never].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,

@@ -54,6 +54,8 @@ impl Settings {
             otlp: None,
             otlp_header: None,
             trace_share: Some(options.trace_share),
+            profile_hertz: Some(options.profile_hertz),
+            profile_bytes: Some(Size(pellucid_profile::SAMPLE_BYTES)),
             engine_log: Some(Span(options.engine_log)),
             stop_timeout: Some(Span(limits.stop)),
         }
@@ -88,6 +90,9 @@ impl Settings {
             Some(HandOverKind::Always) => HandOver::Always,
             Some(HandOverKind::Never) => HandOver::Never,
         };
+        options.profile_hertz = self.profile_hertz.unwrap_or(options.profile_hertz);
+        let sample_bytes = self.profile_bytes.map_or(pellucid_profile::SAMPLE_BYTES, |size| size.0);
+        pellucid_profile::set_allocation_sampling(sample_bytes);
         options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
         self.secure(&mut options)?;
         self.limit(&mut options)?;

@@ -46,6 +46,12 @@ impl Markup {
         self.written.push_str(text);
     }
 
+    /// JSON as the content of a script element that holds data: there, nothing but the beginning of
+    /// a tag is special, and JSON has another form for it.
+    pub(crate) fn data(&mut self, json: &str) {
+        self.written.push_str(&json.replace('<', "\\u003c"));
+    }
+
     /// What has been written.
     pub(crate) fn finish(self) -> String {
         self.written

@@ -8,6 +8,10 @@
 
 mod chart;
 mod figure;
+mod flame;
+mod flame_data;
+mod flame_graph;
+mod flame_heat;
 mod head;
 mod heat;
 mod jitter;
@@ -16,6 +20,7 @@ mod markup;
 mod percentiles;
 mod plot;
 mod points;
+mod profiles;
 mod rows;
 mod scale;
 mod section;
@@ -30,6 +35,8 @@ use sha2::{Digest, Sha256};
 
 use crate::model::Report;
 
+pub use flame::{flame_html, flame_svg};
+pub use flame_graph::{FlameGraph, FlameSample, FlameUnit};
 pub(crate) use jitter::JITTER_POINTS_MAX;
 pub use study::study_html;
 
@@ -53,25 +60,38 @@ pub fn html(report: &Report) -> String {
 
 /// A page with what `content` writes.
 fn page(title: &str, content: impl FnOnce(&mut Markup)) -> String {
+    page_with(title, &[STYLE], &[SCRIPT], content)
+}
+
+/// A page of these styles and scripts, and no others.
+fn page_with(
+    title: &str,
+    styles: &[&'static str],
+    scripts: &[&'static str],
+    content: impl FnOnce(&mut Markup),
+) -> String {
     let mut page = Markup::default();
     page.verbatim("<!DOCTYPE html>\n");
     page.element("html", &[("lang", "en")], |page| {
-        page.element("head", &[], |page| write_head(page, title));
+        page.element("head", &[], |page| write_head(page, title, styles, scripts));
         page.element("body", &[], |page| {
             page.element("main", &[], content);
-            page.element("script", &[], |page| page.verbatim(SCRIPT));
+            for script in scripts {
+                page.element("script", &[], |page| page.verbatim(script));
+            }
         });
     });
     page.finish()
 }
 
-fn write_head(page: &mut Markup, title: &str) {
+fn write_head(page: &mut Markup, title: &str, styles: &[&'static str], scripts: &[&str]) {
     let hash =
-        |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())));
+        |text: &&str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())));
+    let hashes = |texts: &[&str]| texts.iter().map(hash).collect::<Vec<_>>().join(" ");
     let policy = format!(
         "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
-        hash(STYLE),
-        hash(SCRIPT)
+        hashes(styles),
+        hashes(scripts)
     );
     page.empty("meta", &[("charset", "utf-8")]);
     page.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
@@ -79,5 +99,7 @@ fn write_head(page: &mut Markup, title: &str) {
     page.empty("meta", &viewport);
     page.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
     page.leaf("title", &[], title);
-    page.element("style", &[], |page| page.verbatim(STYLE));
+    for style in styles {
+        page.element("style", &[], |page| page.verbatim(style));
+    }
 }

@@ -1,15 +1,16 @@
 //! The page of a study: what it asks, what it found beside what was found before, and its charts.
 
 use super::figure::Table;
+use super::flame::FLAME_STYLE;
 use super::markup::Markup;
-use super::{chart, head, page};
+use super::{SCRIPT, STYLE, chart, head, page_with, profiles};
 use crate::study::{Finding, StudyReport};
 use crate::units::{date_time, duration};
 
 /// The whole page of a study.
 #[must_use]
 pub fn study_html(report: &StudyReport) -> String {
-    page(&report.title, |page| {
+    page_with(&report.title, &[STYLE, FLAME_STYLE], &[SCRIPT], |page| {
         head::write_title(page, &report.title, &date_time(report.generated_unix_ms));
         write_findings(page, report);
         let settings = report.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
@@ -24,6 +25,7 @@ pub fn study_html(report: &StudyReport) -> String {
                 });
             });
         }
+        profiles::write(page, &report.profiles);
         write_steps(page, report);
     })
 }
@@ -45,6 +47,9 @@ fn write_findings(page: &mut Markup, report: &StudyReport) {
             for (index, section) in report.sections.iter().enumerate() {
                 page.leaf("a", &[("href", &format!("#section-{index}"))], &section.name);
                 page.text(" ");
+            }
+            if !report.profiles.is_empty() {
+                page.leaf("a", &[("href", "#profiles")], "Profiles");
             }
         });
     });

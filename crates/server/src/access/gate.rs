@@ -10,6 +10,7 @@ use crate::access::accounts::Verdict;
 use crate::access::identity::Identity;
 use crate::access::rights::{Right, Scope};
 use crate::names::Operation;
+use crate::profiles::FOLDER;
 use crate::query::percent_decode;
 use crate::run::ENTITIES;
 use crate::service::{Api, Later, Loop, begin_answer, route};
@@ -44,6 +45,7 @@ fn need_of(method: &str, path: &str) -> Need {
         "/v0/entity" | "/v0/entities" => return Need::Right(Scope::Table(ENTITIES), right),
         "/v0/batch" => return Need::Right(Scope::Table(ENTITIES), Right::Write),
         "/metrics" => return Need::Right(Scope::Admin, Right::Read),
+        path if path.starts_with(FOLDER) => return Need::Right(Scope::Admin, Right::Read),
         _ => {}
     }
     // A document API path may begin with a database; what follows decides. Handlers decode paths,
@@ -272,6 +274,7 @@ mod tests {
             ("GET", "/v0/entities", entities(Right::Read)),
             ("POST", "/v0/batch", entities(Right::Write)),
             ("GET", "/metrics", Need::Right(Scope::Admin, Right::Read)),
+            ("GET", "/debug/pprof/heap", Need::Right(Scope::Admin, Right::Read)),
             ("GET", "/_admin/account", Need::Right(Scope::Admin, Right::Read)),
             ("POST", "/_admin/profile", Need::Right(Scope::Admin, Right::Write)),
             ("GET", "/_db/x/%5Fadmin/log", Need::Right(Scope::Admin, Right::Read)),

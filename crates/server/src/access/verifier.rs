@@ -24,7 +24,11 @@ pub(crate) struct Verifier {
 impl Verifier {
     pub(crate) fn start(accounts: Arc<Accounts>, log: Log) -> io::Result<Verifier> {
         let (jobs, received) = sync_channel(JOBS_MAX);
-        let run = move || run(&received, &accounts, &log);
+        let run = move || {
+            static ACCESS: pellucid_thread::Job = pellucid_thread::Job::new("access");
+            let _job = pellucid_thread::start_job(&ACCESS);
+            run(&received, &accounts, &log);
+        };
         std::thread::Builder::new().name("pellucid-access".to_owned()).spawn(run)?;
         Ok(Verifier { jobs })
     }

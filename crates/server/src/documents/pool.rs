@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind};
 
 /// Calls that may wait for a thread. ArangoDB has the same limit.
 pub(crate) const QUEUED_CALLS_MAX: usize = 4_096;
@@ -38,6 +40,7 @@ enum Standing {
 
 struct Queued {
     job: Job,
+    put_down: HandedOver,
     bytes: usize,
     since: Ticks,
 }
@@ -70,7 +73,7 @@ impl Pool {
     pub(crate) fn start(clock: Clock) -> io::Result<Pool> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
-            arrived: Condvar::new(),
+            arrived: Condvar::for_work(),
             clock,
             last_queued_ns: AtomicU64::new(0),
         });
@@ -102,7 +105,9 @@ impl Pool {
             return false;
         }
         queue.bytes += bytes;
-        queue.jobs.push_back(Queued { job: Box::new(job), bytes, since: self.shared.clock.now() });
+        let put_down = HandedOver::put_down(WaitKind::Thread);
+        let since = self.shared.clock.now();
+        queue.jobs.push_back(Queued { job: Box::new(job), put_down, bytes, since });
         drop(queue);
         self.shared.arrived.notify_one();
         true
@@ -132,7 +137,7 @@ impl Pool {
 }
 
 impl Shared {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,6 +168,7 @@ impl Shared {
         while let Some(queued) = self.next(standing) {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
+            let _taken_up = queued.put_down.take_up(Phase::Execute.label());
             // A call that panics takes its connection's answer with it, and no thread.
             let run = std::panic::AssertUnwindSafe(|| (queued.job)(waited));
             let _ = std::panic::catch_unwind(run);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pellucid_clock::WallTime;
 use pellucid_document::Documents;
+use pellucid_thread::{Job, start_job};
 
 use crate::log::Log;
 
@@ -33,6 +34,8 @@ impl Upkeep {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let stopped = Arc::clone(&stop);
         let run = move || {
+            static UPKEEP: Job = Job::new("upkeep");
+            let _job = start_job(&UPKEEP);
             let mut step = 0;
             while !rest(&stopped) {
                 queries.remove_expired(WallTime::now().unix_ms());

@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::Record;
+use pellucid_thread::{Job, start_job};
 use serde_json::Value;
 
 pub use collector::Export;
@@ -80,7 +81,11 @@ impl Follower {
         account.listen(move |record: &Record, total_ticks: u64| {
             see(&listening, slow_ticks, &followed, record, total_ticks);
         });
-        let run = move || Following::new(following, export).run(&queue);
+        let run = move || {
+            static FOLLOWING: Job = Job::new("following");
+            let _job = start_job(&FOLLOWING);
+            Following::new(following, export).run(&queue);
+        };
         let thread = std::thread::Builder::new().name("pellucid-follow".to_owned()).spawn(run)?;
         Ok(Follower { thread: Some(thread) })
     }

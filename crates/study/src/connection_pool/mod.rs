@@ -241,6 +241,7 @@ impl ConnectionPool {
             );
         }
         let findings = conclusions::findings(&rows);
-        Outcome { settings, findings, sections: charts::sections(&rows), notes }
+        let sections = charts::sections(&rows);
+        Outcome { settings, findings, sections, notes, profiles: Vec::new() }
     }
 }

@@ -22,6 +22,7 @@ use super::work::{Chooser, Request, key_of};
 use crate::bounded::Membership;
 use crate::error::StudyError;
 use crate::proc::ProcessFigures;
+use crate::profiled::Profiled;
 
 /// Names of the threads of the load and of the account, by which processor time is told apart.
 pub(super) const LOAD_THREAD: &str = "study-load";
@@ -72,6 +73,7 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         is_over: AtomicBool::new(false),
         failure: Mutex::new(None),
     };
+    let profiled = Profiled::begin();
     // Nobody asks for single requests here, and the memory is bounded.
     load.account.keep_records(1);
     let sample = |seconds: f64| {
@@ -97,7 +99,10 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         return Err(StudyError::Step(failure));
     }
     tell(&mut output, &Line::Account(Box::new(load.account.snapshot(None))))?;
-    load.engine.close().map_err(failed)
+    load.engine.close().map_err(failed)?;
+    // Names are found last, because that takes memory, which is bounded.
+    let profiles = profiled.map_or_else(Vec::new, |profiled| profiled.end(NAMES.operations));
+    tell(&mut output, &Line::Profiles(profiles))
 }
 
 fn failed(error: pellucid_engine::Error) -> StudyError {
@@ -193,27 +198,35 @@ impl Load {
             Request::Put { .. } => chooser.content(),
             Request::Get(_) | Request::Head(_) => (&[][..], &[][..]),
         };
+        let operation = match request {
+            Request::Get(_) => 0,
+            Request::Head(_) => 1,
+            Request::Put { on_disk, .. } => 2 + u8::from(on_disk),
+        };
+        pellucid_thread::set_operation(operation + 1);
         let begun = recorder.now();
         let mut timeline = recorder.begin(begun);
         for stamp in &STAMPS[1..=Stamp::Started as usize] {
             timeline.stamp_at(*stamp, begun);
         }
-        let (operation, is_found) = match request {
+        let is_found = match request {
             Request::Get(number) => {
-                (0, self.engine.get(self.table, &key_of(number), &mut timeline)?.is_some())
+                self.engine.get(self.table, &key_of(number), &mut timeline)?.is_some()
             }
             Request::Head(number) => {
-                (1, self.engine.head(self.table, &key_of(number), &mut timeline)?.is_some())
+                self.engine.head(self.table, &key_of(number), &mut timeline)?.is_some()
             }
             Request::Put { number, on_disk } => {
                 self.put(number, content, on_disk, &mut timeline)?;
-                (if on_disk { 3 } else { 2 }, true)
+                true
             }
         };
         let end = timeline.stamp(Stamp::Executed);
         timeline.stamp_at(Stamp::Written, end);
         let outcome = u8::from(!is_found);
         recorder.record(&timeline, RequestFacts { operation, outcome, ..RequestFacts::default() });
+        // What the thread does until the next request is the load's, and no operation.
+        pellucid_thread::set_operation(0);
         Ok(())
     }
 

@@ -212,6 +212,7 @@ fn outcome(plan: &Plan, recording: &Recording, is_bounded: bool, notes: Vec<Stri
         settings: settings(plan, recording, is_bounded),
         findings: conclusions::findings(&source),
         sections: charts::sections(&source),
+        profiles: recording.profiles.clone(),
         notes,
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use pellucid_account::Snapshot;
+use pellucid_report::ProfileSection;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,6 +23,8 @@ pub(super) enum Line {
     Sample(Box<Sample>),
     /// The account of all requests, at the end.
     Account(Box<Snapshot>),
+    /// Where processor time, memory and waits went, at the end.
+    Profiles(Vec<ProfileSection>),
 }
 
 /// The figures at a moment.
@@ -76,6 +79,7 @@ pub(super) struct Recording {
     pub(super) samples: Vec<Sample>,
     pub(super) notes: Vec<String>,
     pub(super) account: Option<Snapshot>,
+    pub(super) profiles: Vec<ProfileSection>,
     /// Of the samples, one in so many is kept.
     kept_one_in: u64,
     seen: u64,
@@ -87,6 +91,7 @@ impl Recording {
         match line {
             Line::Note(note) => self.notes.push(note),
             Line::Account(account) => self.account = Some(*account),
+            Line::Profiles(profiles) => self.profiles = profiles,
             Line::Sample(sample) => self.take_sample(*sample),
         }
     }

@@ -1,8 +1,9 @@
 //! The process that is measured: a server, and a thread that keeps every request's record.
 //!
 //! It is told what to do by lines on standard input and answers with lines on standard output: the
-//! plan of the server is answered with its address, `begin` with `begun`, and `end NAME` with the
-//! figures of all requests of operation NAME in between.
+//! plan of the server is answered with its address, `begin` with `begun`, `end NAME` with the
+//! figures of all requests of operation NAME in between, and `profiles`, once, with those since
+//! the start.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use pellucid_server::{Log, RunningServer, ServerOptions, start};
 use super::figures::{Kept, ServerFigures, processor_mhz};
 use super::plan::ServerPlan;
 use crate::error::StudyError;
+use crate::profiled::Profiled;
 
 /// Pause between two looks at the flight recorder, which keeps more than is answered meanwhile.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -37,6 +39,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     input.read_line(&mut line).map_err(|error| step(&error))?;
     let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
     let server = serve(&plan)?;
+    let mut profiled = Profiled::begin();
     let mut answer = |text: &str| {
         let written = writeln!(output, "{text}").and_then(|()| output.flush());
         written.map_err(|error| step(&error))
@@ -58,6 +61,11 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
             _ if line == "begin" => {
                 sender.send(Told::Begin).map_err(gone)?;
                 answer("begun")?;
+            }
+            _ if line == "profiles" => {
+                let names = server.account().names().operations;
+                let profiles = profiled.take().map_or_else(Vec::new, |taken| taken.end(names));
+                answer(&serde_json::to_string(&profiles).map_err(|error| step(&error))?)?;
             }
             _ => return Err(StudyError::Step(format!("`{line}` is nothing to do"))),
         }

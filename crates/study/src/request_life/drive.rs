@@ -12,6 +12,7 @@ use pellucid_account::Distribution;
 use pellucid_load::{
     Limit, LoadOptions, LoadResult, RequestSource, RequestSources, Target, ThreadShare, run,
 };
+use pellucid_report::ProfileSection;
 
 use super::figures::ServerFigures;
 use super::plan::{KEYS, Operation, RunKey, ServerPlan, VALUE_BYTES};
@@ -104,6 +105,13 @@ impl ServerProcess {
             client: client_side(&result),
             requests_per_second: result.requests_per_second(),
         })
+    }
+
+    /// Where processor time, memory and waits of the server went since it started.
+    pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+        let answer = self.ask("profiles")?;
+        serde_json::from_str(&answer)
+            .map_err(|error| StudyError::Step(format!("the server's profiles: {error}")))
     }
 
     fn load(&self, operation: Operation, requests: u64) -> Result<LoadResult, StudyError> {

@@ -17,6 +17,7 @@ mod plan;
 use std::io::{BufRead, Write};
 
 use pellucid_clock::Clock;
+use pellucid_report::ProfileSection;
 
 pub use self::plan::RequestLifeOptions;
 
@@ -79,18 +80,23 @@ impl Study for RequestLife {
         let folder = folder.map_err(|error| {
             StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
         })?;
-        let mut runs = Vec::new();
+        let (mut runs, mut profiles) = (Vec::new(), Vec::new());
         for hand_over in HAND_OVERS {
             for transport in TRANSPORTS {
                 let name = format!("{}, hand-over {}", transport.title(), hand_over.name());
                 let data = folder.path().join(format!("{}-{}", transport.name(), hand_over.name()));
                 let plan = ServerPlan { data, transport, hand_over };
                 let program = context.child.clone();
-                let measured = context.step(&name, |say| measure(&program, plan, requests, say))?;
+                let (measured, taken) =
+                    context.step(&name, |say| measure(&program, plan, requests, say))?;
                 runs.extend(measured);
+                // Those of the first server: requests over plain HTTP/1.1, handed over by need.
+                if profiles.is_empty() {
+                    profiles = taken;
+                }
             }
         }
-        Ok(outcome(&runs, requests))
+        Ok(Outcome { profiles, ..outcome(&runs, requests) })
     }
 }
 
@@ -100,7 +106,7 @@ fn measure(
     plan: ServerPlan,
     requests: u64,
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<RunFigures>, StudyError> {
+) -> Result<(Vec<RunFigures>, Vec<ProfileSection>), StudyError> {
     let mut server = ServerProcess::start(program, plan)?;
     server.fill()?;
     let mut runs = Vec::new();
@@ -116,8 +122,9 @@ fn measure(
         ));
         runs.push(run);
     }
+    let profiles = server.profiles()?;
     server.stop()?;
-    Ok(runs)
+    Ok((runs, profiles))
 }
 
 fn outcome(runs: &[RunFigures], requests: u64) -> Outcome {
@@ -158,6 +165,7 @@ fn outcome(runs: &[RunFigures], requests: u64) -> Outcome {
         ],
         findings: conclusions::findings(runs),
         sections: charts::sections(runs, &clock),
+        profiles: Vec::new(),
         notes,
     }
 }

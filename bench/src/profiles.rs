@@ -1,0 +1,127 @@
+//! `bench-profiles`: the server beside itself without profiling, and how much of its processor time
+//! the profile of a PUT and of a GET load explains.
+
+use std::process::{Command, Stdio};
+
+use crate::Effort;
+use crate::bars::{Bar, judge, median};
+use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid_with, text};
+use crate::wrk::full_throttle;
+
+const CONNECTIONS: usize = 64;
+/// Keys that the loads ask for.
+const KEYS: &str = "100000";
+
+/// One run: requests a second, and processor time for each.
+#[derive(Clone, Copy)]
+struct Run {
+    requests_per_second: f64,
+    cpu_us_per_request: f64,
+}
+
+/// Runs the benchmark; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    let off = ["--profile-hertz", "0", "--profile-bytes", "0"];
+    let cpu = ["--profile-hertz", "19", "--profile-bytes", "0"];
+    let heap = ["--profile-hertz", "0", "--profile-bytes", "512K"];
+    // On a machine with neighbours, throughput varies by more than the cost that is looked for:
+    // the processor time of a request says it more precisely, and bounds it as well.
+    let cpu_holds = beside_off("cpu_ring", &cpu, &off, Bar::AtLeast(0.995), effort)?;
+    let heap_holds = beside_off("heap_sampling", &heap, &off, Bar::AtLeast(0.99), effort)?;
+    Ok(explained(effort)? && cpu_holds && heap_holds)
+}
+
+fn measure(server: &Server, seconds: u64) -> Result<Run, String> {
+    let before = server.cpu_seconds();
+    let requests_per_second = full_throttle(&server.url, CONNECTIONS, seconds)?;
+    let requests = requests_per_second * seconds as f64;
+    let cpu_us_per_request = (server.cpu_seconds() - before) * 1e6 / requests;
+    Ok(Run { requests_per_second, cpu_us_per_request })
+}
+
+/// Alternates a server with `flags` and one with `off`, each first in every second round.
+fn beside_off(
+    name: &str,
+    flags: &[&str],
+    off: &[&str],
+    bar: Bar,
+    effort: Effort,
+) -> Result<bool, String> {
+    let (with, without) = (start_pellucid_with(flags)?, start_pellucid_with(off)?);
+    for server in [&with, &without] {
+        measure(server, 1)?;
+    }
+    let (mut throughput, mut cpu) = (Vec::new(), Vec::new());
+    for round in 0..effort.runs {
+        let (with, without) = if round % 2 == 0 {
+            let first = measure(&with, effort.seconds)?;
+            (first, measure(&without, effort.seconds)?)
+        } else {
+            let first = measure(&without, effort.seconds)?;
+            (measure(&with, effort.seconds)?, first)
+        };
+        throughput.push(with.requests_per_second / without.requests_per_second);
+        cpu.push(without.cpu_us_per_request / with.cpu_us_per_request);
+    }
+    println!(
+        "{name}: {:.3} of the throughput and {:.3} times the processor time without it",
+        median(&throughput),
+        1.0 / median(&cpu)
+    );
+    Ok(judge(&format!("{name}_throughput_vs_off"), &throughput, bar))
+}
+
+/// Loads a server with PUTs, then with GETs, and asks each time where its time went.
+fn explained(effort: Effort) -> Result<bool, String> {
+    let server = start_pellucid_with(&[])?;
+    let address = server.url.split("/v0").next().unwrap_or_default().to_owned();
+    let mut all_hold = true;
+    for method in ["PUT", "GET"] {
+        let seconds = effort.seconds * 2;
+        let mut load = Command::new("taskset")
+            .args(["-c", LOAD_CORE])
+            .arg(pellucid())
+            .args(["load", "-c", "64", "-t", "1", "-d", &format!("{}s", seconds + 2), "-s"])
+            .arg(script(method)?.path())
+            .arg(&address)
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(text)?;
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        for kind in ["cpu", "allocs", "lock"] {
+            let shares = shares(&address, kind, if kind == "cpu" { seconds - 1 } else { 1 })?;
+            println!("{method}, {kind}:\n{shares}");
+            if kind == "cpu" {
+                let line = shares.lines().find_map(|line| line.strip_prefix("explained by "));
+                let share = line.and_then(|line| line.rsplit(' ').next()?.strip_suffix('%'));
+                let share: f64 = share.ok_or("no share")?.parse().map_err(text)?;
+                let name = format!("{}_cpu_explained", method.to_lowercase());
+                all_hold &= judge(&name, &[share / 100.0], Bar::AtLeast(0.97));
+            }
+        }
+        load.wait().map_err(text)?;
+    }
+    Ok(all_hold)
+}
+
+fn script(method: &str) -> Result<tempfile::NamedTempFile, String> {
+    let file = tempfile::NamedTempFile::new().map_err(text)?;
+    let body = if method == "PUT" { "string.rep('v', 103)" } else { "''" };
+    let lua = format!(
+        "request = function()\n  local id = math.random(1, {KEYS})\n  \
+         return wrk.format('{method}', '/v0/entity?id=' .. id, {{}}, {body})\nend\n"
+    );
+    std::fs::write(file.path(), lua).map_err(text)?;
+    Ok(file)
+}
+
+fn shares(url: &str, kind: &str, seconds: u64) -> Result<String, String> {
+    let output = Command::new(pellucid())
+        .args(["profile", url, kind, "--seconds", &seconds.to_string()])
+        .output()
+        .map_err(text)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

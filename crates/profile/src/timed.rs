@@ -1,0 +1,57 @@
+//! Allocations and waits with their times: so that a burst of them can be seen in a heat map, and
+//! the minute before an incident after it.
+//!
+//! The tables of sites (`heap`, `pellucid-thread`) know all since the start and no times. Each
+//! sample that is counted there is also written to a ring here, as those of processor time are, and
+//! may be lost there if there are too many; how many were is known.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pellucid_thread::{KeptWait, Labels, STACK_DEPTH_MAX, number_early_request, observe_waits};
+
+use crate::handler::now_ns;
+use crate::ring::{RawSample, Ring};
+
+static ALLOCATIONS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
+static WAITS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
+
+/// The rings of allocations and of waits, which are written to from the first call on.
+pub(crate) fn install() -> [&'static Ring; 2] {
+    let rings = [&ALLOCATIONS, &WAITS].map(|place| {
+        // SAFETY: a ring that was made is never freed.
+        if let Some(ring) = unsafe { place.load(Ordering::Acquire).as_ref() } {
+            return ring;
+        }
+        let ring: &'static Ring = Box::leak(Box::new(Ring::new()));
+        place.store(ptr::from_ref(ring).cast_mut(), Ordering::Release);
+        ring
+    });
+    observe_waits(|wait| {
+        let KeptWait { labels, stack, events, amount_ns } = *wait;
+        push(&WAITS, labels, stack, events, amount_ns);
+    });
+    rings
+}
+
+/// Notes an allocation that is a sample. From within the allocator: it allocates nothing.
+pub(crate) fn note_allocation(labels: Labels, stack: &[usize], events: f64, bytes: f64) {
+    push(&ALLOCATIONS, labels, stack, events, bytes);
+}
+
+fn push(place: &AtomicPtr<Ring>, labels: Labels, stack: &[usize], events: f64, amount: f64) {
+    // SAFETY: as above.
+    let Some(ring) = (unsafe { place.load(Ordering::Acquire).as_ref() }) else { return };
+    let mut sample = RawSample {
+        at_ns: now_ns(),
+        events: events.round() as u64,
+        amount: amount.round() as u64,
+        thread: usize::MAX,
+        labels,
+        early: if labels.is_early() { number_early_request() } else { 0 },
+        depth: stack.len().min(STACK_DEPTH_MAX),
+        stack: [0; STACK_DEPTH_MAX],
+    };
+    sample.stack[..sample.depth].copy_from_slice(&stack[..sample.depth]);
+    ring.push(&sample);
+}

@@ -1,0 +1,129 @@
+//! Flame graphs as a reader gets them: in a file, and in a browser.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::path::Path;
+use std::process::Command;
+
+use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
+
+/// Names of the browser, in the order in which they are looked for.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+fn sample(with_base: bool) -> FlameGraph {
+    let functions = ["pellucid_http::run", "pellucid_engine::put", "core::ptr::<copy>", "write"];
+    let functions = functions.map(str::to_owned).to_vec();
+    let mut graph = FlameGraph::new("Processor time".to_owned(), FlameUnit::Nanoseconds, functions);
+    graph.duration_ns = 3_000_000_000;
+    graph.shares = vec![("execute".to_owned(), "engine".to_owned(), 6e8)];
+    let mut add = |root, stack: &[u32], ms: u64, at_ms: u64, is_base| {
+        let (amount, at_ns) = (ms as f64 * 1e6, at_ms * 1_000_000);
+        graph.add(&FlameSample { root, stack, amount, at_ns }, is_base);
+    };
+    add("entity_put execute", &[0, 1, 2], 600, 100, false);
+    add("entity_put write", &[0, 3], 300, 1_200, false);
+    add("job flush", &[1], 100, 2_950, false);
+    if with_base {
+        add("entity_put execute", &[0, 1, 2], 300, 100, true);
+        add("entity_put write", &[0, 3], 700, 100, true);
+    }
+    graph
+}
+
+#[test]
+fn the_drawing_stands_alone_and_shows_every_share() {
+    let svg = flame_svg(&sample(false));
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"));
+    assert!(svg.contains("xmlns=\"http://www.w3.org/2000/svg\""));
+    assert!(svg.contains("core::ptr::&lt;copy&gt;: 60.0 %, 600 ms"));
+    assert!(svg.contains("job flush: 10.0 %, 100 ms"));
+}
+
+#[test]
+fn differences_have_a_sign_beside_their_colour() {
+    let svg = flame_svg(&sample(true));
+    assert!(svg.contains(">+ pellucid_engine::put<") && svg.contains("class=\"d-up2\""));
+    assert!(svg.contains(">− write<") && svg.contains("class=\"d-down2\""));
+    assert!(!flame_svg(&sample(false)).contains("class=\"d-"));
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let page = flame_html(&sample(true));
+    // The names of namespaces are none that anything is loaded from.
+    let addresses = page.replace("http://www.w3.org/", "");
+    assert!(!addresses.contains("http://") && !addresses.contains("https://"));
+    assert_eq!(page.matches("<script").count(), 3, "two scripts and the data");
+    assert!(page.contains("\\u003ccopy>"), "data cannot end its element");
+    let empty = FlameGraph::new("Nothing".to_owned(), FlameUnit::Bytes, Vec::new());
+    assert!(flame_html(&empty).contains("0 B in all."));
+}
+
+/// The page after its scripts have run.
+fn in_browser(page: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flame.html");
+    std::fs::write(&path, page).unwrap();
+    let output = BROWSERS.iter().find_map(|browser| open(browser, folder.path(), &path));
+    output.expect("this test opens a page in a browser: install chromium")
+}
+
+fn open(browser: &str, folder: &Path, path: &Path) -> Option<String> {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .args(["--dump-dom", &format!("file://{}", path.display())])
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !output.stdout.is_empty(), "{browser}: {said}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
+    // A script at the end of the page uses it as a reader would, and writes down what it saw. The
+    // page's policy would not let it run, and is taken out for the test.
+    let steps = "<script>
+        var seen = [];
+        function bars() { return document.querySelectorAll('#flame g[data-node]').length; }
+        function note(what) { seen.push(what + '=' + bars()); }
+        note('all');
+        var bar = Array.from(document.querySelectorAll('#flame g')).find(function (g) {
+          return g.getAttribute('aria-label').indexOf('write:') === 0; });
+        bar.dispatchEvent(new MouseEvent('click', { bubbles: true })); note('zoomed');
+        bar = document.activeElement;
+        bar.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
+        note('out');
+        var search = document.getElementById('search'); search.value = 'COPY';
+        search.dispatchEvent(new Event('input'));
+        seen.push('found=' + document.querySelectorAll('#flame g.found').length);
+        seen.push(document.getElementById('found').textContent);
+        var to = document.getElementById('to'); to.value = 1;
+        to.dispatchEvent(new Event('change')); note('first second');
+        document.getElementById('whole').click(); note('all again');
+        var heat = document.getElementById('heat'), area = heat.getBoundingClientRect();
+        heat.setPointerCapture = function () {};
+        function point(kind, second) {
+          var x = area.left + area.width * (second + 0.5) / 3;
+          heat.dispatchEvent(new PointerEvent(kind, { clientX: x, bubbles: true })); }
+        point('pointerdown', 2); point('pointerup', 1); note('dragged');
+        seen.push(document.getElementById('from').value + ' to ' + to.value);
+        document.title = seen.join('; ');
+        </script></body>";
+    let page = flame_html(&sample(false));
+    let policy = page.find("<meta http-equiv").unwrap();
+    let end = policy + page[policy..].find("/>").unwrap() + 2;
+    let page = format!("{}{}", &page[..policy], &page[end..]).replace("</body>", steps);
+    let shown = in_browser(&page);
+    let title = shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+    let expected = "all=10; zoomed=4; out=10; found=1; 60.0 % of what is shown is in functions \
+                    that match; first second=5; all again=10; dragged=6; 1 to 3";
+    assert_eq!(title, Some(expected), "{shown}");
+}
+
+/// A policy that forbids its own script, or a mistake in it, leaves the first drawing as it was.
+#[test]
+fn the_policy_of_the_page_lets_its_scripts_run() {
+    let shown = in_browser(&flame_html(&sample(false)));
+    assert!(shown.contains("role=\"button\"") && shown.contains("data-node"), "{shown}");
+}

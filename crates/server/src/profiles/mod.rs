@@ -1,0 +1,179 @@
+//! Profiles of the server itself, at the paths that Go's servers have them at, so that
+//! `go tool pprof` and whatever else knows those paths works unchanged.
+//!
+//! A profile takes seconds to record and a moment to write, so a thread of its own does both, and
+//! no event loop waits.
+
+mod render;
+mod request;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pellucid_http::{Handled, Request, Response};
+use pellucid_profile::{Kind, Profile, Profiler, Resolved};
+use pellucid_thread::{Job, start_job};
+
+use crate::names::{NAMES, Operation};
+use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route};
+use request::{Asked, Span};
+
+/// Profiles that may be recorded at a time.
+const RECORDINGS_MAX: usize = 4;
+/// Where the profiles are.
+pub(crate) const FOLDER: &str = "/debug/pprof";
+
+static RECORDING: Job = Job::new("profiling");
+
+const INDEX: &str = "\
+profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
+  /debug/pprof/profile  processor time of the next 30 s, or what is past: ?from=-60
+  /debug/pprof/heap     memory that is allocated now
+  /debug/pprof/allocs   memory that was allocated since the start, or in the next ?seconds=
+  /debug/pprof/mutex    waits for locks, by who held them
+  /debug/pprof/block    waits for locks and conditions, by who waited
+parameters:
+  seconds=10            record for so long
+  hz=199                processor time: samples per second, up to 999
+  from=-60&to=-30       profile, allocs, block: that stretch, in seconds before now or since 1970
+  base=-120..-60        profile, allocs, block: show the difference to that stretch
+  op=entity_put         of this operation alone
+  phase=execute         of this phase or background job alone
+  format=pb|folded|svg|html|shares
+";
+
+/// What the server needs to profile itself.
+#[derive(Clone)]
+pub(crate) struct Profiles {
+    /// None where processor time is not sampled.
+    profiler: Option<Profiler>,
+    recordings: Arc<AtomicUsize>,
+}
+
+/// A profile in the form that was asked for, or why there is none.
+pub(crate) struct Recorded {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A place among those that record; given back when it goes.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Profiles {
+    /// Starts sampling processor time at `hertz`; zero for never.
+    pub(crate) fn start(hertz: u32) -> io::Result<Profiles> {
+        let profiler = (hertz > 0).then(|| Profiler::start(hertz)).transpose()?;
+        Ok(Profiles { profiler, recordings: Arc::default() })
+    }
+
+    fn take_place(&self) -> Option<Place> {
+        let more = |count| (count < RECORDINGS_MAX).then_some(count + 1);
+        let taken = self.recordings.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        taken.ok().map(|_| Place(Arc::clone(&self.recordings)))
+    }
+
+    /// Records what was asked for; it takes as long as was asked for.
+    fn record(&self, asked: &Asked) -> Result<(Resolved, Option<Resolved>), String> {
+        let operations = NAMES.operations;
+        if !asked.needs_times() {
+            let [profile] = Resolved::of([count(asked)], operations);
+            return Ok((profile.filtered(&asked.filter), None));
+        }
+        let off = "nothing is sampled with its time here: start the server with --profile-hertz 19";
+        let profiler = self.profiler.as_ref().ok_or(off)?;
+        let (from_ns, to_ns) = match asked.span {
+            Span::Next(seconds) => {
+                let _boost = (asked.kind == Kind::Cpu).then(|| profiler.boost(asked.hertz));
+                let from_ns = Profiler::now_ns();
+                std::thread::sleep(Duration::from_secs_f64(seconds));
+                (from_ns, Profiler::now_ns())
+            }
+            Span::Past { from_ns, to_ns } => (from_ns, to_ns),
+        };
+        let past = |from_ns, to_ns| {
+            let profile = profiler.past(asked.kind, from_ns, to_ns);
+            profile.ok_or_else(|| "samples of this kind have no times".to_owned())
+        };
+        let profile = past(from_ns, to_ns)?;
+        let Some((from_ns, to_ns)) = asked.base else {
+            let [profile] = Resolved::of([profile], operations);
+            return Ok((profile.filtered(&asked.filter), None));
+        };
+        let both = Resolved::of([profile, past(from_ns, to_ns)?], operations);
+        let [profile, base] = both.map(|profile| profile.filtered(&asked.filter));
+        Ok((profile, Some(base)))
+    }
+}
+
+/// What was counted so far, or in the seconds that were asked for.
+fn count(asked: &Asked) -> Profile {
+    let Span::Next(seconds) = asked.span else { return Profile::counted(asked.kind) };
+    if seconds == 0.0 {
+        return Profile::counted(asked.kind);
+    }
+    let before = Profile::counted(asked.kind);
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    Profile::counted(asked.kind).since(&before)
+}
+
+impl Api {
+    /// Answers what is below [`FOLDER`].
+    pub(crate) fn profiles_page(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::Admin);
+        if request.method != "GET" {
+            return method_not_allowed(response, exchange, b"GET");
+        }
+        let name = request.path.strip_prefix(FOLDER).unwrap_or("").trim_matches('/');
+        if name.is_empty() {
+            return respond_text(response, exchange, 200, INDEX);
+        }
+        let asked = match request::parse(name, request.query) {
+            Ok(Some(asked)) => asked,
+            Ok(None) => {
+                let what = format!("there is no profile `{name}`: {FOLDER}/ lists those there are");
+                return respond_text(response, exchange, 404, &what);
+            }
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        let profiles = &self.shared.profiles;
+        let Some(place) = profiles.take_place() else {
+            let what = "as many profiles are being recorded as may be at a time: try again later";
+            return respond_text(response, exchange, 503, what);
+        };
+        let (profiles, completer) = (profiles.clone(), exchange.completer());
+        let run = move || {
+            let _job = start_job(&RECORDING);
+            let recorded = profiles
+                .record(&asked)
+                .and_then(|(profile, base)| render::page(&profile, base.as_ref(), &asked));
+            drop((profiles, place));
+            completer.complete(Later::Recorded(recorded.unwrap_or_else(failed)));
+        };
+        let thread = std::thread::Builder::new().name("pellucid-prof".to_owned()).spawn(run);
+        match thread {
+            Ok(_) => Handled::Later,
+            Err(error) => {
+                let what = format!("a thread for the profile could not be started: {error}");
+                respond_text(response, exchange, 503, &what)
+            }
+        }
+    }
+}
+
+fn failed(what: String) -> Recorded {
+    Recorded { status: 503, content_type: "text/plain; charset=utf-8", body: (what + "\n").into() }
+}

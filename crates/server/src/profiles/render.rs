@@ -1,0 +1,84 @@
+//! A profile in the form that was asked for.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pellucid_profile::{Kind, Profiler, Resolved, folded, head_of, pprof, shares};
+use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
+
+use super::Recorded;
+use super::request::{Asked, Format};
+
+/// The profile as a page.
+pub(super) fn page(
+    profile: &Resolved,
+    base: Option<&Resolved>,
+    asked: &Asked,
+) -> Result<Recorded, String> {
+    let (content_type, body) = match asked.format {
+        Format::Pprof => {
+            let file = pprof(profile, began_unix_ns(profile)).map_err(|error| error.to_string())?;
+            ("application/octet-stream", file)
+        }
+        Format::Folded => ("text/plain; charset=utf-8", folded(profile).into_bytes()),
+        Format::Shares => ("text/plain; charset=utf-8", shares(profile).text().into_bytes()),
+        Format::Svg => ("image/svg+xml", flame_svg(&graph(profile, base)).into_bytes()),
+        Format::Html => {
+            ("text/html; charset=utf-8", flame_html(&graph(profile, base)).into_bytes())
+        }
+    };
+    Ok(Recorded { status: 200, content_type, body })
+}
+
+/// When the profile begins, in nanoseconds since 1970.
+fn began_unix_ns(profile: &Resolved) -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ago_ns = Profiler::now_ns().saturating_sub(profile.began_ns);
+    u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX).saturating_sub(ago_ns)
+}
+
+fn graph(profile: &Resolved, base: Option<&Resolved>) -> FlameGraph {
+    let mut graph = FlameGraph::new(
+        title(profile),
+        if profile.kind.is_bytes() { FlameUnit::Bytes } else { FlameUnit::Nanoseconds },
+        profile.functions.iter().map(|function| function.name.clone()).collect(),
+    );
+    graph.began_unix_ms = began_unix_ns(profile) / 1_000_000;
+    graph.began_ns = profile.began_ns;
+    graph.duration_ns = profile.duration_ns;
+    let shares = shares(profile);
+    let rows = shares.shares.iter();
+    graph.shares =
+        rows.map(|share| (share.phase.clone(), share.component.to_owned(), share.amount)).collect();
+    graph.notes.push(format!(
+        "{:.1} % of it have both a phase or job and a component.",
+        shares.explained * 100.0
+    ));
+    if profile.kind != Kind::Cpu {
+        graph.notes.push("Amounts are estimates from a sample.".to_owned());
+    }
+    add(&mut graph, profile, false);
+    if let Some(base) = base {
+        add(&mut graph, base, true);
+    }
+    graph
+}
+
+fn add(graph: &mut FlameGraph, profile: &Resolved, is_base: bool) {
+    for sample in &profile.samples {
+        let root = head_of(&sample.operation, &sample.phase, &sample.job);
+        let stack: Vec<u32> = sample.stack.iter().rev().map(|frame| frame.function).collect();
+        let (amount, at_ns) = (sample.amount, sample.at_ns);
+        graph.add(&FlameSample { root: &root, stack: &stack, amount, at_ns }, is_base);
+    }
+}
+
+fn title(profile: &Resolved) -> String {
+    let what = match profile.kind {
+        Kind::Cpu => "Processor time",
+        Kind::Heap => "Memory in use",
+        Kind::Allocations => "Allocated memory",
+        Kind::Mutex => "Waits for locks, by who held them",
+        Kind::Block => "Waits, by who waited",
+    };
+    what.to_owned()
+}

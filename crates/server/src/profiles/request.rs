@@ -1,0 +1,217 @@
+//! What a request asks of a profile.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pellucid_profile::{Filter, HERTZ_MAX, Kind, Profiler, RECORDING_HERTZ};
+
+use crate::query::{number_parameter, text_parameter};
+
+/// How long a profile may be recorded.
+const SECONDS_MAX: f64 = 300.0;
+/// How long processor time is recorded unless said, as Go does.
+const CPU_SECONDS: f64 = 30.0;
+/// Numbers of seconds below this are before now, and those above since 1970.
+const UNIX_SECONDS_MIN: f64 = 1e9;
+
+/// The form of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Pprof,
+    Folded,
+    Svg,
+    Html,
+    Shares,
+}
+
+/// The time that a profile is of, by the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Span {
+    /// So many seconds from now on; for what is counted, zero means all time.
+    Next(f64),
+    /// A stretch that has passed.
+    Past { from_ns: u64, to_ns: u64 },
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) kind: Kind,
+    pub(super) span: Span,
+    pub(super) base: Option<(u64, u64)>,
+    pub(super) hertz: u32,
+    pub(super) filter: Filter,
+    pub(super) format: Format,
+}
+
+impl Asked {
+    /// Whether it takes samples that have times: others are counted since the start of the process,
+    /// and none of them is ever lost.
+    pub(super) fn needs_times(&self) -> bool {
+        let is_recorded = matches!(self.span, Span::Next(seconds) if seconds > 0.0);
+        let is_past = matches!(self.span, Span::Past { .. });
+        // The page has a heat map.
+        let is_page = self.format == Format::Html && is_recorded && has_times(self.kind);
+        self.kind == Kind::Cpu || is_past || self.base.is_some() || is_page
+    }
+}
+
+/// Whether samples of this kind are kept with their times.
+fn has_times(kind: Kind) -> bool {
+    matches!(kind, Kind::Cpu | Kind::Allocations | Kind::Block)
+}
+
+/// Reads the request for the profile `name`; nothing if there is no such profile.
+pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, String> {
+    let kind = match name {
+        "profile" | "cpu" => Kind::Cpu,
+        "heap" => Kind::Heap,
+        "allocs" => Kind::Allocations,
+        "mutex" => Kind::Mutex,
+        "block" => Kind::Block,
+        _ => return Ok(None),
+    };
+    let text = |name| text_parameter(query, name).map(|text| text.map(|text| text.into_owned()));
+    let format = match text("format")?.as_deref() {
+        None | Some("pb") => Format::Pprof,
+        Some("folded") => Format::Folded,
+        Some("svg") => Format::Svg,
+        Some("html") => Format::Html,
+        Some("shares") => Format::Shares,
+        Some(_) => return Err("`format` is one of pb, folded, svg, html and shares".to_owned()),
+    };
+    let hertz = match number_parameter(query, "hz")? {
+        None => RECORDING_HERTZ,
+        Some(hertz @ 1..) if hertz <= u64::from(HERTZ_MAX) => hertz as u32,
+        Some(_) => return Err(format!("`hz` is from 1 to {HERTZ_MAX}")),
+    };
+    let seconds = text("seconds")?.map(|text| seconds_of("seconds", &text)).transpose()?;
+    if seconds.is_some_and(|seconds| !(0.0..=SECONDS_MAX).contains(&seconds)) {
+        return Err(format!("`seconds` is at most {SECONDS_MAX}"));
+    }
+    let (from, to, base) = (text("from")?, text("to")?, text("base")?);
+    let is_past = from.is_some() || to.is_some();
+    if !has_times(kind) && (is_past || base.is_some()) {
+        return Err(
+            "`from`, `to` and `base` are for profile, allocs and block, whose samples have \
+                    times: take `seconds` here"
+                .to_owned(),
+        );
+    }
+    let is_recorded = is_past || seconds.is_some_and(|seconds| seconds > 0.0);
+    if kind != Kind::Cpu && base.is_some() && !is_recorded {
+        return Err(
+            "`base` is compared with a stretch: say which by `from` or `seconds`".to_owned()
+        );
+    }
+    if is_past && seconds.is_some() {
+        return Err(
+            "`seconds` records from now on, `from` and `to` say what is past: take one".to_owned()
+        );
+    }
+    let span = if is_past {
+        let (from_ns, to_ns) =
+            stretch("from", from.as_deref().unwrap_or("-600"), "to", to.as_deref())?;
+        Span::Past { from_ns, to_ns }
+    } else {
+        Span::Next(seconds.unwrap_or(if kind == Kind::Cpu { CPU_SECONDS } else { 0.0 }))
+    };
+    let base = base.map(|text| {
+        let (from, to) = text.split_once("..").ok_or("`base` is two times, as -120..-60")?;
+        stretch("base", from, "base", Some(to))
+    });
+    let filter = Filter { operation: text("op")?, phase: text("phase")? };
+    Ok(Some(Asked { kind, span, base: base.transpose()?, hertz, filter, format }))
+}
+
+fn seconds_of(name: &str, text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite());
+    seconds.ok_or_else(|| format!("`{name}` is a number of seconds"))
+}
+
+/// A stretch of time in nanoseconds of the monotonic clock.
+fn stretch(
+    from_name: &str,
+    from: &str,
+    to_name: &str,
+    to: Option<&str>,
+) -> Result<(u64, u64), String> {
+    let now_ns = Profiler::now_ns();
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let place = |name: &str, text: &str| {
+        let seconds = seconds_of(name, text)?;
+        let before_now = if seconds >= UNIX_SECONDS_MIN { unix - seconds } else { -seconds };
+        Ok::<u64, String>(now_ns.saturating_sub((before_now.max(0.0) * 1e9) as u64))
+    };
+    let from_ns = place(from_name, from)?;
+    let to_ns = to.map_or(Ok(now_ns), |to| place(to_name, to))?;
+    if from_ns >= to_ns {
+        return Err(format!("`{from_name}` is before its end: as -60, for a minute ago"));
+    }
+    Ok((from_ns, to_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(name: &str, query: &str) -> Result<Asked, String> {
+        parse(name, Some(query)).map(|asked| asked.expect("there is such a profile"))
+    }
+
+    #[test]
+    fn defaults_are_those_of_go() {
+        let cpu = parse("profile", None).unwrap().unwrap();
+        assert_eq!((cpu.kind, cpu.span, cpu.format), (Kind::Cpu, Span::Next(30.0), Format::Pprof));
+        assert_eq!(asked("heap", "").unwrap().span, Span::Next(0.0));
+        assert!(parse("threads", None).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_past_is_told_by_seconds_before_now_or_since_1970() {
+        let now_ns = Profiler::now_ns();
+        let Span::Past { from_ns, to_ns } = asked("profile", "from=-2&to=-1").unwrap().span else {
+            panic!("it is past");
+        };
+        assert!(from_ns >= now_ns.saturating_sub(2_000_000_000) && to_ns > from_ns);
+        let (from_ns, to_ns) = asked("profile", "base=-3..-2&seconds=1").unwrap().base.unwrap();
+        assert!(to_ns - from_ns <= 1_000_000_001);
+        assert!(asked("profile", "from=1000000000").is_ok(), "as far back as there is");
+    }
+
+    #[test]
+    fn allocations_and_waits_are_counted_unless_times_are_needed() {
+        for (query, needs_times) in [
+            ("", false),
+            ("seconds=2", false),
+            ("seconds=2&format=html", true),
+            ("format=html", false),
+            ("from=-2", true),
+            ("from=-2&base=-4..-2", true),
+        ] {
+            assert_eq!(asked("allocs", query).unwrap().needs_times(), needs_times, "{query}");
+        }
+        assert!(!asked("heap", "seconds=2&format=html").unwrap().needs_times());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        for (name, query) in [
+            ("profile", "seconds=301"),
+            ("profile", "seconds=-1"),
+            ("profile", "seconds=x"),
+            ("profile", "hz=0"),
+            ("profile", "hz=1000"),
+            ("profile", "format=gif"),
+            ("profile", "from=-1&to=-2"),
+            ("profile", "from=-1&seconds=1"),
+            ("profile", "base=-1"),
+            ("heap", "from=-1"),
+            ("mutex", "base=-2..-1"),
+            ("allocs", "base=-2..-1"),
+        ] {
+            let named = query.split(['=', '&']).next().unwrap();
+            let error = asked(name, query).unwrap_err();
+            assert!(error.contains(&format!("`{named}`")), "{query}: {error}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! `/debug/pprof`: profiles of a server under load, as Go's tools and browsers get them.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::alloc::System;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{Client, Running, entity, start, start_with};
+use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, set_allocation_sampling};
+
+#[global_allocator]
+static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
+
+/// Where Go may be, in the order in which it is looked for: the last is where its archive goes.
+const GO: [&str; 2] = ["go", "/usr/local/go/bin/go"];
+
+/// Tests of this file share the process's profiler, so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Puts and gets until `done` is set; returns how many.
+fn load(address: SocketAddr, seed: u64, done: &AtomicBool) -> u64 {
+    let mut client = Client::connect(address);
+    let (mut count, value) = (0, vec![b'v'; 300]);
+    while !done.load(Ordering::Relaxed) {
+        let key = format!("k{}", (seed * 7_919 + count * 31) % 20_000);
+        assert!(matches!(client.put(&entity(&key), &value).status, 200 | 201));
+        assert_eq!(client.get(&entity(&key)).status, 200);
+        count += 1;
+    }
+    count
+}
+
+/// Does `work` while two clients put and get.
+fn under_load<T>(running: &Running, work: impl FnOnce() -> T) -> T {
+    let (done, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for seed in 1..3 {
+            let (done, rounds, address) = (&done, &rounds, running.address);
+            scope.spawn(move || rounds.fetch_add(load(address, seed, done), Ordering::Relaxed));
+        }
+        // Whatever the work comes to, the clients end with it.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        done.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// What `go tool pprof -top` says of the file.
+fn go_top(file: &[u8], name: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(format!("{name}.pb.gz"));
+    std::fs::write(&path, file).unwrap();
+    let go = GO.iter().find_map(|program| pprof(program, &path, folder.path()));
+    let go = go.expect("this test needs `go` to read profiles with: install Go 1.20 or later");
+    let text = String::from_utf8_lossy(&go.stdout).into_owned();
+    assert!(go.status.success(), "{text}{}", String::from_utf8_lossy(&go.stderr));
+    text
+}
+
+fn pprof(go: &str, file: &Path, folder: &Path) -> Option<Output> {
+    let run = Command::new(go)
+        .args(["tool", "pprof", "-top", "-nodecount=400"])
+        .arg(file)
+        .env("GOTOOLCHAIN", "local")
+        .env("PPROF_TMPDIR", folder)
+        .output();
+    run.ok()
+}
+
+#[test]
+fn go_reads_every_profile() {
+    let _turn = turn();
+    set_allocation_sampling(SAMPLE_BYTES / 64);
+    let running = start();
+    under_load(&running, || {
+        let mut client = running.client();
+        let mut profile = |target: &str| {
+            let answer = client.get(target);
+            assert_eq!(answer.status, 200, "{target}: {}", String::from_utf8_lossy(&answer.body));
+            assert_eq!(answer.header("Content-Type"), Some("application/octet-stream"));
+            answer.body
+        };
+        let top = go_top(&profile("/debug/pprof/profile?seconds=2&hz=499"), "cpu");
+        assert!(top.contains("Type: cpu"), "{top}");
+        assert!(top.contains("pellucid_http::event_loop"), "{top}");
+        let top = go_top(&profile("/debug/pprof/allocs"), "allocs");
+        assert!(top.contains("Type: alloc_space") && top.contains("pellucid_"), "{top}");
+        let top = go_top(&profile("/debug/pprof/heap"), "heap");
+        assert!(top.contains("Type: inuse_space"), "{top}");
+        for name in ["mutex", "block"] {
+            let top = go_top(&profile(&format!("/debug/pprof/{name}")), name);
+            assert!(top.contains("Type: delay"), "{top}");
+        }
+    });
+    set_allocation_sampling(0);
+}
+
+/// The sum of folded stacks, and of those of which `is_of` is true.
+fn sums(folded: &str, is_of: impl Fn(&str) -> bool) -> (f64, f64) {
+    let amounts = folded.lines().map(|line| {
+        let (stack, amount) = line.rsplit_once(' ').unwrap();
+        (stack, amount.parse::<f64>().unwrap())
+    });
+    amounts.fold((0.0, 0.0), |(all, of), (stack, amount)| {
+        (all + amount, of + if is_of(stack) { amount } else { 0.0 })
+    })
+}
+
+#[test]
+fn samples_say_what_the_request_did_and_the_past_can_be_asked_for() {
+    let _turn = turn();
+    let running = start();
+    under_load(&running, || {
+        let mut client = running.client();
+        let recorded = client.get("/debug/pprof/profile?seconds=2&hz=499&format=folded");
+        // The clients of this test are threads of the same process, and have no phase.
+        let (all, known) = sums(recorded.text(), |stack| !stack.starts_with("unlabelled"));
+        assert!(all > 0.0 && known > 0.0, "{}", recorded.text());
+        let of_puts = |stack: &str| stack.starts_with("entity_put ");
+        let (_, puts) = sums(recorded.text(), of_puts);
+        assert!(puts > 0.1 * known, "{puts} of {known}");
+        // Receiving and parsing come before the operation is known, and have it all the same.
+        let early = |stack: &str| stack.starts_with("receive;") || stack.starts_with("parse;");
+        let (_, nameless) = sums(recorded.text(), early);
+        let (_, named) = sums(recorded.text(), |stack| stack.contains(" receive;"));
+        assert!(named > nameless, "{named} of {}", named + nameless);
+        let past = client.get("/debug/pprof/profile?from=-2&format=folded&op=entity_put");
+        let (all, puts) = sums(past.text(), of_puts);
+        assert!(all > 0.0 && all == puts, "{}", past.text());
+        let phase = client.get("/debug/pprof/profile?from=-2&format=folded&phase=write");
+        let (all, writes) = sums(phase.text(), |stack| stack.contains(" write;"));
+        assert!(all > 0.0 && all == writes, "{}", phase.text());
+        for (format, begin) in [("svg", "<svg"), ("html", "<!DOCTYPE html>"), ("shares", "phase")] {
+            let target = format!("/debug/pprof/profile?from=-3&base=-2..-1&format={format}");
+            let answer = client.get(&target);
+            assert!(answer.status == 200 && answer.text().starts_with(begin), "{}", answer.text());
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_had_is_told() {
+    let _turn = turn();
+    let running = start_with(|options| options.profile_hertz = 0);
+    let mut client = running.client();
+    assert!(client.get("/debug/pprof/").text().contains("/debug/pprof/heap"));
+    for (target, status, text) in [
+        ("/debug/pprof/profile?seconds=1", 503, "--profile-hertz"),
+        ("/debug/pprof/profile?seconds=999", 400, "`seconds`"),
+        ("/debug/pprof/trace", 404, "trace"),
+    ] {
+        let answer = client.get(target);
+        assert_eq!(answer.status, status);
+        assert!(answer.text().contains(text), "{}", answer.text());
+    }
+    assert_eq!(client.call("POST", "/debug/pprof/heap", &[], b"").status, 405);
+}
+
+/// Allocations and waits have times, too: the minute before an incident can be looked at after it.
+#[test]
+fn the_past_of_allocations_can_be_asked_for_and_compared() {
+    let _turn = turn();
+    set_allocation_sampling(SAMPLE_BYTES / 64);
+    let running = start();
+    under_load(&running, || {
+        let mut client = running.client();
+        let allocations = client.get("/debug/pprof/allocs?seconds=2&format=html");
+        assert!(allocations.text().contains("id=\"heat\""), "a map of when");
+        // Of the clients, which are threads of the same process; PUTs may do without.
+        let past = client.get("/debug/pprof/allocs?from=-2&format=folded");
+        assert!(sums(past.text(), |_| true).0 > 0.0, "{}", past.text());
+        let past = client.get("/debug/pprof/allocs?from=-2&format=folded&op=entity_put");
+        let (all, puts) = sums(past.text(), |stack| stack.starts_with("entity_put "));
+        assert!(all == puts, "{}", past.text());
+        let compared = client.get("/debug/pprof/allocs?from=-1&base=-3..-1&format=svg");
+        assert!(compared.status == 200 && compared.text().contains("class=\"d-"));
+        assert_eq!(client.get("/debug/pprof/block?from=-2&format=html").status, 200);
+        assert_eq!(client.get("/debug/pprof/heap?from=-2").status, 400);
+    });
+    set_allocation_sampling(0);
+}

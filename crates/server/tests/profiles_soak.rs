@@ -1,0 +1,188 @@
+//! All profilers at ten times their usual rates, for as long as is asked for, on a server that
+//! speaks TLS, flushes and merges: whatever a sample interrupts, nothing crashes and nothing hangs.
+//!
+//! Servers have crashed on samples during handshakes, in allocators and in unwinders. So clients
+//! connect anew all the time, and each profile in each form is taken again and again. `make
+//! soak-profiles` runs it for half an hour.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::print_stdout, reason = "whoever runs it for half an hour wants to know of it")]
+
+mod common;
+
+use std::alloc::System;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use common::{Running, entity, request, start_with};
+use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
+use pellucid_server::TlsFiles;
+use pellucid_thread::{WAIT_SAMPLE_NS, set_wait_sampling};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
+
+#[global_allocator]
+static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
+
+/// The variable that says for how many seconds.
+const SECONDS_VARIABLE: &str = "PELLUCID_SOAK_SECONDS";
+const SECONDS: u64 = 4;
+/// Times the usual rates.
+const TIMES: u64 = 10;
+/// Whoever waits longer for an answer has met a server that hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Rounds of a client on one connection.
+const ROUNDS: u64 = 50;
+const CLIENTS: u64 = 3;
+const KEYS: u64 = 30_000;
+
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
+/// A folder with a pair for `localhost`, `first.pem` and `first-key.pem`, and its authority,
+/// `first-ca.pem`. They are made when they are first asked for, and gone with the folder.
+static FILES: LazyLock<TempDir> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    write("first-ca.pem", authority.self_signed(&authority_key).unwrap().pem());
+    let (authority, key) = (Issuer::new(authority, authority_key), KeyPair::generate().unwrap());
+    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    write("first.pem", certificate.signed_by(&key, &authority).unwrap().pem());
+    write("first-key.pem", key.serialize_pem());
+    folder
+});
+
+fn pair(name: &str) -> PathBuf {
+    FILES.path().join(name)
+}
+
+fn client_config() -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(pair("first-ca.pem")).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_protocol_versions(rustls::ALL_VERSIONS).unwrap();
+    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Client {
+    let name = ServerName::try_from("localhost").unwrap();
+    let session = ClientConnection::new(Arc::clone(config), name).unwrap();
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    StreamOwned::new(session, socket)
+}
+
+/// Sends a request; returns the status and the body, which has a `Content-Length`.
+fn ask(client: &mut Client, method: &str, target: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    client.write_all(&request(method, target, &[], body)).unwrap();
+    client.flush().unwrap();
+    let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        if let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = std::str::from_utf8(&answer[..end]).unwrap();
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let length: usize = length.map_or(0, |length| length.parse().unwrap());
+            if answer.len() >= end + 4 + length {
+                let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+                return (status, answer[end + 4..].to_vec());
+            }
+        }
+        let count = client.read(&mut piece).unwrap();
+        assert!(count > 0, "the server hung up on {method} {target}");
+        answer.extend_from_slice(&piece[..count]);
+    }
+}
+
+/// Puts and gets, on a new connection now and then, until it is over; counts the rounds.
+fn load(address: SocketAddr, seed: u64, is_over: &AtomicBool, rounds: &AtomicU64) {
+    let (config, value) = (client_config(), vec![b'v'; 700]);
+    let mut number = seed;
+    while !is_over.load(Ordering::Relaxed) {
+        let mut client = connect(address, &config);
+        for _ in 0..ROUNDS {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
+            let target = entity(format!("k{}", (number >> 33) % KEYS));
+            let (status, _) = ask(&mut client, "PUT", &target, &value);
+            assert!(matches!(status, 200 | 201), "{status}");
+            let (status, body) = ask(&mut client, "GET", &target, b"");
+            assert!(status == 200 && body == value, "{status}");
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Takes each profile in each form, again and again; returns how many.
+fn take_profiles(address: SocketAddr, until: Instant, running: &Running) -> u64 {
+    let config = client_config();
+    let mut taken = 0;
+    while taken == 0 || Instant::now() < until || !has_merged(address, &config) {
+        assert!(Instant::now() < until + PATIENCE, "there were no flushes and merges");
+        for format in ["pb", "folded", "svg", "html", "shares"] {
+            for name in ["profile", "heap", "allocs", "mutex", "block"] {
+                let mut client = connect(address, &config);
+                let more = if name == "profile" { "&seconds=0.5&hz=990" } else { "" };
+                let target = format!("/debug/pprof/{name}?format={format}{more}");
+                let (status, body) = ask(&mut client, "GET", &target, b"");
+                let text = String::from_utf8_lossy(&body);
+                assert_eq!(status, 200, "{target}: {text}");
+                // Where nobody waited for a lock, there are no stacks.
+                assert!(!body.is_empty() || format == "folded", "{target}");
+                taken += 1;
+            }
+            if Instant::now() >= until && taken >= 10 {
+                break;
+            }
+        }
+        assert!(running.log.lock().unwrap().iter().all(|line| !line.contains("failed")));
+    }
+    taken
+}
+
+/// Whether memtables were flushed and tables merged.
+fn has_merged(address: SocketAddr, config: &Arc<ClientConfig>) -> bool {
+    let (status, body) = ask(&mut connect(address, config), "GET", "/_admin/engine", b"");
+    assert_eq!(status, 200);
+    let engine: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let runs = |of: &serde_json::Value| of["runs"].as_u64().unwrap_or(0);
+    let merges = engine["background"]["compactions"].as_array().unwrap();
+    runs(&engine["background"]["flush"]) > 0 && merges.iter().any(|merge| runs(merge) > 0)
+}
+
+#[test]
+fn profiles_at_ten_times_their_rates_disturb_nothing() {
+    let seconds = std::env::var(SECONDS_VARIABLE).ok();
+    let seconds = seconds.map_or(SECONDS, |seconds| seconds.parse().unwrap());
+    set_allocation_sampling(SAMPLE_BYTES / TIMES);
+    set_wait_sampling(WAIT_SAMPLE_NS / TIMES);
+    let running = start_with(|options| {
+        options.profile_hertz = USUAL_HERTZ * TIMES as u32;
+        options.embedded.memory_bytes = 1 << 20;
+        options.tls = Some(TlsFiles { certificate: pair("first.pem"), key: pair("first-key.pem") });
+    });
+    let address = running.address;
+    let (is_over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    let taken = std::thread::scope(|scope| {
+        for seed in 1..=CLIENTS {
+            let (is_over, rounds) = (&is_over, &rounds);
+            scope.spawn(move || load(address, seed * 2 + 1, is_over, rounds));
+        }
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let take = || take_profiles(address, until, &running);
+        // Whatever the profiles come to, the clients end with them.
+        let taken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(take));
+        is_over.store(true, Ordering::Relaxed);
+        taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let rounds = rounds.load(Ordering::Relaxed);
+    assert!(rounds > 0 && taken > 0);
+    println!("{rounds} PUTs and GETs each, {taken} profiles in {seconds} s");
+}

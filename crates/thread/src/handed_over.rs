@@ -1,0 +1,92 @@
+//! Work on its way from one thread to another: it keeps the labels that it had, and the time until
+//! it is taken up is a wait like that for a lock.
+
+use crate::activity::{Labels, labels, with_thread};
+use crate::waiting::{Wait, WaitKind, Waiting, monotonic_ns};
+use crate::waits::note_wait_of;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+
+/// Work that a thread has put down for another.
+#[must_use = "work that nobody takes up is not counted"]
+pub struct HandedOver {
+    labels: Labels,
+    request: u64,
+    since_ns: u64,
+    _waiting: Waiting,
+}
+
+impl HandedOver {
+    /// What this thread is at is put down, for a thread that takes it up or a sync that ends it.
+    #[track_caller]
+    pub fn put_down(kind: WaitKind) -> HandedOver {
+        let request = with_thread(|thread| thread.request.load(Ordering::Relaxed));
+        let wait = Wait { request, kind, place: Location::caller(), since_ns: monotonic_ns() };
+        let waiting = Waiting::enter(wait);
+        HandedOver { labels: labels(), request, since_ns: wait.since_ns, _waiting: waiting }
+    }
+
+    /// The wait is over, and counts; nobody works at it here.
+    pub fn end(self) {
+        note_wait_of(self.labels, monotonic_ns().saturating_sub(self.since_ns));
+    }
+
+    /// This thread works at it, in `phase`, until what is returned is dropped.
+    pub fn take_up(self, phase: u8) -> TakenUp {
+        let (operation, request, job) = (self.labels.operation, self.request, self.labels.job);
+        self.end();
+        with_thread(|thread| {
+            let before = labels();
+            let request_before = thread.request.swap(request, Ordering::Relaxed);
+            thread.put(Labels { operation, phase, job });
+            TakenUp { before, request_before }
+        })
+    }
+}
+
+/// Work that a thread has taken up; when it goes, the thread is labelled as it was before.
+#[must_use = "the work ends when this is dropped"]
+pub struct TakenUp {
+    before: Labels,
+    request_before: u64,
+}
+
+impl Drop for TakenUp {
+    fn drop(&mut self) {
+        with_thread(|thread| {
+            thread.request.store(self.request_before, Ordering::Relaxed);
+            thread.put(self.before);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::activity::{set_operation, set_phase, set_request};
+    use crate::waiting::waits;
+    use crate::waits::blocked;
+
+    #[test]
+    fn labels_go_with_the_work_and_the_wait_is_counted() {
+        set_operation(77);
+        set_phase(4);
+        set_request(9_009);
+        let put_down = HandedOver::put_down(WaitKind::Thread);
+        assert!(waits().iter().any(|wait| wait.request == 9_009 && wait.kind == WaitKind::Thread));
+        // Longer than any wait that is left out by chance.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::spawn(move || {
+            let taken_up = put_down.take_up(5);
+            assert_eq!((labels().operation, labels().phase), (77, 5));
+            assert!(waits().iter().all(|wait| wait.request != 9_009));
+            drop(taken_up);
+            assert_eq!((labels().operation, labels().phase), (0, 0));
+        })
+        .join()
+        .unwrap();
+        let counted = blocked();
+        let site = counted.iter().find(|site| site.labels.operation == 77).unwrap();
+        assert!(site.labels.phase == 4 && site.counts.amount >= 1e6, "{site:?}");
+    }
+}
