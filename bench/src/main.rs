@@ -17,7 +17,8 @@ mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str = "http, idle, accounting, documents, neighbours, overload, profiles or load";
+const BENCHMARKS: &str =
+    "http, idle, accounting, documents, neighbours, overload, profiles or load";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]

@@ -101,7 +101,8 @@ fn fill(server: &Server) -> Result<(), String> {
     let mut socket = connect(server)?;
     for key in 0..COLD_KEYS {
         let head = format!(
-            "PUT /v0/entity?id=cold-{key} HTTP/1.1\r\nHost: a\r\nContent-Length: {COLD_BYTES}\r\n\r\n"
+            "PUT /v0/entity?id=cold-{key} HTTP/1.1\r\nHost: a\r\n\
+             Content-Length: {COLD_BYTES}\r\n\r\n"
         );
         socket.write_all(&[head.as_bytes(), value.as_bytes()].concat()).map_err(text)?;
         await_answer(&mut socket)?;

@@ -57,7 +57,8 @@ const JSON: &[&str] = &[
 
 /// Bodies of imports, each behind its switches.
 const IMPORTS: &[&str] = &[
-    "\0{\"_key\":\"k\",\"a\":[1,{\"b\":null}],\"t\":[{\"x\":1},{\"x\":\"y\"}]}\n\n{\"u\":1}\nnonsense",
+    "\0{\"_key\":\"k\",\"a\":[1,{\"b\":null}],\"t\":[{\"x\":1},{\"x\":\"y\"}]}\n\n\
+     {\"u\":1}\nnonsense",
     "\x0b[{\"_key\":\"k\",\"_rev\":7,\"a\":1},{\"_key\":\"k\",\"_id\":\"c/k\",\"u\":2}]",
     "\x02[\"_key\",\"a\"]\n[\"k\",1]\n[\"l\"]\n",
     "\x34{\"_from\":\"a\",\"_to\":\"c/b\"}\n{\"_key\":\"k\",\"u\":1}\n{\"u\":1}\n",
