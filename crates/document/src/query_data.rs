@@ -1,5 +1,5 @@
-//! The data of a query: what [`pellucid_aql`] asks of collections, answered from one snapshot of the
-//! store.
+//! The data of a query: what [`pellucid_aql`] asks of collections, answered from one snapshot of
+//! the store.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Queries that are answered on the event loop: those that were planned before, look up one place of
-//! one index, and read little. Handing them to another thread would take longer than they do.
+//! Queries that are answered on the event loop: those that were planned before, look up one place
+//! of one index, and read little. Handing them to another thread would take longer than they do.
 
 use std::sync::Arc;
 

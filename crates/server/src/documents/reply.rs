@@ -21,8 +21,8 @@ pub(crate) struct Reply {
 #[derive(Debug)]
 pub(crate) enum Body {
     Bytes(Vec<u8>),
-    /// That of an answer to HEAD, which says nothing of how long it would be.
-    Untold,
+    /// That of an answer to HEAD: only its length is known.
+    Length(u64),
 }
 
 impl Reply {
@@ -30,12 +30,6 @@ impl Reply {
     pub(crate) fn json(status: u16, body: Vec<u8>) -> Reply {
         let content_type = "application/json";
         Reply { status, content_type, headers: Vec::new(), body: Body::Bytes(body) }
-    }
-
-    /// The headers of an answer in JSON, to HEAD.
-    pub(crate) fn headers(status: u16) -> Reply {
-        let (content_type, body) = ("application/json", Body::Untold);
-        Reply { status, content_type, headers: Vec::new(), body }
     }
 
     /// JSON as it is.
@@ -103,7 +97,7 @@ impl Reply {
         }
         add(response);
         match self.body {
-            Body::Untold => response.finish_without_body(),
+            Body::Length(length_bytes) => response.finish_length(length_bytes),
             Body::Bytes(body) if body.len() > INLINE_BODY_BYTES_MAX => {
                 response.finish_streamed(Some(body.len() as u64));
                 return Handled::Stream(Box::new(Sending { body, sent: 0 }));
