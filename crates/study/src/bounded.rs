@@ -105,6 +105,18 @@ impl Membership {
         }
     }
 
+    /// Takes the bound away, for what comes after the measurement.
+    pub(crate) fn lift(&self) {
+        let without = [("memory.max", "max"), ("memory.limit_in_bytes", "-1")];
+        for (file, none) in without {
+            let file = self.folder.join(file);
+            if file.exists() {
+                // Where that is refused, what comes after has to do with the memory that there is.
+                let _ = std::fs::write(file, none);
+            }
+        }
+    }
+
     /// Bytes of the group's memory that hold pages of files; 0 if the kernel does not tell.
     pub(crate) fn page_cache_bytes(&self) -> u64 {
         let text = std::fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();

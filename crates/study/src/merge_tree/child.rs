@@ -100,7 +100,10 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
     }
     tell(&mut output, &Line::Account(Box::new(load.account.snapshot(None))))?;
     load.engine.close().map_err(failed)?;
-    // Names are found last, because that takes memory, which is bounded.
+    // Names are found last, because that takes more memory than the load may have.
+    if let Some(group) = &group {
+        group.lift();
+    }
     let profiles = profiled.map_or_else(Vec::new, |profiled| profiled.end(NAMES.operations));
     tell(&mut output, &Line::Profiles(profiles))
 }

@@ -1,9 +1,9 @@
 //! The process that is measured: a server, and a thread that keeps every request's record.
 //!
 //! It is told what to do by lines on standard input and answers with lines on standard output: the
-//! plan of the server is answered with its address, `begin` with `begun`, `end NAME` with the
-//! figures of all requests of operation NAME in between, and `profiles`, once, with those since
-//! the start.
+//! plan of the server is answered with its address, `begin` with `begun`, `end NAME COUNT` with the
+//! figures of the COUNT requests of operation NAME in between, and `profiles`, once, with those
+//! since the start.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -22,11 +22,17 @@ use crate::profiled::Profiled;
 /// Pause between two looks at the flight recorder, which keeps more than is answered meanwhile.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
+/// Pause between two looks for the last records of a run, and how long they are waited for: some
+/// may have been overwritten before they were read, and then they do not come.
+const RECORDING_PAUSE: Duration = Duration::from_millis(2);
+const RECORDING_LIMIT_NS: u64 = 2_000_000_000;
+
 /// What the keeping thread is told.
 enum Told {
-    Begin,
-    /// The operation, and where its figures go.
-    End(String, Sender<ServerFigures>),
+    /// Forget what was, and say so here.
+    Begin(Sender<()>),
+    /// The operation, how many requests it had, and where its figures go.
+    End(String, usize, Sender<ServerFigures>),
 }
 
 /// Runs the process until its input ends.
@@ -52,14 +58,18 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
         let line = line.map_err(|error| step(&error))?;
         let gone = |_| StudyError::Step("the thread that keeps records has ended".to_owned());
         match line.split_once(' ') {
-            Some(("end", operation)) => {
+            Some(("end", what)) => {
+                let (operation, requests) = what.split_once(' ').unwrap_or((what, ""));
+                let requests = requests.parse().map_err(|error| step(&error))?;
                 let (figures, made) = channel();
-                sender.send(Told::End(operation.to_owned(), figures)).map_err(gone)?;
+                sender.send(Told::End(operation.to_owned(), requests, figures)).map_err(gone)?;
                 let figures = made.recv().map_err(|error| step(&error))?;
                 answer(&serde_json::to_string(&figures).map_err(|error| step(&error))?)?;
             }
             _ if line == "begin" => {
-                sender.send(Told::Begin).map_err(gone)?;
+                let (begun, has_begun) = channel();
+                sender.send(Told::Begin(begun)).map_err(gone)?;
+                has_begun.recv().map_err(|error| step(&error))?;
                 answer("begun")?;
             }
             _ if line == "profiles" => {
@@ -99,17 +109,23 @@ fn keep(account: &Account, told: &Receiver<Told>) {
         match message {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Told::Begin) => {
+            Ok(Told::Begin(begun)) => {
                 records.clear();
                 (last, mhz) = (clock.now(), None);
                 lost = account.snapshot(Some(1)).records_lost;
+                // Whoever asked waits for it, or has gone.
+                let _ = begun.send(());
             }
-            Ok(Told::End(operation, figures)) => {
-                let names = account.names().operations;
-                let kept = records.iter().filter(|(slot, _)| {
-                    names.get(usize::from(*slot)).is_some_and(|name| *name == operation)
-                });
-                let kept: Vec<Kept> = kept.map(|(_, kept)| *kept).collect();
+            Ok(Told::End(operation, requests, figures)) => {
+                // The client has its answer before the server has recorded the request.
+                let begun = clock.now();
+                while of(&operation, account, &records).len() < requests
+                    && clock.nanoseconds(clock.now().since(begun)) < RECORDING_LIMIT_NS
+                {
+                    std::thread::sleep(RECORDING_PAUSE);
+                    take_new(account, &mut last, &mut records);
+                }
+                let kept = of(&operation, account, &records);
                 let mut made = ServerFigures::of(&kept, &clock);
                 made.processor_mhz = mhz;
                 made.lost = account.snapshot(Some(1)).records_lost - lost;
@@ -118,6 +134,13 @@ fn keep(account: &Account, told: &Receiver<Told>) {
             }
         }
     }
+}
+
+/// The records of an operation.
+fn of(operation: &str, account: &Account, records: &[(u8, Kept)]) -> Vec<Kept> {
+    let names = account.names().operations;
+    let is_it = |slot: u8| names.get(usize::from(slot)).is_some_and(|name| *name == operation);
+    records.iter().filter(|(slot, _)| is_it(*slot)).map(|(_, kept)| *kept).collect()
 }
 
 fn take_new(account: &Account, last: &mut Ticks, records: &mut Vec<(u8, Kept)>) {

@@ -95,7 +95,7 @@ impl ServerProcess {
         self.load(operation, (requests / WARM_UP_ONE_IN).max(1))?;
         self.ask("begin")?;
         let result = self.load(operation, requests)?;
-        let answer = self.ask(&format!("end {}", operation.accounted()))?;
+        let answer = self.ask(&format!("end {} {requests}", operation.accounted()))?;
         let server: ServerFigures = serde_json::from_str(&answer)
             .map_err(|error| StudyError::Step(format!("the server's figures: {error}")))?;
         let (transport, hand_over) = (self.plan.transport, self.plan.hand_over);
