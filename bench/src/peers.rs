@@ -64,17 +64,17 @@ pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
 /// Pellucid with one event loop and these flags, holding one entry.
 pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
-    let mut server = start_pellucid_in(folder.path(), accounting)?;
+    let mut server = start_pellucid_in(folder.path(), flags)?;
     server.folder = Some(folder);
     Ok(server)
 }
 
 /// The same on a folder that outlives it.
 pub fn start_pellucid_on(folder: &Path) -> Result<Server, String> {
-    start_pellucid_in(folder, "full")
+    start_pellucid_in(folder, &["--accounting", "full"])
 }
 
-fn start_pellucid_in(folder: &Path, accounting: &str) -> Result<Server, String> {
+fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
     let mut child = Command::new("taskset")
         .args(["-c", SERVER_CORE])
         .arg(pellucid())

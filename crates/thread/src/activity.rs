@@ -162,7 +162,7 @@ pub fn set_operation(operation: u8) {
     });
 }
 
-/// The number by which [`early_operation`] tells the operation of this thread's request once it is
+/// The number by which [`crate::early_operation`] tells the operation of this thread's request once it is
 /// known. For signal handlers.
 #[must_use]
 pub fn number_early_request() -> u64 {
