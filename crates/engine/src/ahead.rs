@@ -119,7 +119,7 @@ impl Ahead {
             }
             _ => {
                 let length = record_length(&row.key, &row.found);
-                journal.read(row.found.sequence, &row.key, length)
+                journal.read_and_learn(row.found.sequence, &row.key, length)
             }
         }
     }

@@ -233,6 +233,24 @@ impl Journal {
         segment.read_from_disk(sequence, key, expected_length, how)
     }
 
+    /// As [`Journal::read`], for scans: while reads are slow, each tells whether they still are.
+    /// Otherwise a scan that begins after one slow read would ask for all of its records whether
+    /// they are in memory, which takes longer than reading them.
+    pub(crate) fn read_and_learn(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+    ) -> Result<Value> {
+        if !self.reads_are_slow() {
+            return self.read(sequence, key, expected_length);
+        }
+        let begun = self.clock.now();
+        let value = self.read(sequence, key, expected_length)?;
+        self.note_read(self.clock.nanoseconds(self.clock.now().since(begun)));
+        Ok(value)
+    }
+
     /// Whether records had to be fetched from the medium of late.
     pub(crate) fn reads_are_slow(&self) -> bool {
         self.slow_reads.load(Ordering::Relaxed) > 0
