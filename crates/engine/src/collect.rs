@@ -19,12 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
-use pellucid_io::lower_own_priority;
 use pellucid_thread::{Condvar, Job, Mutex, start_job};
 
 use crate::engine::{Engine, Inner, lock};
 use crate::error::{Error, Result};
-use crate::jobs::{self, BACKGROUND_STEPS};
+use crate::jobs;
 use crate::journal::{CollectedWriter, Limits, Record, RecordKind, Run};
 use crate::ledger::Pinned;
 
@@ -342,7 +341,6 @@ pub(crate) fn start_thread(inner: &std::sync::Arc<Inner>) -> Result<std::thread:
     let engine: Weak<Inner> = std::sync::Arc::downgrade(inner);
     let collector = std::sync::Arc::clone(&inner.collector);
     let work = move || {
-        lower_own_priority(BACKGROUND_STEPS);
         static COLLECTION: Job = Job::new("collection");
         let _job = start_job(&COLLECTION);
         while !collector.is_stopping() {

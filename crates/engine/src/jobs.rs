@@ -3,11 +3,6 @@
 
 use pellucid_account::{Activity, JobKind};
 
-/// By how much threads in the background come after others: at full speed they and the writer want
-/// more processors than there are, and a write that waits for its turn was seen to wait 28 ms.
-/// Where requests keep all processors busy, a quarter of one is left for each of them.
-pub(crate) const BACKGROUND_STEPS: u8 = 5;
-
 /// A memtable becomes a table of level 0.
 pub const FLUSH: JobKind = JobKind::new(0);
 /// A run of journal segments is collected.

@@ -22,13 +22,11 @@
 
 mod file;
 mod memory;
-mod priority;
 mod random;
 pub mod simulated;
 mod system;
 
 pub use file::{File, FileSystem, LockGuard, Map, MapMode, RESIDENT_PAGES_MAX};
 pub use memory::ZeroedMemory;
-pub use priority::lower_own_priority;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use system::SystemFileSystem;

@@ -113,8 +113,6 @@ pub(crate) struct SegmentFile {
     pub(crate) marker_bytes: AtomicU64,
     /// Whether no more records come and all of them are on the medium.
     pub(crate) is_synced: AtomicBool,
-    /// Whether large pages were asked for.
-    pub(crate) is_large: AtomicBool,
 }
 
 /// A segment, as readers see it.

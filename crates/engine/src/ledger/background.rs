@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_io::lower_own_priority;
 use pellucid_thread::{Job, start_job};
 
 use super::state::State;
 use super::table::Table;
 use crate::error::{Error, Result};
-use crate::jobs::{self, BACKGROUND_STEPS};
+use crate::jobs;
 
 /// Labels of the thread's work in profiles.
 pub(super) static FLUSH: Job = Job::new("flush");
@@ -57,7 +56,6 @@ impl Drop for PanicNotice<'_> {
 
 fn run(state: &State) {
     let _notice = PanicNotice(state);
-    lower_own_priority(BACKGROUND_STEPS);
     let _job = start_job(&LEDGER);
     let mut wait = DISK_FULL_WAIT_FIRST;
     while wait_for_work(state) {

@@ -269,9 +269,7 @@ impl Ledger {
         let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
         stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         stats.memory = LedgerMemory {
-            memtables_bytes: version.active.memory_bytes()
-                + sealed.sum::<u64>()
-                + state.pool.kept_bytes(),
+            memtables_bytes: version.active.memory_bytes() + sealed.sum::<u64>(),
             tables_bytes: state.table_memory.used_bytes(),
             jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
         };

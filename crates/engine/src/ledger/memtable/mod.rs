@@ -11,13 +11,11 @@ mod arena;
 mod node;
 mod order;
 mod places;
-mod pool;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use self::order::MemtableCursor;
-pub(crate) use self::pool::MemoryPool;
 
 use self::arena::{Arena, arena_memory_bytes};
 use self::node::{Node, node_size_bytes, write_node};
@@ -58,11 +56,11 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`.
-    pub(crate) fn new(size_bytes: u64, pool: &Arc<MemoryPool>) -> Memtable {
+    /// An empty memtable that will be sealed at about `size_bytes`.
+    pub(crate) fn new(size_bytes: u64) -> Memtable {
         let memtable = Memtable {
-            arena: Arena::new(size_bytes, pool),
-            places: Places::new(keys_expected(size_bytes), pool),
+            arena: Arena::new(size_bytes),
+            places: Places::new(keys_expected(size_bytes)),
             order: Order::default(),
             last: AtomicU32::new(HEAD_PLACE),
             writing: AtomicBool::new(false),

@@ -5,11 +5,9 @@
 //! the old slots, in which all that was published to them still stands.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use pellucid_io::ZeroedMemory;
-
-use super::pool::MemoryPool;
 
 /// Share of the slots that may be taken, in eighths.
 const LOAD_MAX_EIGHTHS: usize = 6;
@@ -25,9 +23,9 @@ struct Slots {
 }
 
 impl Slots {
-    fn new(count: usize, pool: &MemoryPool) -> Slots {
+    fn new(count: usize) -> Slots {
         assert!(count.is_power_of_two(), "a mask selects the slot");
-        Slots { memory: pool.take(count * SLOT_SIZE_BYTES), mask: count - 1 }
+        Slots { memory: ZeroedMemory::new(count * SLOT_SIZE_BYTES), mask: count - 1 }
     }
 
     #[inline]
@@ -73,20 +71,18 @@ pub(super) struct Places {
     #[expect(clippy::vec_box, reason = "readers hold on to the slots while the vector grows")]
     all: Mutex<Vec<Box<Slots>>>,
     taken: AtomicUsize,
-    pool: Arc<MemoryPool>,
 }
 
 impl Places {
     /// A table for about `keys` keys; it grows when there are more.
-    pub(super) fn new(keys: usize, pool: &Arc<MemoryPool>) -> Places {
+    pub(super) fn new(keys: usize) -> Places {
         let count = slots_for(keys);
         let places = Places {
             current: AtomicPtr::new(std::ptr::null_mut()),
             all: Mutex::new(Vec::new()),
             taken: AtomicUsize::new(0),
-            pool: Arc::clone(pool),
         };
-        places.make_current(Slots::new(count, pool));
+        places.make_current(Slots::new(count));
         places
     }
 
@@ -150,7 +146,7 @@ impl Places {
 
     #[cold]
     fn grow(&self, old: &Slots) {
-        let slots = Slots::new((old.mask + 1) * 2, &self.pool);
+        let slots = Slots::new((old.mask + 1) * 2);
         for index in 0..=old.mask {
             let value = old.slot(index).load(Ordering::Relaxed);
             if value != 0 {
@@ -162,20 +158,13 @@ impl Places {
     }
 }
 
-impl Drop for Places {
-    fn drop(&mut self) {
-        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
-        all.drain(..).for_each(|slots| self.pool.give_back(slots.memory));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn finds_all_keys_however_far_it_grows() {
-        let places = Places::new(1, &Arc::new(MemoryPool::new(0)));
+        let places = Places::new(1);
         let hash_of = |key: u32| crate::codec::key_hash(&key.to_le_bytes());
         assert_eq!(places.find(hash_of(1), |place| place == 1), None);
         for key in 1..=20_000_u32 {
