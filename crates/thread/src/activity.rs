@@ -162,8 +162,8 @@ pub fn set_operation(operation: u8) {
     });
 }
 
-/// The number by which [`crate::early_operation`] tells the operation of this thread's request once it is
-/// known. For signal handlers.
+/// The number by which [`crate::early_operation`] tells the operation of this thread's request once
+/// it is known. For signal handlers.
 #[must_use]
 pub fn number_early_request() -> u64 {
     with_thread(|thread| {
