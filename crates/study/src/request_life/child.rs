@@ -99,19 +99,19 @@ fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
 fn keep(account: &Account, told: &Receiver<Told>) {
     let clock = account.clock();
     let mut records: Vec<(u8, Kept)> = Vec::new();
-    let mut last = clock.now();
+    let (mut begun_at, mut last) = (clock.now(), clock.now());
     let mut mhz: Option<(f64, f64)> = None;
     let mut lost = 0;
     loop {
         let message = told.recv_timeout(LOOK_PAUSE);
-        take_new(account, &mut last, &mut records);
+        take_new(account, begun_at, &mut last, &mut records);
         mhz = wider(mhz, processor_mhz());
         match message {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             Ok(Told::Begin(begun)) => {
                 records.clear();
-                (last, mhz) = (clock.now(), None);
+                (begun_at, last, mhz) = (clock.now(), clock.now(), None);
                 lost = account.snapshot(Some(1)).records_lost;
                 // Whoever asked waits for it, or has gone.
                 let _ = begun.send(());
@@ -123,7 +123,7 @@ fn keep(account: &Account, told: &Receiver<Told>) {
                     && clock.nanoseconds(clock.now().since(begun)) < RECORDING_LIMIT_NS
                 {
                     std::thread::sleep(RECORDING_PAUSE);
-                    take_new(account, &mut last, &mut records);
+                    take_new(account, begun_at, &mut last, &mut records);
                 }
                 let kept = of(&operation, account, &records);
                 let mut made = ServerFigures::of(&kept, &clock);
@@ -143,13 +143,16 @@ fn of(operation: &str, account: &Account, records: &[(u8, Kept)]) -> Vec<Kept> {
     records.iter().filter(|(slot, _)| is_it(*slot)).map(|(_, kept)| *kept).collect()
 }
 
-fn take_new(account: &Account, last: &mut Ticks, records: &mut Vec<(u8, Kept)>) {
+/// Takes the records that came after `last`, but for those of requests that arrived before the run
+/// began: the last one of the warm-up may be recorded after its client has its answer.
+fn take_new(account: &Account, begun_at: Ticks, last: &mut Ticks, records: &mut Vec<(u8, Kept)>) {
     let clock = account.clock();
     let new: Vec<Record> = account.ended_after(*last);
     if let Some(newest) = new.last() {
         *last = newest.span().1;
     }
-    records.extend(new.iter().map(|record| (record.facts.operation, Kept::of(record, &clock))));
+    let of_run = new.iter().filter(|record| record.span().0 >= begun_at);
+    records.extend(of_run.map(|record| (record.facts.operation, Kept::of(record, &clock))));
 }
 
 fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {
