@@ -128,7 +128,7 @@ enum Fate {
 /// What the fates of the records of a slice depend on.
 struct Judge {
     pinned: Pinned,
-    /// The newest entries up to it are durable and published.
+    /// The newest entries up to it are durable, published and in tables.
     at_sequence: u64,
     /// Markers up to it have nothing to hide.
     marker_sequence: u64,
@@ -256,10 +256,13 @@ impl Inner {
     /// stay in any case.
     fn judge(&self, first_sequence: u64, marker_sequence: u64) -> Judge {
         let durable = self.journal.durable_sequence();
+        // What only memtables know hides nothing yet. Its dead bytes are not counted either, and a
+        // key that is written all the time has its hundreds of thousands of versions there.
+        let flushed = self.ledger.flushed_sequence();
         let pinned = self.ledger.pin();
         // After the pinning: then the dead bytes count all that the pinned ledger has dropped.
         let clean_below = self.journal.markers_clean_below(first_sequence);
-        let at_sequence = durable.min(pinned.view.published);
+        let at_sequence = durable.min(flushed).min(pinned.view.published);
         let oldest = pinned.view.snapshots.first().copied().unwrap_or(u64::MAX);
         let marker_sequence = marker_sequence.min(at_sequence).min(oldest).min(clean_below);
         Judge { pinned, at_sequence, marker_sequence, now_ms: self.time.now_ms() }

@@ -52,6 +52,7 @@ pub(crate) struct Memtable {
     last: AtomicU32,
     writing: AtomicBool,
     entries: AtomicU64,
+    lowest_sequence: AtomicU64,
     highest_sequence: AtomicU64,
 }
 
@@ -65,6 +66,7 @@ impl Memtable {
             last: AtomicU32::new(HEAD_PLACE),
             writing: AtomicBool::new(false),
             entries: AtomicU64::new(0),
+            lowest_sequence: AtomicU64::new(u64::MAX),
             highest_sequence: AtomicU64::new(0),
         };
         let nothing = Entry {
@@ -139,6 +141,8 @@ impl Memtable {
         self.node(self.last.load(Ordering::Relaxed)).next().store(place, Ordering::Release);
         self.last.store(place, Ordering::Relaxed);
         self.entries.store(self.entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let lowest = self.lowest_sequence.load(Ordering::Relaxed).min(entry.sequence);
+        self.lowest_sequence.store(lowest, Ordering::Relaxed);
         let highest = self.highest_sequence.load(Ordering::Relaxed).max(entry.sequence);
         self.highest_sequence.store(highest, Ordering::Relaxed);
         self.writing.store(false, Ordering::Release);
@@ -147,8 +151,9 @@ impl Memtable {
     /// The newest entry of `key` that is not above `at_sequence`. `hash` is that of the key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at_sequence: u64) -> Option<Entry<'_>> {
-        // What the reader may see was counted before it was published.
-        if self.entries() == 0 {
+        // What the reader may see was counted before it was published. Who looks back beyond all of
+        // it is spared the versions of the key, of which there may be hundreds of thousands.
+        if self.lowest_sequence.load(Ordering::Relaxed) > at_sequence {
             return None;
         }
         let mut place = self.places.find(hash, |place| keys_equal(self.node(place).key(), key))?;
