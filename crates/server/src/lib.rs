@@ -10,6 +10,8 @@ mod batch;
 mod certificates;
 mod conditions;
 mod documents;
+mod engine_log;
+mod engine_metrics;
 mod engine_page;
 mod entity;
 mod exposure;
@@ -30,7 +32,8 @@ mod run;
 mod service;
 mod timing;
 
-pub use engine_page::{ENGINE_TARGET, document as engine_document};
+pub use engine_log::ENGINE_TARGET;
+pub use engine_page::document as engine_document;
 pub use exposure::Exposure;
 pub use follow::Export;
 pub use log::Log;

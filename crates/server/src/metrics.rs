@@ -10,7 +10,7 @@ use pellucid_account::{
 use pellucid_http::{CompressionFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
-use crate::engine_page::{families, singles};
+use crate::engine_metrics::{families, singles};
 use crate::process::ProcessFigures;
 
 /// Buckets of durations end at these powers of two nanoseconds: 0.5 µs to 17 s. The server's own

@@ -18,7 +18,7 @@ use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, Sto
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
 use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, Upkeep};
-use crate::engine_page::EngineLog;
+use crate::engine_log::EngineLog;
 use crate::exposure::Exposure;
 use crate::follow::{Export, FollowFigures, Follower, Traced};
 use crate::helper::Helper;

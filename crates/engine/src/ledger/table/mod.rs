@@ -2,6 +2,7 @@
 //! table).
 
 mod block;
+mod block_builder;
 mod cache;
 mod closing;
 mod cursor;

@@ -85,7 +85,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ledger::table::block::{BlockBuilder, check_block};
+    use crate::ledger::table::block::check_block;
+    use crate::ledger::table::block_builder::BlockBuilder;
     use crate::ledger::{Entry, Kind};
 
     fn plain(entries: u64) -> Vec<u8> {

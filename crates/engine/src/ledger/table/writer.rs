@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem};
 
-use super::block::BlockBuilder;
+use super::block_builder::BlockBuilder;
 use super::directory::DirectoryBuilder;
 use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};

@@ -1,0 +1,144 @@
+//! The engine's figures in the log: one line a kind, at an interval of the operator's choice, with
+//! what was added since the line before.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pellucid_store::{SAMPLED_EVERY, Store};
+use serde_json::{Value, json};
+
+use crate::engine_page::{SCHEMA, document};
+use crate::log::Log;
+
+const LOG_THREAD: &str = "pellucid-figures";
+
+/// The lines for the log: one a kind, as far as something happened. Counters are shown as what was
+/// added since `before`.
+fn lines(before: &Value, now: &Value, seconds: f64) -> Vec<String> {
+    let kinds = [
+        ("state", "/state"),
+        ("reads", "/reads"),
+        ("writes", "/writes"),
+        ("flush", "/background/flush"),
+        ("compaction", "/background/compactions"),
+        ("collection", "/background/collection"),
+    ];
+    let line = |(kind, path): (&str, &str)| {
+        let now = now.pointer(path)?;
+        let figures = match kind {
+            "state" => now.clone(),
+            _ => since(before.pointer(path), now),
+        };
+        let happened = kind == "state" || has_number(&figures);
+        let line = json!({
+            "schema": SCHEMA, "kind": kind, "seconds": seconds, "sampled_every": SAMPLED_EVERY,
+            "figures": figures,
+        });
+        happened.then(|| line.to_string())
+    };
+    kinds.into_iter().filter_map(line).collect()
+}
+
+/// `now` with every number less that of `before`.
+fn since(before: Option<&Value>, now: &Value) -> Value {
+    match now {
+        Value::Number(number) => {
+            let before = before.and_then(Value::as_u64).unwrap_or(0);
+            number.as_u64().map_or(Value::Null, |now| now.saturating_sub(before).into())
+        }
+        Value::Object(fields) => {
+            let less = |(name, value): (&String, &Value)| {
+                (name.clone(), since(before.and_then(|before| before.get(name)), value))
+            };
+            Value::Object(fields.iter().map(less).collect())
+        }
+        Value::Array(items) => {
+            let less = |(index, value)| since(before.and_then(|before| before.get(index)), value);
+            Value::Array(items.iter().enumerate().map(less).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn has_number(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_u64() != Some(0),
+        Value::Object(fields) => fields.values().any(has_number),
+        Value::Array(items) => items.iter().any(has_number),
+        _ => false,
+    }
+}
+
+/// The target of the events that are the engine's figures, each a JSON document.
+pub const ENGINE_TARGET: &str = "pellucid::engine";
+
+/// The thread that writes the engine's figures to the log, for as long as this lives.
+pub(crate) struct EngineLog {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl EngineLog {
+    /// Writes every `interval`, from the first on.
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        log: Log,
+        interval: Duration,
+    ) -> std::io::Result<EngineLog> {
+        let (stop, stopped) = channel();
+        let run = move || {
+            static FIGURES: pellucid_thread::Job = pellucid_thread::Job::new("figures");
+            let _job = pellucid_thread::start_job(&FIGURES);
+            let figures = || store.engine_stats().as_ref().map(document);
+            let Some(mut before) = figures() else { return };
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                let Some(now) = figures() else { return };
+                for line in lines(&before, &now, interval.as_secs_f64()) {
+                    log.with(|| tracing::info!(target: ENGINE_TARGET, "{line}"));
+                }
+                before = now;
+            }
+        };
+        let thread = std::thread::Builder::new().name(LOG_THREAD.to_owned()).spawn(run)?;
+        Ok(EngineLog { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for EngineLog {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_store::EngineStats;
+
+    use super::*;
+
+    #[test]
+    fn a_line_shows_what_was_added_and_no_line_what_was_not() {
+        let stats = EngineStats::default();
+        let before = document(&stats);
+        assert_eq!(lines(&before, &before, 30.0).len(), 1, "the state alone");
+        let mut later = stats.clone();
+        later.writes.batches = 5;
+        let middle = document(&later);
+        later.writes.batches = 12;
+        later.ledger.flush.runs = 1;
+        let lines: Vec<Value> = lines(&middle, &document(&later), 30.0)
+            .iter()
+            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+            .collect();
+        let kinds: Vec<_> = lines.iter().map(|line| &line["kind"]).collect();
+        assert_eq!(kinds, ["state", "writes", "flush"]);
+        assert_eq!(lines[1]["figures"]["batches"], 7);
+        assert_eq!(lines[2]["figures"]["runs"], 1);
+    }
+}
