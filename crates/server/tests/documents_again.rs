@@ -109,6 +109,30 @@ fn the_account_of_a_query_tells_reading_planning_and_running() {
     assert_eq!(parts, ["query_parse", "query_plan", "query_run"]);
 }
 
+/// The account said that a query was slow, and not which node of its plan was.
+#[test]
+fn a_slow_query_says_which_node_took_the_time_and_why() {
+    let server = start();
+    let mut client = server.client();
+    call(&mut client, "POST", "/_api/collection", &json!({"name": "many"}));
+    let lines: String = (0..50_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+    let import = "/_api/import?type=documents&collection=many";
+    assert_eq!(client.call("POST", import, &[], &lines).status, 201);
+    let query = "FOR d IN many FILTER d.inner.n == 'hush' || d.n == @n RETURN d";
+    let body = json!({"query": query, "bindVars": {"n": 5}});
+    assert_eq!(call(&mut client, "POST", "/_api/cursor", &body).json()["result"][0]["n"], 5);
+    let page = client.get("/_admin/slow?operation=query").json();
+    let query = &page["operations"][0]["slowest"][0]["query"];
+    let reason = query["reason"].as_str().unwrap_or_else(|| panic!("{page}"));
+    for what in ["EnumerateCollectionNode", "`many`: 50000", "`inner.n`, `n` kept 1"] {
+        assert!(reason.contains(what), "{what} in {reason}");
+    }
+    let node = &query["nodes"][0];
+    assert_eq!((&node["rows"], &node["filtered"]), (&json!(1), &json!(49_999)), "{query}");
+    // Constants of a query may be as secret as keys are.
+    assert!(query["text"].is_null() && !page.to_string().contains("hush"), "{page}");
+}
+
 /// As many sleeping queries as there are threads kept everybody else waiting.
 #[test]
 fn queries_that_sleep_hold_no_other_one_up() {
