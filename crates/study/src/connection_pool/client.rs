@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Connection;
-use super::process::Process;
 use crate::error::StudyError;
+use crate::process::Process;
 
 const PACKAGES: &str = include_str!("../../../../drivers/javascript/package.json");
 const LOCK: &str = include_str!("../../../../drivers/javascript/package-lock.json");

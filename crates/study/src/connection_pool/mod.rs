@@ -15,7 +15,6 @@ mod filling;
 mod http;
 mod original;
 mod plan;
-mod process;
 mod trivial;
 
 use std::ffi::OsString;
@@ -30,8 +29,9 @@ use self::client::{Client, Drivers};
 use self::figures::Row;
 use self::filling::{answer, end_to_end_id, fill, make_index};
 use self::plan::{ACCESSES, Access, Connection, connections};
-use self::process::Process;
 use crate::error::StudyError;
+use crate::folder::make_folder;
+use crate::process::Process;
 use crate::study::{Context, Outcome, Scale, Study};
 
 /// Queries that warm the client up before it is measured.
@@ -87,15 +87,7 @@ impl Study for ConnectionPool {
             let what = "--documents and --queries are at least 1";
             return Err(StudyError::Options(what.to_owned()));
         }
-        let mut folder = tempfile::Builder::new();
-        folder.prefix("pellucid-study-");
-        let folder = match &self.options.data {
-            Some(parent) => folder.tempdir_in(parent),
-            None => folder.tempdir(),
-        };
-        let folder = folder.map_err(|error| {
-            StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
-        })?;
+        let folder = make_folder(self.options.data.as_deref())?;
         let program = context.child.clone();
         let drivers = context.step("Installing the drivers", |_| Drivers::install())?;
         let data = folder.path().join("store");
