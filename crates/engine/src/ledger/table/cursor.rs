@@ -30,6 +30,8 @@ pub(crate) struct TableCursor {
     head: std::ops::Range<usize>,
     /// Where there the value is, if it is held.
     value: Option<std::ops::Range<usize>>,
+    /// The block that [`TableCursor::aim`] found.
+    aimed: Option<usize>,
 }
 
 impl TableCursor {
@@ -51,7 +53,16 @@ impl TableCursor {
             unpacked: None,
             head: 0..0,
             value: None,
+            aimed: None,
         }
+    }
+
+    /// Finds the block for a seek at or after `key`, which has to come next, and asks for its
+    /// memory, so that the caller can aim others before it waits for that.
+    pub(crate) fn aim(&mut self, key: &[u8]) {
+        let block = self.table.block_for(key);
+        self.table.prefetch_block(block);
+        self.aimed = Some(block);
     }
 
     /// The entry that the cursor stands on.
@@ -92,7 +103,7 @@ impl TableCursor {
 
     /// Moves to the first entry whose key is not below `key`.
     pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
-        let block = self.table.block_for(key);
+        let block = self.aimed.take().unwrap_or_else(|| self.table.block_for(key));
         if block == self.table.blocks() {
             self.block = block;
             return Ok(());
