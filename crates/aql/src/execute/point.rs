@@ -119,15 +119,20 @@ impl Point<'_> {
         writer: &mut Writer<'_>,
     ) -> Result<Stats, QueryError> {
         let access = self.access;
-        let mut stats = Stats { seeks: 1, ..Stats::default() };
+        let mut stats = Stats::default();
+        if writer.limit == 0 {
+            return Ok(stats);
+        }
         if access.index.kind == IndexKind::Primary {
-            let key = equal.first().and_then(|value| index::key_of(value, access));
-            let found = key.map(|key| source.document(access.collection.id, &key)).transpose()?;
-            if let Some(document) = found.flatten().filter(|_| writer.limit > 0) {
-                let _ = writer.write(document.view(), document.size_bytes());
+            // What cannot be a key is looked up nowhere.
+            if let Some(key) = equal.first().and_then(|value| index::key_of(value, access)) {
+                stats.seeks = 1;
+                if let Some(document) = source.document(access.collection.id, &key)? {
+                    let _ = writer.write(document.view(), document.size_bytes());
+                }
             }
-        } else if writer.limit > 0 {
-            stats.cursors_created = 1;
+        } else {
+            (stats.seeks, stats.cursors_created) = (1, 1);
             let (low, high) = (Bound::Unbounded, Bound::Unbounded);
             let range = IndexRange { equal, low, high };
             let request =
