@@ -17,6 +17,8 @@ const SCANS_QUICK: [u64; 1] = [20];
 
 /// Runs of each row, of which the mean is told, as in the original.
 const RUNS: u64 = 3;
+/// Either server is the first one once.
+const RUNS_QUICK: u64 = 2;
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +64,8 @@ impl ConnectionPoolOptions {
     /// Runs of each row.
     pub(super) fn runs(&self, access: Access) -> u64 {
         match (access, self.scale) {
-            (_, Scale::Quick) | (Access::Scan, Scale::Default) => 1,
+            (Access::Scan, Scale::Quick | Scale::Default) => 1,
+            (Access::Index, Scale::Quick) => RUNS_QUICK,
             (Access::Index, _) | (Access::Scan, Scale::Full) => RUNS,
         }
     }

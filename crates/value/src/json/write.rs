@@ -141,6 +141,9 @@ fn write_double(value: f64, out: &mut Vec<u8>) {
     // Zero has no sign here.
     let value = value + 0.0;
     let size = value.abs();
+    if write_short(value, out) {
+        return;
+    }
     // Writing to memory cannot fail.
     let _ = if !value.is_finite() {
         write!(out, "null")
@@ -154,6 +157,40 @@ fn write_double(value: f64, out: &mut Vec<u8>) {
     } else {
         write!(out, "{value}")
     };
+}
+
+/// From here on, six digits behind the point and those in front are more than a double always has.
+const SHORT_END: f64 = 1e9;
+
+/// Appends a double that is a whole number or has few digits behind its point, as most in documents
+/// do; false if it is another one. A decimal of at most 15 digits that rounds to a double is the
+/// only one of its length that does.
+fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
+    let size = value.abs();
+    if size.is_nan() || size >= SHORT_END {
+        return false;
+    }
+    let mut power: u64 = 1;
+    for digits in 0..=6 {
+        let scaled = (size * power as f64).round();
+        if scaled / power as f64 == size {
+            if value < 0.0 {
+                out.push(b'-');
+            }
+            let scaled = scaled as u64;
+            write_digits(scaled / power, out);
+            if digits > 0 {
+                out.push(b'.');
+                // A one in front keeps the zeros behind it.
+                let begin = out.len();
+                write_digits(power + scaled % power, out);
+                out.remove(begin);
+            }
+            return true;
+        }
+        power *= 10;
+    }
+    false
 }
 
 /// Appends a string with its quotes.
@@ -190,6 +227,23 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn short_decimals_are_written_as_the_shortest_that_comes_back(
+            digits in -2_000_000_000_i64..2_000_000_000,
+            places in 0_i32..9,
+            noise in -2_i64..=2,
+        ) {
+            let value = digits as f64 / 10_f64.powi(places);
+            // Neighbours of short decimals have many digits.
+            let near = f64::from_bits(value.to_bits().wrapping_add_signed(noise));
+            for value in [value, near] {
+                let is_plain = value.abs() >= EXPONENT_END || value == 0.0;
+                if is_plain && value.is_finite() {
+                    prop_assert_eq!(to_string(Ref::Number(Number::Double(value))), format!("{}", value + 0.0));
+                }
+            }
+        }
+
         #[test]
         fn the_length_is_that_of_the_text(value in values()) {
             prop_assert_eq!(length(value.view()), to_string(value.view()).len());

@@ -8,6 +8,9 @@ use super::reader::Table;
 use crate::error::Result;
 use crate::ledger::{Entry, Kind};
 
+/// Bytes that most keys take.
+const KEY_BYTES_USUAL: usize = 96;
+
 /// Moves over the entries of a table, both ways.
 pub(crate) struct TableCursor {
     table: Arc<Table>,
@@ -172,6 +175,10 @@ impl TableCursor {
         self.entries = entered.entries();
         self.index = choose(self.entries);
         self.key.clear();
+        if self.key.capacity() == 0 {
+            // What the block shares and what follows it, at once.
+            self.key.reserve(KEY_BYTES_USUAL);
+        }
         self.key.extend_from_slice(entered.prefix());
         self.prefix_length = entered.prefix().len();
         self.unpacked = match opened {

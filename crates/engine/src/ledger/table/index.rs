@@ -116,6 +116,8 @@ const STRETCH_BLOCKS_MIN: usize = 8;
 
 /// Blocks in a row whose last keys have the same front.
 struct Stretch {
+    /// That front.
+    front: u64,
     /// The first of them.
     begin: usize,
     /// What these keys share, from their first byte on.
@@ -133,6 +135,7 @@ impl Stretch {
             begin = place.end;
             place
         });
+        // Fronts ascend, as keys do.
         runs.filter(|run| run.len() >= STRETCH_BLOCKS_MIN)
             .map(|run| {
                 let key = |block| key_at(bytes, block).unwrap_or_default();
@@ -140,7 +143,8 @@ impl Stretch {
                 let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
                 let front = |block| key(block).get(shared..).map_or(0, front_of);
                 let (begin, shared) = (run.start, first[..shared].into());
-                Stretch { begin, shared, fronts: run.map(front).collect() }
+                let rests = run.map(front).collect();
+                Stretch { front: fronts[begin], begin, shared, fronts: rests }
             })
             .collect()
     }
@@ -170,6 +174,9 @@ impl Stretch {
 #[inline]
 fn equal_fronts(fronts: &[u64], front: u64) -> (usize, usize) {
     let low = fronts.partition_point(|other| *other < front);
+    if fronts.get(low) != Some(&front) {
+        return (low, low);
+    }
     (low, low + fronts[low..].partition_point(|other| *other == front))
 }
 
@@ -271,12 +278,13 @@ impl IndexShape {
         }
         let (mut low, mut high) = (0, self.blocks);
         if let Some(held) = &self.held {
-            (low, high) = equal_fronts(&held.fronts, front_of(&key[shared..]));
-            if high - low >= STRETCH_BLOCKS_MIN
-                && let Ok(at) = held.stretches.binary_search_by_key(&low, |stretch| stretch.begin)
-            {
-                (low, high) = held.stretches[at].narrow(key);
-            }
+            let front = front_of(&key[shared..]);
+            // There are few of them, and most blocks lie in one.
+            let stretch = held.stretches.binary_search_by_key(&front, |stretch| stretch.front);
+            (low, high) = match stretch {
+                Ok(at) => held.stretches[at].narrow(key),
+                Err(_) => equal_fronts(&held.fronts, front),
+            };
         }
         while low < high {
             let middle = low.midpoint(high);
