@@ -14,7 +14,7 @@ mod source;
 mod statements;
 
 pub use error::{QueryError, number};
-pub use execute::Execution;
+pub use execute::{Execution, NodeAccount, PointResult};
 pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse};
 pub use plan::Plan;
 pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};

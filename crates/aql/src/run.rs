@@ -13,9 +13,9 @@ use crate::{QueryError, Source, WriteBatch, number};
 /// How many rows are computed between two looks at whether the query should end.
 const CHECK_ROWS: u32 = 256;
 /// How many documents a light query may read.
-const LIGHT_DOCUMENTS_MAX: u64 = 256;
+pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
 /// How many bytes of documents a light query may read.
-const LIGHT_BYTES_MAX: usize = 256 << 10;
+pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
 /// How many documents one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
 
@@ -205,6 +205,11 @@ impl Run {
             return Err(QueryError::new(number::KILLED, "query killed: it ran too long"));
         }
         Ok(())
+    }
+
+    /// A stopwatch for a node of the plan, if its nodes are timed; those of subqueries are not.
+    pub(crate) fn stopwatch_of_node(&self) -> Option<Stopwatch> {
+        (self.options.profile && self.depth == 0).then(|| self.clock.stopwatch())
     }
 
     /// Takes note of memory that rows take.

@@ -79,6 +79,9 @@ pub struct IndexRange {
     pub high: Bound<Value>,
 }
 
+/// Bytes that the fields of most keys take.
+const KEY_BYTES_USUAL: usize = 64;
+
 impl IndexRange {
     /// The whole index.
     #[must_use]
@@ -91,7 +94,7 @@ impl IndexRange {
     /// the fields in a key.
     #[must_use]
     pub fn key_bounds(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut prefix = Vec::new();
+        let mut prefix = Vec::with_capacity(KEY_BYTES_USUAL);
         self.equal.iter().for_each(|value| index_key::encode(value.view(), &mut prefix));
         let bound = |value: &Value, after: bool| {
             let mut key = prefix.clone();
@@ -109,7 +112,10 @@ impl IndexRange {
         let high = match &self.high {
             Bound::Included(value) => bound(value, true),
             Bound::Excluded(value) => bound(value, false),
-            Bound::Unbounded => [&prefix[..], &[index_key::ABOVE_ALL]].concat(),
+            Bound::Unbounded => {
+                prefix.push(index_key::ABOVE_ALL);
+                prefix
+            }
         };
         (low, high)
     }

@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 
 use pellucid_account::Timeline;
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Operation, Pending, Result as StoreResult, StoreError,
-    Value as StoreValue, Written,
+    Acknowledgement, Answer, Condition, Note, Operation, Pending, Result as StoreResult,
+    StoreError, Value as StoreValue, Written,
 };
 
 use crate::collection::{Collection, Shape};
@@ -22,6 +22,7 @@ use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index::{Entry, Index};
 use crate::key_hashing::KeyHashing;
+use crate::read::json_length_note;
 use crate::revision::{REVISION_LENGTH, revision_of};
 
 /// Memory that the changes of one transaction may take in a memtable. It stays below what a store
@@ -247,7 +248,9 @@ impl Transaction {
             return Commit::Done(Ok(Committed { first: 0, last: 0 }));
         }
         let operations: Vec<_> = changes.iter().map(Change::operation).collect();
-        let answer = documents.store.write(documents.table, &operations, acknowledgement, timeline);
+        let notes: Vec<_> = changes.iter().map(|change| change.note(&parts)).collect();
+        let (store, table) = (&documents.store, documents.table);
+        let answer = store.write_noted(table, &operations, &notes, acknowledgement, timeline);
         drop(operations);
         let unfinished = Unfinished::of(&parts, &changes);
         match answer {
@@ -279,6 +282,14 @@ impl Change {
             value: self.value.as_deref(),
             condition: self.condition,
             lifetime_ms: None,
+        }
+    }
+
+    /// What the store keeps beside a document: how long it is as JSON.
+    fn note(&self, parts: &[Part]) -> Note {
+        match (self.what, &self.value) {
+            (What::Document(part), Some(stored)) => json_length_note(&parts[part].shape, stored),
+            _ => Note::default(),
         }
     }
 

@@ -203,8 +203,13 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
     let expected = ["index", "scan"]
         .iter()
-        .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")));
+        .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")))
+        .chain(["spread_times", "spread_nodes"].map(str::to_owned));
     assert_eq!(names, expected.collect::<Vec<_>>());
+    let nodes = charts(&report).into_iter().find(|chart| chart["name"] == "spread_nodes").unwrap();
+    let busiest = |row: usize| nodes["series"][row]["values"][0].as_f64().unwrap();
+    // NONE and ONE_RANDOM stay with a node, ROUND_ROBIN takes them in turns: 9, 8 and 8 of 25.
+    assert!(busiest(0) == 1.0 && busiest(1) < 0.5 && busiest(2) == 1.0, "{nodes}");
     for access in ["index", "scan"] {
         let find = |name: String| {
             charts(&report).into_iter().find(|found| found["name"] == name).unwrap().clone()

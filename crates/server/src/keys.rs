@@ -30,6 +30,11 @@ impl Keys {
         Keys { seed, known: are_shown.then(|| Mutex::new([Known::new(), Known::new()])) }
     }
 
+    /// Whether keys, and what else users wrote, may be shown.
+    pub(crate) fn are_shown(&self) -> bool {
+        self.known.is_some()
+    }
+
     /// The hash of a key; never zero, which stands for no key.
     #[inline]
     pub(crate) fn note(&self, key: &[u8]) -> u64 {

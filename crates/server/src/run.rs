@@ -17,7 +17,7 @@ use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, Sto
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
-use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, Upkeep};
+use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, SlowQueries, Upkeep};
 use crate::engine_log::EngineLog;
 use crate::exposure::Exposure;
 use crate::follow::{Export, FollowFigures, Follower, Traced};
@@ -295,6 +295,7 @@ fn open_documents(
         accounts: Arc::clone(accounts),
         pool: Pool::start(Clock::system()).map_err(ServerError::Run)?,
         queries: Arc::default(),
+        slow_queries: SlowQueries::default(),
         statements: Statements::default(),
         acknowledgement,
     }))

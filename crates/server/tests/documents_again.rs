@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// How long something may take that has to happen.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// What is counted of reads, and does not depend on the way they are made.
+const STATS: [&str; 5] = ["seeks", "scannedIndex", "documentLookups", "filtered", "cursorsCreated"];
+
 fn call(client: &mut Client, method: &str, target: &str, body: &Value) -> Answer {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     client.call(method, target, &[("Prefer", "timing")], body)
@@ -87,6 +90,73 @@ fn a_query_that_finds_much_gives_all_of_it_each_time() {
     }
 }
 
+/// Queries that look up one place of an index have a way of their own from the second time on. What
+/// they give is what the others give.
+#[test]
+fn a_query_of_one_place_gives_the_same_by_its_short_way() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client);
+    let nested =
+        json!([{"_key": "x", "n": 7, "in": {"a": [1, "ü"]}, "s": null}, {"n": 7, "s": 1.5}]);
+    assert_eq!(call(&mut client, "POST", "/_api/document/c", &nested).status, 202);
+    make_index(&mut client, "n");
+    make_index(&mut client, "s");
+    let one = json!({"v": 7});
+    for (query, variables) in [
+        ("FOR d IN c FILTER d.n == @v RETURN d", &one),
+        ("FOR d IN c FILTER d.n == @v RETURN d.in", &one),
+        ("FOR d IN c FILTER d.n == @v RETURN d.in.a", &one),
+        ("FOR d IN c FILTER d.n == @v RETURN d._id", &one),
+        ("FOR d IN c FILTER d.n == @v LIMIT 2 RETURN d", &one),
+        ("FOR d IN c FILTER d.n == @v LIMIT 0 RETURN d", &one),
+        ("FOR d IN c FILTER d.n == @v LIMIT 1, 1 RETURN d", &one),
+        ("FOR d IN c FILTER d.n == @v RETURN DISTINCT d.n", &one),
+        ("FOR d IN c FILTER d.n == 7 RETURN d", &json!({})),
+        ("FOR d IN c FILTER d.n == @v RETURN d", &json!({"v": -1})),
+        ("FOR d IN c FILTER d.n == @v AND d.s == 1 RETURN d", &one),
+        ("FOR d IN c FILTER d._key == @v RETURN d", &json!({"v": "x"})),
+        ("FOR d IN c FILTER d._key == @v RETURN d", &json!({"v": "none"})),
+        ("FOR d IN c FILTER d._id == @v RETURN d.in", &json!({"v": "c/x"})),
+        ("FOR d IN c FILTER d._id == @v RETURN d", &json!({"v": "other/x"})),
+        ("FOR d IN c FILTER d.s == @v RETURN d", &json!({"v": 1})),
+    ] {
+        for more in [json!({}), json!({"count": true}), json!({"batchSize": 2})] {
+            let mut body = json!({"query": query, "bindVars": variables});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let answers = [0, 1, 2].map(|_| whole(&mut client, body.clone()));
+            // A profile is made by the long way alone.
+            body["options"] = json!({"profile": 1});
+            let long = whole(&mut client, body);
+            for answer in answers {
+                assert_eq!(answer["result"], long["result"], "{query} {variables} {more}");
+                assert_eq!(answer["count"], long["count"], "{query} {more}");
+                let [ours, theirs] = [&answer, &long].map(|of| &of["extra"]["stats"]);
+                for what in STATS {
+                    assert_eq!(ours[what], theirs[what], "{what} of {query} {variables} {more}");
+                }
+                assert_eq!(answer["extra"]["warnings"], json!([]));
+            }
+        }
+    }
+}
+
+/// The answer to a query, with the values of all its batches.
+fn whole(client: &mut Client, body: Value) -> Value {
+    let answer = call(client, "POST", "/_api/cursor", &body);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let mut first = answer.json();
+    let mut more = first["hasMore"] == true;
+    while more {
+        let path = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
+        let next = call(client, "POST", &path, &Value::Null).json();
+        let values = next["result"].as_array().unwrap().clone();
+        first["result"].as_array_mut().unwrap().extend(values);
+        more = next["hasMore"] == true;
+    }
+    first
+}
+
 #[test]
 fn the_account_of_a_query_tells_reading_planning_and_running() {
     let server = start();
@@ -107,6 +177,30 @@ fn the_account_of_a_query_tells_reading_planning_and_running() {
     let query = account.operations.iter().find(|account| account.operation == "query").unwrap();
     let parts: Vec<_> = query.parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(parts, ["query_parse", "query_plan", "query_run"]);
+}
+
+/// The account said that a query was slow, and not which node of its plan was.
+#[test]
+fn a_slow_query_says_which_node_took_the_time_and_why() {
+    let server = start();
+    let mut client = server.client();
+    call(&mut client, "POST", "/_api/collection", &json!({"name": "many"}));
+    let lines: String = (0..50_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+    let import = "/_api/import?type=documents&collection=many";
+    assert_eq!(client.call("POST", import, &[], &lines).status, 201);
+    let query = "FOR d IN many FILTER d.inner.n == 'hush' || d.n == @n RETURN d";
+    let body = json!({"query": query, "bindVars": {"n": 5}});
+    assert_eq!(call(&mut client, "POST", "/_api/cursor", &body).json()["result"][0]["n"], 5);
+    let page = client.get("/_admin/slow?operation=query").json();
+    let query = &page["operations"][0]["slowest"][0]["query"];
+    let reason = query["reason"].as_str().unwrap_or_else(|| panic!("{page}"));
+    for what in ["EnumerateCollectionNode", "`many`: 50000", "`inner.n`, `n` kept 1"] {
+        assert!(reason.contains(what), "{what} in {reason}");
+    }
+    let node = &query["nodes"][0];
+    assert_eq!((&node["rows"], &node["filtered"]), (&json!(1), &json!(49_999)), "{query}");
+    // Constants of a query may be as secret as keys are.
+    assert!(query["text"].is_null() && !page.to_string().contains("hush"), "{page}");
 }
 
 /// As many sleeping queries as there are threads kept everybody else waiting.

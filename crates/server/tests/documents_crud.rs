@@ -91,6 +91,36 @@ fn a_document_from_its_insertion_to_its_removal() {
     );
 }
 
+/// HEAD read the body to tell its length; now the ledger knows it, whatever the name of the
+/// collection is by then.
+#[test]
+fn head_and_checks_of_revisions_read_no_body() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let text = "ü\"\\\n\u{1}/".repeat(300);
+    let document = json!({"_key": "k", "t": text, "n": [-1, 1.5, 1e300, null, true], "o": {}});
+    expect(&mut client, "POST", "/_api/document/c", &document, 202);
+    expect(&mut client, "PATCH", "/_api/document/c/k", &json!({"more": {"a": [false]}}), 202);
+    expect(&mut client, "PUT", "/_api/collection/c/rename", &json!({"name": "longer"}), 200);
+    let path = "/_api/document/longer/k";
+    let records = |client: &mut common::Client| {
+        let page = client.get("/_admin/engine").json();
+        page.pointer("/reads/journal/records").and_then(Value::as_u64).unwrap()
+    };
+    let before = records(&mut client);
+    let head = client.call("HEAD", path, &[], b"");
+    let revision = head.etag();
+    assert_eq!(client.call("HEAD", path, &[("If-Match", &*revision)], b"").status, 200);
+    assert_eq!(client.call("GET", path, &[("If-None-Match", &*revision)], b"").status, 304);
+    assert_eq!(client.call("GET", path, &[("If-Match", "\"_other\"")], b"").status, 412);
+    assert_eq!(client.call("HEAD", "/_api/document/longer/none", &[], b"").status, 404);
+    assert_eq!(records(&mut client), before, "no body was read");
+    let found = client.get(path);
+    assert_eq!(head.header("Content-Length"), Some(&*found.body.len().to_string()));
+    assert_eq!(records(&mut client), before + 1);
+}
+
 #[test]
 fn bad_input_is_told_with_its_number() {
     let server = start();

@@ -14,6 +14,20 @@ pub enum Answer<T> {
 }
 
 impl<T: Send + 'static> Answer<T> {
+    /// The answer as `change` makes it, whenever it is there.
+    #[must_use]
+    pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
+        match self {
+            Answer::Now(result) => Answer::Now(result.map(change)),
+            Answer::Later(pending) => Answer::Later(Pending::new(move |callback| {
+                pending.when_ready(move |arrival| {
+                    let Arrival { result, parts, started, counts } = arrival;
+                    callback(Arrival { result: result.map(change), parts, started, counts });
+                });
+            })),
+        }
+    }
+
     /// Waits for the answer. For tools and tests: an event loop must not.
     ///
     /// # Errors

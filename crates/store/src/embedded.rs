@@ -1,6 +1,6 @@
 //! The embedded kind: the engine of this process.
 
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +11,9 @@ use pellucid_engine::{Direction, Engine, EngineOptions, InMemory, SyncTimes, par
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
 use crate::hand_over::{HandOver, hand_over};
-use crate::model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
+use crate::model::{
+    Acknowledgement, Condition, Head, Note, Object, Operation, Table, Value, Written,
+};
 use crate::store::{Range, Scan, Snapshot, Store};
 use crate::workers::Workers;
 
@@ -85,6 +87,34 @@ impl EmbeddedStore {
     }
 }
 
+impl EmbeddedStore {
+    fn look_up<T: Send + 'static>(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+        shown: fn(pellucid_engine::Head) -> T,
+    ) -> Answer<Option<T>> {
+        let here = match self.hand_over {
+            HandOver::Never => self.engine.head(table.0, key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.head_in_memory(table.0, key, timeline),
+            HandOver::Always => Ok(InMemory::Away),
+        };
+        match here {
+            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(shown))),
+            Err(error) => Answer::Now(Err(error.into())),
+            Ok(InMemory::Away) => {
+                let (engine, key) = (self.engine.clone(), key.to_vec());
+                hand_over(&self.workers, timeline, move |timeline| {
+                    let found = engine.head(table.0, &key, timeline);
+                    let head = found.map(|head| head.map(shown));
+                    Answer::Now(head.map_err(Into::into))
+                })
+            }
+        }
+    }
+}
+
 impl Store for EmbeddedStore {
     fn table(&self, name: &str) -> Result<Table> {
         Ok(Table(self.engine.table(name)?))
@@ -110,25 +140,21 @@ impl Store for EmbeddedStore {
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        let here = match self.hand_over {
-            HandOver::Never => self.engine.head(table.0, key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.head_in_memory(table.0, key, timeline),
-            HandOver::Always => Ok(InMemory::Away),
-        };
-        match here {
-            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(|head| head_of(&head)))),
-            Err(error) => Answer::Now(Err(error.into())),
-            Ok(InMemory::Away) => {
-                let (engine, key) = (self.engine.clone(), key.to_vec());
-                hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.head(table.0, &key, timeline);
-                    let head = found.map(|head| head.map(|head| head_of(&head)));
-                    Answer::Now(head.map_err(Into::into))
-                })
-            }
-        }
+        self.look_up(table, key, timeline, |head| head_of(&head))
     }
 
+    fn head_noted(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Answer<Option<(Head, Note)>> {
+        // A longer one is not ours.
+        let noted = |head: pellucid_engine::Head| {
+            (head_of(&head), Note::new(&head.metadata).unwrap_or_default())
+        };
+        self.look_up(table, key, timeline, noted)
+    }
     fn write(
         &self,
         table: Table,
@@ -136,14 +162,27 @@ impl Store for EmbeddedStore {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<Written> {
+        self.write_noted(table, operations, &[], acknowledgement, timeline)
+    }
+
+    fn write_noted(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        notes: &[Note],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
         if self.hand_over != HandOver::Always {
-            return write(&self.engine, self.clock, table, operations, acknowledgement, timeline);
+            let noted = (operations, notes);
+            return write(&self.engine, self.clock, table, noted, acknowledgement, timeline);
         }
         let (engine, clock) = (self.engine.clone(), self.clock);
         let owned: Vec<_> = operations.iter().map(OwnedOperation::of).collect();
+        let notes = notes.to_vec();
         hand_over(&self.workers, timeline, move |timeline| {
             let operations: Vec<_> = owned.iter().map(OwnedOperation::borrowed).collect();
-            write(&engine, clock, table, &operations, acknowledgement, timeline)
+            write(&engine, clock, table, (&operations, &notes), acknowledgement, timeline)
         })
     }
 
@@ -206,19 +245,22 @@ fn write(
     engine: &Engine,
     clock: Clock,
     table: Table,
-    operations: &[Operation<'_>],
+    (operations, notes): (&[Operation<'_>], &[Note]),
     acknowledgement: Acknowledgement,
     timeline: &mut Timeline,
 ) -> Answer<Written> {
     let written = match operations {
         [operation] => {
-            let one = [engine_operation(engine, table, operation)];
+            let note = notes.first().map_or(&[][..], Deref::deref);
+            let one = [engine_operation(engine, table, operation).with_head(note)];
             engine.write_operations(&one, acknowledgement, timeline)
         }
         operations => {
-            let each = operations.iter();
-            let all: Vec<_> =
-                each.map(|operation| engine_operation(engine, table, operation)).collect();
+            let each = operations.iter().enumerate().map(|(place, operation)| {
+                let note = notes.get(place).map_or(&[][..], Deref::deref);
+                engine_operation(engine, table, operation).with_head(note)
+            });
+            let all: Vec<_> = each.collect();
             engine.write_operations(&all, acknowledgement, timeline)
         }
     };

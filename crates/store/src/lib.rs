@@ -18,7 +18,10 @@ pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use hand_over::HandOver;
-pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
+pub use model::{
+    Acknowledgement, Condition, Head, NOTE_BYTES_MAX, Note, Object, Operation, Table, Value,
+    Written,
+};
 pub use pellucid_engine::{
     EngineOptions, EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures,
     MemoryShare, SAMPLED_EVERY, SampledTime, parts,

@@ -19,6 +19,34 @@ pub struct Head {
     pub value_length: u64,
 }
 
+/// Bytes that a note may have.
+pub const NOTE_BYTES_MAX: usize = 8;
+
+/// A few bytes that a store keeps with an entry beside its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    bytes: [u8; NOTE_BYTES_MAX],
+    length: u8,
+}
+
+impl Note {
+    /// A note of these bytes; nothing if there are more than [`NOTE_BYTES_MAX`].
+    #[must_use]
+    pub fn new(text: &[u8]) -> Option<Note> {
+        let mut bytes = [0; NOTE_BYTES_MAX];
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        Some(Note { bytes, length: text.len() as u8 })
+    }
+}
+
+impl Deref for Note {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
 /// An entry's head and value.
 #[derive(Clone, Debug)]
 pub struct Object {

@@ -6,7 +6,7 @@ use pellucid_account::{Activity, Timeline};
 
 use crate::answer::Answer;
 use crate::error::Result;
-use crate::model::{Acknowledgement, Head, Object, Operation, Table, Written};
+use crate::model::{Acknowledgement, Head, Note, Object, Operation, Table, Written};
 use crate::workers::Workers;
 
 /// A range of keys, in the order of their bytes.
@@ -35,6 +35,17 @@ pub trait Store: Send + Sync + 'static {
     /// The newest head of a key; the value is not touched.
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
 
+    /// As [`Store::head`], with the note that [`Store::write_noted`] left with the entry; an empty
+    /// one if there is none, or the store keeps none.
+    fn head_noted(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Answer<Option<(Head, Note)>> {
+        self.head(table, key, timeline).map(|head| head.map(|head| (head, Note::default())))
+    }
+
     /// Writes all of `operations` or none of them.
     fn write(
         &self,
@@ -43,6 +54,20 @@ pub trait Store: Send + Sync + 'static {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<Written>;
+
+    /// As [`Store::write`], leaving with each entry a note of a few bytes that is known without the
+    /// value, where the store can keep it. There are as many notes as operations; removals have
+    /// empty ones.
+    fn write_noted(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        _notes: &[Note],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        self.write(table, operations, acknowledgement, timeline)
+    }
 
     /// Walks a range as it is at this moment.
     ///

@@ -13,8 +13,10 @@
 mod bounded;
 mod connection_pool;
 mod error;
+mod folder;
 mod merge_tree;
 mod proc;
+mod process;
 mod profiled;
 mod request_life;
 mod study;

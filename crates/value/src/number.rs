@@ -99,7 +99,13 @@ fn compare_doubles(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| right.is_nan().cmp(&left.is_nan()))
 }
 
+/// Whole numbers up to this size are doubles, too: 2^53.
+const EXACT_WHOLE_MAX: u128 = 1 << 53;
+
 fn compare_whole(whole: i128, double: f64) -> Ordering {
+    if whole.unsigned_abs() <= EXACT_WHOLE_MAX {
+        return compare_doubles(whole as f64, double);
+    }
     if double.is_nan() || double < -INT_END {
         return Ordering::Greater;
     }

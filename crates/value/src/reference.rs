@@ -171,6 +171,16 @@ impl<'a> ObjectRef<'a> {
         }
     }
 
+    /// As [`Self::get`], for the same name in many objects that are much alike: `place` says where
+    /// to look first, and where the member was.
+    #[must_use]
+    pub fn get_near(self, name: &str, place: &mut usize) -> Option<Ref<'a>> {
+        match self {
+            Self::Packed(object) => object.get_near(name, place),
+            Self::Built(object) => object.get(name).map(Value::view),
+        }
+    }
+
     /// All members as they were inserted.
     #[must_use]
     pub fn iter(self) -> Members<'a> {

@@ -34,6 +34,20 @@ struct Quick {
     other: Value,
     /// The attribute stands at the right.
     is_turned: bool,
+    /// Where the first name was in the last document.
+    place: usize,
+}
+
+impl Quick {
+    fn holds(&mut self, document: Ref<'_>) -> bool {
+        let (first, rest) = self.names.split_first().map_or(("", &[][..]), |(a, b)| (a, b));
+        let object = document.as_object();
+        let value = object.and_then(|object| object.get_near(first, &mut self.place));
+        let own = rest.iter().fold(value.unwrap_or(Ref::Null), |value, name| value.attribute(name));
+        let other = self.other.view();
+        let (left, right) = if self.is_turned { (other, own) } else { (own, other) };
+        compare_by(self.operator, left, right)
+    }
 }
 
 impl Conditions {
@@ -71,13 +85,7 @@ impl Conditions {
 
     /// Whether all holds that can be asked of a document as it lies in the store.
     pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
-        let holds = |quick: &Quick| {
-            let own = quick.names.iter().fold(document, |value, name| value.attribute(name));
-            let other = quick.other.view();
-            let (left, right) = if quick.is_turned { (other, own) } else { (own, other) };
-            compare_by(quick.operator, left, right)
-        };
-        if !self.quick.iter().all(holds) {
+        if !self.quick.iter_mut().all(|quick| quick.holds(document)) {
             return Ok(false);
         }
         if self.partial.is_empty() {
@@ -127,7 +135,8 @@ fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Qui
             && !other.slots().contains(&slot)
         {
             let other = other.compute(row, run)?;
-            return Ok(Some(Quick { names: names.clone(), operator: *operator, other, is_turned }));
+            let (names, operator, place) = (names.clone(), *operator, 0);
+            return Ok(Some(Quick { names, operator, other, is_turned, place }));
         }
     }
     Ok(None)

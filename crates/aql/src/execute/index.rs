@@ -94,7 +94,7 @@ fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lo
 }
 
 /// The key that a value of `_key` or `_id` asks for, if it can be one.
-fn key_of(value: &Value, access: &IndexAccess) -> Option<String> {
+pub(super) fn key_of(value: &Value, access: &IndexAccess) -> Option<String> {
     let text = value.as_str()?;
     if !access.is_by_id {
         return Some(text.to_owned());

@@ -1,10 +1,12 @@
 //! Rows, pulled through the nodes of a plan in batches: each node asks the one before it for as
 //! many as it can use, so that a limit reaches the scan.
 
+mod account;
 mod collect;
 mod conditions;
 mod index;
 mod list;
+mod point;
 mod scan;
 mod sort;
 mod upsert;
@@ -15,8 +17,10 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pellucid_value::{ObjectBuilder, Ref, Value, index_key};
+use pellucid_value::{Ref, Value, index_key};
 
+pub use account::NodeAccount;
+pub use point::PointResult;
 use walk::Walk;
 
 use crate::evaluate::Row;
@@ -148,29 +152,6 @@ impl Execution {
     pub fn elapsed_ns(&self) -> u64 {
         self.run.begun.elapsed_ns()
     }
-
-    /// Of each node: its number, how often it was asked, how many rows it gave, and if that was
-    /// asked for, the seconds that it took with (`runtime`) and those of which it waited for the
-    /// node before it (`fetching`).
-    #[must_use]
-    pub fn profile(&self) -> Value {
-        let mut fetching_ns = 0;
-        let mut nodes = Vec::new();
-        for (node, run) in self.plan.pipeline.nodes.iter().zip(&self.nodes) {
-            let mut shown = ObjectBuilder::new();
-            let count = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX));
-            shown.insert("id", Value::count(node.id));
-            shown.insert("calls", count(run.calls));
-            shown.insert("parallel", Value::Int(0));
-            shown.insert("items", count(run.items));
-            shown.insert("filtered", count(run.filtered));
-            shown.insert("runtime", Value::from(run.runtime_ns as f64 / 1e9));
-            shown.insert("fetching", Value::from(fetching_ns as f64 / 1e9));
-            fetching_ns = run.runtime_ns;
-            nodes.push(shown.finish());
-        }
-        Value::array(nodes)
-    }
 }
 
 /// What a node has done, and where it is.
@@ -220,7 +201,7 @@ impl Upstream<'_> {
             return Ok(Vec::new());
         };
         run.check()?;
-        let stopwatch = run.options.profile.then(|| run.clock.stopwatch());
+        let stopwatch = run.stopwatch_of_node();
         let filtered = run.stats.filtered;
         let upstream = Upstream { nodes, runs };
         let rows = produce(node, own, upstream, run, want).map_err(|error| named(error, node))?;
@@ -246,7 +227,7 @@ impl Upstream<'_> {
             return Ok((!rows.is_empty()).then(Vec::new));
         };
         let Some((own, runs)) = self.runs.split_last_mut() else { return Ok(None) };
-        let stopwatch = run.options.profile.then(|| run.clock.stopwatch());
+        let stopwatch = run.stopwatch_of_node();
         let rows = Upstream { nodes, runs }.rows(run, want)?;
         if rows.is_empty() {
             return Ok(None);

@@ -15,12 +15,14 @@ pub(crate) struct RunCursor {
     tables: Arc<[Arc<Table>]>,
     index: usize,
     cursor: Option<TableCursor>,
+    /// The cursor is aimed already.
+    is_aimed: bool,
 }
 
 impl RunCursor {
     /// A cursor over `tables`, which are in order and do not overlap.
     pub(crate) fn new(tables: Arc<[Arc<Table>]>) -> RunCursor {
-        RunCursor { tables, index: 0, cursor: None }
+        RunCursor { tables, index: 0, cursor: None, is_aimed: false }
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
@@ -42,9 +44,20 @@ impl RunCursor {
         self.open(last).map_or(Ok(()), TableCursor::seek_last)
     }
 
-    fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
+    /// Asks for what a seek at or after `key`, which has to come next, will look at.
+    fn aim(&mut self, key: &[u8]) {
         let index = self.tables.partition_point(|table| *table.facts().largest < *key);
-        self.open(index).map_or(Ok(()), |cursor| cursor.seek_at_or_after(key))
+        if let Some(cursor) = self.open(index) {
+            cursor.aim(key);
+        }
+        self.is_aimed = true;
+    }
+
+    fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
+        if !std::mem::take(&mut self.is_aimed) {
+            self.aim(key);
+        }
+        self.cursor.as_mut().map_or(Ok(()), |cursor| cursor.seek_at_or_after(key))
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
@@ -163,6 +176,16 @@ impl Merge {
         range: &KeyRange<'_>,
         direction: Direction,
     ) -> Result<Merge> {
+        // All of them are aimed before the first one waits for memory.
+        if let (Direction::Forward, Bound::Included(key) | Bound::Excluded(key)) =
+            (direction, range.start)
+        {
+            for source in &mut sources {
+                if let Source::Run(cursor) = source {
+                    cursor.aim(key);
+                }
+            }
+        }
         for source in &mut sources {
             seek(source, range, direction)?;
         }

@@ -11,10 +11,9 @@ use pellucid_http::{Handled, Request, Response};
 use serde_json::{Value, json};
 
 use crate::admin::Page;
-use crate::keys::Keys;
 use crate::names::Operation;
 use crate::query::{number_parameter, text_parameter};
-use crate::service::{Api, Loop, method_not_allowed, respond_text, route};
+use crate::service::{Api, Loop, Shared, method_not_allowed, respond_text, route};
 
 impl Api {
     /// The slow requests, by operation.
@@ -43,7 +42,7 @@ impl Api {
             let mut operations = shared.account.slow(limit);
             operations
                 .retain(|slow| operation.as_deref().is_none_or(|name| name == slow.operation));
-            let operations = operations.into_iter().map(|slow| described(&slow, &shared.keys));
+            let operations = operations.into_iter().map(|slow| described(&slow, &shared));
             let document = json!({
                 "schema": "pellucid.slow.v1",
                 "accounting": shared.account.accounting().name(),
@@ -113,9 +112,9 @@ impl Api {
 }
 
 /// The document of one operation, with the keys of its requests if they may be shown.
-fn described(slow: &SlowOperation, keys: &Keys) -> Value {
+fn described(slow: &SlowOperation, shared: &Shared) -> Value {
     let shown = |requests: &[RequestView]| -> Vec<Value> {
-        requests.iter().map(|request| with_key(request, keys)).collect()
+        requests.iter().map(|request| with_key_and_query(request, shared)).collect()
     };
     let (slowest, crossed) = (shown(&slow.slowest), shown(&slow.crossed));
     json!({
@@ -128,13 +127,16 @@ fn described(slow: &SlowOperation, keys: &Keys) -> Value {
     })
 }
 
-fn with_key(request: &RequestView, keys: &Keys) -> Value {
+fn with_key_and_query(request: &RequestView, shared: &Shared) -> Value {
+    let keys = &shared.keys;
     // A view is strings and numbers, which JSON always has a form for.
     let mut document = serde_json::to_value(request).unwrap_or_default();
     let hash = request.key_hash.as_deref().and_then(|hash| u64::from_str_radix(hash, 16).ok());
     let key = hash.and_then(|hash| keys.text(hash));
-    if let (Some(key), Some(fields)) = (key, document.as_object_mut()) {
-        fields.insert("key".to_owned(), key.into());
+    let query = shared.documents.slow_queries.of_name(&request.request);
+    if let Some(fields) = document.as_object_mut() {
+        fields.extend(key.map(|key| ("key".to_owned(), key.into())));
+        fields.extend(query.map(|query| ("query".to_owned(), query.shown(keys.are_shown()))));
     }
     document
 }

@@ -16,6 +16,7 @@ use super::call::{Call, Method};
 use super::pool::Pool;
 use super::queries::Queries;
 use super::reply::Reply;
+use super::slow_queries::SlowQueries;
 
 /// A body up to this size is read on the event loop.
 const LIGHT_BODY_BYTES_MAX: usize = 64 * 1024;
@@ -26,6 +27,7 @@ pub(crate) struct DocumentApi {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pool: Pool,
     pub(crate) queries: Arc<Queries>,
+    pub(crate) slow_queries: SlowQueries,
     /// Queries that were asked before.
     pub(crate) statements: Statements,
     /// What a write is acknowledged by that does not say.

@@ -22,6 +22,8 @@ pub(crate) struct Call<'a> {
     pub(crate) transaction: Option<Cow<'a, [u8]>>,
     pub(crate) is_async: bool,
     pub(crate) body: Cow<'a, [u8]>,
+    /// The number of the request, by which it is accounted for.
+    pub(crate) request: u64,
 }
 
 /// The methods that there are.
@@ -99,7 +101,13 @@ impl<'a> Call<'a> {
             transaction: header("x-arango-trx-id"),
             is_async: request.header("x-arango-async").is_some_and(|value| value == b"store"),
             body: Cow::Borrowed(request.body),
+            request: 0,
         })
+    }
+
+    /// The call, knowing the number of its request.
+    pub(crate) fn numbered(self, request: u64) -> Call<'a> {
+        Call { request, ..self }
     }
 
     /// A copy that outlives the request.
@@ -118,6 +126,7 @@ impl<'a> Call<'a> {
             transaction: owned(self.transaction),
             is_async: self.is_async,
             body: Cow::Owned(self.body.into_owned()),
+            request: self.request,
         }
     }
 

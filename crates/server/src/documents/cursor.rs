@@ -1,49 +1,34 @@
 //! `/_api/cursor`, `/_api/explain` and `/_api/query`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning};
 use pellucid_clock::WallTime;
 use pellucid_document::{Database, DocumentError, ErrorNumber, QueryData, settle_revisions};
-use pellucid_value::{Ref, Value, json, packed};
+use pellucid_value::{Ref, json};
 
 use crate::access::{Identity, Right, Scope};
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 
 use super::api::DocumentApi;
+use super::asked::{Asked, BATCH_SIZE_DEFAULT, asked};
 use super::call::{Call, Method};
-use super::document::bad_json;
 use super::extra::{profiled_trailer, trailer};
 use super::queries::{Cursor, Rest, Running, stopwatch};
 use super::reply::Reply;
-
-/// Memory that one query may take that does not say.
-const MEMORY_BYTES_DEFAULT: usize = 512 << 20;
-
-/// Time that a cursor waits to be asked, if the query does not say: 30 s.
-const TTL_SECONDS_DEFAULT: f64 = 30.0;
-
-/// Values of a batch, if the query does not say.
-const BATCH_SIZE_DEFAULT: usize = 1_000;
 
 /// Bytes that a batch has room for at first.
 const BATCH_BYTES: usize = 1 << 10;
 
 pub(super) type Answer = Result<Reply, DocumentError>;
 
-/// What a body asks for.
-pub(super) struct Asked {
-    pub(super) query: String,
-    pub(super) bind_variables: Value,
-    pub(super) options: QueryOptions,
-    batch_size: usize,
-    counts: bool,
-    pub(super) is_stream: bool,
-    may_retry: bool,
-    pub(super) profile: i64,
-    ttl_ms: u64,
+/// A query that is about to run.
+struct Ask {
+    id: u64,
+    /// The number of the request that asks it.
+    request: u64,
+    kill: KillSwitch,
 }
 
 impl DocumentApi {
@@ -95,18 +80,18 @@ impl DocumentApi {
             since: stopwatch(),
             kill: KillSwitch::default(),
         });
-        let answered = self.run(id, asked, database, caller, running.kill.clone(), timeline);
+        let run = Ask { id, request: call.request, kill: running.kill.clone() };
+        let answered = self.run(run, asked, database, caller, timeline);
         self.queries.end(id);
         answered
     }
 
     fn run(
         &self,
-        id: u64,
+        Ask { id, request, kill }: Ask,
         asked: Asked,
         database: &Arc<Database>,
         caller: &Identity,
-        kill: KillSwitch,
         timeline: &mut Timeline,
     ) -> Answer {
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
@@ -129,12 +114,17 @@ impl DocumentApi {
         let mut asked = asked;
         asked.is_stream &= !plan.is_modification();
         let binds = &asked.bind_variables;
-        let execution =
-            Execution::bound(Arc::clone(&plan), binds, source, asked.options.clone(), kill);
-        let rest = rest_of(execution, &asked, &plan, [parse_ns, plan_ns]);
+        // Nodes are timed whether that is to be shown or not: a query that turns out to be slow
+        // has to say which one was.
+        let options = QueryOptions { profile: true, ..asked.options.clone() };
+        let execution = Execution::bound(Arc::clone(&plan), binds, source, options, kill);
+        let note = |execution: &Execution| {
+            self.slow_queries.note(request, &asked.query, execution);
+        };
+        let rest = rest_of(execution, &asked, &plan, [parse_ns, plan_ns], note);
         timeline.lap(QUERY_RUN);
         let rest = rest.map_err(|error| query_error(&error, "executing"))?;
-        self.give(cursor(id, &asked, database, rest, &data), 201)
+        self.give(cursor(id, &asked, database, rest, &data), 201, request)
     }
 
     fn next_batch(&self, call: &Call<'_>, database: &Database, id: u64) -> Answer {
@@ -154,7 +144,7 @@ impl DocumentApi {
                 return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
             }
         }
-        self.give(cursor, 200)
+        self.give(cursor, 200, call.request)
     }
 
     fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
@@ -163,7 +153,7 @@ impl DocumentApi {
     }
 
     /// Gives the next batch of a cursor, and keeps what is left.
-    pub(super) fn give(&self, mut cursor: Box<Cursor>, status: u16) -> Answer {
+    pub(super) fn give(&self, mut cursor: Box<Cursor>, status: u16, request: u64) -> Answer {
         let mut body = Vec::with_capacity(BATCH_BYTES);
         body.extend_from_slice(b"{\"result\":[");
         let mut is_first = true;
@@ -181,6 +171,7 @@ impl DocumentApi {
             }
             Rest::Stream(execution) => {
                 let next = execution.next(cursor.batch_size);
+                self.slow_queries.note(request, &cursor.text, execution);
                 let (values, more) = match next {
                     Ok(next) => next,
                     Err(error) => {
@@ -308,14 +299,21 @@ pub(super) fn rest_of(
     asked: &Asked,
     plan: &Plan,
     times: [u64; 2],
+    note: impl FnOnce(&Execution),
 ) -> Result<(Rest, Vec<u8>), QueryError> {
     if asked.is_stream {
         return Ok((Rest::Stream(Box::new(execution)), Vec::new()));
     }
     let mut all = Vec::new();
+    let mut ended = Ok(());
     while !execution.is_done() {
-        all.extend(execution.next(BATCH_SIZE_DEFAULT)?.0);
+        match execution.next(BATCH_SIZE_DEFAULT) {
+            Ok((values, _)) => all.extend(values),
+            Err(error) => ended = Err(error),
+        }
     }
+    note(&execution);
+    ended?;
     let count = asked.counts.then_some(all.len());
     let trailer = match asked.profile {
         0 => trailer(count, &execution),
@@ -335,6 +333,7 @@ pub(super) fn cursor(
     Box::new(Cursor {
         id,
         database: database.name.clone(),
+        text: if asked.is_stream { asked.query.clone() } else { String::new() },
         rest,
         batch_size: asked.batch_size,
         next_batch: 1,
@@ -346,68 +345,6 @@ pub(super) fn cursor(
         is_exhausted: false,
         // The data is let go of with its snapshot, unless the result is still to be computed.
         committed: data.committed(),
-    })
-}
-
-/// Reads what a body asks for.
-pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
-    if call.body.trim_ascii().is_empty() {
-        return Err(ErrorNumber::QUERY_EMPTY.into());
-    }
-    let document =
-        json::parse_packed(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
-    let body = packed::open(&document).unwrap_or(Ref::Null);
-    let query = body.attribute("query").as_str().unwrap_or_default().to_owned();
-    if query.trim().is_empty() {
-        return Err(ErrorNumber::QUERY_EMPTY.into());
-    }
-    let type_error =
-        |what: &str| DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what}"));
-    let bind_variables = match body.attribute("bindVars") {
-        Ref::Null => Value::Object(Arc::default()),
-        binds @ Ref::Object(_) => binds.to_value(),
-        _ => return Err(type_error("an object for 'bindVars'")),
-    };
-    let more = body.attribute("options");
-    let option = |name: &str| match more.attribute(name) {
-        Ref::Null => body.attribute(name),
-        value => value,
-    };
-    let number = |value: Ref<'_>| match value {
-        Ref::Number(number) => Some(number.to_double()),
-        _ => None,
-    };
-    let batch_size = match number(body.attribute("batchSize")) {
-        None => BATCH_SIZE_DEFAULT,
-        Some(size) if size >= 1.0 => size as usize,
-        Some(_) => return Err(type_error("a positive value for 'batchSize'")),
-    };
-    let memory = number(option("memoryLimit")).filter(|limit| *limit > 0.0);
-    let runtime = number(option("maxRuntime")).filter(|seconds| *seconds > 0.0);
-    let profile = match option("profile") {
-        Ref::Bool(profiles) => i64::from(profiles),
-        Ref::Number(number) => number.to_int(),
-        _ => 0,
-    };
-    Ok(Asked {
-        query,
-        bind_variables,
-        options: QueryOptions {
-            memory_bytes_max: memory.map_or(MEMORY_BYTES_DEFAULT, |limit| limit as usize),
-            runtime_max: runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9))),
-            warnings_max: number(option("maxWarningCount")).map_or(10, |count| count as usize),
-            fail_on_warning: option("failOnWarning").is_true(),
-            full_count: option("fullCount").is_true(),
-            profile: profile > 0,
-            is_light: false,
-        },
-        batch_size,
-        counts: body.attribute("count").is_true(),
-        is_stream: option("stream").is_true(),
-        may_retry: option("allowRetry").is_true(),
-        profile,
-        ttl_ms: (number(body.attribute("ttl")).unwrap_or(TTL_SECONDS_DEFAULT).clamp(0.0, 1e9) * 1e3)
-            as u64,
     })
 }
 

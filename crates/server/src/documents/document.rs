@@ -46,10 +46,11 @@ impl DocumentApi {
     ) -> Result<Reply, DocumentError> {
         let shape = collection.shape();
         let documents = &self.documents;
-        if call.if_match.is_some() || call.if_none_match.is_some() {
-            // The ledger knows the revision.
-            let head = documents.head(&shape, key.as_bytes(), timeline).wait()?;
-            let head = head.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+        let is_head = call.method == Method::Head;
+        if is_head || call.if_match.is_some() || call.if_none_match.is_some() {
+            // The ledger knows the revision, and how long the body is that a GET would have.
+            let found = documents.head_and_length(&shape, key.as_bytes(), timeline).wait()?;
+            let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
             let revision = revision_text(head.sequence);
             let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
             if call.if_none_match.as_deref().is_some_and(is_it) {
@@ -59,6 +60,10 @@ impl DocumentApi {
                 let standing = Standing { key: key.to_owned(), revision };
                 return Ok(differs(&shape, &DocumentError::revision_differs(standing)));
             }
+            if let (true, Some(length_bytes)) = (is_head, length) {
+                let reply = Reply { body: Body::Length(length_bytes), ..Reply::json(200, vec![]) };
+                return Ok(reply.with_header("ETag", format!("\"{revision}\"")));
+            }
         }
         let object = documents.get(&shape, key.as_bytes(), timeline).wait()?;
         let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
@@ -67,8 +72,8 @@ impl DocumentApi {
         json::write(packed::open(&document).unwrap_or(Ref::Null), &mut body);
         let revision = revision_text(object.head.sequence);
         let mut reply = Reply::json(200, body).with_header("ETag", format!("\"{revision}\""));
-        // Drivers are told the length that a GET would have, and only the body knows it.
-        if let (Method::Head, Body::Bytes(body)) = (call.method, &reply.body) {
+        // A document from before lengths were noted.
+        if let (true, Body::Bytes(body)) = (is_head, &reply.body) {
             reply.body = Body::Length(body.len() as u64);
         }
         Ok(reply)

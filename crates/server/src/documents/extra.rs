@@ -1,20 +1,37 @@
 //! What the result of a query says besides its values: warnings, what was done, and where the time
 //! went if that was asked for.
 
-use std::io::Write as _;
-
-use pellucid_aql::{Execution, Plan};
-use pellucid_value::Value;
+use pellucid_aql::{Execution, Plan, Stats, Warning};
+use pellucid_value::{Number, Value, json};
 
 use super::cursor::warnings;
+
+/// What a query has done, for those who asked it.
+pub(super) struct Done<'a> {
+    pub(super) stats: Stats,
+    pub(super) elapsed_ns: u64,
+    pub(super) warnings: &'a [Warning],
+}
+
+impl<'a> Done<'a> {
+    fn of(execution: &'a Execution) -> Done<'a> {
+        let (stats, elapsed_ns) = (execution.stats(), execution.elapsed_ns());
+        Done { stats, elapsed_ns, warnings: execution.warnings() }
+    }
+}
 
 /// What each batch says besides its values.
 pub(super) fn trailer(count: Option<usize>, execution: &Execution) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
-    push_count(count, &mut out);
-    out.extend_from_slice(b",\"extra\":");
-    push_extra(execution, &mut out);
+    push_trailer(count, &Done::of(execution), &mut out);
     out
+}
+
+/// As [`trailer`], behind what is in `out`.
+pub(super) fn push_trailer(count: Option<usize>, done: &Done<'_>, out: &mut Vec<u8>) {
+    push_count(count, out);
+    out.extend_from_slice(b",\"extra\":");
+    push_extra(done, out);
 }
 
 /// As [`trailer`], with where the time went, and from 2 on with the plan.
@@ -26,7 +43,7 @@ pub(super) fn profiled_trailer(
     times: [u64; 2],
 ) -> Vec<u8> {
     let mut extra = Vec::new();
-    push_extra(execution, &mut extra);
+    push_extra(&Done::of(execution), &mut extra);
     let mut extra: serde_json::Value = serde_json::from_slice(&extra).unwrap_or_default();
     let of = |value: &Value| -> serde_json::Value {
         serde_json::from_str(&value.to_json()).unwrap_or_default()
@@ -55,41 +72,64 @@ pub(super) fn profiled_trailer(
 
 fn push_count(count: Option<usize>, out: &mut Vec<u8>) {
     if let Some(count) = count {
-        // Writing to memory cannot fail.
-        let _ = write!(out, ",\"count\":{count}");
+        push_field(b",\"count\":", count as u64, out);
     }
 }
 
+fn push_field(name: &[u8], value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    json::write_number(Number::Uint(value), out);
+}
+
 /// Warnings and what was done, as JSON. Each query has them, so that they are written in one go.
-fn push_extra(execution: &Execution, out: &mut Vec<u8>) {
+fn push_extra(done: &Done<'_>, out: &mut Vec<u8>) {
+    let Done { stats, elapsed_ns, warnings: all } = done;
     out.extend_from_slice(b"{\"warnings\":");
-    match execution.warnings() {
+    match all {
         [] => out.extend_from_slice(b"[]"),
         some => out.extend_from_slice(warnings(some).to_string().as_bytes()),
     }
-    let stats = execution.stats();
-    let elapsed_ns = execution.elapsed_ns();
-    let (seconds, rest_ns) = (elapsed_ns / 1_000_000_000, elapsed_ns % 1_000_000_000);
-    // Writing to memory cannot fail.
-    let _ = write!(
-        out,
-        ",\"stats\":{{\"writesExecuted\":{},\"writesIgnored\":{},\"documentLookups\":{},\
-         \"seeks\":{},\"scannedFull\":{},\"scannedIndex\":{},\"searchParallelism\":1,\
-         \"cursorsCreated\":{},\"cursorsRearmed\":0,\"cacheHits\":0,\"cacheMisses\":0,\
-         \"filtered\":{},\"httpRequests\":0,\"executionTime\":{seconds}.{rest_ns:09},\
-         \"peakMemoryUsage\":{},\"intermediateCommits\":0",
-        stats.writes_executed,
-        stats.writes_ignored,
-        stats.document_lookups,
-        stats.seeks,
-        stats.scanned_full,
-        stats.scanned_index,
-        stats.cursors_created,
-        stats.filtered,
-        stats.peak_memory_bytes,
-    );
+    push_field(b",\"stats\":{\"writesExecuted\":", stats.writes_executed, out);
+    push_field(b",\"writesIgnored\":", stats.writes_ignored, out);
+    push_field(b",\"documentLookups\":", stats.document_lookups, out);
+    push_field(b",\"seeks\":", stats.seeks, out);
+    push_field(b",\"scannedFull\":", stats.scanned_full, out);
+    push_field(b",\"scannedIndex\":", stats.scanned_index, out);
+    push_field(b",\"searchParallelism\":1,\"cursorsCreated\":", stats.cursors_created, out);
+    out.extend_from_slice(b",\"cursorsRearmed\":0,\"cacheHits\":0,\"cacheMisses\":0");
+    push_field(b",\"filtered\":", stats.filtered, out);
+    out.extend_from_slice(b",\"httpRequests\":0,\"executionTime\":");
+    push_seconds(*elapsed_ns, out);
+    push_field(b",\"peakMemoryUsage\":", stats.peak_memory_bytes as u64, out);
+    out.extend_from_slice(b",\"intermediateCommits\":0");
     if let Some(count) = stats.full_count {
-        let _ = write!(out, ",\"fullCount\":{count}");
+        push_field(b",\"fullCount\":", count, out);
     }
     out.extend_from_slice(b"}}");
+}
+
+/// Seconds with nine digits behind the point.
+fn push_seconds(elapsed_ns: u64, out: &mut Vec<u8>) {
+    json::write_number(Number::Uint(elapsed_ns / 1_000_000_000), out);
+    out.push(b'.');
+    // A one in front keeps the zeros behind it.
+    let begin = out.len();
+    json::write_number(Number::Uint(1_000_000_000 + elapsed_ns % 1_000_000_000), out);
+    out.remove(begin);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_all_their_zeros() {
+        for (ns, expected) in
+            [(0, "0.000000000"), (1_000_000_042, "1.000000042"), (7, "0.000000007")]
+        {
+            let mut out = Vec::new();
+            push_seconds(ns, &mut out);
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
 }

@@ -4,19 +4,25 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_aql::{Execution, KillSwitch, QueryOptions, Source, number};
+use pellucid_aql::{Execution, KillSwitch, PointResult, QueryError, QueryOptions, Source, number};
 use pellucid_document::QueryData;
 
 use crate::access::Identity;
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 
 use super::api::{DocumentApi, refuse};
+use super::asked::{Asked, asked};
 use super::call::{Call, Method};
-use super::cursor::{asked, check_rights, cursor, query_error, rest_of};
+use super::cursor::{check_rights, cursor, query_error, rest_of};
+use super::extra::{Done, push_trailer};
+use super::queries::stopwatch;
 use super::reply::Reply;
 
 /// The longest body that is looked at.
 const LIGHT_QUERY_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes that the answer to a query that finds one document of usual size has room for.
+const ANSWER_BYTES: usize = 2 << 10;
 
 impl DocumentApi {
     /// The answer to a light query, and its account; nothing for other calls. What a call got here
@@ -52,12 +58,26 @@ impl DocumentApi {
         let plan = statement.light(&asked.bind_variables, &*data)?;
         check_rights(&plan, &database.name, caller).ok()?;
         timeline.lap(QUERY_PLAN);
+        if asked.is_plain() {
+            let binds = &asked.bind_variables;
+            let written = point_body(&asked, |values_max, body| {
+                plan.write_point(binds, &*data, values_max, body)
+            });
+            timeline.lap(QUERY_RUN);
+            match written {
+                Ok(None) => {}
+                Ok(Some(body)) => return Some((Reply::json(201, body), timeline)),
+                Err(error) => {
+                    return Some((Reply::error(&query_error(&error, "executing")), timeline));
+                }
+            }
+        }
         asked.options = QueryOptions { is_light: true, ..asked.options };
         let (source, kill) = (Arc::clone(&data) as Arc<dyn Source>, KillSwitch::default());
         let binds = &asked.bind_variables;
         let execution =
             Execution::bound(Arc::clone(&plan), binds, source, asked.options.clone(), kill);
-        let rest = rest_of(execution, &asked, &plan, [0, 0]);
+        let rest = rest_of(execution, &asked, &plan, [0, 0], |_| {});
         timeline.lap(QUERY_RUN);
         let rest = match rest {
             Err(error) if error.number == number::NOT_LIGHT => {
@@ -68,8 +88,27 @@ impl DocumentApi {
         };
         let reply = rest.and_then(|rest| {
             let id = self.documents.next_tick()?;
-            self.give(cursor(id, &asked, &database, rest, &data), 201)
+            self.give(cursor(id, &asked, &database, rest, &data), 201, call.request)
         });
         Some((reply.unwrap_or_else(|error| Reply::error(&error)), timeline))
     }
+}
+
+/// The body of the answer whose values `write` appends, at most as many as it is told; nothing if
+/// it does not.
+fn point_body(
+    asked: &Asked,
+    write: impl FnOnce(usize, &mut Vec<u8>) -> Result<Option<PointResult>, QueryError>,
+) -> Result<Option<Vec<u8>>, QueryError> {
+    let since = stopwatch();
+    let mut body = Vec::with_capacity(ANSWER_BYTES);
+    body.extend_from_slice(b"{\"result\":[");
+    let Some(PointResult { values, stats }) = write(asked.batch_size, &mut body)? else {
+        return Ok(None);
+    };
+    body.extend_from_slice(b"],\"hasMore\":false,\"cached\":false");
+    let done = Done { stats, elapsed_ns: since.elapsed_ns(), warnings: &[] };
+    push_trailer(asked.counts.then_some(values), &done, &mut body);
+    body.extend_from_slice(b",\"error\":false,\"code\":201}");
+    Ok(Some(body))
 }

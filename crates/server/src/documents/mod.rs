@@ -7,6 +7,7 @@
 mod about;
 mod api;
 mod array;
+mod asked;
 mod call;
 mod collections;
 mod cursor;
@@ -20,6 +21,7 @@ mod pool;
 mod queries;
 mod refusals;
 mod reply;
+mod slow_queries;
 mod upkeep;
 mod writing;
 
@@ -31,6 +33,7 @@ use pellucid_store::PartTime;
 pub(crate) use api::DocumentApi;
 pub(crate) use call::is_ours;
 pub(crate) use pool::Pool;
+pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::Upkeep;
 
 use crate::names::Outcome;
@@ -69,7 +72,7 @@ impl Api {
         exchange: &mut Loop<'_>,
     ) -> Handled {
         let call = match Call::of(request) {
-            Ok(call) => call,
+            Ok(call) => call.numbered(exchange.facts.request),
             Err(error) => {
                 route(exchange, crate::names::Operation::Unknown);
                 return reply_now(Reply::error(&error), response, exchange);

@@ -49,6 +49,8 @@ pub(crate) enum Rest {
 pub(crate) struct Cursor {
     pub(crate) id: u64,
     pub(crate) database: String,
+    /// The text of the query, if its result is computed as it is asked for.
+    pub(crate) text: String,
     pub(crate) rest: Rest,
     pub(crate) batch_size: usize,
     /// The number of the batch that comes next.

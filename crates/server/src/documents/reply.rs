@@ -88,9 +88,12 @@ impl Reply {
         add: impl FnOnce(&mut Response<'_>),
     ) -> Handled {
         response.status(self.status).header("Content-Type", self.content_type.as_bytes());
-        let seconds = queued_ns as f64 / 1e9;
-        response.header_with("X-Arango-Queue-Time-Seconds", |out| {
-            out.extend_from_slice(format!("{seconds:.6}").as_bytes());
+        response.header_with("X-Arango-Queue-Time-Seconds", |out| match queued_ns {
+            0 => out.extend_from_slice(b"0.000000"),
+            waited_ns => {
+                let seconds = waited_ns as f64 / 1e9;
+                out.extend_from_slice(format!("{seconds:.6}").as_bytes());
+            }
         });
         for (name, value) in &self.headers {
             response.header(name, value.as_bytes());

@@ -2,6 +2,7 @@
 
 use pellucid_account::{PHASES, Record};
 
+use crate::documents::SlowQuery;
 use crate::follow::context::TraceContext;
 use crate::log::Log;
 use crate::names::NAMES;
@@ -44,6 +45,8 @@ impl SlowLog {
             0 => String::new(),
             hash => shared.keys.text(hash).unwrap_or_else(|| format!("#{hash:016x}")),
         };
+        let query = shared.documents.slow_queries.of_request(facts.request);
+        let reason = query.as_ref().map_or("", SlowQuery::reason);
         let trace = context.map(|context| format!("{:032x}", context.trace)).unwrap_or_default();
         shared.log.with(|| {
             tracing::warn!(
@@ -59,6 +62,7 @@ impl SlowLog {
                 request_bytes = facts.request_bytes,
                 response_bytes = facts.response_bytes,
                 trace = trace.as_str(),
+                query = reason,
                 "slow request"
             );
         });

@@ -2,10 +2,10 @@
 
 use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
-use super::client::Stages;
+use super::client::{ClientRun, Stages};
 use super::figures::{Row, mean};
 use super::original;
-use super::plan::{ACCESSES, Access};
+use super::plan::{ACCESSES, Access, NODES};
 
 type StageOf = fn(&Stages) -> Option<f64>;
 
@@ -20,8 +20,44 @@ const AFTER: [(&str, StageOf); 2] = [
     ("reading and decoding", |stages| stages.decode_ms),
 ];
 
-pub(super) fn sections(rows: &[Row]) -> Vec<ChartSection> {
-    ACCESSES.into_iter().map(|access| section(rows, access)).collect()
+pub(super) fn sections(rows: &[Row], spread: &[Row]) -> Vec<ChartSection> {
+    let mut sections: Vec<_> = ACCESSES.into_iter().map(|access| section(rows, access)).collect();
+    sections.push(spread_section(spread));
+    sections
+}
+
+/// The driver's ways to choose among nodes.
+fn spread_section(rows: &[Row]) -> ChartSection {
+    let rows: Vec<&Row> = rows.iter().collect();
+    let columns = ["the busiest", "the second", "the third"];
+    let mut nodes = chart(
+        "spread_nodes".to_owned(),
+        "Which node answered",
+        "The share of all answers of a row that each node gave, the busiest of each run first.",
+        Unit::Share,
+        Form::Table { columns: columns.map(str::to_owned).to_vec() },
+    );
+    let of = |row: &&Row| {
+        let shares = (0..NODES).map(|place| mean(&row.pellucid, |run| node_share(run, place)));
+        Series::new(row.title(), shares.collect())
+    };
+    nodes.series = rows.iter().map(of).collect();
+    ChartSection {
+        name: "Three nodes".to_owned(),
+        description: "With an index, and the driver's loadBalancingStrategy: NONE stays with the \
+                      first node that it has, ROUND_ROBIN takes one after the other, ONE_RANDOM \
+                      stays with one that it drew."
+            .to_owned(),
+        charts: vec![times(&rows, "spread"), nodes],
+    }
+}
+
+/// The share of a run's answers that came from one node, the busiest being the first.
+pub(super) fn node_share(run: &ClientRun, place: usize) -> Option<f64> {
+    let mut counts: Vec<u64> = run.nodes.values().copied().collect();
+    counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+    let all: u64 = counts.iter().sum();
+    (all > 0).then(|| counts.get(place).copied().unwrap_or(0) as f64 / all as f64)
 }
 
 fn section(rows: &[Row], access: Access) -> ChartSection {

@@ -23,7 +23,7 @@ function begin() {
   sums = {
     queries: 0, requests: 0, sockets: 0, dialling: 0, viaFetch: false,
     asked: 0, handed: 0, assigned: 0, connecting: 0, answered: 0, understood: 0,
-    server: {},
+    server: {}, nodes: {},
   };
 }
 
@@ -57,6 +57,7 @@ http.request = function (...given) {
       sums.connecting += connected - assigned;
       sums.answered += now();
       addServerTiming(response.headers["server-timing"]);
+      sums.nodes[socket.remotePort] = (sums.nodes[socket.remotePort] ?? 0) + 1;
     });
   });
   return made;
@@ -107,7 +108,10 @@ const drivers = {
   "arangojs-8"(plan) {
     const { Database, aql } = require("arangojs-8");
     const agentOptions = plan.sockets ? { maxSockets: plan.sockets, keepAlive: true } : undefined;
-    const options = { url: plan.url, databaseName: "_system", headers: asTiming };
+    const options = { url: plan.urls[0], databaseName: "_system", headers: asTiming };
+    if (plan.strategy) {
+      Object.assign(options, { url: plan.urls, loadBalancingStrategy: plan.strategy });
+    }
     const db = new Database(agentOptions ? { ...options, agentOptions } : options);
     const collection = db.collection("transactionRelationship");
     return {
@@ -122,7 +126,8 @@ const drivers = {
   },
   "arangojs-10"(plan) {
     const { Database, aql } = require("arangojs-10");
-    const options = { url: plan.url, databaseName: "_system", fetchOptions: { headers: asTiming } };
+    const fetchOptions = { headers: asTiming };
+    const options = { url: plan.urls[0], databaseName: "_system", fetchOptions };
     const db = new Database(plan.sockets ? { ...options, poolSize: plan.sockets } : options);
     const collection = db.collection("transactionRelationship");
     return {
@@ -141,7 +146,7 @@ const drivers = {
       async query(id) {
         const body = { query: QUERY, bindVars: { id } };
         const auth = { username: "root", password: "" };
-        const url = `${plan.url}/_db/_system/_api/cursor`;
+        const url = `${plan.urls[0]}/_db/_system/_api/cursor`;
         return (await axios.post(url, body, { auth, headers: asTiming })).data.result;
       },
       close: () => http.globalAgent.destroy(),
@@ -209,6 +214,7 @@ function figures(sums, { wall, used, delay, failures, wrong, times }) {
     failures,
     requests: sums.requests,
     sockets: sums.sockets,
+    nodes: sums.nodes,
     processor_ms: (used.user + used.system) / 1000,
     loop_delay_p99_ms: delay.percentile(99) / 1e6,
     median_ms: times[Math.floor(times.length / 2)] ?? null,

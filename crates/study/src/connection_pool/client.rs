@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Connection;
-use super::process::Process;
 use crate::error::StudyError;
+use crate::process::Process;
 
 const PACKAGES: &str = include_str!("../../../../drivers/javascript/package.json");
 const LOCK: &str = include_str!("../../../../drivers/javascript/package-lock.json");
@@ -90,7 +90,9 @@ fn npm(folder: &Path) -> Result<(), StudyError> {
 #[derive(Serialize)]
 struct Plan<'a> {
     driver: &'a str,
-    url: String,
+    /// One, or those of the nodes that the driver chooses from.
+    urls: Vec<String>,
+    strategy: Option<&'a str>,
     sockets: Option<usize>,
     queries: u64,
     ids: &'a [String],
@@ -107,6 +109,8 @@ pub(super) struct ClientRun {
     pub(super) failures: BTreeMap<String, u64>,
     /// Sockets that were opened.
     pub(super) sockets: u64,
+    /// Answers by the port that they came from; none of drivers that use fetch.
+    pub(super) nodes: BTreeMap<String, u64>,
     pub(super) processor_ms: f64,
     pub(super) median_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
@@ -155,13 +159,14 @@ impl Client {
     /// Runs as many queries at a time, each for one of these identifiers.
     pub(super) fn run(
         &mut self,
-        server: SocketAddr,
+        servers: &[SocketAddr],
         queries: u64,
         ids: &[String],
     ) -> Result<ClientRun, StudyError> {
         let plan = Plan {
             driver: self.connection.driver,
-            url: format!("http://{server}"),
+            urls: servers.iter().map(|server| format!("http://{server}")).collect(),
+            strategy: self.connection.strategy,
             sockets: self.connection.sockets,
             queries,
             ids,

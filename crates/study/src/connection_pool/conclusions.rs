@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use pellucid_report::Finding;
 
-use super::figures::Row;
+use super::charts::node_share;
+use super::figures::{Row, mean};
 use super::plan::Access;
 
 /// The share of its own ceiling that the client is to reach with 100 sockets.
 const CEILING_SHARE_MIN: f64 = 0.95;
 
-pub(super) fn findings(rows: &[Row]) -> Vec<Finding> {
+pub(super) fn findings(rows: &[Row], spread: &[Row]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for access in super::plan::ACCESSES {
         let queries = rows.iter().filter(|row| row.access == access).map(|row| row.queries);
@@ -20,7 +21,27 @@ pub(super) fn findings(rows: &[Row]) -> Vec<Finding> {
     }
     findings.push(ceiling(rows));
     findings.push(unfinished(rows));
+    findings.extend(strategies(spread));
     findings
+}
+
+/// What the driver's ways to choose among nodes come to, for most queries at a time.
+fn strategies(spread: &[Row]) -> Option<Finding> {
+    let queries = spread.iter().map(|row| row.queries).max()?;
+    let original = "Whether loadBalancingStrategy helps is not asked.";
+    let (mut told, mut figures) = (Vec::new(), Vec::new());
+    for row in spread.iter().filter(|row| row.queries == queries) {
+        let strategy = row.connection.strategy.unwrap_or_default();
+        let busiest = mean(&row.pellucid, |run| node_share(run, 0));
+        if let (Some(ms), Some(busiest)) = (Row::wall_ms(&row.pellucid), busiest) {
+            told.push(format!("{strategy} {ms:.0} ms, {:.0} % by one node", busiest * 100.0));
+            figures.push((format!("{}_ms", row.connection.name), ms));
+            figures.push((format!("{}_busiest_share", row.connection.name), busiest));
+        }
+    }
+    let sentence =
+        format!("{queries} queries with 100 sockets and three nodes: {}.", told.join("; "));
+    Some(finding("load_balancing".to_owned(), original, sentence, None, figures))
 }
 
 fn finding(

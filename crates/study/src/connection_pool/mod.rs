@@ -15,7 +15,6 @@ mod filling;
 mod http;
 mod original;
 mod plan;
-mod process;
 mod trivial;
 
 use std::ffi::OsString;
@@ -29,9 +28,10 @@ use self::child::ServerPlan;
 use self::client::{Client, Drivers};
 use self::figures::Row;
 use self::filling::{answer, end_to_end_id, fill, make_index};
-use self::plan::{ACCESSES, Access, Connection, connections};
-use self::process::Process;
+use self::plan::{ACCESSES, Access, Connection, NODES, connections, spread_connections};
 use crate::error::StudyError;
+use crate::folder::make_folder;
+use crate::process::Process;
 use crate::study::{Context, Outcome, Scale, Study};
 
 /// Queries that warm the client up before it is measured.
@@ -87,15 +87,7 @@ impl Study for ConnectionPool {
             let what = "--documents and --queries are at least 1";
             return Err(StudyError::Options(what.to_owned()));
         }
-        let mut folder = tempfile::Builder::new();
-        folder.prefix("pellucid-study-");
-        let folder = match &self.options.data {
-            Some(parent) => folder.tempdir_in(parent),
-            None => folder.tempdir(),
-        };
-        let folder = folder.map_err(|error| {
-            StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
-        })?;
+        let folder = make_folder(self.options.data.as_deref())?;
         let program = context.child.clone();
         let drivers = context.step("Installing the drivers", |_| Drivers::install())?;
         let data = folder.path().join("store");
@@ -110,7 +102,8 @@ impl Study for ConnectionPool {
             serve("the trivial server", &program, &plan)?
         };
         let ids: Vec<String> = (0..documents.min(IDS_MAX)).map(end_to_end_id).collect();
-        let bench = Bench { drivers, folder: folder.path(), servers: [address, ceiling], ids };
+        let servers = [vec![address], vec![ceiling]];
+        let mut bench = Bench { drivers, folder: folder.path(), servers, ids };
         let mut rows = Vec::new();
         // Without an index first, as there is no way back from the other.
         for access in [Access::Scan, Access::Index] {
@@ -124,10 +117,45 @@ impl Study for ConnectionPool {
                 rows.extend(measured);
             }
         }
-        trivial.stop()?;
-        pellucid.stop()?;
-        Ok(self.outcome(rows))
+        let more = context.step("Filling two more nodes", |_| {
+            more_nodes(&program, folder.path(), documents, &mut bench.servers)
+        })?;
+        let mut spread = Vec::new();
+        for connection in spread_connections() {
+            let name = format!("{}, {NODES} nodes", connection.title());
+            let access = Access::Index;
+            let measured =
+                context.step(&name, |say| bench.measure(&self.options, connection, access, say))?;
+            spread.extend(measured);
+        }
+        for process in [trivial, pellucid].into_iter().chain(more) {
+            process.stop()?;
+        }
+        Ok(self.outcome(rows, &spread))
     }
+}
+
+/// Adds nodes that have the same documents and index, and trivial servers beside them, until there
+/// are [`NODES`] of each.
+fn more_nodes(
+    program: &[OsString],
+    folder: &Path,
+    documents: u64,
+    [nodes, ceilings]: &mut [Vec<SocketAddr>; 2],
+) -> Result<Vec<Process>, StudyError> {
+    let mut processes = Vec::new();
+    while nodes.len() < NODES {
+        let data = folder.join(format!("store-{}", nodes.len() + 1));
+        let (node, address) = serve("a further node", program, &ServerPlan::Pellucid { data })?;
+        fill(address, documents)?;
+        make_index(address)?;
+        let plan = ServerPlan::Trivial { answer: answer(address)? };
+        let (trivial, ceiling) = serve("a further trivial server", program, &plan)?;
+        nodes.push(address);
+        ceilings.push(ceiling);
+        processes.extend([node, trivial]);
+    }
+    Ok(processes)
 }
 
 /// Starts a process that answers; returns where.
@@ -147,8 +175,8 @@ fn serve(
 struct Bench<'a> {
     drivers: Drivers,
     folder: &'a Path,
-    /// Pellucid and the trivial server.
-    servers: [SocketAddr; 2],
+    /// The nodes of Pellucid, and the trivial servers.
+    servers: [Vec<SocketAddr>; 2],
     /// What is asked for.
     ids: Vec<String>,
 }
@@ -167,16 +195,22 @@ impl Bench<'_> {
             Access::Index => WARM_UP_QUERIES,
             Access::Scan => WARM_UP_SCANS,
         };
-        for server in self.servers {
-            client.run(server, warm_up, &self.ids)?;
+        for servers in &self.servers {
+            client.run(servers, warm_up, &self.ids)?;
         }
         let mut rows = Vec::new();
         for queries in options.queries(access) {
             let (mut pellucid, mut trivial) = (Vec::new(), Vec::new());
-            for _ in 0..options.runs(access) {
-                let [here, ceiling] = self.servers;
-                pellucid.push(client.run(here, queries, &self.ids)?);
+            for run in 0..options.runs(access) {
+                let [here, ceiling] = &self.servers;
+                // Whoever comes second finds a client that is warmer.
+                if run % 2 == 0 {
+                    pellucid.push(client.run(here, queries, &self.ids)?);
+                }
                 trivial.push(client.run(ceiling, queries, &self.ids)?);
+                if run % 2 == 1 {
+                    pellucid.push(client.run(here, queries, &self.ids)?);
+                }
             }
             let row = Row { connection, access, queries, pellucid, trivial };
             say(&told(&row));
@@ -204,7 +238,7 @@ fn told(row: &Row) -> String {
 }
 
 impl ConnectionPool {
-    fn outcome(&self, rows: Vec<Row>) -> Outcome {
+    fn outcome(&self, rows: Vec<Row>, spread: &[Row]) -> Outcome {
         let numbers = |access: Access| {
             let numbers = self.options.queries(access).into_iter().map(|number| number.to_string());
             numbers.collect::<Vec<_>>().join(", ")
@@ -229,8 +263,9 @@ impl ConnectionPool {
              gives its account of each; the trivial server's answer has such a header too, which \
              counts for nothing."
                 .to_owned(),
-            "The driver's loadBalancingStrategy is not compared: it chooses among the nodes of a \
-             cluster, and Pellucid has no cluster yet."
+            "The nodes among which the driver's loadBalancingStrategy chooses are three servers on \
+             this machine, each of which has all documents: each can answer every query, as the \
+             coordinators of a cluster can."
                 .to_owned(),
         ];
         if self.options.scale != Scale::Full {
@@ -240,8 +275,8 @@ impl ConnectionPool {
                     .to_owned(),
             );
         }
-        let findings = conclusions::findings(&rows);
-        let sections = charts::sections(&rows);
+        let findings = conclusions::findings(&rows, spread);
+        let sections = charts::sections(&rows, spread);
         Outcome { settings, findings, sections, notes, profiles: Vec::new() }
     }
 }

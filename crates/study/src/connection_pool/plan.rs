@@ -17,6 +17,8 @@ const SCANS_QUICK: [u64; 1] = [20];
 
 /// Runs of each row, of which the mean is told, as in the original.
 const RUNS: u64 = 3;
+/// Either server is the first one once.
+const RUNS_QUICK: u64 = 2;
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +64,8 @@ impl ConnectionPoolOptions {
     /// Runs of each row.
     pub(super) fn runs(&self, access: Access) -> u64 {
         match (access, self.scale) {
-            (_, Scale::Quick) | (Access::Scan, Scale::Default) => 1,
+            (Access::Scan, Scale::Quick | Scale::Default) => 1,
+            (Access::Index, Scale::Quick) => RUNS_QUICK,
             (Access::Index, _) | (Access::Scan, Scale::Full) => RUNS,
         }
     }
@@ -102,10 +105,35 @@ pub(super) struct Connection {
     pub(super) driver: &'static str,
     /// Sockets at most, if that is set.
     pub(super) sockets: Option<usize>,
+    /// How it chooses among nodes, if there are several.
+    pub(super) strategy: Option<&'static str>,
     /// The name in the original's table, if it is there.
     pub(super) original: Option<usize>,
     title: &'static str,
 }
+
+/// Nodes among which the driver chooses, each of which has all documents.
+pub(super) const NODES: usize = 3;
+
+/// The row that is run for each of the driver's ways to choose among nodes.
+pub(super) fn spread_connections() -> [Connection; 3] {
+    let row = |name, strategy, title| Connection {
+        name,
+        driver: "arangojs-8",
+        sockets: Some(SPREAD_SOCKETS),
+        strategy: Some(strategy),
+        original: None,
+        title,
+    };
+    [
+        row("spread_none", "NONE", "arangojs 8.3.0, NONE, maxSockets"),
+        row("spread_round_robin", "ROUND_ROBIN", "arangojs 8.3.0, ROUND_ROBIN, maxSockets"),
+        row("spread_one_random", "ONE_RANDOM", "arangojs 8.3.0, ONE_RANDOM, maxSockets"),
+    ]
+}
+
+/// Sockets of these rows, to each node.
+const SPREAD_SOCKETS: usize = 100;
 
 /// Fewest sockets of the recommended setting.
 const RECOMMENDED_MIN: usize = 32;
@@ -117,6 +145,7 @@ pub(super) fn connections() -> [Connection; 7] {
         name,
         driver,
         sockets,
+        strategy: None,
         original,
         title,
     };

@@ -26,6 +26,7 @@ use self::sample::{Line, Recording, Sample};
 use self::track::{Track, number, operation, store_bytes};
 use crate::bounded::BoundedMemory;
 use crate::error::StudyError;
+use crate::folder::make_folder;
 use crate::proc::{free_bytes, is_in_memory};
 use crate::study::{Context, Outcome, Scale, Study};
 
@@ -65,14 +66,7 @@ impl Study for MergeTree {
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let mut folder = tempfile::Builder::new();
-        folder.prefix("pellucid-study-");
-        let folder = match &self.options.data {
-            Some(parent) => {
-                folder.tempdir_in(parent).map_err(|e| StudyError::file("use", parent, e))
-            }
-            None => folder.tempdir().map_err(|e| StudyError::file("use", &std::env::temp_dir(), e)),
-        }?;
+        let folder = make_folder(self.options.data.as_deref())?;
         let mut plan = Plan::of(&self.options, folder.path().join("store"))?;
         check_room(&plan, folder.path())?;
         let mut notes = Vec::new();

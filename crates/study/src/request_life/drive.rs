@@ -2,9 +2,7 @@
 //! figures.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +15,10 @@ use pellucid_report::ProfileSection;
 use super::figures::ServerFigures;
 use super::plan::{KEYS, Operation, RunKey, ServerPlan, VALUE_BYTES};
 use crate::error::StudyError;
+use crate::process::Process;
 
+/// What the process is, in messages.
+const SERVER: &str = "the server's process";
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Of the requests of a run, one in so many is sent before it and not recorded.
@@ -35,49 +36,18 @@ pub(crate) struct RunFigures {
 
 /// The process of a server.
 pub(super) struct ServerProcess {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    process: Process,
     address: SocketAddr,
     plan: ServerPlan,
 }
 
 impl ServerProcess {
     pub(super) fn start(program: &[OsString], plan: ServerPlan) -> Result<Self, StudyError> {
-        let failed = |what: String| StudyError::Step(format!("the server's process: {what}"));
-        let [path, arguments @ ..] = program else {
-            return Err(failed("it is not known how to start it".to_owned()));
-        };
-        let mut child = Command::new(path)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let input = child.stdin.take();
-        let output = child.stdout.take().map(BufReader::new);
-        let Some(output) = output else { return Err(failed("it has no output".to_owned())) };
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let told = serde_json::to_string(&plan).map_err(|error| failed(error.to_string()))?;
-        let mut process = ServerProcess { child, input, output, address, plan };
-        let answer = process.ask(&told)?;
-        process.address = answer.parse().map_err(|_| failed(format!("it says `{answer}`")))?;
-        Ok(process)
-    }
-
-    fn ask(&mut self, line: &str) -> Result<String, StudyError> {
-        let failed = |error: std::io::Error| {
-            StudyError::Step(format!("the server's process does not answer: {error}"))
-        };
-        if let Some(input) = &mut self.input {
-            writeln!(input, "{line}").and_then(|()| input.flush()).map_err(failed)?;
-        }
-        let mut answer = String::new();
-        if self.output.read_line(&mut answer).map_err(failed)? == 0 {
-            let what = "the server's process ended; its message is above";
-            return Err(StudyError::Step(what.to_owned()));
-        }
-        Ok(answer.trim().to_owned())
+        let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{SERVER}: {error}"));
+        let mut process = Process::start(SERVER, program)?;
+        let told = serde_json::to_string(&plan).map_err(|error| failed(&error))?;
+        let address = process.ask(&told)?.parse().map_err(|error| failed(&error))?;
+        Ok(ServerProcess { process, address, plan })
     }
 
     /// Puts every key once, so that reads find them.
@@ -93,9 +63,9 @@ impl ServerProcess {
         requests: u64,
     ) -> Result<RunFigures, StudyError> {
         self.load(operation, (requests / WARM_UP_ONE_IN).max(1))?;
-        self.ask("begin")?;
+        self.process.ask("begin")?;
         let result = self.load(operation, requests)?;
-        let answer = self.ask(&format!("end {} {requests}", operation.accounted()))?;
+        let answer = self.process.ask(&format!("end {} {requests}", operation.accounted()))?;
         let server: ServerFigures = serde_json::from_str(&answer)
             .map_err(|error| StudyError::Step(format!("the server's figures: {error}")))?;
         let (transport, hand_over) = (self.plan.transport, self.plan.hand_over);
@@ -109,7 +79,7 @@ impl ServerProcess {
 
     /// Where processor time, memory and waits of the server went since it started.
     pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
-        let answer = self.ask("profiles")?;
+        let answer = self.process.ask("profiles")?;
         serde_json::from_str(&answer)
             .map_err(|error| StudyError::Step(format!("the server's profiles: {error}")))
     }
@@ -139,24 +109,8 @@ impl ServerProcess {
     }
 
     /// Ends the server cleanly.
-    pub(super) fn stop(mut self) -> Result<(), StudyError> {
-        // Its input ends, and it with it.
-        self.input = None;
-        match self.child.wait() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => {
-                Err(StudyError::Step(format!("the server's process ended with {status}")))
-            }
-            Err(error) => Err(StudyError::Step(error.to_string())),
-        }
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        // One that was stopped has been waited for, and these do nothing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(super) fn stop(self) -> Result<(), StudyError> {
+        self.process.stop()
     }
 }
 

@@ -24,6 +24,7 @@ pub use self::plan::RequestLifeOptions;
 use self::drive::{RunFigures, ServerProcess};
 use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYTES};
 use crate::error::StudyError;
+use crate::folder::make_folder;
 use crate::study::{Context, Outcome, Scale, Study};
 
 /// The study.
@@ -71,15 +72,7 @@ impl Study for RequestLife {
         if requests == 0 {
             return Err(StudyError::Options("--requests is at least 1".to_owned()));
         }
-        let mut folder = tempfile::Builder::new();
-        folder.prefix("pellucid-study-");
-        let folder = match &self.options.data {
-            Some(parent) => folder.tempdir_in(parent),
-            None => folder.tempdir(),
-        };
-        let folder = folder.map_err(|error| {
-            StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
-        })?;
+        let folder = make_folder(self.options.data.as_deref())?;
         let (mut runs, mut profiles) = (Vec::new(), Vec::new());
         for hand_over in HAND_OVERS {
             for transport in TRANSPORTS {

@@ -9,4 +9,4 @@ mod write;
 
 pub use error::{JsonError, JsonProblem};
 pub use parse::{Limits, Parser, parse_packed, parse_value};
-pub use write::{to_string, write, write_number, write_string};
+pub use write::{length, to_string, write, write_number, write_string};

@@ -45,6 +45,11 @@ pub fn parse_value(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
         .map_err(|_| JsonError { offset, problem: JsonProblem::Expected("a value") })
 }
 
+/// Room for what a short text takes more when it is packed.
+const PACKED_EXTRA_BYTES: usize = 64;
+/// Room that is made before anything is read, at most.
+const RESERVED_BYTES: usize = 4 << 10;
+
 /// Reads values one after another out of a longer text, such as the elements of an array of
 /// documents. Memory is used again from one value to the next.
 #[derive(Debug)]
@@ -119,7 +124,11 @@ impl<'a> Parser<'a> {
     /// # Errors
     /// What is wrong with the text, and where. Where to go on is then unknown.
     pub fn value(&mut self) -> Result<&[u8], JsonError> {
-        let memory = std::mem::take(&mut self.document);
+        let mut memory = std::mem::take(&mut self.document);
+        if memory.capacity() == 0 {
+            // What is packed takes about as much room as its text.
+            memory.reserve((self.text.len() - self.at + PACKED_EXTRA_BYTES).min(RESERVED_BYTES));
+        }
         self.builder.restart(memory);
         let begin = self.at;
         self.any(begin, 0)?;

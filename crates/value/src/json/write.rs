@@ -24,6 +24,54 @@ pub fn to_string(value: Ref<'_>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
+/// How many bytes [`write`] appends.
+#[must_use]
+pub fn length(value: Ref<'_>) -> usize {
+    match value {
+        Ref::Null | Ref::Bool(true) => 4,
+        Ref::Bool(false) => 5,
+        Ref::Number(number) => number_length(number),
+        Ref::String(text) => string_length(text),
+        Ref::Array(array) => {
+            let elements = array.iter().map(length).sum::<usize>();
+            2 + elements + array.len().saturating_sub(1)
+        }
+        Ref::Object(object) => {
+            let members = object.iter().map(|(name, value)| string_length(name) + length(value));
+            // Each member has a colon, and each but the last a comma.
+            2 + members.sum::<usize>() + (2 * object.len()).saturating_sub(1)
+        }
+    }
+}
+
+fn number_length(number: Number) -> usize {
+    let digits = |size: u64| size.checked_ilog10().unwrap_or(0) as usize + 1;
+    match number {
+        Number::Int(value) => usize::from(value < 0) + digits(value.unsigned_abs()),
+        Number::Uint(value) => digits(value),
+        Number::Double(_) => {
+            let mut text = Vec::with_capacity(32);
+            write_number(number, &mut text);
+            text.len()
+        }
+    }
+}
+
+fn string_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut at, mut length) = (0, 2);
+    loop {
+        let plain = super::string::plain_bytes(&bytes[at..]);
+        (at, length) = (at + plain, length + plain);
+        let Some(byte) = bytes.get(at) else { return length };
+        at += 1;
+        length += match byte {
+            b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 2,
+            _ => 6,
+        };
+    }
+}
+
 /// Appends the value.
 pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     match value {
@@ -59,18 +107,44 @@ pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
 
 /// Appends a number; null for what is none.
 pub fn write_number(number: Number, out: &mut Vec<u8>) {
-    // Writing to memory cannot fail.
-    let _ = match number {
-        Number::Int(value) => write!(out, "{value}"),
-        Number::Uint(value) => write!(out, "{value}"),
-        Number::Double(value) => return write_double(value, out),
-    };
+    match number {
+        Number::Int(value) => {
+            if value < 0 {
+                out.push(b'-');
+            }
+            write_digits(value.unsigned_abs(), out);
+        }
+        Number::Uint(value) => write_digits(value, out),
+        Number::Double(value) => write_double(value, out),
+    }
+}
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
+
+/// Appends a whole number: documents and answers are full of short ones.
+fn write_digits(mut value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; DIGITS_MAX];
+    let mut begin = DIGITS_MAX;
+    loop {
+        begin -= 1;
+        digits[begin] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[begin..]);
 }
 
 fn write_double(value: f64, out: &mut Vec<u8>) {
     // Zero has no sign here.
     let value = value + 0.0;
     let size = value.abs();
+    if write_short(value, out) {
+        return;
+    }
+    // Writing to memory cannot fail.
     let _ = if !value.is_finite() {
         write!(out, "null")
     } else if size >= EXPONENT_BEGIN || (size < EXPONENT_END && size > 0.0) {
@@ -83,6 +157,40 @@ fn write_double(value: f64, out: &mut Vec<u8>) {
     } else {
         write!(out, "{value}")
     };
+}
+
+/// From here on, six digits behind the point and those in front are more than a double always has.
+const SHORT_END: f64 = 1e9;
+
+/// Appends a double that is a whole number or has few digits behind its point, as most in documents
+/// do; false if it is another one. A decimal of at most 15 digits that rounds to a double is the
+/// only one of its length that does.
+fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
+    let size = value.abs();
+    if size.is_nan() || size >= SHORT_END {
+        return false;
+    }
+    let mut power: u64 = 1;
+    for digits in 0..=6 {
+        let scaled = (size * power as f64).round();
+        if scaled / power as f64 == size {
+            if value < 0.0 {
+                out.push(b'-');
+            }
+            let scaled = scaled as u64;
+            write_digits(scaled / power, out);
+            if digits > 0 {
+                out.push(b'.');
+                // A one in front keeps the zeros behind it.
+                let begin = out.len();
+                write_digits(power + scaled % power, out);
+                out.remove(begin);
+            }
+            return true;
+        }
+        power *= 10;
+    }
+    false
 }
 
 /// Appends a string with its quotes.
@@ -110,4 +218,40 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::values;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn short_decimals_are_written_as_the_shortest_that_comes_back(
+            digits in -2_000_000_000_i64..2_000_000_000,
+            places in 0_i32..9,
+            noise in -2_i64..=2,
+        ) {
+            let value = digits as f64 / 10_f64.powi(places);
+            // Neighbours of short decimals have many digits.
+            let near = f64::from_bits(value.to_bits().wrapping_add_signed(noise));
+            for value in [value, near] {
+                let is_plain = value.abs() >= EXPONENT_END || value == 0.0;
+                if is_plain && value.is_finite() {
+                    prop_assert_eq!(to_string(Ref::Number(Number::Double(value))), format!("{}", value + 0.0));
+                }
+            }
+        }
+
+        #[test]
+        fn the_length_is_that_of_the_text(value in values()) {
+            prop_assert_eq!(length(value.view()), to_string(value.view()).len());
+        }
+
+        #[test]
+        fn the_length_of_a_string_counts_its_escapes(text in "[\u{0}-\u{7f}ü€]{0,40}") {
+            prop_assert_eq!(length(Ref::String(&text)), to_string(Ref::String(&text)).len());
+        }
+    }
 }

@@ -19,6 +19,9 @@ pub struct Builder {
     is_named: bool,
 }
 
+/// Entries that have room from the beginning.
+const ENTRIES_USUAL: usize = 16;
+
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     start: usize,
@@ -74,6 +77,13 @@ impl Builder {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() <= 1
+    }
+
+    /// Makes room for the entries of a usual object at once.
+    fn make_room(&mut self) {
+        if self.entries.capacity() == 0 {
+            self.entries.reserve(ENTRIES_USUAL);
+        }
     }
 
     fn begin_value(&mut self) {
@@ -175,6 +185,7 @@ impl Builder {
     }
 
     fn begin(&mut self, tag: u8, is_object: bool) {
+        self.make_room();
         self.begin_value();
         let start = self.bytes.len();
         self.frames.push(Frame { start, first_entry: self.entries.len(), is_object });

@@ -270,8 +270,27 @@ impl<'a> PackedObject<'a> {
         self.node_of(name).map(Ref::of_node)
     }
 
+    /// As [`Self::get`], where members of that name are often found in the same place of the table:
+    /// that is looked at first, and noted where it is another one.
+    pub(crate) fn get_near(self, name: &str, place: &mut usize) -> Option<Ref<'a>> {
+        let near = self.0.entry(*place).and_then(|entry| Some((entry, string_at(entry)?)));
+        if let Some((entry, (found, end))) = near
+            && found == name.as_bytes()
+        {
+            return entry.get(end..).map(Ref::of_node);
+        }
+        let (at, node) = self.find(name)?;
+        *place = at;
+        Some(Ref::of_node(node))
+    }
+
     /// The bytes from the value of that name on.
     fn node_of(self, name: &str) -> Option<&'a [u8]> {
+        self.find(name).map(|(_, node)| node)
+    }
+
+    /// The place in the table of the member of that name, and the bytes from its value on.
+    fn find(self, name: &str) -> Option<(usize, &'a [u8])> {
         let (mut low, mut high) = (0, self.0.count);
         while low < high {
             let middle = low.midpoint(high);
@@ -280,7 +299,7 @@ impl<'a> PackedObject<'a> {
             match found.cmp(name.as_bytes()) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return entry.get(end..),
+                std::cmp::Ordering::Equal => return Some((middle, entry.get(end..)?)),
             }
         }
         None
@@ -300,5 +319,27 @@ impl<'a> PackedObject<'a> {
         let node = entry.get(end..)?;
         let next = offset + end + extent(node)?;
         Some((std::str::from_utf8(name).ok()?, Ref::of_node(node), next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Ref;
+    use crate::json::{Limits, parse_packed};
+    use crate::samples::values;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_member_is_found_wherever_it_is_looked_for_first(value in values(), at in 0_usize..6) {
+            let document = parse_packed(value.to_json().as_bytes(), Limits::default()).unwrap();
+            let Ok(Ref::Object(object)) = super::open(&document) else { return Ok(()) };
+            for name in ["", "a", "b", "ab", "zz", "\u{0}"] {
+                let mut place = at;
+                let text = |found: Option<Ref<'_>>| found.map(crate::json::to_string);
+                prop_assert_eq!(text(object.get_near(name, &mut place)), text(object.get(name)));
+                prop_assert_eq!(text(object.get_near(name, &mut place)), text(object.get(name)));
+            }
+        }
     }
 }

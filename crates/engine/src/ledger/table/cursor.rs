@@ -8,6 +8,9 @@ use super::reader::Table;
 use crate::error::Result;
 use crate::ledger::{Entry, Kind};
 
+/// Bytes that most keys take.
+const KEY_BYTES_USUAL: usize = 96;
+
 /// Moves over the entries of a table, both ways.
 pub(crate) struct TableCursor {
     table: Arc<Table>,
@@ -30,6 +33,8 @@ pub(crate) struct TableCursor {
     head: std::ops::Range<usize>,
     /// Where there the value is, if it is held.
     value: Option<std::ops::Range<usize>>,
+    /// The block that [`TableCursor::aim`] found.
+    aimed: Option<usize>,
 }
 
 impl TableCursor {
@@ -51,7 +56,16 @@ impl TableCursor {
             unpacked: None,
             head: 0..0,
             value: None,
+            aimed: None,
         }
+    }
+
+    /// Finds the block for a seek at or after `key`, which has to come next, and asks for its
+    /// memory, so that the caller can aim others before it waits for that.
+    pub(crate) fn aim(&mut self, key: &[u8]) {
+        let block = self.table.block_for(key);
+        self.table.prefetch_block(block);
+        self.aimed = Some(block);
     }
 
     /// The entry that the cursor stands on.
@@ -92,7 +106,7 @@ impl TableCursor {
 
     /// Moves to the first entry whose key is not below `key`.
     pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
-        let block = self.table.block_for(key);
+        let block = self.aimed.take().unwrap_or_else(|| self.table.block_for(key));
         if block == self.table.blocks() {
             self.block = block;
             return Ok(());
@@ -161,6 +175,10 @@ impl TableCursor {
         self.entries = entered.entries();
         self.index = choose(self.entries);
         self.key.clear();
+        if self.key.capacity() == 0 {
+            // What the block shares and what follows it, at once.
+            self.key.reserve(KEY_BYTES_USUAL);
+        }
         self.key.extend_from_slice(entered.prefix());
         self.prefix_length = entered.prefix().len();
         self.unpacked = match opened {

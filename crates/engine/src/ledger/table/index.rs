@@ -3,7 +3,9 @@
 //! Beside it, 16 bytes a block are held in memory as long as the budget has room for them: where
 //! the block is, and the 8 bytes of its last key that follow what all keys of the table share. A
 //! search runs over this dense array, and looks at whole keys only where these bytes are equal.
-//! Without it, searches go to the index in the mapped file.
+//! Where they are for many blocks, as keys of one kind among several begin alike, the bytes behind
+//! what those blocks share are held, too. Without all that, searches go to the index in the mapped
+//! file.
 
 use std::sync::Arc;
 
@@ -103,7 +105,79 @@ struct HeldIndex {
     /// Where each block begins, and where the last one ends: the index itself need not be touched.
     /// Nothing if the blocks are even.
     offsets: Box<[u64]>,
+    /// In order.
+    stretches: Box<[Stretch]>,
     _taken: Taken,
+}
+
+/// Blocks in a row with the same front from which on more of their keys is held: in fewer, whole
+/// keys are looked at.
+const STRETCH_BLOCKS_MIN: usize = 8;
+
+/// Blocks in a row whose last keys have the same front.
+struct Stretch {
+    /// That front.
+    front: u64,
+    /// The first of them.
+    begin: usize,
+    /// What these keys share, from their first byte on.
+    shared: Box<[u8]>,
+    /// The 8 bytes behind it of each of them, as a big-endian number.
+    fronts: Box<[u64]>,
+}
+
+impl Stretch {
+    /// The stretches among blocks with these fronts.
+    fn all(bytes: &[u8], fronts: &[u64]) -> Box<[Stretch]> {
+        let mut begin = 0;
+        let runs = fronts.chunk_by(|one, other| one == other).map(|run| {
+            let place = begin..begin + run.len();
+            begin = place.end;
+            place
+        });
+        // Fronts ascend, as keys do.
+        runs.filter(|run| run.len() >= STRETCH_BLOCKS_MIN)
+            .map(|run| {
+                let key = |block| key_at(bytes, block).unwrap_or_default();
+                let (first, last) = (key(run.start), key(run.end - 1));
+                let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+                let front = |block| key(block).get(shared..).map_or(0, front_of);
+                let (begin, shared) = (run.start, first[..shared].into());
+                let rests = run.map(front).collect();
+                Stretch { front: fronts[begin], begin, shared, fronts: rests }
+            })
+            .collect()
+    }
+
+    fn size_bytes(&self) -> usize {
+        size_of::<Stretch>() + self.shared.len() + self.fronts.len() * size_of::<u64>()
+    }
+
+    /// The blocks of the stretch among which the first is whose last key is not below `key`: those
+    /// in front of them are below it, those behind are not.
+    #[inline]
+    fn narrow(&self, key: &[u8]) -> (usize, usize) {
+        let (begin, end) = (self.begin, self.begin + self.fronts.len());
+        let shared = self.shared.len().min(key.len());
+        match key[..shared].cmp(&self.shared[..]) {
+            std::cmp::Ordering::Less => (begin, begin),
+            std::cmp::Ordering::Greater => (end, end),
+            std::cmp::Ordering::Equal => {
+                let (low, high) = equal_fronts(&self.fronts, front_of(&key[shared..]));
+                (begin + low, begin + high)
+            }
+        }
+    }
+}
+
+/// Where the fronts begin and end that equal `front`.
+#[inline]
+fn equal_fronts(fronts: &[u64], front: u64) -> (usize, usize) {
+    let low = fronts.partition_point(|other| *other < front);
+    if fronts.get(low) != Some(&front) {
+        return (low, low);
+    }
+    (low, low + fronts[low..].partition_point(|other| *other == front))
 }
 
 /// The first 8 bytes of `rest` as a number that orders as they do.
@@ -145,17 +219,20 @@ impl IndexShape {
     /// shape was read from.
     pub(super) fn hold(&mut self, bytes: &[u8], memory: &Arc<TableMemory>) {
         let offsets = if self.even.is_some() { 0 } else { self.blocks + 1 };
-        let size_bytes = (self.blocks + offsets) * size_of::<u64>();
-        let Some(taken) = memory.take(size_bytes as u64) else { return };
         let shared = self.shared.len();
         let fronts = (0..self.blocks).map(|block| {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
         });
+        let fronts: Box<[u64]> = fronts.collect();
+        let stretches = Stretch::all(bytes, &fronts);
+        let size_bytes = (self.blocks + offsets) * size_of::<u64>()
+            + stretches.iter().map(Stretch::size_bytes).sum::<usize>();
+        let Some(taken) = memory.take(size_bytes as u64) else { return };
         let last = place_at(bytes, self.blocks - 1);
         let offsets = (0..self.blocks).map(|block| place_at(bytes, block).offset);
         let offsets = offsets.chain([last.offset + u64::from(last.length)]);
         let offsets = if self.even.is_some() { Box::default() } else { offsets.collect() };
-        self.held = Some(HeldIndex { fronts: fronts.collect(), offsets, _taken: taken });
+        self.held = Some(HeldIndex { fronts, offsets, stretches, _taken: taken });
     }
 
     /// Number of blocks.
@@ -184,8 +261,9 @@ impl IndexShape {
     /// Bytes held in memory.
     #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
-        let held = self.held.as_ref().map_or(0, |held| held.fronts.len() + held.offsets.len());
-        held * size_of::<u64>()
+        let Some(held) = &self.held else { return 0 };
+        let stretches = held.stretches.iter().map(Stretch::size_bytes).sum::<usize>();
+        (held.fronts.len() + held.offsets.len()) * size_of::<u64>() + stretches
     }
 
     /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
@@ -201,8 +279,12 @@ impl IndexShape {
         let (mut low, mut high) = (0, self.blocks);
         if let Some(held) = &self.held {
             let front = front_of(&key[shared..]);
-            low = held.fronts.partition_point(|other| *other < front);
-            high = low + held.fronts[low..].partition_point(|other| *other == front);
+            // There are few of them, and most blocks lie in one.
+            let stretch = held.stretches.binary_search_by_key(&front, |stretch| stretch.front);
+            (low, high) = match stretch {
+                Ok(at) => held.stretches[at].narrow(key),
+                Err(_) => equal_fronts(&held.fronts, front),
+            };
         }
         while low < high {
             let middle = low.midpoint(high);
@@ -281,6 +363,26 @@ mod tests {
 
     use super::*;
 
+    /// Keys of an index among keys of documents: all fronts were the same, and each search went
+    /// through whole keys in the file.
+    #[test]
+    fn many_blocks_with_one_front_are_searched_by_what_follows() {
+        let mut builder = IndexBuilder::default();
+        let key = |number: u32| [&b"all alike so far"[..], &number.to_be_bytes()].concat();
+        builder.add(64, 100, b"aa");
+        (1..40).for_each(|number| builder.add(64 + 100 * u64::from(number), 100, &key(number)));
+        let mut bytes = Vec::new();
+        builder.finish(&mut bytes);
+        let end = (64_u64 + 100 * 40).next_multiple_of(64);
+        let mut shape = IndexShape::read(&bytes, b"aa", 64, end).unwrap();
+        shape.hold(&bytes, &TableMemory::new(1 << 20));
+        let held = shape.held.as_ref().unwrap();
+        assert_eq!((held.stretches.len(), held.stretches[0].begin), (1, 1));
+        assert_eq!(held.stretches[0].narrow(&key(7)), (7, 8));
+        assert_eq!(held.stretches[0].narrow(b"all alike"), (1, 1));
+        assert_eq!(held.stretches[0].narrow(b"all alike to"), (40, 40));
+    }
+
     #[test]
     fn blocks_of_one_length_are_placed_as_others_are() {
         for lengths in [vec![100; 9], vec![100, 100, 40], vec![100, 90, 100], vec![7, 9], vec![7]] {
@@ -304,11 +406,16 @@ mod tests {
         #[test]
         fn finds_the_block(
             keys in prop::collection::btree_set(prop::collection::vec(0_u8..3, 1..14), 1..60),
-            front in prop::collection::vec(Just(5_u8), 0..4),
+            front in prop::collection::vec(Just(5_u8), 0..12),
             sought in prop::collection::vec(0_u8..7, 0..16),
+            is_of_two_kinds in any::<bool>(),
         ) {
+            let sought = if is_of_two_kinds { [&front[..], &sought].concat() } else { sought };
             let keys = keys.into_iter().map(|key| [front.clone(), key].concat());
-            let keys: Vec<Vec<u8>> = keys.collect();
+            let mut keys: Vec<Vec<u8>> = keys.collect();
+            // Then the others share no more than some bytes of what they begin with.
+            keys.extend(is_of_two_kinds.then(|| vec![5, 9]));
+            keys.sort();
             let mut builder = IndexBuilder::default();
             for (index, key) in keys.iter().enumerate() {
                 builder.add(64 + 100 * index as u64, 100, key);

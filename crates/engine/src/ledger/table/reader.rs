@@ -414,6 +414,13 @@ impl Table {
         self.directory.get()
     }
 
+    /// Asks for the memory of block `block`, if there is such a one.
+    pub(super) fn prefetch_block(&self, block: usize) {
+        if block < self.blocks() {
+            prefetch_all(&self.bytes()[self.block_place(block)], PREFETCH_LINES_MAX);
+        }
+    }
+
     /// Whether block `block` is in memory.
     pub(super) fn is_block_resident(&self, block: usize) -> bool {
         let place = self.block_place(block);

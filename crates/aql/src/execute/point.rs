@@ -1,0 +1,196 @@
+//! Queries that look up one place of an index and return what lies there as it is, which is most of
+//! what applications ask: their result is written without rows, nodes and copies in between.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use pellucid_value::{Ref, Value, json, packed};
+
+use super::{index, named};
+use crate::evaluate::Code;
+use crate::plan::{IndexAccess, Match, Node, NodeKind, Plan};
+use crate::run::{LIGHT_BYTES_MAX, LIGHT_DOCUMENTS_MAX, Stats};
+use crate::{IndexKind, IndexRange, IndexRequest, QueryError, Source, Visitor, number};
+
+/// The result of such a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointResult {
+    /// How many values it has.
+    pub values: usize,
+    /// What was done for it.
+    pub stats: Stats,
+}
+
+/// The parts of a plan of this kind.
+struct Point<'a> {
+    node: &'a Node,
+    access: &'a IndexAccess,
+    /// What of each document is returned.
+    names: &'a [Arc<str>],
+    limit: Option<u64>,
+}
+
+impl Plan {
+    /// Appends the values of the result as JSON, with commas between them, to `out`. Nothing if the
+    /// plan is of another kind, or finds more values than `values_max` or than a thread should read
+    /// that must not be held up; then `out` is as before. It is asked without limits of time.
+    ///
+    /// # Errors
+    /// What ended the query.
+    pub fn write_point(
+        &self,
+        bind_variables: &Value,
+        source: &dyn Source,
+        values_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<PointResult>, QueryError> {
+        let Some(point) = self.point() else { return Ok(None) };
+        let mut equal = Vec::with_capacity(point.access.matches.len());
+        for found in &point.access.matches {
+            match (found, self.known(found.code(), bind_variables)) {
+                (Match::Equal(_), Some(value)) => equal.push(value),
+                _ => return Ok(None),
+            }
+        }
+        let begin = out.len();
+        let mut writer = Writer {
+            names: point.names,
+            limit: point.limit.unwrap_or(u64::MAX),
+            values_max: (values_max as u64).min(LIGHT_DOCUMENTS_MAX),
+            values: 0,
+            bytes: 0,
+            is_too_much: false,
+            failed: None,
+            out,
+        };
+        let stats = point.run(equal, source, &mut writer);
+        let Writer { values, is_too_much, failed, out, .. } = writer;
+        let failed = failed.map_or(Ok(()), Err);
+        if is_too_much || stats.is_err() || failed.is_err() {
+            out.truncate(begin);
+        }
+        failed?;
+        let stats = stats.map_err(|error| named(error, point.node))?;
+        Ok((!is_too_much).then_some(PointResult { values: values as usize, stats }))
+    }
+
+    fn point(&self) -> Option<Point<'_>> {
+        let (first, node, limit, last) = match &self.pipeline.nodes[..] {
+            [first, node, last] => (first, node, None, last),
+            [first, node, Node { kind: NodeKind::Limit { offset: 0, count, .. }, .. }, last] => {
+                (first, node, *count, last)
+            }
+            _ => return None,
+        };
+        let (NodeKind::Singleton, NodeKind::Index(access)) = (&first.kind, &node.kind) else {
+            return None;
+        };
+        let NodeKind::Return { code: Code::Path(slot, names), is_distinct: false } = &last.kind
+        else {
+            return None;
+        };
+        let is_plain = access.filter.is_empty()
+            && !access.is_covering
+            && !access.matches.is_empty()
+            && access.low.is_none()
+            && access.high.is_none()
+            && *slot == access.slot;
+        is_plain.then_some(Point { node, access, names, limit })
+    }
+
+    /// The value of an expression that is known before there is a row.
+    fn known(&self, code: &Code, bind_variables: &Value) -> Option<Value> {
+        match code {
+            Code::Constant(value) => Some(value.clone()),
+            Code::Path(slot, names) if names.is_empty() => {
+                let parameter = self.parameters.iter().find(|(own, _)| own == slot);
+                parameter.map(|(_, name)| bind_variables.attribute(name))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Point<'_> {
+    fn run(
+        &self,
+        equal: Vec<Value>,
+        source: &dyn Source,
+        writer: &mut Writer<'_>,
+    ) -> Result<Stats, QueryError> {
+        let access = self.access;
+        let mut stats = Stats::default();
+        if writer.limit == 0 {
+            return Ok(stats);
+        }
+        if access.index.kind == IndexKind::Primary {
+            // What cannot be a key is looked up nowhere.
+            if let Some(key) = equal.first().and_then(|value| index::key_of(value, access)) {
+                stats.seeks = 1;
+                if let Some(document) = source.document(access.collection.id, &key)? {
+                    let _ = writer.write(document.view(), document.size_bytes());
+                }
+            }
+        } else {
+            (stats.seeks, stats.cursors_created) = (1, 1);
+            let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+            let range = IndexRange { equal, low, high };
+            let request =
+                IndexRequest { index: access.index.id, range, reverse: access.is_reverse };
+            let mut scan = source.index_scan(access.collection.id, &request)?;
+            while scan.advance(writer)? && !writer.is_done() {}
+        }
+        stats.scanned_index = writer.values;
+        stats.document_lookups = writer.values;
+        Ok(stats)
+    }
+}
+
+/// Writes documents as they come.
+struct Writer<'a> {
+    names: &'a [Arc<str>],
+    limit: u64,
+    values_max: u64,
+    values: u64,
+    bytes: usize,
+    is_too_much: bool,
+    failed: Option<QueryError>,
+    out: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn is_done(&self) -> bool {
+        self.is_too_much || self.failed.is_some() || self.values >= self.limit
+    }
+
+    fn write(&mut self, document: Ref<'_>, size_bytes: usize) -> ControlFlow<()> {
+        self.bytes += size_bytes;
+        self.is_too_much = self.values == self.values_max || self.bytes > LIGHT_BYTES_MAX;
+        if self.is_too_much {
+            return ControlFlow::Break(());
+        }
+        if self.values > 0 {
+            self.out.push(b',');
+        }
+        self.values += 1;
+        let value = self.names.iter().fold(document, |value, name| value.attribute(name));
+        json::write(value, self.out);
+        if self.is_done() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Visitor for Writer<'_> {
+    fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
+        ControlFlow::Continue(true)
+    }
+
+    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
+        match packed::open(document) {
+            Ok(opened) => self.write(opened, document.len()),
+            Err(damage) => {
+                self.failed = Some(QueryError::new(number::INTERNAL, damage.to_string()));
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
