@@ -168,14 +168,19 @@ fn an_interrupt_keeps_the_results_so_far() {
 fn a_sweep_compares_numbers_of_connections() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
-    let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3"];
+    let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3", "--server-cores", "20"];
     let output = run(&[&arguments[..], &[&url(&server)]].concat());
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(shown.contains("Recommended: ") && shown.contains("wait p99"), "{shown}");
+    assert!(shown.contains("The rule max(32, 2 × server's cores) = "), "{shown}");
     let sweep = json_of(&run(&[&arguments[..], &["--json", &url(&server)]].concat()));
     assert_eq!(sweep["schema"], "pellucid.sweep.v1");
     assert_eq!(sweep["runs"][1]["connections"], 3);
+    // The number that the rule gives is tried, too.
+    assert_eq!(sweep["runs"][2]["connections"], 40);
+    assert_eq!(sweep["rule"]["connections"], 40);
+    assert!(sweep["rule"]["holds"].is_boolean(), "{}", sweep["rule"]);
     server.stop();
 }
 

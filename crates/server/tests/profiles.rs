@@ -174,7 +174,7 @@ fn the_past_of_allocations_can_be_asked_for_and_compared() {
     under_load(&running, || {
         let mut client = running.client();
         let allocations = client.get("/debug/pprof/allocs?seconds=2&format=html");
-        assert!(allocations.text().contains("id=\"heat\""), "a map of when");
+        assert!(allocations.text().contains("class=\"flame-heat\""), "a map of when");
         // Of the clients, which are threads of the same process; PUTs may do without.
         let past = client.get("/debug/pprof/allocs?from=-2&format=folded");
         assert!(sums(past.text(), |_| true).0 > 0.0, "{}", past.text());

@@ -190,7 +190,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
                 let inner = middles.len() / 6..middles.len() - middles.len() / 6;
                 let widest = inner
                     .max_by(|a, b| room(*a).total_cmp(&room(*b)))
-                    .filter(|at| room(*at) >= greatest * NAMED_AREA_SHARE);
+                    .filter(|at| greatest > 0.0 && room(*at) >= greatest * NAMED_AREA_SHARE);
                 let Some(at) = widest else { continue };
                 let height = borders[index][at].midpoint(borders[index + 1][at]);
                 let x = percentage(plot.x.scale.place(middles[at]));
