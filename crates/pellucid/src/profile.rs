@@ -10,6 +10,8 @@ use crate::Failure;
 
 /// How long processor time is recorded unless said.
 const SECONDS: f64 = 10.0;
+/// The variable that a token is taken from.
+pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
 /// What recording and writing may take beyond the seconds that were asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,7 +61,7 @@ pub(crate) struct ProfileArguments {
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
     /// A token of an account. In the environment nobody sees it who lists commands.
-    #[arg(long, env = "PELLUCID_TOKEN", hide_env_values = true)]
+    #[arg(long, env = TOKEN_VARIABLE, hide_env_values = true)]
     token: Option<String>,
     /// A header of the request, as `Name: value`.
     #[arg(short = 'H', long = "header")]

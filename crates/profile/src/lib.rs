@@ -23,7 +23,7 @@ mod timed;
 mod timers;
 
 pub use component::OTHER;
-pub use folded::{folded, head_of};
+pub use folded::{folded, folded_beside, head_of};
 pub use heap::{SAMPLE_BYTES, SampledAllocator, set_allocation_sampling};
 pub use history::HISTORY_SAMPLES_MAX;
 pub use moments::MOMENT_PAUSE;

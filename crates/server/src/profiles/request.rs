@@ -150,7 +150,8 @@ fn stretch(
     let place = |name: &str, text: &str| {
         let seconds = seconds_of(name, text)?;
         let before_now = if seconds >= UNIX_SECONDS_MIN { unix - seconds } else { -seconds };
-        Ok::<u64, String>(now_ns.saturating_sub((before_now.max(0.0) * 1e9) as u64))
+        // Zero is before everything, which no time that is named is.
+        Ok::<u64, String>(now_ns.saturating_sub((before_now.max(0.0) * 1e9) as u64).max(1))
     };
     let from_ns = place(from_name, from)?;
     let to_ns = to.map_or(Ok(now_ns), |to| place(to_name, to))?;
