@@ -144,7 +144,11 @@ fn an_interrupt_keeps_the_results_so_far() {
     let url = answering(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let mut command = pellucid(&["load", "-t", "1", "-d", "10m", &url]);
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, hgrm) = (file("r.html"), file("r.hgrm"));
+    let files = ["--html", &html, "--hgrm", &hgrm];
+    let mut command = pellucid(&[&["load", "-t", "1", "-d", "10m"], &files[..], &[&url]].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     // Ten connections have each had an answer when there are more than that.
@@ -162,6 +166,9 @@ fn an_interrupt_keeps_the_results_so_far() {
     for part in ["Requests/sec", "Stopped early", "Verdict"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    // The files have what there is, too.
+    assert!(std::fs::read_to_string(&html).unwrap().contains("Verdict: "));
+    assert!(std::fs::read_to_string(&hgrm).unwrap().contains("#[Mean"));
 }
 
 #[test]

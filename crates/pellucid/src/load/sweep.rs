@@ -43,8 +43,7 @@ impl Rule {
             Some(false) => "does not hold here: its figures are not near the best",
             None => "was not tried",
         };
-        let guess =
-            if self.is_guessed { ", taken to be this machine's (--server-cores)" } else { "" };
+        let guess = if self.is_guessed { ", as this machine has; see --server-cores" } else { "" };
         format!(
             "The rule max(32, 2 × server's cores) = {connections} {judged} \
              ({server_cores} cores{guess})."

@@ -12,6 +12,7 @@ use clap::{ArgMatches, Args};
 use toml::Table;
 
 use crate::Failure;
+use crate::profile::TOKEN_VARIABLE;
 use crate::settings::{ServeArguments, Settings};
 
 /// Bytes that a configuration file may have.

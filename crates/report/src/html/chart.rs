@@ -9,7 +9,7 @@ use super::scale::Scale;
 use crate::chart::{Chart, Form, Moment, Series, Unit};
 use crate::units::duration_tick;
 
-/// Colours there are; a chart with more series begins anew.
+/// Colours there are; a chart with more series begins anew with paler ones.
 const COLOURS: usize = 9;
 /// Height of a plot.
 const HEIGHT_PIXELS: u32 = 260;
@@ -48,7 +48,8 @@ pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
 }
 
 pub(super) fn class_of(index: usize) -> String {
-    format!("series-{}", index % COLOURS)
+    let paler = if index % (2 * COLOURS) >= COLOURS { " again" } else { "" };
+    format!("series-{}{paler}", index % COLOURS)
 }
 
 /// The shape of a line's points: the second cue beside its colour.
