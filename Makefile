@@ -34,7 +34,7 @@ bench-overload: build ## Twice the load that the server can bear, and what is af
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- overload
 
 bench-neighbours: build ## What reads in memory notice of reads from the disk and of merges (QUICK=1 for short)
-	@bench/need taskset
+	@scripts/need taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- neighbours
 
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)

@@ -1,19 +1,68 @@
-//! `bench-load`: the load generator beside wrk, both at full throttle on the same nginx; and how
-//! late its sends are at a constant rate, which wrk has not.
+//! `bench-load`: the load generator beside wrk, both at full throttle on the same nginx, with and
+//! without scripts; and how late its sends are at a constant rate, which wrk has not.
 
 use std::process::Command;
 
 use crate::Effort;
 use crate::bars::{Bar, judge, median};
 use crate::peers::{LOAD_CORE, Server, pellucid, start_nginx, text};
-use crate::wrk::{full_throttle, requests_per_second};
+use crate::wrk::requests_per_second;
 
-fn ours(server: &Server, connections: usize, seconds: u64) -> Result<f64, String> {
-    let program = pellucid();
-    let program = program.to_str().ok_or("the path of the binary is no text")?;
-    let (connections, seconds) = (connections.to_string(), format!("{seconds}s"));
-    let arguments = ["load", "-t", "1", "-c", &connections, "-d", &seconds, &server.url];
-    requests_per_second(program, &arguments)
+/// Connections where there are many.
+const CONNECTIONS: usize = 64;
+
+/// The scripts of the study that this one's loads follow, by the operation that they load with: a
+/// key at random for each request, and for PUTs a value of 103 bytes.
+const SCRIPTS: [(&str, &str); 2] = [
+    (
+        "put",
+        "request = function()
+  key = math.random(1, 5000000)
+  url = '/v0/entity?id=' .. key
+  value = string.rep('v', 103)
+  return wrk.format('PUT', url, {}, value)
+end
+",
+    ),
+    (
+        "get",
+        "request = function()
+  key = math.random(1, 5000000)
+  url = '/v0/entity?id=' .. key
+  return wrk.format(nil, url)
+end
+",
+    ),
+];
+
+/// A load that both of them run.
+struct Load<'a> {
+    url: &'a str,
+    connections: usize,
+    /// The file of the script, if there is one.
+    script: Option<&'a str>,
+}
+
+impl Load<'_> {
+    /// Requests per second of `program`, whose first arguments are `before`.
+    fn run(&self, program: &str, before: &[&str], seconds: u64) -> Result<f64, String> {
+        let (connections, seconds) = (self.connections.to_string(), format!("{seconds}s"));
+        let mut arguments = before.to_vec();
+        arguments.extend(["-t", "1", "-c", &connections, "-d", &seconds]);
+        arguments.extend(self.script.iter().flat_map(|script| ["-s", script]));
+        arguments.push(self.url);
+        requests_per_second(program, &arguments)
+    }
+
+    fn ours(&self, seconds: u64) -> Result<f64, String> {
+        let program = pellucid();
+        let program = program.to_str().ok_or("the path of the binary is no text")?;
+        self.run(program, &["load"], seconds)
+    }
+
+    fn wrks(&self, seconds: u64) -> Result<f64, String> {
+        self.run("wrk", &[], seconds)
+    }
 }
 
 /// The 99th percentile of the send lateness in microseconds, at 10,000 requests per second.
@@ -30,21 +79,23 @@ fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
     p99_ns.map(|ns| ns / 1e3).ok_or_else(|| "the result has no send lateness".to_owned())
 }
 
-fn alternate(server: &Server, connections: usize, effort: Effort) -> Result<Vec<f64>, String> {
+/// The ratios of both, each first in every second round.
+fn alternate(name: &str, load: &Load<'_>, effort: Effort) -> Result<Vec<f64>, String> {
     let Effort { seconds, runs } = effort;
     let mut pairs = Vec::new();
     for round in 0..runs {
         pairs.push(if round % 2 == 0 {
-            let first = ours(server, connections, seconds)?;
-            (first, full_throttle(&server.url, connections, seconds)?)
+            let first = load.ours(seconds)?;
+            (first, load.wrks(seconds)?)
         } else {
-            let first = full_throttle(&server.url, connections, seconds)?;
-            (ours(server, connections, seconds)?, first)
+            let first = load.wrks(seconds)?;
+            (load.ours(seconds)?, first)
         });
     }
     let side = |pick: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(pick).collect::<Vec<_>>());
     println!(
-        "pellucid load against wrk, {connections} connections: {:.0} against {:.0} requests/s",
+        "pellucid load against wrk, {name}, {} connections: {:.0} against {:.0} requests/s",
+        load.connections,
         side(|pair| pair.0),
         side(|pair| pair.1)
     );
@@ -54,13 +105,23 @@ fn alternate(server: &Server, connections: usize, effort: Effort) -> Result<Vec<
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
     let nginx = start_nginx()?;
-    let (one, many) = (alternate(&nginx, 1, effort)?, alternate(&nginx, 64, effort)?);
+    let mut all_hold = true;
+    for connections in [1, CONNECTIONS] {
+        let load = Load { url: &nginx.url, connections, script: None };
+        let ratios = alternate("no script", &load, effort)?;
+        let name = format!("load_throughput_{connections}_vs_wrk");
+        all_hold &= judge(&name, &ratios, Bar::AtLeast(1.0));
+    }
+    for (operation, code) in SCRIPTS {
+        let file = tempfile::NamedTempFile::new().map_err(text)?;
+        std::fs::write(file.path(), code).map_err(text)?;
+        let script = file.path().to_str().ok_or("the path of the script is no text")?;
+        let load = Load { url: &nginx.url, connections: CONNECTIONS, script: Some(script) };
+        let ratios = alternate(&format!("{operation}.lua"), &load, effort)?;
+        let name = format!("load_throughput_{operation}_script_vs_wrk");
+        all_hold &= judge(&name, &ratios, Bar::AtLeast(1.0));
+    }
     let lateness = (0..effort.runs).map(|_| lateness_us(&nginx, effort.seconds));
     let lateness = lateness.collect::<Result<Vec<_>, _>>()?;
-    let held = [
-        judge("load_throughput_1_vs_wrk", &one, Bar::AtLeast(1.0)),
-        judge("load_throughput_64_vs_wrk", &many, Bar::AtLeast(1.0)),
-        judge("load_send_lateness_p99_us", &lateness, Bar::AtMost(50.0)),
-    ];
-    Ok(held.into_iter().all(|holds| holds))
+    Ok(judge("load_send_lateness_p99_us", &lateness, Bar::AtMost(50.0)) && all_hold)
 }

@@ -33,8 +33,19 @@ pub(crate) struct InFlight {
     pub(crate) operation: u16,
     /// Its stream in HTTP/2, in which the order of streams is that of requests.
     pub(crate) stream: u32,
+    /// In HTTP/2: how often the server has left it out.
+    pub(crate) left_out: u8,
+    /// What is sent again then, unless all requests are the same.
+    pub(crate) kept: Option<Box<Kept>>,
     /// Further notes, if it is watched.
     pub(crate) watch: Option<Box<Watch>>,
+}
+
+/// A request of HTTP/2 as it was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) block: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// How connections are opened.

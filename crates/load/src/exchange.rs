@@ -58,6 +58,9 @@ impl Worker {
         if !self.running {
             return Ok(());
         }
+        if !self.left_out.is_empty() {
+            self.send_again(index);
+        }
         if !self.work.keep_alive {
             let pending = self.connections[index].pending.take();
             return pending.map_or(Ok(()), |intended| self.send(index, 1, Some(intended)));

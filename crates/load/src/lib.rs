@@ -67,7 +67,7 @@ pub use error::LoadError;
 pub use knee::{Knee, KneeSearch, SearchOptions, Step};
 pub use objective::Objectives;
 pub use options::{Limit, LoadOptions, MAX_PIPELINE_DEPTH, MAX_STREAMS, ScriptOptions};
-pub use question::ask;
+pub use question::{ask, ask_within};
 pub use response::{
     Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
 };
@@ -77,7 +77,7 @@ pub use samples::{MAX_BINS, SAMPLES_PER_BIN, Sample};
 pub use schedule::Arrivals;
 pub use source::{Acceptance, RequestSource, RequestSources, ThreadShare};
 pub use stages::Stage;
-pub use sweep::{SweepPoint, recommended};
+pub use sweep::{SweepPoint, recommended, rule_holds, rule_of_thumb};
 pub use target::{Header, Target};
 pub use timeline::{Interval, MAX_INTERVALS};
 pub use tls::TlsOptions;

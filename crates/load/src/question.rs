@@ -19,13 +19,26 @@ const READ_BYTES: usize = 64 << 10;
 /// # Errors
 /// What went wrong, in words.
 pub fn ask(options: &LoadOptions, path: &str, headers: &str) -> Result<(u16, Captured), String> {
+    ask_within(options, path, headers, TIMEOUT)
+}
+
+/// As [`ask`], where the server may be silent for `timeout` before and while it answers.
+///
+/// # Errors
+/// What went wrong, in words.
+pub fn ask_within(
+    options: &LoadOptions,
+    path: &str,
+    headers: &str,
+    timeout: Duration,
+) -> Result<(u16, Captured), String> {
     let target = &options.target;
     if options.simulation.is_some() {
         return Err("a simulated service is asked nothing beside its load".to_owned());
     }
     let failed = |text: String| format!("GET {path} of {}: {text}", target.address());
     let (_, mut socket) = target.reach(TIMEOUT).map_err(|error| error.to_string())?;
-    let answered = set_limits(&socket).map_err(|error| error.to_string()).and_then(|()| {
+    let answered = set_limits(&socket, timeout).map_err(|error| error.to_string()).and_then(|()| {
         let host = target.host_header();
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
@@ -42,8 +55,8 @@ pub fn ask(options: &LoadOptions, path: &str, headers: &str) -> Result<(u16, Cap
     answered.map_err(failed)
 }
 
-fn set_limits(socket: &TcpStream) -> io::Result<()> {
-    socket.set_read_timeout(Some(TIMEOUT))?;
+fn set_limits(socket: &TcpStream, timeout: Duration) -> io::Result<()> {
+    socket.set_read_timeout(Some(timeout))?;
     socket.set_write_timeout(Some(TIMEOUT))
 }
 

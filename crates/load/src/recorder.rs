@@ -87,6 +87,7 @@ pub(crate) struct Recorder {
     pub(crate) bytes: u64,
     pub(crate) status_classes: [u64; 10],
     pub(crate) errors: ErrorCounts,
+    pub(crate) sent_again: u64,
     pub(crate) first_error: Option<String>,
 }
 
@@ -135,6 +136,7 @@ impl Recorder {
             bytes: 0,
             status_classes: [0; 10],
             errors: ErrorCounts::default(),
+            sent_again: 0,
             first_error: None,
         }
     }
@@ -336,6 +338,7 @@ impl Recorder {
             *sum += count;
         }
         self.errors.add(&other.errors);
+        self.sent_again += other.sent_again;
         if self.first_error.is_none() {
             self.first_error = other.first_error;
         }

@@ -30,6 +30,9 @@ pub struct ErrorCounts {
     pub malformed: u64,
     /// Answers that a check on status or body refused. They count as requests too.
     pub check: u64,
+    /// Requests of HTTP/2 that were sent as often as one is, and left out by the server each time
+    /// (`GOAWAY`, `REFUSED_STREAM`).
+    pub left_out: u64,
 }
 
 impl ErrorCounts {
@@ -42,12 +45,12 @@ impl ErrorCounts {
     /// Errors of all kinds.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.sockets() + self.status + self.check
+        self.sockets() + self.status + self.check + self.left_out
     }
 
     /// The kinds with their counts; `read` is without what is malformed, so that they add up.
     #[must_use]
-    pub fn by_kind(&self) -> [(&'static str, u64); 7] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
         [
             ("connect", self.connect),
             ("read", self.read.saturating_sub(self.malformed)),
@@ -56,6 +59,7 @@ impl ErrorCounts {
             ("status 400 or above", self.status),
             ("malformed answer", self.malformed),
             ("check failed", self.check),
+            ("left out by the server", self.left_out),
         ]
     }
 
@@ -67,6 +71,7 @@ impl ErrorCounts {
         self.status += other.status;
         self.malformed += other.malformed;
         self.check += other.check;
+        self.left_out += other.left_out;
     }
 }
 
@@ -142,6 +147,9 @@ pub struct LoadResult {
     pub bytes: u64,
     /// What went wrong.
     pub errors: ErrorCounts,
+    /// Times at which a request of HTTP/2 was sent again, because the server had left it out when
+    /// it ended a connection (`GOAWAY`) or refused a stream. Its times go on from its first send.
+    pub sent_again: u64,
     /// The first error in words, as a hint where to look.
     pub first_error: Option<String>,
     /// Answers by the first digit of their status, so `[2]` counts 200 to 299.

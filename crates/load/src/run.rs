@@ -225,6 +225,7 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         unanswered,
         bytes: recorder.bytes,
         errors: recorder.errors,
+        sent_again: recorder.sent_again,
         first_error: recorder.first_error,
         status_classes: recorder.status_classes,
         response_time: recorder.response_time,

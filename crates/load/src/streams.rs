@@ -3,12 +3,17 @@
 use pellucid_clock::Ticks;
 
 use crate::connection::InFlight;
+use crate::connection::Link;
 use crate::error::LoadError;
-use crate::http2::{Answer, request};
+use crate::http2::{Answer, Unanswered, request};
 use crate::opening::Loss;
 use crate::source::Acceptance;
 use crate::watch::traceparent;
 use crate::worker::{Requests, Worker};
+
+/// How often a request is sent again that the server has left out: one that leaves out everything
+/// must not keep the run busy for ever.
+const SENDS_AGAIN_MAX: u8 = 3;
 
 impl Worker {
     /// Makes a request on a stream of its own.
@@ -17,6 +22,7 @@ impl Worker {
         let watch = watched.then(|| self.watcher.watch(connection.free_since, None));
         let trace_id = watch.as_ref().filter(|_| self.watcher.asks()).map(|watch| watch.trace_id);
         let mut operation = 0;
+        let is_made = !matches!(self.work.requests, Requests::FixedBlock { .. });
         self.block.clear();
         let body = match &mut self.work.requests {
             Requests::FixedBlock { block, body } => {
@@ -50,9 +56,55 @@ impl Worker {
         }
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
         let stream = http2.request(&self.block, body, watched, &mut connection.out);
-        let request = InFlight { operation, stream, watch, ..InFlight::default() };
+        let kept = is_made.then(|| {
+            let mut kept = self.spare.pop().unwrap_or_default();
+            kept.block.clone_from(&self.block);
+            kept.body.clear();
+            kept.body.extend_from_slice(body);
+            kept
+        });
+        let request = InFlight { operation, stream, watch, kept, ..InFlight::default() };
         connection.in_flight.push_back(request);
         Ok(())
+    }
+
+    /// Sends requests that a server has left out on a connection that has room for them.
+    #[cold]
+    pub(crate) fn send_again(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.has_unwritten() || connection.link != Link::Up {
+            return;
+        }
+        connection.out.clear();
+        connection.written = 0;
+        let Some(http2) = &mut connection.http2 else { return };
+        while http2.room() > 0 {
+            let Some(mut request) = self.left_out.pop_front() else { break };
+            let (block, body) = match (&request.kept, &self.work.requests) {
+                (Some(kept), _) => (&kept.block, &kept.body),
+                (None, Requests::FixedBlock { block, body }) => (block, body),
+                (None, _) => unreachable!("a request that was made is kept"),
+            };
+            request.stream = http2.request(block, body, false, &mut connection.out);
+            connection.in_flight.push_back(request);
+            self.recorder.sent_again += 1;
+        }
+        self.flush(index);
+    }
+
+    /// The server has left a request out; it is sent again, unless that was tried often enough.
+    #[cold]
+    fn take_left_out(&mut self, mut request: InFlight, reason: &'static str) {
+        if request.left_out >= SENDS_AGAIN_MAX {
+            self.recorder.failed += 1;
+            self.recorder.errors.left_out += 1;
+            self.recorder.explain(|| format!("left out {} times: {reason}", SENDS_AGAIN_MAX + 1));
+            return;
+        }
+        request.left_out += 1;
+        // Its way would be that of two requests.
+        request.watch = None;
+        self.left_out.push_back(request);
     }
 
     /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
@@ -105,7 +157,11 @@ impl Worker {
         }
         let status = match answer.status {
             Ok(status) => status,
-            Err(reason) => {
+            Err(Unanswered::LeftOut(reason)) => {
+                self.take_left_out(request, reason);
+                return Ok(());
+            }
+            Err(Unanswered::Reset(reason)) => {
                 self.recorder.failed += 1;
                 self.recorder.errors.read += 1;
                 self.recorder.explain(|| format!("read: {reason}"));
@@ -125,6 +181,9 @@ impl Worker {
             self.note_watched(&request, now, answer.timing.as_deref());
         }
         self.note_answer(&request, now, status, acceptance);
+        if let Some(kept) = request.kept.take().filter(|_| self.spare.len() < self.work.depth) {
+            self.spare.push(kept);
+        }
         if let (Some(script), Some(captured)) = (&mut self.work.script, captured) {
             script.response(status, captured)?;
         }

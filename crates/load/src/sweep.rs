@@ -6,6 +6,10 @@
 
 use crate::result::LoadResult;
 
+/// The rule that the study of connection pools came to: twice as many connections as the server has
+/// cores, and at least so many.
+const RULE_LEAST: usize = 32;
+
 /// A number of connections is enough if this share of the best throughput is reached,
 const THROUGHPUT_SHARE: f64 = 0.95;
 /// and, with a rate, if its 99th percentile is at most so many times the best one.
@@ -52,22 +56,55 @@ impl SweepPoint {
     }
 }
 
+/// The points that are enough: with nearly the best throughput and, with a rate (`paced`), nearly the
+/// best 99th percentile of those.
+fn enough(points: &[SweepPoint], paced: bool) -> impl Iterator<Item = &SweepPoint> {
+    let most = points.iter().map(|point| point.answered_per_second).fold(0.0, f64::max);
+    let able = move |point: &&SweepPoint| point.answered_per_second >= most * THROUGHPUT_SHARE;
+    let best_p99 = points.iter().filter(able).map(|point| point.response_p99_ns).min();
+    let longest = best_p99.unwrap_or(0) as f64 * LATENCY_TIMES;
+    points.iter().filter(able).filter(move |p| !paced || p.response_p99_ns as f64 <= longest)
+}
+
 /// The number of connections that is enough: the smallest that reaches nearly the best throughput
 /// and, with a rate (`paced`), nearly the best 99th percentile. None without points.
 #[must_use]
 pub fn recommended(points: &[SweepPoint], paced: bool) -> Option<usize> {
-    let most = points.iter().map(|point| point.answered_per_second).fold(0.0, f64::max);
-    let able = |point: &&SweepPoint| point.answered_per_second >= most * THROUGHPUT_SHARE;
-    let best_p99 = points.iter().filter(able).map(|point| point.response_p99_ns).min()?;
-    let quick = |point: &&SweepPoint| {
-        !paced || point.response_p99_ns as f64 <= best_p99 as f64 * LATENCY_TIMES
-    };
-    points.iter().filter(able).filter(quick).map(|point| point.connections).min()
+    enough(points, paced).map(|point| point.connections).min()
+}
+
+/// The number of connections that the rule gives for a server with so many cores.
+#[must_use]
+pub fn rule_of_thumb(server_cores: usize) -> usize {
+    server_cores.saturating_mul(2).max(RULE_LEAST)
+}
+
+/// Whether a pool of the rule's size is enough, as [`recommended`] has it; none if that number was
+/// not tried.
+#[must_use]
+pub fn rule_holds(points: &[SweepPoint], rule: usize, paced: bool) -> Option<bool> {
+    let is_rule = |point: &SweepPoint| point.connections == rule;
+    let was_tried = points.iter().any(is_rule);
+    was_tried.then(|| enough(points, paced).any(is_rule))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rule_holds_if_its_number_is_enough() {
+        assert_eq!((rule_of_thumb(2), rule_of_thumb(64)), (32, 128));
+        let with = |rule: SweepPoint| {
+            [point(1, 4_000.0, 900_000), point(10, 10_000.0, 800), rule, point(100, 9_990.0, 820)]
+        };
+        assert_eq!(rule_holds(&with(point(32, 9_800.0, 810)), 32, true), Some(true));
+        let slow = with(point(32, 9_800.0, 900));
+        assert_eq!(rule_holds(&slow, 32, true), Some(false), "its p99 is an eighth above the best");
+        assert_eq!(rule_holds(&slow, 32, false), Some(true), "throughput alone counts");
+        assert_eq!(rule_holds(&with(point(32, 9_000.0, 700)), 32, true), Some(false));
+        assert_eq!(rule_holds(&with(point(33, 9_800.0, 810)), 32, true), None);
+    }
 
     fn point(connections: usize, answered_per_second: f64, response_p99_us: u64) -> SweepPoint {
         SweepPoint {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
-use crate::connection::{Connection, Link, Opening};
+use crate::connection::{Connection, InFlight, Kept, Link, Opening};
 use crate::error::LoadError;
 use crate::http2::Answer;
 use crate::poller::{Poller, wake_up_on_time};
@@ -116,6 +116,10 @@ pub(crate) struct Worker {
     pub(crate) block: Vec<u8>,
     /// Answers of HTTP/2 that one read has completed.
     pub(crate) answers: Vec<Answer>,
+    /// Requests of HTTP/2 that the server has left out, to be sent again before any other.
+    pub(crate) left_out: VecDeque<InFlight>,
+    /// Room of answered requests for what is kept of the next ones.
+    pub(crate) spare: Vec<Box<Kept>>,
     pub(crate) watcher: Watcher,
     pub(crate) recorder: Recorder,
     pub(crate) running: bool,
@@ -167,6 +171,8 @@ impl Worker {
             request_bytes: Vec::new(),
             block: Vec::new(),
             answers: Vec::new(),
+            left_out: VecDeque::new(),
+            spare: Vec::new(),
             watcher,
             recorder: Recorder::new(clock, scope),
             running: false,
@@ -411,7 +417,7 @@ impl Worker {
 
     /// Requests that should have been answered by `end`, and were not.
     fn count_outstanding(&self, end: Ticks) -> u64 {
-        let mut outstanding = 0;
+        let mut outstanding = self.left_out.len() as u64;
         for connection in &self.connections {
             outstanding += connection.in_flight.len() as u64;
             outstanding += u64::from(connection.pending.is_some());

@@ -218,6 +218,13 @@ fn own_lines(out: &mut String, result: &LoadResult) {
     if result.paced && result.unanswered > result.connections as u64 {
         line(out, format_args!("  Unanswered at the end: {}", result.unanswered));
     }
+    let (again, left_out) = (result.sent_again, result.errors.left_out);
+    if again + left_out > 0 {
+        line(
+            out,
+            format_args!("  Left out by the server: sent again {again}, given up {left_out}"),
+        );
+    }
     if let Some(text) = &result.first_error {
         line(out, format_args!("  First error: {text}"));
     }

@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Response;
-use pellucid_load::simulation::Reply as Whole;
 use pellucid_load::{Limit, LoadError, LoadOptions, RequestSource, Target, ThreadShare, run};
 use secure::{Manner, Reply, SecureServer, reply};
-use support::{Server, against, load, ok};
+use support::{Server, load, ok};
 
 fn failure(options: &LoadOptions) -> String {
     match run(options, &mut |_| {}) {
@@ -93,36 +92,6 @@ fn http2_is_agreed_on_and_carries_many_requests_at_once() {
     assert_eq!(result.protocol, "HTTP/2");
 }
 
-/// With one request at a time, a connection would hold 20 a second of these, and nothing else would
-/// be measured than the wait for it.
-#[test]
-fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
-    let slow = |_| Reply { after: Some(Duration::from_millis(50)), ..reply(b"ok") };
-    let server = SecureServer::start(Manner::default(), slow);
-    let options = LoadOptions {
-        http2_streams: Some(64),
-        rate_per_second: Some(200),
-        limit: Limit::Duration(Duration::from_millis(500)),
-        ..server.options()
-    };
-    let result = load(&options);
-    assert_eq!((result.requests + result.unanswered, result.errors.all()), (100, 0));
-    // With two streams, the others wait, and it shows.
-    let two = LoadOptions { http2_streams: Some(2), ..options };
-    let result = load(&two);
-    assert!(result.connection_wait.max() > 100_000_000, "{}", result.connection_wait.max());
-}
-
-#[test]
-fn the_number_of_streams_is_the_servers_to_limit() {
-    let manner = Manner { streams_max: Some(3), ..Manner::default() };
-    let slow = |_| Reply { after: Some(Duration::from_millis(5)), ..reply(b"ok") };
-    let server = SecureServer::start(manner, slow);
-    let result = load(&LoadOptions { http2_streams: Some(64), ..server.options() });
-    assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
-    assert!(server.most_at_once.load(Ordering::SeqCst) <= 3);
-}
-
 struct Large;
 
 impl RequestSource for Large {
@@ -156,32 +125,6 @@ fn large_requests_and_answers_go_through_the_windows() {
 }
 
 #[test]
-fn a_connection_that_is_ended_in_order_is_replaced() {
-    let manner = Manner { requests_per_connection: Some(10), ..Manner::default() };
-    let server = SecureServer::start(manner, |_| reply(b"ok"));
-    let result = load(&LoadOptions { http2_streams: Some(1), ..server.options() });
-    assert!(result.requests > 30, "{} {:?}", result.requests, result.first_error);
-    assert!(server.connections.load(Ordering::SeqCst) >= 4);
-}
-
-#[test]
-fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
-    let number = AtomicUsize::new(0);
-    let server = SecureServer::start(Manner::default(), move |_| {
-        let is_first = number.fetch_add(1, Ordering::SeqCst) == 0;
-        Reply { after: (!is_first).then_some(Duration::ZERO), ..reply(b"ok") }
-    });
-    let mut options = server.options();
-    options.http2_streams = Some(2);
-    options.timeout = Duration::from_millis(20);
-    options.limit = Limit::Duration(Duration::from_secs(2));
-    let result = load(&options);
-    assert!(result.errors.timeout >= 1, "{:?}", result.errors);
-    assert_eq!((result.errors.read, result.errors.write), (0, 0));
-    assert!(result.requests > 0);
-}
-
-#[test]
 fn statuses_and_what_the_server_tells_of_itself_are_read() {
     let server = SecureServer::start(over_tls("h2"), |request| {
         assert_eq!(request.headers()["prefer"], "timing");
@@ -200,13 +143,4 @@ fn statuses_and_what_the_server_tells_of_itself_are_read() {
     assert_eq!(result.errors.status, result.requests);
     assert_eq!(result.traces.metrics, ["db"]);
     assert!(result.traces.some.iter().all(|trace| trace.server == [(0, 250_000)]));
-}
-
-#[test]
-fn a_server_that_knows_no_http2_is_told_of() {
-    let options = against(|_| Whole::ok());
-    let result = load(&LoadOptions { http2_streams: Some(1), ..options });
-    assert_eq!(result.requests, 0);
-    let first = result.first_error.unwrap();
-    assert!(first.contains("no HTTP/2") || first.contains("ended before"), "{first}");
 }

@@ -23,24 +23,10 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<(u16, Vec<u8>), Str
     Ok((answer.status, answer.body))
 }
 
-/// As [`get`], for an answer that may take `timeout`.
-pub(crate) fn get_within(
-    address: SocketAddr,
-    path: &str,
-    timeout: Duration,
-) -> Result<(u16, Vec<u8>), String> {
-    let answer = ask_within(address, path, timeout)?;
-    Ok((answer.status, answer.body))
-}
-
 fn ask(address: SocketAddr, path: &str) -> Result<Answer, String> {
-    ask_within(address, path, TIMEOUT)
-}
-
-fn ask_within(address: SocketAddr, path: &str, timeout: Duration) -> Result<Answer, String> {
     let failed = |error: std::io::Error| format!("GET http://{address}{path}: {error}");
     let mut socket = TcpStream::connect_timeout(&address, TIMEOUT).map_err(failed)?;
-    socket.set_read_timeout(Some(timeout)).map_err(failed)?;
+    socket.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).map_err(failed)?;
     read_answer(&mut socket).map_err(|text| format!("GET http://{address}{path}: {text}"))

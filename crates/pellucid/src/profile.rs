@@ -1,24 +1,29 @@
 //! `pellucid profile`: takes a profile of a running server and writes it to a file.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pellucid_load::Target;
+use pellucid_load::{Header, LoadOptions, Target, TlsOptions, ask_within};
 
 use crate::Failure;
-use crate::client::get_within;
 
 /// How long processor time is recorded unless said.
 const SECONDS: f64 = 10.0;
+/// The variable that a token is taken from.
+pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
 /// What recording and writing may take beyond the seconds that were asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Take a profile of a running server.
 ///
+/// Where there are accounts, it takes one with the right admin=read: give its token.
+///
 /// Example: pellucid profile http://127.0.0.1:8080 cpu --seconds 10 -o cpu.html
+///
+/// Example: PELLUCID_TOKEN=… pellucid profile --ca ca.pem https://db.example:8443 heap --base -600
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArguments {
     /// Where the server is.
     url: String,
@@ -30,13 +35,13 @@ pub(crate) struct ProfileArguments {
     /// Samples per second of processor time while it is recorded [default: 99].
     #[arg(long, value_name = "HERTZ")]
     hz: Option<u32>,
-    /// Processor time that has passed, from this many seconds ago: -60.
+    /// Of what has passed, from this many seconds ago: -60. Of heap, what was added since.
     #[arg(long, allow_hyphen_values = true, conflicts_with = "seconds")]
     from: Option<f64>,
-    /// Until this many seconds ago.
-    #[arg(long, allow_hyphen_values = true, requires = "from")]
+    /// Until this many seconds ago. Of heap, without --from: as it was then.
+    #[arg(long, allow_hyphen_values = true, conflicts_with = "seconds")]
     to: Option<f64>,
-    /// Show the difference to another stretch of processor time: -120..-60.
+    /// Show the difference to another stretch: -120..-60. Of heap also to a moment: -600.
     #[arg(long, allow_hyphen_values = true)]
     base: Option<String>,
     /// Of this operation alone: entity_put.
@@ -49,6 +54,18 @@ pub(crate) struct ProfileArguments {
     /// folded stacks. Without one, shares by phase and component are printed.
     #[arg(short, long)]
     output: Option<PathBuf>,
+    /// With https: trust the authorities of this file (PEM) instead of the system's.
+    #[arg(long, value_name = "FILE.pem")]
+    ca: Option<PathBuf>,
+    /// With https: trust any certificate.
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// A token of an account. In the environment nobody sees it who lists commands.
+    #[arg(long, env = TOKEN_VARIABLE, hide_env_values = true)]
+    token: Option<String>,
+    /// A header of the request, as `Name: value`.
+    #[arg(short = 'H', long = "header")]
+    headers: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,18 +97,27 @@ impl Kind {
 /// Takes the profile.
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let format = arguments.output.as_deref().map_or(Ok("shares"), format_of)?;
-    let address = address_of(&arguments.url)?;
-    let seconds = match (arguments.kind, arguments.from) {
-        (Kind::Cpu, None) => arguments.seconds.unwrap_or(SECONDS),
+    let mut server = LoadOptions::new(Target::parse(&arguments.url).map_err(Failure::usage)?);
+    server.tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
+    let headers = headers_of(arguments)?;
+    let is_past = arguments.from.or(arguments.to).is_some();
+    let seconds = match arguments.kind {
+        Kind::Cpu if !is_past => arguments.seconds.unwrap_or(SECONDS),
         _ => arguments.seconds.unwrap_or(0.0),
     };
     let length = Duration::try_from_secs_f64(seconds);
     let length = length.map_err(|_| Failure::usage("--seconds is a length of time"))?;
-    let path = path_of(arguments, seconds, format);
-    let (status, body) = get_within(address, &path, length + PATIENCE).map_err(Failure::work)?;
+    let path = path_of(arguments, (!is_past).then_some(seconds), format);
+    let answered = ask_within(&server, &path, &headers, length + PATIENCE);
+    let (status, answer) = answered.map_err(Failure::work)?;
+    let body = answer.body;
     if status != 200 {
         let text = String::from_utf8_lossy(&body);
-        return Err(Failure::work(format!("the server answered {status}: {}", text.trim())));
+        return Err(Failure::work(format!(
+            "the server answered {status}: {}{}",
+            text.trim(),
+            hint(status)
+        )));
     }
     match &arguments.output {
         None => print!("{}", String::from_utf8_lossy(&body)),
@@ -120,23 +146,34 @@ fn format_of(file: &Path) -> Result<&'static str, Failure> {
         .ok_or_else(|| Failure::usage(format!("{name}: name the file .html, .svg, .pb.gz or .txt")))
 }
 
-fn address_of(url: &str) -> Result<SocketAddr, Failure> {
-    let target = Target::parse(url).map_err(Failure::usage)?;
-    let mut addresses = target
-        .address()
-        .to_socket_addrs()
-        .map_err(|error| Failure::work(format!("{url}: the address was not found: {error}")))?;
-    addresses.next().ok_or_else(|| Failure::work(format!("{url}: there is no such address")))
+/// The lines that go with the request, each with its end.
+fn headers_of(arguments: &ProfileArguments) -> Result<String, Failure> {
+    let token = arguments.token.as_ref().map(|token| format!("Authorization: Bearer {token}"));
+    let lines = arguments.headers.iter().chain(&token);
+    let line = |text: &String| {
+        let Header { name, value } = Header::parse(text).map_err(Failure::usage)?;
+        Ok(format!("{name}: {value}\r\n"))
+    };
+    lines.map(line).collect()
 }
 
-fn path_of(arguments: &ProfileArguments, seconds: f64, format: &str) -> String {
-    let mut path = format!("/debug/pprof/{}?format={format}", arguments.kind.path());
-    match arguments.from {
-        Some(from) => path += &format!("&from={from}"),
-        None => path += &format!("&seconds={seconds}"),
+/// What to do about an answer of this status.
+fn hint(status: u16) -> &'static str {
+    match status {
+        401 => {
+            " (give a token: --token, or PELLUCID_TOKEN; `pellucid account token add` makes one)"
+        }
+        403 => " (the account needs the right admin=read: `pellucid account grant`)",
+        _ => "",
     }
+}
+
+fn path_of(arguments: &ProfileArguments, seconds: Option<f64>, format: &str) -> String {
+    let mut path = format!("/debug/pprof/{}?format={format}", arguments.kind.path());
     let hertz = arguments.hz.map(|hertz| hertz.to_string());
     let more = [
+        ("seconds", seconds.map(|seconds| seconds.to_string())),
+        ("from", arguments.from.map(|from| from.to_string())),
         ("to", arguments.to.map(|to| to.to_string())),
         ("base", arguments.base.clone()),
         ("op", arguments.op.clone()),
@@ -174,21 +211,34 @@ mod tests {
         assert!(format_of(Path::new("a.gz")).is_err_and(|failure| failure.text.contains(".pb.gz")));
     }
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: ProfileArguments,
+    }
+
+    fn arguments(flags: &[&str]) -> ProfileArguments {
+        let words = [&["profile", "http://h"], flags].concat();
+        <Line as clap::Parser>::try_parse_from(words).unwrap().arguments
+    }
+
     #[test]
     fn what_is_asked_for_stands_in_the_path() {
-        let arguments = ProfileArguments {
-            url: String::new(),
-            kind: Kind::Cpu,
-            seconds: None,
-            hz: Some(199),
-            from: Some(-60.0),
-            to: None,
-            base: None,
-            op: Some("a b".to_owned()),
-            phase: None,
-            output: None,
-        };
-        let path = path_of(&arguments, 0.0, "svg");
+        let flags = ["cpu", "--from", "-60", "--hz", "199", "--op", "a b"];
+        let path = path_of(&arguments(&flags), None, "svg");
         assert_eq!(path, "/debug/pprof/profile?format=svg&from=-60&op=a%20b&hz=199");
+        let path = path_of(&arguments(&["heap", "--base", "-600"]), Some(0.0), "html");
+        assert_eq!(path, "/debug/pprof/heap?format=html&seconds=0&base=-600");
+    }
+
+    #[test]
+    fn credentials_go_with_the_request() {
+        let flags = ["heap", "--token", "pt_1", "-H", "X-Region: north"];
+        let headers = headers_of(&arguments(&flags)).ok();
+        let expected = "X-Region: north\r\nAuthorization: Bearer pt_1\r\n";
+        assert_eq!(headers.as_deref(), Some(expected));
+        // A line that would be two is none.
+        assert!(headers_of(&arguments(&["heap", "--token", "a\r\nX: y"])).is_err());
+        assert!(hint(401).contains("--token") && hint(403).contains("admin=read"));
     }
 }

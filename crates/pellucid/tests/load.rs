@@ -144,7 +144,11 @@ fn an_interrupt_keeps_the_results_so_far() {
     let url = answering(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let mut command = pellucid(&["load", "-t", "1", "-d", "10m", &url]);
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, hgrm) = (file("r.html"), file("r.hgrm"));
+    let files = ["--html", &html, "--hgrm", &hgrm];
+    let mut command = pellucid(&[&["load", "-t", "1", "-d", "10m"], &files[..], &[&url]].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     // Ten connections have each had an answer when there are more than that.
@@ -162,20 +166,28 @@ fn an_interrupt_keeps_the_results_so_far() {
     for part in ["Requests/sec", "Stopped early", "Verdict"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    // The files have what there is, too.
+    assert!(std::fs::read_to_string(&html).unwrap().contains("Verdict: "));
+    assert!(std::fs::read_to_string(&hgrm).unwrap().contains("#[Mean"));
 }
 
 #[test]
 fn a_sweep_compares_numbers_of_connections() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
-    let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3"];
+    let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3", "--server-cores", "20"];
     let output = run(&[&arguments[..], &[&url(&server)]].concat());
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(shown.contains("Recommended: ") && shown.contains("wait p99"), "{shown}");
+    assert!(shown.contains("The rule max(32, 2 × server's cores) = "), "{shown}");
     let sweep = json_of(&run(&[&arguments[..], &["--json", &url(&server)]].concat()));
     assert_eq!(sweep["schema"], "pellucid.sweep.v1");
     assert_eq!(sweep["runs"][1]["connections"], 3);
+    // The number that the rule gives is tried, too.
+    assert_eq!(sweep["runs"][2]["connections"], 40);
+    assert_eq!(sweep["rule"]["connections"], 40);
+    assert!(sweep["rule"]["holds"].is_boolean(), "{}", sweep["rule"]);
     server.stop();
 }
 

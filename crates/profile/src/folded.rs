@@ -10,6 +10,29 @@ use crate::resolved::Resolved;
 /// operation.
 #[must_use]
 pub fn folded(profile: &Resolved) -> String {
+    let mut text = String::new();
+    for (line, amount) in lines_of(profile).iter().filter(|(_, amount)| amount.round() > 0.0) {
+        let _ = writeln!(text, "{line} {}", amount.round());
+    }
+    text
+}
+
+/// The folded stacks of two profiles, with the amount in `base` and then that in `profile`, as tools
+/// for differential flame graphs read them.
+#[must_use]
+pub fn folded_beside(profile: &Resolved, base: &Resolved) -> String {
+    let mut both: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    lines_of(base).into_iter().for_each(|(line, amount)| both.entry(line).or_default().0 = amount);
+    let now = lines_of(profile);
+    now.into_iter().for_each(|(line, amount)| both.entry(line).or_default().1 = amount);
+    let mut text = String::new();
+    for (line, (before, now)) in &both {
+        let _ = writeln!(text, "{line} {} {}", before.round(), now.round());
+    }
+    text
+}
+
+fn lines_of(profile: &Resolved) -> BTreeMap<String, f64> {
     let mut lines: BTreeMap<String, f64> = BTreeMap::new();
     for sample in &profile.samples {
         let mut line = head_of(&sample.operation, &sample.phase, &sample.job);
@@ -20,11 +43,7 @@ pub fn folded(profile: &Resolved) -> String {
         }
         *lines.entry(line).or_default() += sample.amount;
     }
-    let mut text = String::new();
-    for (line, amount) in lines.iter().filter(|(_, amount)| amount.round() > 0.0) {
-        let _ = writeln!(text, "{line} {}", amount.round());
-    }
-    text
+    lines
 }
 
 /// What stands at the root of a stack: what the thread was doing.

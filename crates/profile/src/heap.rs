@@ -51,6 +51,32 @@ pub(crate) fn sites() -> Vec<Site> {
     SITES.all()
 }
 
+/// The site of this number.
+pub(crate) fn site(number: usize) -> Option<Site> {
+    SITES.at(number)
+}
+
+/// Memory that is in use and was allocated at one site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct InUse {
+    /// The number of the site.
+    pub(crate) site: u32,
+    /// Allocations; an estimate.
+    pub(crate) events: f32,
+    /// Their bytes.
+    pub(crate) bytes: f32,
+}
+
+/// The memory in use now, in the order of the sites.
+pub(crate) fn in_use() -> Vec<InUse> {
+    let of = |(site, counts): (usize, Counts)| InUse {
+        site: site as u32,
+        events: (counts.events - counts.undone_events) as f32,
+        bytes: (counts.amount - counts.undone_amount) as f32,
+    };
+    SITES.counts().into_iter().map(of).filter(|site| site.bytes >= 1.0).collect()
+}
+
 /// An allocator with samples of what it hands out, once [`set_allocation_sampling`] says so.
 #[derive(Debug, Default)]
 pub struct SampledAllocator<A> {

@@ -12,13 +12,17 @@ use flate2::write::GzEncoder;
 
 use crate::resolved::{Frame, NamedSample, Resolved};
 
-/// The file, compressed.
+/// The label by which `pprof` knows samples of the profile that is compared with: those of its own
+/// option `-diff_base` have it. Their values are negative, and shares are of that profile.
+const BASE_LABEL: &str = "pprof::base";
+
+/// The file, compressed; with `base`, which has the same functions, the difference to that.
 ///
 /// # Errors
 /// None that memory does not give.
-pub fn pprof(profile: &Resolved, unix_ns: u64) -> io::Result<Vec<u8>> {
+pub fn pprof(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&message(profile, unix_ns))?;
+    encoder.write_all(&message(profile, base, unix_ns))?;
     encoder.finish()
 }
 
@@ -40,7 +44,7 @@ impl Texts {
     }
 }
 
-fn message(profile: &Resolved, unix_ns: u64) -> Vec<u8> {
+fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let mut texts = Texts { places: HashMap::new(), list: Vec::new() };
     texts.place("");
@@ -49,8 +53,12 @@ fn message(profile: &Resolved, unix_ns: u64) -> Vec<u8> {
         field_message(&mut out, 1, |value| value_type(value, kind, unit));
     }
     let mut locations: HashMap<Frame, u64> = HashMap::new();
+    let mut tables = (&mut locations, &mut texts);
     for sample in &profile.samples {
-        field_message(&mut out, 2, |out| write_sample(out, sample, &mut locations, &mut texts));
+        field_message(&mut out, 2, |out| write_sample(out, sample, false, &mut tables));
+    }
+    for sample in base.iter().flat_map(|base| &base.samples) {
+        field_message(&mut out, 2, |out| write_sample(out, sample, true, &mut tables));
     }
     // One mapping that says that names and lines are known, so that no tool looks for the program.
     let program = texts.place("pellucid");
@@ -101,8 +109,8 @@ fn value_type(out: &mut Vec<u8>, kind: u64, unit: u64) {
 fn write_sample(
     out: &mut Vec<u8>,
     sample: &NamedSample,
-    locations: &mut HashMap<Frame, u64>,
-    texts: &mut Texts,
+    is_base: bool,
+    (locations, texts): &mut (&mut HashMap<Frame, u64>, &mut Texts),
 ) {
     let ids = sample.stack.iter().map(|frame| {
         let next = locations.len() as u64 + 1;
@@ -110,13 +118,19 @@ fn write_sample(
     });
     let ids: Vec<u64> = ids.collect();
     field_packed(out, 1, &ids);
-    field_packed(out, 2, &[sample.events.round() as u64, sample.amount.round() as u64]);
+    let values = [sample.events, sample.amount].map(|value| {
+        let value = value.round() as i64;
+        // Numbers below zero go as the complement to two, in 64 bits.
+        (if is_base { -value } else { value }) as u64
+    });
+    field_packed(out, 2, &values);
     let labels = [
         ("operation", sample.operation.as_str()),
         ("phase", &sample.phase),
         ("job", &sample.job),
         ("thread", &sample.thread),
         ("component", sample.component),
+        (BASE_LABEL, if is_base { "true" } else { "" }),
     ];
     for (key, text) in labels.into_iter().filter(|(_, text)| !text.is_empty()) {
         let (key, text) = (texts.place(key), texts.place(text));

@@ -8,7 +8,9 @@ use std::time::Duration;
 use pellucid_thread::{Job, start_job};
 
 use crate::handler;
+use crate::heap::in_use;
 use crate::history::{HISTORY_SAMPLES_MAX, History};
+use crate::moments::{MOMENT_PAUSE, Moments};
 use crate::profile::{Kind, Profile, Sample};
 use crate::ring::Ring;
 use crate::timed;
@@ -43,10 +45,12 @@ struct Kept {
 const CPU: usize = 0;
 const ALLOCATIONS: usize = 1;
 const WAITS: usize = 2;
+const HELD: usize = 3;
 
 struct State {
     timers: Timers,
-    kept: [Kept; 3],
+    kept: [Kept; 4],
+    heap: Moments,
     usual_hertz: u32,
     /// Rates that were asked for, by who did.
     boosts: Vec<(u64, u32)>,
@@ -96,14 +100,18 @@ impl Profiler {
         handler::set_period(period_ns(usual_hertz));
         let mut timers = Timers::new(period_ns(usual_hertz));
         timers.scan()?;
-        let [allocations, waits] = timed::install();
+        let [allocations, waits, held] = timed::install();
+        let mut heap = Moments::default();
+        heap.push(handler::now_ns(), in_use());
         let state = State {
             timers,
             kept: [
                 Kept::new(ring, HISTORY_SAMPLES_MAX),
                 Kept::new(allocations, COUNTED_SAMPLES_MAX),
                 Kept::new(waits, COUNTED_SAMPLES_MAX),
+                Kept::new(held, COUNTED_SAMPLES_MAX),
             ],
+            heap,
             usual_hertz,
             boosts: Vec::new(),
             boosts_ever: 0,
@@ -140,18 +148,25 @@ impl Profiler {
     /// The samples of processor time from `from_ns` up to `to_ns`, as far as they are kept.
     #[must_use]
     pub fn cpu(&self, from_ns: u64, to_ns: u64) -> Profile {
-        self.past(Kind::Cpu, from_ns, to_ns).unwrap_or_else(|| Profile::counted(Kind::Cpu))
+        self.past(Kind::Cpu, from_ns, to_ns)
     }
 
-    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept: of processor
-    /// time, allocations and waits. Nothing for the other kinds, whose samples have no times.
+    /// Notes the memory that is in use now, so that [`Profiler::past`] knows it exactly.
+    pub fn note_heap(&self) {
+        lock(&self.inner.shared.state).heap.push(handler::now_ns(), in_use());
+    }
+
+    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept. Of memory in
+    /// use: what was added in that time, as of the moments of which it is known, which are
+    /// [`MOMENT_PAUSE`] apart; all that was in use at `to_ns`, if `from_ns` is zero.
     #[must_use]
-    pub fn past(&self, kind: Kind, from_ns: u64, to_ns: u64) -> Option<Profile> {
+    pub fn past(&self, kind: Kind, from_ns: u64, to_ns: u64) -> Profile {
         let place = match kind {
             Kind::Cpu => CPU,
             Kind::Allocations => ALLOCATIONS,
             Kind::Block => WAITS,
-            Kind::Heap | Kind::Mutex => return None,
+            Kind::Mutex => HELD,
+            Kind::Heap => return self.past_heap(from_ns, to_ns),
         };
         let mut state = lock(&self.inner.shared.state);
         state.drain();
@@ -167,13 +182,22 @@ impl Profiler {
         });
         let samples = samples.collect();
         let since_ns = history.since_ns().max(from_ns);
-        Some(Profile {
+        Profile {
             kind,
             samples,
             began_ns: since_ns,
             duration_ns: to_ns.min(handler::now_ns()).saturating_sub(since_ns),
             lost: history.lost,
-        })
+        }
+    }
+
+    fn past_heap(&self, from_ns: u64, to_ns: u64) -> Profile {
+        let now_ns = handler::now_ns();
+        let mut state = lock(&self.inner.shared.state);
+        if to_ns >= now_ns {
+            state.heap.push(now_ns, in_use());
+        }
+        state.heap.between(from_ns, to_ns)
     }
 }
 
@@ -213,6 +237,7 @@ impl Shared {
     fn serve(&self) {
         let _job = start_job(&PROFILING);
         let mut drains = 0_u32;
+        let mut next_moment_ns = handler::now_ns() + MOMENT_PAUSE.as_nanos() as u64;
         let mut state = lock(&self.state);
         while !state.is_stopping {
             state = match self.stop_signal.wait_timeout(state, DRAIN_PAUSE) {
@@ -221,6 +246,10 @@ impl Shared {
             };
             state.drain();
             drains += 1;
+            if handler::now_ns() >= next_moment_ns {
+                state.heap.push(handler::now_ns(), in_use());
+                next_moment_ns += MOMENT_PAUSE.as_nanos() as u64;
+            }
             if drains.is_multiple_of(DRAINS_PER_SCAN) {
                 // Where the list of threads cannot be read, those that are known go on.
                 let _ = state.timers.scan();

@@ -60,6 +60,33 @@ pub fn shares(profile: &Resolved) -> Shares {
 }
 
 impl Shares {
+    /// The shares beside those of `base`, as a table of plain text, the largest change first.
+    #[must_use]
+    pub fn text_beside(&self, base: &Shares) -> String {
+        let mut rows: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
+        for share in &base.shares {
+            rows.entry((&share.phase, share.component)).or_default().0 = share.share;
+        }
+        for share in &self.shares {
+            rows.entry((&share.phase, share.component)).or_default().1 = share.share;
+        }
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        let change = |(before, now): (f64, f64)| (now - before).abs();
+        rows.sort_by(|a, b| change(b.1).total_cmp(&change(a.1)));
+        let mut text = format!(
+            "{:<20} {:<16} {:>7} {:>7} {:>8}\n",
+            "phase or job", "component", "before", "share", "change"
+        );
+        for ((phase, component), (before, now)) in rows {
+            let [before, now, change] = [before, now, now - before].map(|share| share * 100.0);
+            let _ = writeln!(
+                text,
+                "{phase:<20} {component:<16} {before:>6.1}% {now:>6.1}% {change:>+7.1}%"
+            );
+        }
+        text
+    }
+
     /// The shares as a table of plain text.
     #[must_use]
     pub fn text(&self) -> String {
@@ -69,5 +96,29 @@ impl Shares {
         }
         let _ = writeln!(text, "explained by phase and component: {:.1}%", self.explained * 100.0);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_stand_beside_those_before_with_their_change() {
+        let share = |phase: &str, share| Share {
+            phase: phase.to_owned(),
+            component: "engine",
+            amount: share,
+            share,
+        };
+        let of = |shares| Shares { shares, explained: 1.0 };
+        let before = of(vec![share("execute", 0.9), share("parse", 0.1)]);
+        let now = of(vec![share("execute", 0.85), share("job flush", 0.15)]);
+        let text = now.text_beside(&before);
+        let rows: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["job", "flush", "engine", "0.0%", "15.0%", "+15.0%"], "{text}");
+        assert_eq!(rows[1], ["parse", "engine", "10.0%", "0.0%", "-10.0%"]);
+        assert_eq!(rows[2], ["execute", "engine", "90.0%", "85.0%", "-5.0%"]);
     }
 }

@@ -8,17 +8,21 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use pellucid_thread::{KeptWait, Labels, STACK_DEPTH_MAX, number_early_request, observe_waits};
+use pellucid_thread::{
+    KeptWait, Labels, STACK_DEPTH_MAX, WaitSide, number_early_request, observe_waits,
+};
 
 use crate::handler::now_ns;
 use crate::ring::{RawSample, Ring};
 
 static ALLOCATIONS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
 static WAITS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
+static HELD: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
 
-/// The rings of allocations and of waits, which are written to from the first call on.
-pub(crate) fn install() -> [&'static Ring; 2] {
-    let rings = [&ALLOCATIONS, &WAITS].map(|place| {
+/// The rings of allocations, of waits, and of waits by who held the lock, which are written to from
+/// the first call on.
+pub(crate) fn install() -> [&'static Ring; 3] {
+    let rings = [&ALLOCATIONS, &WAITS, &HELD].map(|place| {
         // SAFETY: a ring that was made is never freed.
         if let Some(ring) = unsafe { place.load(Ordering::Acquire).as_ref() } {
             return ring;
@@ -28,18 +32,33 @@ pub(crate) fn install() -> [&'static Ring; 2] {
         ring
     });
     observe_waits(|wait| {
-        let KeptWait { labels, stack, events, amount_ns } = *wait;
-        push(&WAITS, labels, stack, events, amount_ns);
+        let KeptWait { side, labels, stack, events, amount_ns } = *wait;
+        match side {
+            WaitSide::Waiter => push(&WAITS, labels, early(labels), stack, (events, amount_ns)),
+            // Whether the holder's operation is known by now is for its own thread to say.
+            WaitSide::Holder => push(&HELD, labels, 0, stack, (events, amount_ns)),
+        }
     });
     rings
 }
 
 /// Notes an allocation that is a sample. From within the allocator: it allocates nothing.
 pub(crate) fn note_allocation(labels: Labels, stack: &[usize], events: f64, bytes: f64) {
-    push(&ALLOCATIONS, labels, stack, events, bytes);
+    push(&ALLOCATIONS, labels, early(labels), stack, (events, bytes));
 }
 
-fn push(place: &AtomicPtr<Ring>, labels: Labels, stack: &[usize], events: f64, amount: f64) {
+/// The number of this thread's request, if its operation is not known yet; or zero.
+fn early(labels: Labels) -> u64 {
+    if labels.is_early() { number_early_request() } else { 0 }
+}
+
+fn push(
+    place: &AtomicPtr<Ring>,
+    labels: Labels,
+    early: u64,
+    stack: &[usize],
+    (events, amount): (f64, f64),
+) {
     // SAFETY: as above.
     let Some(ring) = (unsafe { place.load(Ordering::Acquire).as_ref() }) else { return };
     let mut sample = RawSample {
@@ -48,7 +67,7 @@ fn push(place: &AtomicPtr<Ring>, labels: Labels, stack: &[usize], events: f64, a
         amount: amount.round() as u64,
         thread: usize::MAX,
         labels,
-        early: if labels.is_early() { number_early_request() } else { 0 },
+        early,
         depth: stack.len().min(STACK_DEPTH_MAX),
         stack: [0; STACK_DEPTH_MAX],
     };

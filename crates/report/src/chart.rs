@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{count, decimal_size, duration, duration_tick, percent, rate};
+use crate::units::{
+    count, decimal_size, decimal_size_tick, duration, duration_tick, percent, rate,
+};
 
 /// What the values of a chart are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +46,17 @@ impl Unit {
         }
     }
 
-    /// The value as the label of an axis.
+    /// The value as the label of an axis; nothing for what cannot be: half a request.
     pub(crate) fn tick(self, value: f64) -> String {
+        let is_whole = value.fract() == 0.0;
         match self {
+            Unit::Count | Unit::Bytes | Unit::BytesPerSecond if !is_whole && value < 1e3 => {
+                String::new()
+            }
+            Unit::Bytes if value > 0.0 => decimal_size_tick(value),
+            Unit::BytesPerSecond if value > 0.0 => format!("{}/s", decimal_size_tick(value)),
             Unit::Nanoseconds => duration_tick(value),
-            Unit::Ratio | Unit::Cores if value.fract() == 0.0 => format!("{value:.0}"),
+            Unit::Ratio | Unit::Cores if is_whole => format!("{value:.0}"),
             unit if value == 0.0 && unit != Unit::Share => "0".to_owned(),
             unit => unit.show(value),
         }
@@ -207,6 +215,10 @@ mod tests {
         }
         assert_eq!(Unit::Bytes.tick(0.0), "0");
         assert_eq!(Unit::Ratio.tick(2.0), "2");
+        // An axis up to two requests had two places for one.
+        assert_eq!((Unit::Count.tick(0.5), Unit::Count.tick(1.0)), (String::new(), "1".to_owned()));
+        assert_eq!(Unit::BytesPerSecond.tick(0.2), "");
+        assert_eq!(Unit::Bytes.tick(1_500.0), "1.5 kB");
     }
 
     #[test]

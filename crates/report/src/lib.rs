@@ -32,6 +32,6 @@ pub use html::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg, html, 
 pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
 pub use study::{
-    ChartSection, Finding, ProfileSection, ProfileShare, ProfileStack, STUDY_SCHEMA, StepDone,
-    StudyReport,
+    ChartSection, Finding, MOMENT_NS, ProfileSection, ProfileShare, ProfileStack, STUDY_SCHEMA,
+    StepDone, StudyReport,
 };

@@ -120,7 +120,14 @@ pub struct ProfileStack {
     pub stack: Vec<u32>,
     /// The amount.
     pub amount: f64,
+    /// Its parts by time, where that is known: the number of the [`MOMENT_NS`] since the beginning,
+    /// and the amount in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<(u32, f64)>,
 }
+
+/// How exactly the times of profiles are kept, in nanoseconds.
+pub const MOMENT_NS: u64 = 50_000_000;
 
 impl ProfileSection {
     /// The sum of all amounts.

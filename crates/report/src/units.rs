@@ -126,6 +126,13 @@ pub(crate) fn decimal_size(bytes: f64) -> String {
     format!("{number} {}", DECIMAL_SIZE_UNITS[unit])
 }
 
+/// A size as a label of an axis: no digits that say nothing.
+pub(crate) fn decimal_size_tick(bytes: f64) -> String {
+    let text = decimal_size(bytes);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    format!("{} {unit}", without_trailing_zeros(number))
+}
+
 /// A moment as date and time of day in UTC.
 ///
 /// The date follows from the days by the arithmetic of the proleptic Gregorian calendar: 400 years
@@ -195,6 +202,8 @@ mod tests {
         assert_eq!(decimal_size(0.0), "0 B");
         assert_eq!(decimal_size(999_600.0), "1.00 MB");
         assert_eq!(decimal_size(2e15), "2000 TB");
+        assert_eq!(decimal_size_tick(1_500_000.0), "1.5 MB");
+        assert_eq!(decimal_size_tick(200_000.0), "200 kB");
         assert_eq!(quantile_name(0.999), "p99.9");
         assert_eq!(quantile_name(0.5), "p50");
         assert_eq!(quantile_name(0.99999), "p99.999");

@@ -1,13 +1,10 @@
 //! Flame graphs as a reader gets them: in a file, and in a browser.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::path::Path;
-use std::process::Command;
+mod browser;
 
+use browser::{after, in_browser, title_of};
 use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
-
-/// Names of the browser, in the order in which they are looked for.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 fn sample(with_base: bool) -> FlameGraph {
     let functions = ["pellucid_http::run", "pellucid_engine::put", "core::ptr::<copy>", "write"];
@@ -58,67 +55,37 @@ fn the_page_needs_nothing_else() {
     assert!(flame_html(&empty).contains("0 B in all."));
 }
 
-/// The page after its scripts have run.
-fn in_browser(page: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("flame.html");
-    std::fs::write(&path, page).unwrap();
-    let output = BROWSERS.iter().find_map(|browser| open(browser, folder.path(), &path));
-    output.expect("this test opens a page in a browser: install chromium")
-}
-
-fn open(browser: &str, folder: &Path, path: &Path) -> Option<String> {
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"])
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .args(["--dump-dom", &format!("file://{}", path.display())])
-        .output()
-        .ok()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !output.stdout.is_empty(), "{browser}: {said}");
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 #[test]
 fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
-    // A script at the end of the page uses it as a reader would, and writes down what it saw. The
-    // page's policy would not let it run, and is taken out for the test.
-    let steps = "<script>
-        var seen = [];
-        function bars() { return document.querySelectorAll('#flame g[data-node]').length; }
+    let steps = "var seen = [];
+        function bars() { return document.querySelectorAll('.flame-place g[data-node]').length; }
         function note(what) { seen.push(what + '=' + bars()); }
         note('all');
-        var bar = Array.from(document.querySelectorAll('#flame g')).find(function (g) {
+        var bar = Array.from(document.querySelectorAll('.flame-place g')).find(function (g) {
           return g.getAttribute('aria-label').indexOf('write:') === 0; });
         bar.dispatchEvent(new MouseEvent('click', { bubbles: true })); note('zoomed');
         bar = document.activeElement;
         bar.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
         note('out');
-        var search = document.getElementById('search'); search.value = 'COPY';
+        var search = document.querySelector('.flame-search'); search.value = 'COPY';
         search.dispatchEvent(new Event('input'));
-        seen.push('found=' + document.querySelectorAll('#flame g.found').length);
-        seen.push(document.getElementById('found').textContent);
-        var to = document.getElementById('to'); to.value = 1;
+        seen.push('found=' + document.querySelectorAll('.flame-place g.found').length);
+        seen.push(document.querySelector('.flame-found').textContent);
+        var to = document.querySelector('.flame-to'); to.value = 1;
         to.dispatchEvent(new Event('change')); note('first second');
-        document.getElementById('whole').click(); note('all again');
-        var heat = document.getElementById('heat'), area = heat.getBoundingClientRect();
+        document.querySelector('.flame-whole').click(); note('all again');
+        var heat = document.querySelector('.flame-heat'), area = heat.getBoundingClientRect();
         heat.setPointerCapture = function () {};
         function point(kind, second) {
           var x = area.left + area.width * (second + 0.5) / 3;
           heat.dispatchEvent(new PointerEvent(kind, { clientX: x, bubbles: true })); }
         point('pointerdown', 2); point('pointerup', 1); note('dragged');
-        seen.push(document.getElementById('from').value + ' to ' + to.value);
-        document.title = seen.join('; ');
-        </script></body>";
-    let page = flame_html(&sample(false));
-    let policy = page.find("<meta http-equiv").unwrap();
-    let end = policy + page[policy..].find("/>").unwrap() + 2;
-    let page = format!("{}{}", &page[..policy], &page[end..]).replace("</body>", steps);
-    let shown = in_browser(&page);
-    let title = shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+        seen.push(document.querySelector('.flame-from').value + ' to ' + to.value);
+        document.title = seen.join('; ');";
+    let shown = after(&flame_html(&sample(false)), steps);
     let expected = "all=10; zoomed=4; out=10; found=1; 60.0 % of what is shown is in functions \
                     that match; first second=5; all again=10; dragged=6; 1 to 3";
-    assert_eq!(title, Some(expected), "{shown}");
+    assert_eq!(title_of(&shown), expected, "{shown}");
 }
 
 /// A policy that forbids its own script, or a mistake in it, leaves the first drawing as it was.

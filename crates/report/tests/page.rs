@@ -205,6 +205,7 @@ fn profile() -> ProfileSection {
         root: "get execute".to_owned(),
         stack: stack.to_vec(),
         amount: 1e7,
+        moments: if stack == [0, 1] { vec![(0, 4e6), (30, 6e6)] } else { Vec::new() },
     };
     ProfileSection {
         title: "Processor <time>".to_owned(),
@@ -286,8 +287,10 @@ fn a_study_has_its_charts_with_their_tables_whatever_their_values() {
     for (verdict, times) in [("as before", 1), ("otherwise here", 1), ("cannot be told", 1)] {
         assert_eq!(count(&page, verdict), times);
     }
+    // The names of namespaces are none that anything is loaded from.
+    let addresses = page.replace("http://www.w3.org/", "");
     for foreign in ["NaN", "inf%", "http://", "<now>", "<note>", " style=\""] {
-        assert!(!page.contains(foreign), "{foreign} is in the page");
+        assert!(!addresses.contains(foreign), "{foreign} is in the page");
     }
     let text = pellucid_report::text::findings(&report);
     assert!(text.contains("→ It is.") && text.contains("Note: A <note>."), "{text}");

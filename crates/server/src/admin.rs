@@ -12,6 +12,7 @@ use crate::engine_page::document;
 use crate::metrics::{Figures, page};
 use crate::names::Operation;
 use crate::process::ProcessFigures;
+use crate::profiles::FOLDER;
 use crate::query::number_parameter;
 use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route};
 
@@ -21,9 +22,29 @@ pub(crate) struct Page {
     pub(crate) body: String,
 }
 
+/// What makes one page of them.
+pub(crate) type MakePage = fn(&Api, &Request<'_>, &mut Response<'_>, &mut Loop<'_>) -> Handled;
+
+/// What makes the page at this path, if it is one of what the server shows of itself.
+pub(crate) fn page_of(path: &str) -> Option<MakePage> {
+    match path {
+        "/_admin/account" => Some(Api::account_page),
+        "/_admin/slow" => Some(Api::slow_page),
+        "/_admin/requests" => Some(Api::requests_page),
+        "/_admin/interference" => Some(Api::interference_page),
+        "/_admin/trace" => Some(Api::trace_page),
+        "/_admin/engine" => Some(Api::engine_page),
+        "/metrics" => Some(Api::metrics_page),
+        path if path.starts_with(FOLDER) => Some(Api::profiles_page),
+        _ => None,
+    }
+}
+
 impl Api {
-    pub(crate) fn account_page(
+    /// Answers with a page of what the server shows of itself: all begin alike.
+    pub(crate) fn show(
         &self,
+        page: MakePage,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
@@ -32,6 +53,15 @@ impl Api {
         if request.method != "GET" {
             return method_not_allowed(response, exchange, b"GET");
         }
+        page(self, request, response, exchange)
+    }
+
+    fn account_page(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
         let window = match number_parameter(request.query, "window") {
             Ok(Some(0)) => Err("`window` has at least one second".to_owned()),
             Ok(Some(seconds)) if seconds > WINDOW_SECONDS_MAX as u64 => {
@@ -52,16 +82,12 @@ impl Api {
     }
 
     /// The engine's account of itself (docs/engine-account.md).
-    pub(crate) fn engine_page(
+    fn engine_page(
         &self,
-        request: &Request<'_>,
+        _: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let shared = std::sync::Arc::clone(&self.shared);
         self.later(response, exchange, move || {
             let stats = shared.store.engine_stats();
@@ -71,16 +97,12 @@ impl Api {
         })
     }
 
-    pub(crate) fn metrics_page(
+    fn metrics_page(
         &self,
-        request: &Request<'_>,
+        _: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let (shared, gauge) = (std::sync::Arc::clone(&self.shared), self.gauge.clone());
         self.later(response, exchange, move || {
             let figures = Figures {

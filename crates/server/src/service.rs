@@ -16,7 +16,7 @@ use pellucid_thread::set_operation;
 use crate::access::{
     Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
 };
-use crate::admin::Page;
+use crate::admin::{Page, page_of};
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::documents::{DocumentApi, Returned, is_ours};
 use crate::follow::{FollowFigures, Traced};
@@ -24,7 +24,7 @@ use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
-use crate::profiles::{FOLDER, Profiles, Recorded};
+use crate::profiles::{Profiles, Recorded};
 use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -276,16 +276,11 @@ impl Api {
             "/v0/entities" => self.range(request, response, exchange),
             "/v0/batch" => self.batch(request, response, exchange),
             "/v0/status" => self.status(request, response, exchange),
-            "/_admin/account" => self.account_page(request, response, exchange),
-            "/_admin/slow" => self.slow_page(request, response, exchange),
-            "/_admin/requests" => self.requests_page(request, response, exchange),
-            "/_admin/interference" => self.interference_page(request, response, exchange),
-            "/_admin/trace" => self.trace_page(request, response, exchange),
-            "/_admin/engine" => self.engine_page(request, response, exchange),
-            "/metrics" => self.metrics_page(request, response, exchange),
-            path if path.starts_with(FOLDER) => self.profiles_page(request, response, exchange),
-            path if is_ours(path) => self.documents(request, response, exchange),
-            _ => unknown_path(request, response, exchange),
+            path => match page_of(path) {
+                Some(page) => self.show(page, request, response, exchange),
+                None if is_ours(path) => self.documents(request, response, exchange),
+                None => unknown_path(request, response, exchange),
+            },
         }
     }
 

@@ -174,7 +174,7 @@ fn the_past_of_allocations_can_be_asked_for_and_compared() {
     under_load(&running, || {
         let mut client = running.client();
         let allocations = client.get("/debug/pprof/allocs?seconds=2&format=html");
-        assert!(allocations.text().contains("id=\"heat\""), "a map of when");
+        assert!(allocations.text().contains("class=\"flame-heat\""), "a map of when");
         // Of the clients, which are threads of the same process; PUTs may do without.
         let past = client.get("/debug/pprof/allocs?from=-2&format=folded");
         assert!(sums(past.text(), |_| true).0 > 0.0, "{}", past.text());
@@ -183,8 +183,62 @@ fn the_past_of_allocations_can_be_asked_for_and_compared() {
         assert!(all == puts, "{}", past.text());
         let compared = client.get("/debug/pprof/allocs?from=-1&base=-3..-1&format=svg");
         assert!(compared.status == 200 && compared.text().contains("class=\"d-"));
-        assert_eq!(client.get("/debug/pprof/block?from=-2&format=html").status, 200);
-        assert_eq!(client.get("/debug/pprof/heap?from=-2").status, 400);
+        for kind in ["block", "mutex"] {
+            for format in ["pb", "folded", "svg", "html", "shares"] {
+                let target = format!("/debug/pprof/{kind}?from=-1&base=-3..-1&format={format}");
+                assert_eq!(client.get(&target).status, 200, "{target}");
+            }
+        }
+        // Two amounts to a stack: before, and now.
+        let folded = client.get("/debug/pprof/allocs?from=-1&base=-3..-1&format=folded");
+        for line in folded.text().lines() {
+            let amounts: Vec<f64> = line.rsplit(' ').take(2).map(|n| n.parse().unwrap()).collect();
+            assert!(amounts[0] + amounts[1] > 0.0, "{line}");
+        }
+        let file = client.get("/debug/pprof/allocs?from=-1&base=-3..-1").body;
+        let top = go_top(&file, "difference");
+        assert!(top.contains("Type: alloc_space") && top.contains("% of"), "{top}");
     });
+    set_allocation_sampling(0);
+}
+
+#[inline(never)]
+fn hold_memory() -> Vec<Vec<u8>> {
+    let held: Vec<Vec<u8>> = (0..400).map(|_| std::hint::black_box(vec![7; 50_000])).collect();
+    std::hint::black_box(&held);
+    held
+}
+
+/// What is in use is noted now and then, so that a leak can be looked for after it was made.
+#[test]
+fn memory_in_use_can_be_compared_with_what_it_was() {
+    const HELD_BYTES: f64 = 400.0 * 50_000.0;
+    let _turn = turn();
+    set_allocation_sampling(SAMPLE_BYTES / 64);
+    let running = start();
+    let held = hold_memory();
+    let mut client = running.client();
+    let mut held_of = |query: &str| {
+        let answer = client.get(&format!("/debug/pprof/heap?format=folded{query}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        // Of two amounts, the last is that of now.
+        sums(answer.text(), |stack| stack.contains("::hold_memory")).1
+    };
+    let is_all = |bytes: f64| (0.8..1.2).contains(&(bytes / HELD_BYTES));
+    // The first moment that is known was before it, as the profiler had just begun.
+    for query in ["", "&from=-600", "&seconds=0", "&base=-600"] {
+        let bytes = held_of(query);
+        assert!(is_all(bytes), "{query}: {bytes}");
+    }
+    assert_eq!(held_of("&to=-600"), 0.0, "as it was then");
+    assert_eq!(held_of("&seconds=0.1"), 0.0, "nothing was added");
+    drop(held);
+    assert_eq!(held_of("&from=-600"), 0.0, "what was freed is no growth");
+    for format in ["pb", "svg", "html", "shares"] {
+        for query in ["from=-600&op=entity_put", "base=-600&phase=execute", "to=-1"] {
+            let target = format!("/debug/pprof/heap?format={format}&{query}");
+            assert_eq!(client.get(&target).status, 200, "{target}");
+        }
+    }
     set_allocation_sampling(0);
 }

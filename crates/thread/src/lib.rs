@@ -31,5 +31,6 @@ pub use sites::{Counts, SITES_MAX, Site, Sites};
 pub use stack::{Registers, STACK_DEPTH_MAX, capture, capture_interrupted, prepare_thread};
 pub use waiting::{WAITS_MAX, Wait, WaitKind, Waiting, monotonic_ns, waits};
 pub use waits::{
-    KeptWait, WAIT_SAMPLE_NS, WaitObserver, blocked, contended, observe_waits, set_wait_sampling,
+    KeptWait, WAIT_SAMPLE_NS, WaitObserver, WaitSide, blocked, contended, observe_waits,
+    set_wait_sampling,
 };

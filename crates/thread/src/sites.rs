@@ -97,15 +97,27 @@ impl Sites {
     /// All sites at which something was counted.
     #[must_use]
     pub fn all(&self) -> Vec<Site> {
-        // One slot at a time: while the table is locked, nothing may be allocated.
-        let copy = |number: usize| self.lock().slots().get(number).copied();
-        let used = (0..=OTHER).filter_map(copy).filter(|slot| slot.counts != Counts::default());
-        used.map(|slot| Site {
-            labels: slot.labels,
-            stack: slot.stack[..slot.depth].to_vec(),
-            counts: slot.counts,
-        })
-        .collect()
+        (0..=OTHER).filter_map(|number| self.at(number)).collect()
+    }
+
+    /// The site of this number, if something was counted there.
+    #[must_use]
+    pub fn at(&self, number: usize) -> Option<Site> {
+        // While the table is locked, nothing may be allocated.
+        let slot = self.lock().slots().get(number).copied();
+        let slot = slot.filter(|slot| slot.counts != Counts::default())?;
+        let stack = slot.stack[..slot.depth].to_vec();
+        Some(Site { labels: slot.labels, stack, counts: slot.counts })
+    }
+
+    /// The numbers of all sites at which something was counted, with the counts.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(usize, Counts)> {
+        let counts = |number: usize| {
+            let counts = self.lock().slots().get(number).map(|slot| slot.counts);
+            counts.filter(|counts| *counts != Counts::default()).map(|counts| (number, counts))
+        };
+        (0..=OTHER).filter_map(counts).collect()
     }
 }
 

@@ -60,18 +60,34 @@ pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
         counts.events += events;
         counts.amount += amount;
     });
+    let stack = &frames[..depth];
+    tell(&KeptWait { side: WaitSide::Waiter, labels, stack, events, amount_ns: amount });
+}
+
+fn tell(wait: &KeptWait<'_>) {
     let observer = OBSERVER.load(Ordering::Acquire);
     if !observer.is_null() {
         // SAFETY: only `observe_waits` stores there, and functions of this type alone.
         let observer = unsafe { std::mem::transmute::<*mut (), WaitObserver>(observer) };
-        observer(&KeptWait { labels, stack: &frames[..depth], events, amount_ns: amount });
+        observer(wait);
     }
+}
+
+/// Of whom labels and stack of a wait are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitSide {
+    /// Of who waited.
+    Waiter,
+    /// Of who gave the lock back that was waited for.
+    Holder,
 }
 
 /// A wait that was kept, as it is told to who observes them.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptWait<'a> {
-    /// What waited.
+    /// Of whom what follows is.
+    pub side: WaitSide,
+    /// What it was doing.
     pub labels: Labels,
     /// Where, the innermost return address first.
     pub stack: &'a [usize],
@@ -110,10 +126,16 @@ pub(crate) fn holder() -> usize {
 
 /// Counts a wait against the site of who held the lock, as [`holder`] gave it.
 pub(crate) fn charge(holder: usize, waited_ns: u64) {
-    if let Some(number) = holder.checked_sub(1) {
-        CONTENDED.count_at(number, |counts| {
-            counts.events += HOLDERS_ONE_IN as f64;
-            counts.amount += waited_ns as f64 * HOLDERS_ONE_IN as f64;
-        });
+    let Some(number) = holder.checked_sub(1) else { return };
+    let (events, amount_ns) = (HOLDERS_ONE_IN as f64, waited_ns as f64 * HOLDERS_ONE_IN as f64);
+    CONTENDED.count_at(number, |counts| {
+        counts.events += events;
+        counts.amount += amount_ns;
+    });
+    if !OBSERVER.load(Ordering::Relaxed).is_null()
+        && let Some(Site { labels, stack, .. }) = CONTENDED.at(number)
+    {
+        let stack = &stack[..];
+        tell(&KeptWait { side: WaitSide::Holder, labels, stack, events, amount_ns });
     }
 }

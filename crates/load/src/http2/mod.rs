@@ -35,13 +35,23 @@ const CANCEL: u32 = 8;
 pub(crate) struct Answer {
     pub(crate) stream: u32,
     /// The status, or why there is none.
-    pub(crate) status: Result<u16, &'static str>,
+    pub(crate) status: Result<u16, Unanswered>,
     /// When its first bytes were there.
     pub(crate) first_byte: Ticks,
     /// Head and body, if they are to be kept.
     pub(crate) captured: Option<Box<Captured>>,
     /// The header `Server-Timing`, if it was to be looked for.
     pub(crate) timing: Option<Vec<u8>>,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// The server says that it has not begun with it, so it can be sent again whatever it asks for
+    /// (RFC 9113, section 8.7).
+    LeftOut(&'static str),
+    /// The server may have done something about it.
+    Reset(&'static str),
 }
 
 /// A request on its way.
@@ -259,7 +269,7 @@ impl Http2 {
             }
             frame::DATA => self.take_data(frame, out, answers)?,
             frame::RST_STREAM if self.forget(frame.stream) => {
-                answers.push(failed(frame.stream, reset_text(frame::number(frame.payload))));
+                answers.push(failed(frame.stream, reset_by(frame::number(frame.payload))));
             }
             frame::SETTINGS if !frame.has(frame::ACK) => {
                 self.take_settings(frame.payload)?;
@@ -392,7 +402,8 @@ impl Http2 {
         self.last_stream = Some(self.last_stream.map_or(last, |before| before.min(last)));
         while let Some(id) = self.streams.back().map(|stream| stream.id).filter(|id| *id > last) {
             self.forget(id);
-            answers.push(failed(id, "the server ended the connection before it (GOAWAY)"));
+            let reason = Unanswered::LeftOut("the server ended the connection before it (GOAWAY)");
+            answers.push(failed(id, reason));
         }
         Ok(())
     }
@@ -486,7 +497,7 @@ fn refill(received_bytes: &mut u32, more: u32, stream: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn failed(stream: u32, reason: &'static str) -> Answer {
+fn failed(stream: u32, reason: Unanswered) -> Answer {
     Answer {
         stream,
         status: Err(reason),
@@ -496,17 +507,17 @@ fn failed(stream: u32, reason: &'static str) -> Answer {
     }
 }
 
-fn reset_text(code: u32) -> &'static str {
-    match code {
+fn reset_by(code: u32) -> Unanswered {
+    Unanswered::Reset(match code {
         0 => "the server reset the stream (NO_ERROR)",
         1 => "the server reset the stream (PROTOCOL_ERROR)",
         2 => "the server reset the stream (INTERNAL_ERROR)",
         3 => "the server reset the stream (FLOW_CONTROL_ERROR)",
-        7 => "the server refused the stream (REFUSED_STREAM)",
+        7 => return Unanswered::LeftOut("the server refused the stream (REFUSED_STREAM)"),
         8 => "the server reset the stream (CANCEL)",
         11 => "the server asks for less (ENHANCE_YOUR_CALM)",
         _ => "the server reset the stream",
-    }
+    })
 }
 
 #[cfg(test)]

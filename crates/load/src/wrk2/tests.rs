@@ -45,6 +45,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         unanswered: 0,
         bytes: 13_401_000,
         errors: ErrorCounts::default(),
+        sent_again: 0,
         first_error: None,
         status_classes: [0; 10],
         service_time: response_time.clone(),
@@ -166,6 +167,7 @@ fn errors_have_the_lines_of_wrk_and_ours_come_last() {
         status: 5,
         malformed: 1,
         check: 0,
+        left_out: 0,
     };
     result.first_error = Some("connect: refused".to_owned());
     result.unanswered = 9;

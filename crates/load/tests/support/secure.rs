@@ -1,5 +1,7 @@
 //! Servers behind TLS and of HTTP/2, by other hands than the generator's: rustls and h2.
 
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;

@@ -34,6 +34,10 @@ pub(crate) struct LoadArguments {
     /// Connections to keep open [default: 10]; several numbers, such as 1,3,10,100, are compared.
     #[arg(short, long, value_delimiter = ',', value_parser = count)]
     connections: Vec<u64>,
+    /// With several numbers of connections: cores of the server, by which the rule is checked that
+    /// it takes max(32, 2 × cores) of them [default: those of this machine].
+    #[arg(long, value_name = "N", value_parser = count)]
+    server_cores: Option<u64>,
     /// Threads [default: 2].
     #[arg(short, long, value_parser = count)]
     threads: Option<u64>,
@@ -143,6 +147,8 @@ pub(crate) struct Task {
     pub(crate) options: LoadOptions,
     /// The numbers of connections to compare; one is no comparison.
     pub(crate) connections: Vec<usize>,
+    /// Cores of the server, if they were given.
+    pub(crate) server_cores: Option<usize>,
     pub(crate) latency: bool,
     pub(crate) around: Option<f64>,
     pub(crate) json: bool,
@@ -181,6 +187,7 @@ impl Task {
         let task = Task {
             options,
             connections,
+            server_cores: arguments.server_cores.map(small),
             latency: arguments.latency,
             around: arguments.around,
             json: arguments.json,

@@ -71,11 +71,12 @@ fn figures(result: &LoadResult) -> Value {
         "requests": result.requests,
         "requests_per_second": result.requests_per_second(),
         "unanswered": result.unanswered,
+        "sent_again": result.sent_again,
         "bytes": result.bytes,
         "errors": {
             "connect": errors.connect, "read": errors.read, "write": errors.write,
             "timeout": errors.timeout, "status": errors.status, "malformed": errors.malformed,
-            "check": errors.check,
+            "check": errors.check, "left_out": errors.left_out,
         },
         "response_time": histogram(&result.response_time),
         "service_time": histogram(&result.service_time),

@@ -43,10 +43,12 @@ pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section
     let lateness = &result.send_lateness;
     let kinds = result.errors.by_kind().into_iter().filter(|(_, count)| *count > 0);
     Section {
-        name: format!("{connections} connections"),
+        name: counted(*connections, "connection"),
         description: format!(
-            "{} over {connections} connections of {threads} threads{kept}; {starts}",
-            result.url
+            "{} over {} of {}{kept}; {starts}",
+            result.url,
+            counted(*connections, "connection"),
+            counted(*threads, "thread"),
         ),
         offered_rate_per_second: result.offered_per_second,
         requests: result.requests,
@@ -75,4 +77,9 @@ fn verdict_of(judgement: &Judgement) -> Verdict {
         meaning: judgement.verdict.meaning().to_owned(),
         evidence: judgement.evidence.clone(),
     }
+}
+
+/// A number of things with their name.
+fn counted(number: usize, name: &str) -> String {
+    format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }

@@ -12,6 +12,7 @@ use clap::{ArgMatches, Args};
 use toml::Table;
 
 use crate::Failure;
+use crate::profile::TOKEN_VARIABLE;
 use crate::settings::{ServeArguments, Settings};
 
 /// Bytes that a configuration file may have.
@@ -118,13 +119,14 @@ pub(crate) fn unknown_variables() -> Vec<String> {
     let names = std::env::vars_os().map(|(name, _)| name);
     let unknown = names.filter(|name| !known.contains(&name.as_os_str()));
     let unknown = unknown.filter_map(|name| name.into_string().ok());
-    let unknown = unknown.filter(|name| name.starts_with("PELLUCID_"));
+    let unknown = unknown.filter(|name| name.starts_with("PELLUCID_") && name != TOKEN_VARIABLE);
     unknown.map(|name| format!("{name} in the environment is no setting")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::TOKEN_VARIABLE;
 
     fn problem(text: &str) -> (usize, String) {
         parse(text).err().unwrap()

@@ -9,7 +9,7 @@ use super::scale::Scale;
 use crate::chart::{Chart, Form, Moment, Series, Unit};
 use crate::units::duration_tick;
 
-/// Colours there are; a chart with more series begins anew.
+/// Colours there are; a chart with more series begins anew with paler ones.
 const COLOURS: usize = 9;
 /// Height of a plot.
 const HEIGHT_PIXELS: u32 = 260;
@@ -48,7 +48,8 @@ pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
 }
 
 pub(super) fn class_of(index: usize) -> String {
-    format!("series-{}", index % COLOURS)
+    let paler = if index % (2 * COLOURS) >= COLOURS { " again" } else { "" };
+    format!("series-{}{paler}", index % COLOURS)
 }
 
 /// The shape of a line's points: the second cue beside its colour.
@@ -190,7 +191,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
                 let inner = middles.len() / 6..middles.len() - middles.len() / 6;
                 let widest = inner
                     .max_by(|a, b| room(*a).total_cmp(&room(*b)))
-                    .filter(|at| room(*at) >= greatest * NAMED_AREA_SHARE);
+                    .filter(|at| greatest > 0.0 && room(*at) >= greatest * NAMED_AREA_SHARE);
                 let Some(at) = widest else { continue };
                 let height = borders[index][at].midpoint(borders[index + 1][at]);
                 let x = percentage(plot.x.scale.place(middles[at]));

@@ -1,9 +1,10 @@
 'use strict';
 // Search, zoom and choice of time. The drawing of the whole is there without it.
-(function () {
-  var data = JSON.parse(document.getElementById('data').textContent);
-  var place = document.getElementById('flame'), told = document.getElementById('told');
-  var search = document.getElementById('search'), found = document.getElementById('found');
+document.querySelectorAll('.flame-view').forEach(function (view) {
+  function part(name) { return view.querySelector('.flame-' + name); }
+  var data = JSON.parse(part('data').textContent);
+  var place = part('place'), told = part('told');
+  var search = part('search'), found = part('found');
   var count = data.parents.length, ROW = 18, children = [], depths = [0];
   var hasBase = data.base.length > 0;
   var from = 0, to = Infinity, root = 0, needle = '';
@@ -104,7 +105,7 @@
     list();
   }
   function list() {
-    var byName = {}, body = document.querySelector('#functions tbody');
+    var byName = {}, body = part('functions').querySelector('tbody');
     for (var node = 0; node < count; node++) {
       if (present.own[node] > 0) byName[data.nameOf[node]] = (byName[data.nameOf[node]] || 0) + present.own[node];
     }
@@ -142,18 +143,18 @@
       if (nodeOf(event) >= 0) zoom(nodeOf(event));
     } else if (event.key === 'Escape') zoom(0);
   });
-  document.getElementById('reset').addEventListener('click', function () { zoom(0); });
+  part('reset').addEventListener('click', function () { zoom(0); });
   search.addEventListener('input', function () {
     needle = search.value.toLowerCase();
     draw();
   });
-  document.getElementById('tools').hidden = false;
+  part('tools').hidden = false;
 
   // The heat map: a stretch is chosen by dragging over columns, or by its times.
-  var heat = document.getElementById('heat');
+  var heat = part('heat');
   if (heat) {
     var columns = heat.viewBox.baseVal.width, perSecond = 1e9 / data.cellNs;
-    var fromField = document.getElementById('from'), toField = document.getElementById('to');
+    var fromField = part('from'), toField = part('to');
     var mark = element('rect', { y: 0, height: heat.viewBox.baseVal.height, width: 0, 'class': 'heat-span' }, heat);
     var choose = function (begin, end) {
       var isWhole = begin <= 0 && end >= columns;
@@ -187,9 +188,9 @@
     };
     fromField.addEventListener('change', byFields);
     toField.addEventListener('change', byFields);
-    document.getElementById('whole').addEventListener('click', function () { choose(0, columns); });
-    document.getElementById('span').hidden = false;
+    part('whole').addEventListener('click', function () { choose(0, columns); });
+    part('span').hidden = false;
   }
   addEventListener('resize', draw);
   draw();
-})();
+});

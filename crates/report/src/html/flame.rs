@@ -12,7 +12,7 @@ use super::{SCRIPT, STYLE, flame_heat, head, page_with};
 use crate::units::{date_time, duration, size};
 
 pub(super) const FLAME_STYLE: &str = include_str!("flame.css");
-const FLAME_SCRIPT: &str = include_str!("flame.js");
+pub(super) const FLAME_SCRIPT: &str = include_str!("flame.js");
 /// The size of the drawing that stands alone, in its own units.
 const WIDTH: f64 = 1_200.0;
 const ROW: f64 = 18.0;
@@ -46,14 +46,21 @@ pub fn flame_html(graph: &FlameGraph) -> String {
     page_with(&graph.title, &[STYLE, FLAME_STYLE], &scripts, |page| {
         head::write_title(page, &graph.title, &date_time(graph.began_unix_ms));
         write_summary(page, graph);
+        write_view(page, graph);
+    })
+}
+
+/// Writes what can be searched, zoomed and narrowed to a stretch of time. A page may have several
+/// of them, beside the script.
+pub(super) fn write_view(page: &mut Markup, graph: &FlameGraph) {
+    page.element("div", &[("class", "flame-view")], |page| {
         if flame_heat::has_times(graph) {
             write_heat(page, graph);
         }
         write_flames(page, graph);
-        page.element("script", &[("type", "application/json"), ("id", "data")], |page| {
-            page.data(&data_of(graph));
-        });
-    })
+        let data = [("type", "application/json"), ("class", "flame-data")];
+        page.element("script", &data, |page| page.data(&data_of(graph)));
+    });
 }
 
 pub(super) fn amount_text(graph: &FlameGraph, amount: f64) -> String {
@@ -95,7 +102,8 @@ fn write_summary(page: &mut Markup, graph: &FlameGraph) {
 }
 
 fn write_heat(page: &mut Markup, graph: &FlameGraph) {
-    page.element("section", &[("class", "card"), ("aria-label", "Heat map")], |page| {
+    let label = format!("Heat map: {}", graph.title);
+    page.element("section", &[("class", "card"), ("aria-label", &label)], |page| {
         page.leaf("h2", &[], "When");
         let how = "A column is a second, a cell a twentieth of it, the first at the bottom; the \
                    stronger the shade, the more. Drag over columns, or give two times, to see that \
@@ -104,39 +112,42 @@ fn write_heat(page: &mut Markup, graph: &FlameGraph) {
         page.element("div", &[("class", "scroll"), ("tabindex", "0")], |page| {
             flame_heat::write(page, graph);
         });
-        let form = [("id", "span"), ("hidden", "hidden"), ("class", "tools")];
+        let form = [("hidden", "hidden"), ("class", "tools flame-span")];
         page.element("p", &form, |page| {
             let last = (flame_heat::columns(graph)).to_string();
-            for (id, label, value) in [("from", "from second", "0"), ("to", "to second", &last)] {
+            let fields = [("flame-from", "from second", "0"), ("flame-to", "to second", &last)];
+            for (class, label, value) in fields {
                 page.element("label", &[], |page| {
                     page.text(label);
                     let number = [("type", "number"), ("min", "0"), ("step", "0.05")];
-                    let more = [("id", id), ("value", value), ("max", &last)];
+                    let more = [("class", class), ("value", value), ("max", &last)];
                     page.empty("input", &[&number[..], &more].concat());
                 });
             }
-            page.leaf("button", &[("type", "button"), ("id", "whole")], "All of it");
+            page.leaf("button", &[("type", "button"), ("class", "flame-whole")], "All of it");
         });
     });
 }
 
 fn write_flames(page: &mut Markup, graph: &FlameGraph) {
-    page.element("section", &[("class", "card"), ("aria-label", "Flame graph")], |page| {
+    let label = format!("Flame graph: {}", graph.title);
+    page.element("section", &[("class", "card"), ("aria-label", &label)], |page| {
         page.leaf("h2", &[], "Where");
         let how = "Callers stand above what they call, and a bar is as wide as its share. Choose \
                    one to see it alone; with the keyboard: Tab, Enter, and Escape for all again.";
         page.leaf("p", &[("class", "muted")], how);
-        page.element("p", &[("id", "tools"), ("hidden", "hidden"), ("class", "tools")], |page| {
+        let tools = [("hidden", "hidden"), ("class", "tools flame-tools")];
+        page.element("p", &tools, |page| {
             page.element("label", &[], |page| {
                 page.text("search");
-                page.empty("input", &[("type", "search"), ("id", "search")]);
+                page.empty("input", &[("type", "search"), ("class", "flame-search")]);
             });
-            page.leaf("button", &[("type", "button"), ("id", "reset")], "Zoom out");
-            page.leaf("output", &[("id", "found"), ("aria-live", "polite")], "");
+            page.leaf("button", &[("type", "button"), ("class", "flame-reset")], "Zoom out");
+            page.leaf("output", &[("class", "flame-found"), ("aria-live", "polite")], "");
         });
-        page.leaf("p", &[("id", "told"), ("aria-live", "polite"), ("class", "told")], "");
-        page.element("div", &[("id", "flame")], |page| write_drawing(page, graph, false));
-        page.element("div", &[("id", "functions")], |page| {
+        page.leaf("p", &[("aria-live", "polite"), ("class", "flame-told")], "");
+        page.element("div", &[("class", "flame-place")], |page| write_drawing(page, graph, false));
+        page.element("div", &[("class", "flame-functions")], |page| {
             table_of(graph).write(page, "Functions by their own share");
         });
     });

@@ -52,7 +52,7 @@ pub(super) fn write(markup: &mut Markup, graph: &FlameGraph) {
     let view = format!("0 0 {columns} {ROWS}");
     let width = (columns * 12).clamp(360, 1_300).to_string();
     let frame = [
-        ("id", "heat"),
+        ("class", "flame-heat"),
         ("viewBox", view.as_str()),
         ("preserveAspectRatio", "none"),
         ("width", &width),

@@ -68,7 +68,7 @@ fn write_without_outliers(markup: &mut Markup, end_ns: f64, ceiling_ns: f64, sam
 
 fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
     let x = Scale::linear_until(end_ns);
-    let y = Scale::linear_to(greatest_ns);
+    let y = Scale::linear_to(greatest_ns.max(1.0));
     let (Scale::Linear { greatest: across }, Scale::Linear { greatest: up }) = (x, y) else {
         unreachable!("both axes are linear")
     };

@@ -21,7 +21,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// An axis whose ticks are labelled by `label`.
+    /// An axis whose ticks are labelled by `label`; where it is empty, there is no tick.
     pub(crate) fn new(
         scale: Scale,
         title: &str,
@@ -29,6 +29,7 @@ impl Axis {
         label: impl Fn(f64) -> String,
     ) -> Axis {
         let ticks = scale.ticks(ticks_wished).into_iter().map(|tick| (tick, label(tick)));
+        let ticks = ticks.filter(|(_, label)| !label.is_empty());
         Axis { scale, title: title.to_owned(), ticks: ticks.collect() }
     }
 }

@@ -1,11 +1,11 @@
-//! The profiles in the page of a study: for each a short table of where it went, and its flame
-//! graph as a drawing. A reader who wants to zoom takes a profile of a server (docs/profiles.md).
+//! The profiles in the page of a study: for each a short table of where it went, when it was, and
+//! its flame graph, which can be zoomed, searched and narrowed to a stretch of time.
 
 use super::figure::Table;
 use super::flame;
 use super::flame_graph::{FlameGraph, FlameSample, FlameUnit};
 use super::markup::Markup;
-use crate::study::ProfileSection;
+use crate::study::{MOMENT_NS, ProfileSection};
 use crate::units::duration;
 
 /// Rows of the table; what comes after is one row more.
@@ -16,24 +16,26 @@ pub(super) fn write(page: &mut Markup, profiles: &[ProfileSection]) {
     if profiles.is_empty() {
         return;
     }
-    page.element("section", &[("id", "profiles"), ("class", "load")], |page| {
+    page.element("section", &[("id", "profiles"), ("class", "load profiles")], |page| {
         page.leaf("h2", &[], "Profiles");
         let how = "Of the process that was measured: each sample has the phase of the request or \
-                   the background job, and the component. Callers stand above what they call, and \
-                   a bar is as wide as its share.";
+                   the background job, and the component.";
         page.leaf("p", &[("class", "muted")], how);
         for profile in profiles {
+            let graph = graph_of(profile);
             page.element("div", &[("class", "card quantiles")], |page| {
                 page.leaf("h3", &[], &profile.title);
-                write_one(page, profile);
+                write_summary(page, &graph, profile);
             });
+            if !profile.stacks.is_empty() {
+                flame::write_view(page, &graph);
+            }
         }
     });
 }
 
-fn write_one(page: &mut Markup, profile: &ProfileSection) {
-    let graph = graph_of(profile);
-    let amount = flame::amount_text(&graph, profile.amount());
+fn write_summary(page: &mut Markup, graph: &FlameGraph, profile: &ProfileSection) {
+    let amount = flame::amount_text(graph, profile.amount());
     let explained = flame::percent(profile.explained);
     let mut sentence = format!("{amount} in all");
     if profile.duration_ns > 0 {
@@ -41,13 +43,9 @@ fn write_one(page: &mut Markup, profile: &ProfileSection) {
     }
     sentence += &format!("; {explained} of it have both a phase or job and a component.");
     page.leaf("p", &[], &sentence);
-    if profile.shares.is_empty() {
-        return;
+    if !profile.shares.is_empty() {
+        table_of(graph, profile).write(page, "Shares by phase and component");
     }
-    page.element("div", &[("class", "scroll"), ("tabindex", "0")], |page| {
-        table_of(&graph, profile).write(page, "Shares by phase and component");
-    });
-    page.element("div", &[("class", "flames")], |page| flame::write_drawing(page, &graph, false));
 }
 
 fn table_of(graph: &FlameGraph, profile: &ProfileSection) -> Table {
@@ -74,9 +72,18 @@ fn graph_of(profile: &ProfileSection) -> FlameGraph {
     for stack in &profile.stacks {
         // A report that was written by hand may name functions that it does not have.
         let known: Vec<u32> = stack.stack.iter().copied().filter(|at| *at < count).collect();
-        let sample =
-            FlameSample { root: &stack.root, stack: &known, amount: stack.amount, at_ns: 0 };
-        graph.add(&sample, false);
+        let mut add = |amount, at_ns| {
+            let sample = FlameSample { root: &stack.root, stack: &known, amount, at_ns };
+            graph.add(&sample, false);
+        };
+        for (cell, amount) in &stack.moments {
+            // The middle of the cell, as the beginning of the first would be no time.
+            add(*amount, u64::from(*cell).saturating_mul(MOMENT_NS) + MOMENT_NS / 2);
+        }
+        if stack.moments.is_empty() {
+            add(stack.amount, 0);
+        }
     }
+    graph.duration_ns = profile.duration_ns;
     graph
 }

@@ -10,7 +10,7 @@ const TICKS_MAX: usize = 40;
 pub(crate) enum Scale {
     /// Equal distances stand for equal differences.
     Linear {
-        /// Where it ends; it begins at 0.
+        /// Where it ends; it begins at 0. If that is 0 as well, there is nothing but zeros on it.
         greatest: f64,
     },
     /// Equal distances stand for equal ratios.
@@ -23,9 +23,12 @@ pub(crate) enum Scale {
 }
 
 impl Scale {
-    /// A linear axis from 0 to a round number that is not below `greatest`.
+    /// A linear axis from 0 to a round number that is not below `greatest`. Where that is 0, no
+    /// other number is on it: a figure that nobody measured would only be read as one.
     pub(crate) fn linear_to(greatest: f64) -> Scale {
-        let greatest = if greatest.is_finite() && greatest > 0.0 { greatest } else { 1.0 };
+        if !(greatest.is_finite() && greatest > 0.0) {
+            return Scale::Linear { greatest: 0.0 };
+        }
         let step = round_step(greatest, 5);
         Scale::Linear { greatest: (greatest / step - 1e-9).ceil() * step }
     }
@@ -60,6 +63,7 @@ impl Scale {
     /// The values at which ticks stand, about `wished` of them.
     pub(crate) fn ticks(&self, wished: usize) -> Vec<f64> {
         match *self {
+            Scale::Linear { greatest } if greatest <= 0.0 => vec![0.0],
             Scale::Linear { greatest } => {
                 let step = round_step(greatest, wished);
                 let ticks = (0..TICKS_MAX).map(|index| index as f64 * step);
@@ -117,6 +121,15 @@ mod tests {
         assert_eq!(scale.ticks(5), [0.0, 50_000.0, 100_000.0, 150_000.0]);
         assert_eq!(scale.place(75_000.0), 0.5);
         assert_eq!(Scale::linear_to(20.0).ticks(5), [0.0, 5.0, 10.0, 15.0, 20.0]);
+    }
+
+    /// A chart of zeros had an axis up to `1 B/s`.
+    #[test]
+    fn an_axis_of_zeros_has_no_other_number() {
+        for greatest in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let scale = Scale::linear_to(greatest);
+            assert_eq!((scale.ticks(5), scale.place(0.0)), (vec![0.0], 0.0));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The page of a study: what it asks, what it found beside what was found before, and its charts.
 
 use super::figure::Table;
-use super::flame::FLAME_STYLE;
+use super::flame::{FLAME_SCRIPT, FLAME_STYLE};
 use super::markup::Markup;
 use super::{SCRIPT, STYLE, chart, head, page_with, profiles};
 use crate::study::{Finding, StudyReport};
@@ -10,7 +10,9 @@ use crate::units::{date_time, duration};
 /// The whole page of a study.
 #[must_use]
 pub fn study_html(report: &StudyReport) -> String {
-    page_with(&report.title, &[STYLE, FLAME_STYLE], &[SCRIPT], |page| {
+    let scripts = [SCRIPT, FLAME_SCRIPT];
+    let scripts = if report.profiles.is_empty() { &scripts[..1] } else { &scripts };
+    page_with(&report.title, &[STYLE, FLAME_STYLE], scripts, |page| {
         head::write_title(page, &report.title, &date_time(report.generated_unix_ms));
         write_findings(page, report);
         let settings = report.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));

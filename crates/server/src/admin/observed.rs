@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::admin::Page;
 use crate::names::Operation;
 use crate::query::{number_parameter, text_parameter};
-use crate::service::{Api, Loop, Shared, method_not_allowed, respond_text, route};
+use crate::service::{Api, Loop, Shared, respond_text};
 
 impl Api {
     /// The slow requests, by operation.
@@ -23,10 +23,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let asked = number_parameter(request.query, "limit").and_then(|limit| {
             let operation = text_parameter(request.query, "operation")?;
             Ok((limit, operation.map(String::from)))
@@ -56,14 +52,10 @@ impl Api {
     /// The requests under way.
     pub(crate) fn requests_page(
         &self,
-        request: &Request<'_>,
+        _: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let account = self.shared.account.clone();
         self.later(response, exchange, move || {
             let document = json!({
@@ -82,10 +74,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let since_start = match text_parameter(request.query, "since") {
             Ok(None) => false,
             Ok(Some(since)) if since == "start" => true,

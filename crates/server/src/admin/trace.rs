@@ -13,9 +13,8 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_http::{Handled, Request, Response};
 
 use crate::admin::Page;
-use crate::names::Operation;
 use crate::query::number_parameter;
-use crate::service::{Api, Loop, method_not_allowed, respond_text, route};
+use crate::service::{Api, Loop, respond_text};
 
 /// Seconds that a trace reaches back unless it is said, and at most.
 const SECONDS_DEFAULT: u64 = 1;
@@ -36,10 +35,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let within =
             |name: &str, default: u64, max: u64| match number_parameter(request.query, name)?
                 .unwrap_or(default)

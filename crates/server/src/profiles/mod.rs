@@ -16,8 +16,8 @@ use pellucid_http::{Handled, Request, Response};
 use pellucid_profile::{Kind, Profile, Profiler, Resolved};
 use pellucid_thread::{Job, start_job};
 
-use crate::names::{NAMES, Operation};
-use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route};
+use crate::names::NAMES;
+use crate::service::{Api, Later, Loop, respond_text};
 use request::{Asked, Span};
 
 /// Profiles that may be recorded at a time.
@@ -37,8 +37,9 @@ profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
 parameters:
   seconds=10            record for so long
   hz=199                processor time: samples per second, up to 999
-  from=-60&to=-30       profile, allocs, block: that stretch, in seconds before now or since 1970
-  base=-120..-60        profile, allocs, block: show the difference to that stretch
+  from=-60&to=-30       that stretch, in seconds before now or since 1970; of heap, what was added
+  to=-60                heap: what was allocated then, as it is known every ten seconds
+  base=-120..-60        show the difference to that stretch; of heap also to a moment: base=-60
   op=entity_put         of this operation alone
   phase=execute         of this phase or background job alone
   format=pb|folded|svg|html|shares
@@ -91,24 +92,26 @@ impl Profiles {
         let off = "nothing is sampled with its time here: start the server with --profile-hertz 19";
         let profiler = self.profiler.as_ref().ok_or(off)?;
         let (from_ns, to_ns) = match asked.span {
+            // Of memory in use at this moment.
+            Span::Next(0.0) if asked.kind == Kind::Heap => (0, Profiler::now_ns()),
             Span::Next(seconds) => {
                 let _boost = (asked.kind == Kind::Cpu).then(|| profiler.boost(asked.hertz));
+                if asked.kind == Kind::Heap {
+                    profiler.note_heap();
+                }
                 let from_ns = Profiler::now_ns();
                 std::thread::sleep(Duration::from_secs_f64(seconds));
                 (from_ns, Profiler::now_ns())
             }
             Span::Past { from_ns, to_ns } => (from_ns, to_ns),
         };
-        let past = |from_ns, to_ns| {
-            let profile = profiler.past(asked.kind, from_ns, to_ns);
-            profile.ok_or_else(|| "samples of this kind have no times".to_owned())
-        };
-        let profile = past(from_ns, to_ns)?;
+        let profile = profiler.past(asked.kind, from_ns, to_ns);
         let Some((from_ns, to_ns)) = asked.base else {
             let [profile] = Resolved::of([profile], operations);
             return Ok((profile.filtered(&asked.filter), None));
         };
-        let both = Resolved::of([profile, past(from_ns, to_ns)?], operations);
+        let base = profiler.past(asked.kind, from_ns, to_ns);
+        let both = Resolved::of([profile, base], operations);
         let [profile, base] = both.map(|profile| profile.filtered(&asked.filter));
         Ok((profile, Some(base)))
     }
@@ -133,10 +136,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let name = request.path.strip_prefix(FOLDER).unwrap_or("").trim_matches('/');
         if name.is_empty() {
             return respond_text(response, exchange, 200, INDEX);

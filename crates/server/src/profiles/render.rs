@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pellucid_profile::{Kind, Profiler, Resolved, folded, head_of, pprof, shares};
+use pellucid_profile::{Kind, Profiler, Resolved, folded, folded_beside, head_of, pprof, shares};
 use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
 
 use super::Recorded;
@@ -16,11 +16,19 @@ pub(super) fn page(
 ) -> Result<Recorded, String> {
     let (content_type, body) = match asked.format {
         Format::Pprof => {
-            let file = pprof(profile, began_unix_ns(profile)).map_err(|error| error.to_string())?;
+            let file = pprof(profile, base, began_unix_ns(profile));
+            let file = file.map_err(|error| error.to_string())?;
             ("application/octet-stream", file)
         }
-        Format::Folded => ("text/plain; charset=utf-8", folded(profile).into_bytes()),
-        Format::Shares => ("text/plain; charset=utf-8", shares(profile).text().into_bytes()),
+        Format::Folded => {
+            let text = base.map_or_else(|| folded(profile), |base| folded_beside(profile, base));
+            ("text/plain; charset=utf-8", text.into_bytes())
+        }
+        Format::Shares => {
+            let now = shares(profile);
+            let text = base.map_or_else(|| now.text(), |base| now.text_beside(&shares(base)));
+            ("text/plain; charset=utf-8", text.into_bytes())
+        }
         Format::Svg => ("image/svg+xml", flame_svg(&graph(profile, base)).into_bytes()),
         Format::Html => {
             ("text/html; charset=utf-8", flame_html(&graph(profile, base)).into_bytes())

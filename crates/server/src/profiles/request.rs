@@ -28,7 +28,8 @@ pub(super) enum Format {
 pub(super) enum Span {
     /// So many seconds from now on; for what is counted, zero means all time.
     Next(f64),
-    /// A stretch that has passed.
+    /// A stretch that has passed; of memory in use, all that there was at its end if it begins at
+    /// zero.
     Past { from_ns: u64, to_ns: u64 },
 }
 
@@ -49,15 +50,10 @@ impl Asked {
     pub(super) fn needs_times(&self) -> bool {
         let is_recorded = matches!(self.span, Span::Next(seconds) if seconds > 0.0);
         let is_past = matches!(self.span, Span::Past { .. });
-        // The page has a heat map.
-        let is_page = self.format == Format::Html && is_recorded && has_times(self.kind);
+        // The page has a heat map, except of memory in use, which is there all the time.
+        let is_page = self.format == Format::Html && is_recorded && self.kind != Kind::Heap;
         self.kind == Kind::Cpu || is_past || self.base.is_some() || is_page
     }
-}
-
-/// Whether samples of this kind are kept with their times.
-fn has_times(kind: Kind) -> bool {
-    matches!(kind, Kind::Cpu | Kind::Allocations | Kind::Block)
 }
 
 /// Reads the request for the profile `name`; nothing if there is no such profile.
@@ -89,38 +85,52 @@ pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, St
         return Err(format!("`seconds` is at most {SECONDS_MAX}"));
     }
     let (from, to, base) = (text("from")?, text("to")?, text("base")?);
-    let is_past = from.is_some() || to.is_some();
-    if !has_times(kind) && (is_past || base.is_some()) {
-        return Err(
-            "`from`, `to` and `base` are for profile, allocs and block, whose samples have \
-                    times: take `seconds` here"
-                .to_owned(),
-        );
+    let span = span_of(kind, seconds, from.as_deref(), to.as_deref())?;
+    let base = base.map(|text| base_of(kind, span, &text)).transpose()?;
+    let filter = Filter { operation: text("op")?, phase: text("phase")? };
+    Ok(Some(Asked { kind, span, base, hertz, filter, format }))
+}
+
+/// The time that a profile is of.
+fn span_of(
+    kind: Kind,
+    seconds: Option<f64>,
+    from: Option<&str>,
+    to: Option<&str>,
+) -> Result<Span, String> {
+    if from.is_none() && to.is_none() {
+        let usual = if kind == Kind::Cpu { CPU_SECONDS } else { 0.0 };
+        return Ok(Span::Next(seconds.unwrap_or(usual)));
     }
-    let is_recorded = is_past || seconds.is_some_and(|seconds| seconds > 0.0);
-    if kind != Kind::Cpu && base.is_some() && !is_recorded {
-        return Err(
-            "`base` is compared with a stretch: say which by `from` or `seconds`".to_owned()
-        );
-    }
-    if is_past && seconds.is_some() {
+    if seconds.is_some() {
         return Err(
             "`seconds` records from now on, `from` and `to` say what is past: take one".to_owned()
         );
     }
-    let span = if is_past {
-        let (from_ns, to_ns) =
-            stretch("from", from.as_deref().unwrap_or("-600"), "to", to.as_deref())?;
-        Span::Past { from_ns, to_ns }
-    } else {
-        Span::Next(seconds.unwrap_or(if kind == Kind::Cpu { CPU_SECONDS } else { 0.0 }))
+    let (from_ns, to_ns) = match (kind, from, to) {
+        (Kind::Heap, None, Some(to)) => (0, stretch("to", to, "to", None)?.0),
+        _ => stretch("from", from.unwrap_or("-600"), "to", to)?,
     };
-    let base = base.map(|text| {
-        let (from, to) = text.split_once("..").ok_or("`base` is two times, as -120..-60")?;
-        stretch("base", from, "base", Some(to))
-    });
-    let filter = Filter { operation: text("op")?, phase: text("phase")? };
-    Ok(Some(Asked { kind, span, base: base.transpose()?, hertz, filter, format }))
+    Ok(Span::Past { from_ns, to_ns })
+}
+
+/// What a profile of `span` is compared with: a stretch, or, of memory in use, a moment.
+fn base_of(kind: Kind, span: Span, text: &str) -> Result<(u64, u64), String> {
+    let is_stretch = match span {
+        Span::Next(seconds) => seconds > 0.0,
+        Span::Past { from_ns, .. } => from_ns > 0,
+    };
+    match (text.split_once(".."), kind == Kind::Heap) {
+        (Some((from, to)), _) if is_stretch => stretch("base", from, "base", Some(to)),
+        (None, true) if !is_stretch => Ok((0, stretch("base", text, "base", None)?.0)),
+        (_, true) => Err("`base` is a moment, as -60, of the memory in use at one, and two \
+                          times, as -120..-60, of what was added in a stretch"
+            .to_owned()),
+        (Some(_), _) => {
+            Err("`base` is compared with a stretch: say which by `from` or `seconds`".to_owned())
+        }
+        (None, _) => Err("`base` is two times, as -120..-60".to_owned()),
+    }
 }
 
 fn seconds_of(name: &str, text: &str) -> Result<f64, String> {
@@ -140,7 +150,8 @@ fn stretch(
     let place = |name: &str, text: &str| {
         let seconds = seconds_of(name, text)?;
         let before_now = if seconds >= UNIX_SECONDS_MIN { unix - seconds } else { -seconds };
-        Ok::<u64, String>(now_ns.saturating_sub((before_now.max(0.0) * 1e9) as u64))
+        // Zero is before everything, which no time that is named is.
+        Ok::<u64, String>(now_ns.saturating_sub((before_now.max(0.0) * 1e9) as u64).max(1))
     };
     let from_ns = place(from_name, from)?;
     let to_ns = to.map_or(Ok(now_ns), |to| place(to_name, to))?;
@@ -194,6 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn of_memory_in_use_a_moment_can_be_asked_for_and_compared_with() {
+        let past = |query: &str| match asked("heap", query).unwrap().span {
+            Span::Past { from_ns, to_ns } => (from_ns > 0, to_ns > 0),
+            Span::Next(_) => panic!("it is past"),
+        };
+        assert_eq!(past("to=-1"), (false, true));
+        assert_eq!(past("from=-2&to=-1"), (true, true));
+        let base = |query: &str| asked("heap", query).unwrap().base.unwrap();
+        assert_eq!(base("base=-1").0, 0);
+        assert_eq!(base("to=-1&base=-2").0, 0);
+        assert!(base("seconds=1&base=-3..-2").0 > 0);
+        assert!(asked("mutex", "from=-2&base=-4..-2").unwrap().needs_times());
+    }
+
+    #[test]
     fn what_makes_no_sense_is_told() {
         for (name, query) in [
             ("profile", "seconds=301"),
@@ -205,8 +231,11 @@ mod tests {
             ("profile", "from=-1&to=-2"),
             ("profile", "from=-1&seconds=1"),
             ("profile", "base=-1"),
-            ("heap", "from=-1"),
+            ("heap", "base=-2..-1"),
+            ("heap", "from=-1&base=-2"),
             ("mutex", "base=-2..-1"),
+            ("mutex", "base=-1"),
+            ("block", "seconds=1&base=-2"),
             ("allocs", "base=-2..-1"),
         ] {
             let named = query.split(['=', '&']).next().unwrap();

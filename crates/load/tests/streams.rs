@@ -1,0 +1,162 @@
+//! HTTP/2 in virtual time: several requests at once on a connection, and connections that servers
+//! end in the middle of them.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+#[path = "support/secure.rs"]
+mod secure;
+#[path = "support/streams.rs"]
+mod streams;
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pellucid_load::simulation::{HttpServer, Reply as Whole, Simulation};
+use pellucid_load::{Limit, LoadOptions, RequestSource, ThreadShare};
+use secure::{Manner, Reply, reply};
+use streams::{Http2Server, Leaving};
+use support::{load, opened, simulated};
+
+const MS: u64 = 1_000_000;
+
+fn after(ms: u64) -> Reply {
+    Reply { after: Some(Duration::from_millis(ms)), ..reply(b"ok") }
+}
+
+fn options(simulation: &Arc<Simulation>, streams: usize) -> LoadOptions {
+    LoadOptions { http2_streams: Some(streams), ..simulated(simulation, 1, 1) }
+}
+
+#[test]
+fn a_closed_loop_keeps_all_streams_busy() {
+    let server = Http2Server::new(Manner::default(), |_| after(20));
+    let most = Arc::clone(&server.most_at_once);
+    let result = load(&options(&Simulation::new(server), 16));
+    assert_eq!((result.requests, result.errors.all()), (16 * 50, 0), "{:?}", result.first_error);
+    assert_eq!(most.load(Ordering::SeqCst), 16);
+    assert_eq!(result.response_time.max() / MS, 20);
+}
+
+#[test]
+fn the_number_of_streams_is_the_servers_to_limit() {
+    let manner = Manner { streams_max: Some(3), ..Manner::default() };
+    let server = Http2Server::new(manner, |_| after(5));
+    let most = Arc::clone(&server.most_at_once);
+    let result = load(&options(&Simulation::new(server), 64));
+    assert_eq!((result.requests, result.errors.all()), (600, 0), "{:?}", result.first_error);
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+}
+
+/// With one request at a time, a connection would hold 20 a second of these, and nothing else would
+/// be measured than the wait for it.
+#[test]
+fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
+    let run = |streams| {
+        let simulation = Simulation::new(Http2Server::new(Manner::default(), |_| after(50)));
+        load(&LoadOptions { rate_per_second: Some(200), ..options(&simulation, streams) })
+    };
+    let result = run(64);
+    assert_eq!((result.requests, result.unanswered, result.errors.all()), (191, 9, 0));
+    assert_eq!((result.connection_wait.max(), result.response_time.max() / MS), (0, 50));
+    // With two streams, 40 of 200 requests a second go through and the others wait, and it shows.
+    let result = run(2);
+    assert!((39..=40).contains(&result.requests), "{}", result.requests);
+    assert!(result.connection_wait.max() > 700 * MS, "{}", result.connection_wait.max());
+    assert_eq!(result.service_time.max() / MS, 50);
+}
+
+#[test]
+fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
+    let number = AtomicUsize::new(0);
+    let server = Http2Server::new(Manner::default(), move |_| {
+        let is_first = number.fetch_add(1, Ordering::SeqCst) == 0;
+        let after = (!is_first).then_some(Duration::from_millis(1));
+        Reply { after, ..reply(b"ok") }
+    });
+    let timeout = Duration::from_millis(20);
+    let result = load(&LoadOptions { timeout, ..options(&Simulation::new(server), 2) });
+    assert_eq!(result.errors.timeout, 1, "{:?}", result.errors);
+    assert_eq!((result.errors.read, result.errors.write), (0, 0));
+    // One stream until the silent one is given up after five timeouts, then two.
+    assert!((1_880..=1_900).contains(&result.requests), "{}", result.requests);
+}
+
+/// Each request has a number of its own, so that one that is lost or sent twice is missed.
+struct Numbered(u64);
+
+impl RequestSource for Numbered {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        let (number, body) = (self.0, self.0.to_string());
+        let head = format!("PUT /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: {}", body.len());
+        out.extend_from_slice(format!("{head}\r\n\r\n{body}").as_bytes());
+        self.0 += 1;
+    }
+}
+
+fn numbered(options: LoadOptions) -> LoadOptions {
+    let sources = |_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Numbered(0)) };
+    LoadOptions { sources: Some(Arc::new(sources)), ..options }
+}
+
+#[test]
+fn a_connection_that_is_ended_in_order_loses_nothing() {
+    let manner = Manner { requests_per_connection: Some(10), ..Manner::default() };
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let server = Http2Server::new(manner, move |request| {
+        assert_eq!(request.uri().path()[1..].as_bytes(), request.body());
+        log.lock().unwrap().push(request.uri().path().to_owned());
+        after(1)
+    });
+    let options = numbered(options(&Simulation::new(server), 8));
+    let result = load(&LoadOptions { limit: Limit::Requests(200), ..options.clone() });
+    assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
+    assert!(opened(&options) >= 10, "{}", opened(&options));
+    let mut seen = seen.lock().unwrap().clone();
+    assert_eq!(seen.len(), 200, "none is sent twice");
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 200);
+}
+
+/// What a GOAWAY leaves out is sent again on the next connection, and is no error: browsers do the
+/// same, and a server that ends its connections now and then is not a broken one.
+#[test]
+fn requests_that_a_goaway_leaves_out_are_sent_again() {
+    for of_a_source in [false, true] {
+        let simulation = Simulation::new(Leaving::after(5));
+        let mut options = options(&simulation, 8);
+        if of_a_source {
+            options = numbered(options);
+        }
+        let result = load(&LoadOptions { limit: Limit::Requests(100), ..options });
+        let counted = (result.requests, result.unanswered, result.errors.all());
+        assert_eq!(counted, (100, 0, 0), "{:?}", result.first_error);
+        // Three of eight are left out each time.
+        assert!((50..=80).contains(&result.sent_again), "{}", result.sent_again);
+        assert!((20..=21).contains(&simulation.connections()), "{}", simulation.connections());
+    }
+}
+
+/// A server that never answers anything must not keep the run busy for ever, and what it leaves
+/// out has a name.
+#[test]
+fn requests_that_are_always_left_out_are_counted_under_their_own_name() {
+    let simulation = Simulation::new(Leaving::after(0));
+    let result = load(&LoadOptions { rate_per_second: Some(50), ..options(&simulation, 8) });
+    assert_eq!((result.requests, result.errors.read), (0, 0));
+    assert!(result.errors.left_out > 5, "{:?}", result.errors);
+    assert_eq!(result.errors.left_out, result.errors.all());
+    assert!(result.first_error.unwrap().contains("GOAWAY"));
+}
+
+#[test]
+fn a_server_that_knows_no_http2_is_told_of() {
+    let simulation = Simulation::new(HttpServer::new(|_| Whole::ok()));
+    let result = load(&options(&simulation, 1));
+    assert_eq!(result.requests, 0);
+    let first = result.first_error.unwrap();
+    assert!(first.contains("no HTTP/2") || first.contains("ended before"), "{first}");
+}

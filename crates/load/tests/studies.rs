@@ -1,0 +1,120 @@
+//! Whole scripts as people keep them beside their services, with everything that wrk and wrk2 let
+//! them do: they run as they are (the files in `lua/`).
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use pellucid_load::{Limit, LoadOptions, LoadResult, ScriptOptions, Target, run};
+use support::{Answer, Request, Server, answer, ok};
+
+/// Runs a script against the server with so many threads and requests, up to and with its `done`.
+fn run_script(
+    server: &Server,
+    name: &str,
+    arguments: &[&str],
+    change: impl FnOnce(&mut LoadOptions),
+) -> LoadResult {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lua").join(name);
+    let mut options = server.options();
+    options.target = Target::parse(&format!("http://{}/v0/entity", server.address)).unwrap();
+    let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+    options.script = Some(ScriptOptions { path, arguments });
+    (options.threads, options.connections) = (2, 4);
+    options.limit = Limit::Requests(200);
+    change(&mut options);
+    let mut result = run(&options, &mut |_| {}).unwrap();
+    result.call_done().unwrap();
+    result
+}
+
+fn created(_: &Request) -> Answer {
+    answer(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+}
+
+/// The ids of the requests, in the order of arrival.
+fn ids(server: &Server) -> Vec<u64> {
+    let of = |line: &String| {
+        let (_, rest) = line.split_once("?id=").unwrap();
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    server.lines().iter().map(of).collect()
+}
+
+#[test]
+fn puts_by_id_have_a_range_of_their_own_in_each_thread() {
+    for rate in [None, Some(2_000)] {
+        let server = Server::start(created);
+        let result = run_script(&server, "put_by_id.lua", &[], |options| {
+            options.rate_per_second = rate;
+        });
+        assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
+        let seen: BTreeSet<u64> = ids(&server).into_iter().collect();
+        assert_eq!(seen.len(), 200, "no id is written twice");
+        // As wrk does, it asks the first thread for a request before the run, and looks at it alone.
+        let (first, second) = seen.into_iter().partition::<Vec<u64>, _>(|id| *id < 1_000_000);
+        assert_eq!(first, (1..=100).collect::<Vec<u64>>());
+        assert_eq!(second, (1_000_000..1_000_100).collect::<Vec<u64>>());
+        for request in server.requests.lock().unwrap().iter() {
+            assert!(request.line().starts_with("PUT /v0/entity?id="), "{}", request.head);
+            let id = request.line().split(['=', ' ']).nth(2).unwrap();
+            assert_eq!(request.body, format!("value {id}").as_bytes());
+            assert_eq!(request.header("Content-Type"), Some("application/octet-stream"));
+        }
+    }
+}
+
+#[test]
+fn gets_by_id_take_their_range_from_the_arguments() {
+    let server = Server::start(|request| match request.number % 10 {
+        0 => answer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+        _ => ok(),
+    });
+    let result = run_script(&server, "get_by_id.lua", &["100", "199", "secret"], |_| {});
+    assert_eq!((result.requests, result.errors.status), (200, 20));
+    let ids = ids(&server);
+    assert!(ids.iter().all(|id| (100..200).contains(id)), "{ids:?}");
+    assert!(ids.iter().collect::<BTreeSet<_>>().len() > 20, "they are random: {ids:?}");
+    let requests = server.requests.lock().unwrap();
+    assert!(requests.iter().all(|request| request.header("X-Api-Key") == Some("secret")));
+    let threads: BTreeSet<_> = requests.iter().map(|r| r.header("X-Thread").unwrap()).collect();
+    assert_eq!(threads, BTreeSet::from(["1", "2"]));
+}
+
+#[test]
+fn rounds_of_requests_follow_what_was_answered() {
+    let server = Server::start(|request| match request.line() {
+        "POST /login HTTP/1.1" => {
+            assert_eq!(request.body, br#"{"name":"ada"}"#);
+            answer(b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{\"token\":\"t0123\"}")
+        }
+        _ => ok(),
+    });
+    let result = run_script(&server, "mixed_rounds.lua", &[], |options| {
+        (options.threads, options.connections) = (1, 1);
+        options.limit = Limit::Requests(1_000);
+    });
+    assert!(result.stopped_early, "the script ends its thread");
+    assert_eq!((result.requests, result.errors.all()), (16, 0), "{:?}", result.first_error);
+    let expected = (0..5).flat_map(|round| {
+        ["PUT", "GET", "DELETE"].map(|step| format!("{step} /v0/entity?id={round} HTTP/1.1"))
+    });
+    assert_eq!(server.lines()[1..], expected.collect::<Vec<_>>());
+    let requests = server.requests.lock().unwrap();
+    assert!(requests[1..].iter().all(|r| r.header("Authorization") == Some("Bearer t0123")));
+    assert!(requests[1..].iter().all(|r| (r.body.len() == 100) == r.line().starts_with("PUT")));
+}
+
+#[test]
+fn requests_that_were_made_in_init_go_out_together() {
+    let server = Server::start(|_| ok());
+    let result = run_script(&server, "pipelined.lua", &[], |options| {
+        (options.threads, options.connections) = (1, 1);
+    });
+    assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
+    let expected: Vec<u64> = (0..200).map(|number| number % 4 + 1).collect();
+    assert_eq!(ids(&server), expected);
+}
