@@ -10,8 +10,7 @@ use crate::board::add;
 use crate::clipped::clipped_ns;
 use crate::cluster::Cluster;
 use crate::frame::{
-    ASK_BYTES, Answer, Ask, AskKind, Frame, PREFIX_BYTES, decode, encode_pong, frame_length,
-    seal_answer,
+    Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, encode_pong, frame_length, seal_answer,
 };
 use crate::socket::{Received, receive, send_some, tune};
 
@@ -88,19 +87,12 @@ pub struct Callers<R> {
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
-    frame_bytes_max: usize,
 }
 
 impl<R> Callers<R> {
-    /// No callers yet. `token` gives the token of the caller of a number. Keys and values of an ask
-    /// have up to `ask_bytes_max` bytes.
+    /// No callers yet. `token` gives the token of the caller of a number.
     #[must_use]
-    pub fn new(
-        cluster: Arc<Cluster>,
-        clock: Clock,
-        token: fn(usize) -> Token,
-        ask_bytes_max: usize,
-    ) -> Callers<R> {
+    pub fn new(cluster: Arc<Cluster>, clock: Clock, token: fn(usize) -> Token) -> Callers<R> {
         Callers {
             cluster,
             clock,
@@ -109,7 +101,6 @@ impl<R> Callers<R> {
             dirty: Vec::new(),
             scratch: vec![0; READ_BYTES],
             token,
-            frame_bytes_max: PREFIX_BYTES + ASK_BYTES + ask_bytes_max,
         }
     }
 
@@ -229,12 +220,12 @@ impl<R> Callers<R> {
         let mut served = 0;
         let outcome = loop {
             let rest = &bytes[used..];
-            match frame_length(rest, self.frame_bytes_max) {
+            match frame_length(rest, FRAME_BYTES_MAX) {
                 Err(error) => break Err(error.to_string()),
                 Ok(Some(length)) if rest.len() >= length => {}
                 Ok(_) => break Ok(used),
             }
-            let (frame, length) = match decode(rest, self.frame_bytes_max) {
+            let (frame, length) = match decode(rest, FRAME_BYTES_MAX) {
                 Ok(Some(decoded)) => decoded,
                 Ok(None) => break Ok(used),
                 Err(error) => break Err(error.to_string()),
@@ -302,6 +293,12 @@ impl<R> Callers<R> {
             caller.is_dirty = true;
             self.dirty.push(slot);
         }
+    }
+
+    /// Whether there are answers to send.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
     }
 
     /// Sends the answers that there are; `sink` gets what is recorded of each.

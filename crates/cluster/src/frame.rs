@@ -19,6 +19,11 @@ pub const PREFIX_BYTES: usize = 8;
 pub const ASK_BYTES: usize = 72;
 /// Bytes of an answer before its payload.
 pub const ANSWER_BYTES: usize = 96;
+/// Bytes that a key and a value, or a payload, may have together: more than any setting allows, as
+/// nodes may be set differently. Memory is taken only for what has come.
+pub const CONTENT_BYTES_MAX: usize = 1 << 30;
+/// Bytes that a frame may have.
+pub(crate) const FRAME_BYTES_MAX: usize = PREFIX_BYTES + ANSWER_BYTES + CONTENT_BYTES_MAX;
 /// Where an answer says for how long it waited to be sent.
 pub(crate) const REPLY_NS_AT: usize = 60;
 

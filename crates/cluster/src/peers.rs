@@ -11,7 +11,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::board::{PeerState, add};
 use crate::cluster::Cluster;
-use crate::frame::{ANSWER_BYTES, Answer, Ask, AskKind, Frame, PREFIX_BYTES, decode, frame_length};
+use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, frame_length};
 use crate::link::{Link, Stage};
 use crate::slab::Slab;
 use crate::socket::{Received, receive, send_some, tune};
@@ -125,14 +125,13 @@ pub struct Peers<C> {
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
     timer: Timer,
-    frame_bytes_max: usize,
     wait_ticks: u64,
     silence_ticks: u64,
 }
 
 impl<C> Peers<C> {
     /// Begins to connect to all peers. `token` gives the token of a link: zero for the timer, `n` for
-    /// the node at place `n - 1`. Values have up to `value_bytes_max` bytes.
+    /// the node at place `n - 1`.
     ///
     /// # Errors
     /// If the system has no more descriptors.
@@ -142,7 +141,6 @@ impl<C> Peers<C> {
         index: usize,
         registry: &Registry,
         token: fn(usize) -> Token,
-        value_bytes_max: usize,
     ) -> io::Result<Peers<C>> {
         let now = clock.now();
         let own = cluster.own();
@@ -154,7 +152,6 @@ impl<C> Peers<C> {
             dirty: Vec::new(),
             scratch: vec![0; READ_BYTES],
             timer: Timer::start(registry, token(0))?,
-            frame_bytes_max: PREFIX_BYTES + ANSWER_BYTES + value_bytes_max + 2 * crate::PAGE_BYTES,
             wait_ticks: ticks(cluster.options.wait),
             silence_ticks: ticks(cluster.options.silence),
             cluster,
@@ -216,6 +213,19 @@ impl<C> Peers<C> {
             }
             Some(node) => self.attend(node, registry, now, sink),
         }
+    }
+
+    /// Whether anything was asked since the last call of [`Peers::settle`].
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Why the node at this place cannot be asked, if that is known.
+    #[must_use]
+    pub fn unreachable(&self, node: usize) -> Option<Failure> {
+        let reason = self.links[node].as_ref()?.down.clone()?;
+        Some(Failure::Unreachable { owner: self.cluster.url(node).to_string(), reason })
     }
 
     /// Sends what was asked since the last call.
@@ -375,11 +385,11 @@ impl<C> Peers<C> {
         let mut used = 0;
         loop {
             let rest = &bytes[used..];
-            let whole = frame_length(rest, self.frame_bytes_max).map_err(|e| e.to_string())?;
+            let whole = frame_length(rest, FRAME_BYTES_MAX).map_err(|e| e.to_string())?;
             if whole.is_none_or(|length| rest.len() < length) {
                 return Ok(used);
             }
-            let decoded = decode(rest, self.frame_bytes_max);
+            let decoded = decode(rest, FRAME_BYTES_MAX);
             let Some((frame, length)) = decoded.map_err(|error| error.to_string())? else {
                 return Ok(used);
             };

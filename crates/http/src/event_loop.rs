@@ -237,7 +237,7 @@ impl<S: Service> EventLoop<S> {
                 self.release_body(&mut connection);
                 self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
                 self.connections.free(slot);
-                self.give_away(connection);
+                self.give_away(slot, connection);
             }
             Fate::Drop => self.discard(slot, *connection),
         }

@@ -12,7 +12,9 @@ use mio::{Registry, Token};
 use pellucid_account::{Recorder, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
+use crate::connection::Connection;
 use crate::event_loop::EventLoop;
+use crate::requests::id_of;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 
 /// Tokens from here on are the service's.
@@ -59,10 +61,10 @@ pub struct LinkTurn<'a, L> {
     pub(crate) woke: Ticks,
 }
 
-impl<L> LinkTurn<'_, L> {
+impl<'a, L> LinkTurn<'a, L> {
     /// Where links are registered, under [`LinkTurn::token`].
     #[must_use]
-    pub fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &'a Registry {
         self.registry
     }
 
@@ -86,7 +88,7 @@ impl<L> LinkTurn<'_, L> {
 
     /// Where accounts go.
     #[must_use]
-    pub fn recorder(&self) -> &Recorder {
+    pub fn recorder(&self) -> &'a Recorder {
         self.recorder
     }
 
@@ -180,12 +182,13 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Gives a connection whose last response is out to the service.
-    pub(crate) fn give_away(&mut self, mut connection: Box<crate::connection::Connection>) {
+    pub(crate) fn give_away(&mut self, slot: usize, mut connection: Box<Connection>) {
+        let ticket = Ticket(id_of(slot, &connection));
         let woke = self.clock.now();
         if self.poll.registry().deregister(&mut connection.socket).is_err() {
             return;
         }
         let (socket, unread) = (connection.socket, connection.input);
-        self.link_turn(woke, |service, turn| service.upgraded(socket, unread, turn));
+        self.link_turn(woke, |service, turn| service.upgraded(ticket, socket, unread, turn));
     }
 }

@@ -74,15 +74,16 @@ pub trait Service: 'static {
         let _ = (message, turn);
     }
 
-    /// Takes over a connection whose request was answered with [`Handled::Upgrade`], with what was
-    /// read of it beyond the request.
+    /// Takes over a connection whose request, that of `ticket`, was answered with
+    /// [`Handled::Upgrade`], with what was read of it beyond the request.
     fn upgraded(
         &mut self,
+        ticket: Ticket,
         socket: TcpStream,
         unread: Vec<u8>,
         turn: &mut LinkTurn<'_, Self::Later>,
     ) {
-        let _ = (socket, unread, turn);
+        let _ = (ticket, socket, unread, turn);
     }
 }
 
