@@ -225,7 +225,11 @@ mod tests {
     fn the_file_is_what_it_was() {
         let bytes = remembered("http://a:1,http://b:2", "http://b:2").encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "LISTHEX");
+        assert_eq!(
+            hex,
+            "50454c4c4e4f4445010000007db93e850100000000000000020000000100000\
+             00a00687474703a2f2f613a310a00687474703a2f2f623a32"
+        );
         let read = Remembered::decode(&bytes).unwrap();
         assert_eq!(read, remembered("http://a:1,http://b:2", "http://b:2"));
     }

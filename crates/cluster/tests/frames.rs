@@ -52,15 +52,29 @@ fn hex(bytes: &[u8]) -> String {
 fn frames_are_the_bytes_that_docs_format_has() {
     let mut bytes = Vec::new();
     put().encode(&mut bytes);
-    assert_eq!(hex(&bytes), "PUTHEX");
+    assert_eq!(
+        hex(&bytes),
+        concat!(
+            "4800000098e92490080706050403020103020303e80300002211000000000000dc0500",
+            "0000000000bbaa0000000000000000000000000000cc00000000000000030000000500",
+            "00006b657976616c7565"
+        )
+    );
     assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Ask(put()), bytes.len()))));
     bytes.clear();
     found().encode(&mut bytes);
-    assert_eq!(hex(&bytes), "FOUNDHEX");
+    assert_eq!(
+        hex(&bytes),
+        concat!(
+            "5d000000a95a85b8090000000000000081000000000000004d000000000000000068e5",
+            "cf8b010000050000000000000001000000020000000300000004000000000000000000",
+            "000000000000000000000000000000000000000000000500000076616c7565"
+        )
+    );
     assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Answer(found()), bytes.len()))));
     bytes.clear();
     encode_pong(3, &mut bytes);
-    assert_eq!(hex(&bytes), "PONGHEX");
+    assert_eq!(hex(&bytes), "0c000000b3233595030000000000000082000000");
     assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Pong(3), bytes.len()))));
 }
 

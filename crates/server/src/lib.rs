@@ -36,7 +36,10 @@ pub use exposure::Exposure;
 pub use follow::Export;
 pub use log::Log;
 pub use pellucid_account::Accounting;
-pub use pellucid_cluster::ClusterOptions;
+pub use pellucid_cluster::{
+    ClusterOptions, IN_FLIGHT_DEFAULT as CLUSTER_IN_FLIGHT_DEFAULT,
+    WAIT_DEFAULT as CLUSTER_WAIT_DEFAULT,
+};
 pub use pellucid_http::Limits;
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
 pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};

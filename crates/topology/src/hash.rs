@@ -42,7 +42,12 @@ mod tests {
             let hash = key_hash(key);
             (hash, score(hash, seed))
         });
-        let expected = [(0x2d06_8005_38d3_94c2, 0), (0xe6c6_32b6_1e96_4e1f, 0), (0, 0), (0, 0)];
-        assert_eq!((seed, found), (0, expected), "{seed:#x} {found:#x?}");
+        let expected = [
+            (0x2d06_8005_38d3_94c2, 0xfcde_00d8_fd2a_ed70),
+            (0xe6c6_32b6_1e96_4e1f, 0x0ad3_e076_8c7c_dabe),
+            (0x6449_11cf_12ae_f6e9, 0x258b_1cc7_44e2_9236),
+            (0xa6eb_8a92_d637_e066, 0x0a35_ff29_5bc0_272e),
+        ];
+        assert_eq!((seed, found), (0x40f1_a12e_91c7_cd39, expected));
     }
 }

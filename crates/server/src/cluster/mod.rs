@@ -17,6 +17,7 @@ use pellucid_http::{Handled, Request, Response};
 
 pub(crate) use forward::AskedWrite;
 pub(crate) use links::Links;
+pub(crate) use page::views;
 pub(crate) use serve::Served;
 pub(crate) use start::join;
 

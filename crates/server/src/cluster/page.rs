@@ -1,6 +1,6 @@
 //! `GET /v0/cluster`: who is in the cluster, where keys belong, and how it stands with the peers.
 
-use pellucid_cluster::Cluster;
+use pellucid_cluster::{Cluster, PeerView};
 use pellucid_http::{Handled, Request, Response};
 use serde_json::{Value, json};
 
@@ -9,6 +9,13 @@ use crate::service::{Api, Loop, begin_answer, method_not_allowed, route};
 
 /// The name of the rule by which keys find their owners (docs/cluster.md).
 const HASH: &str = "rendezvous-xxh3-splitmix64";
+
+/// The other nodes.
+pub(crate) fn views(cluster: &Cluster) -> Vec<(String, PeerView)> {
+    let nodes = cluster.nodes().nodes().iter().enumerate();
+    let others = nodes.filter(|(index, _)| *index != cluster.own());
+    others.map(|(index, url)| (url.to_string(), cluster.view(index))).collect()
+}
 
 impl Api {
     pub(crate) fn cluster_page(

@@ -152,6 +152,7 @@ impl MergedBody {
             (None, _) => None,
             (Some((node, _)), None) => Some(node),
             (Some((node, key)), Some((own, _))) => {
+                let own = own.as_slice();
                 let is_first = if pages.reverse { key > own } else { key < own };
                 is_first.then_some(node)
             }
