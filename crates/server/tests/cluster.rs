@@ -442,3 +442,42 @@ fn the_account_shows_entry_network_and_owner() {
         format!("pellucid_peer_answered_total{{peer=\"http://{}\"}}", nodes.nodes[1].address);
     assert!(metrics.text().contains(&line), "{}", metrics.text());
 }
+
+#[test]
+fn a_client_that_knows_the_way_has_nothing_forwarded() {
+    let nodes = Nodes::start(3, |_| {});
+    let url = format!("http://{}", nodes.nodes[0].address);
+    let mut client = pellucid_client::Client::connect(&url).unwrap();
+    assert_eq!(client.nodes(), &nodes.list);
+    for number in 0..30 {
+        let (key, value) = (format!("\u{e4}/{number}"), vec![b'v'; number * 5_000]);
+        client.put(key.as_bytes(), &value).unwrap();
+        assert!(client.get(key.as_bytes()).unwrap() == Some(value));
+        client.delete(key.as_bytes()).unwrap();
+        assert_eq!(client.get(key.as_bytes()).unwrap(), None);
+    }
+    for node in 0..3 {
+        let view = nodes.view(node);
+        assert!(
+            view["nodes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|peer| peer["asked"].as_u64().unwrap_or(0) == 0)
+        );
+    }
+    assert!(pellucid_client::Client::connect("http://127.0.0.1:1").is_err());
+}
+
+#[test]
+fn a_node_alone_says_that_it_is() {
+    let server = common::start();
+    let view = server.client().get("/v0/cluster").json();
+    assert_eq!((&view["sharded"], view["nodes"].as_array().unwrap().len()), (&false.into(), 0));
+    let url = format!("http://{}", server.address);
+    let mut client = pellucid_client::Client::connect(&url).unwrap();
+    client.put(b"key", b"value").unwrap();
+    assert_eq!(client.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
+    let refused = server.client().get("/v0/cluster/peer");
+    assert_eq!(refused.status, 400);
+}
