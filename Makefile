@@ -7,7 +7,7 @@ DEMO ?=
 SECONDS_PER_TARGET ?= 60
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-profiles soak-profiles
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-profiles soak-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,10 @@ bench-overload: build ## Twice the load that the server can bear, and what is af
 bench-neighbours: build ## What reads in memory notice of reads from the disk and of merges (QUICK=1 for short)
 	@scripts/need taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- neighbours
+
+bench-cluster: build ## What forwarding to another node costs, and a node that is killed (QUICK=1 for short)
+	@scripts/need wrk taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- cluster
 
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@scripts/need nginx wrk taskset

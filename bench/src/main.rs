@@ -6,6 +6,7 @@
 mod bare;
 mod bars;
 mod client;
+mod cluster;
 mod documents;
 mod http;
 mod load;
@@ -18,7 +19,7 @@ mod wrk;
 use std::process::ExitCode;
 
 const BENCHMARKS: &str =
-    "http, idle, accounting, documents, neighbours, overload, profiles or load";
+    "http, idle, accounting, cluster, documents, neighbours, overload, profiles or load";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
+        Some("cluster") => cluster::run(effort),
         Some("documents") => documents::run(effort),
         Some("neighbours") => neighbours::run(effort),
         Some("overload") => overload::run(effort),

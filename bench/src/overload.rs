@@ -22,7 +22,8 @@ const RECOVERY: Duration = Duration::from_secs(2);
 pub struct Run {
     /// Answers in time, each second.
     pub in_time_per_second: f64,
-    p99_ns: f64,
+    /// The 99th percentile of all answers.
+    pub p99_ns: f64,
     /// The 99.9th percentile of all answers.
     pub p99_9_ns: f64,
 }
@@ -34,6 +35,17 @@ pub fn load(
     rate: Option<f64>,
     seconds: u64,
 ) -> Result<Run, String> {
+    load_url(&server.url, &[], connections, rate, seconds)
+}
+
+/// The same of a URL, with further arguments of the load generator.
+pub fn load_url(
+    url: &str,
+    arguments: &[&str],
+    connections: usize,
+    rate: Option<f64>,
+    seconds: u64,
+) -> Result<Run, String> {
     let mut command = Command::new("taskset");
     command.args(["-c", LOAD_CORE]).arg(pellucid()).args(["load", "-t", "1", "--json"]);
     command.args(["-c", &connections.to_string(), "-d", &format!("{seconds}s")]);
@@ -41,7 +53,7 @@ pub fn load(
         command.args(["-R", &format!("{rate:.0}")]);
     }
     // An overload is a verdict of the generator, and here it is what was asked for.
-    let output = command.arg(&server.url).output().map_err(text)?;
+    let output = command.args(arguments).arg(url).output().map_err(text)?;
     let result: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
     let figure = |value: &Value| value.as_f64().ok_or("the result lacks a figure");

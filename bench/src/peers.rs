@@ -20,7 +20,6 @@ pub struct Server {
     /// What is to be loaded.
     pub url: String,
     /// Is removed with it.
-    #[allow(dead_code, reason = "it is there to be dropped")]
     folder: Option<tempfile::TempDir>,
 }
 
@@ -35,6 +34,18 @@ impl Server {
         self.processes.iter().map(|process| disk_read_bytes(*process)).sum()
     }
 
+    /// The server's folder, which outlives it from now on.
+    pub fn take_folder(&mut self) -> Option<tempfile::TempDir> {
+        self.folder.take()
+    }
+
+    /// Ends the server as a power cut would.
+    pub fn kill(&mut self) {
+        // It may be gone already; then it is waited for all the same.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Memory of the server that is not of files.
     pub fn anonymous_bytes(&self) -> u64 {
         self.processes.iter().map(|process| anonymous_bytes(*process)).sum()
@@ -43,6 +54,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         // SAFETY: a signal to a child that was not waited for reaches no other process.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         let _ = self.child.wait();
@@ -74,11 +88,31 @@ pub fn start_pellucid_on(folder: &Path) -> Result<Server, String> {
     start_pellucid_in(folder, &["--accounting", "full"])
 }
 
+/// A node of the cluster `list` that is met at `address`, on this folder or a new one.
+pub fn start_node(
+    address: &str,
+    list: &str,
+    folder: Option<tempfile::TempDir>,
+) -> Result<Server, String> {
+    let folder = folder.map_or_else(tempfile::tempdir, Ok).map_err(text)?;
+    let url = format!("http://{address}");
+    let flags = ["--cluster", list, "--advertise", &url];
+    let mut server = serve_in(folder.path(), address, &flags)?;
+    server.folder = Some(folder);
+    Ok(server)
+}
+
 fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
+    let server = serve_in(folder, "127.0.0.1:0", flags)?;
+    put(server.url.trim_start_matches("http://").split('/').next().unwrap_or_default())?;
+    Ok(server)
+}
+
+fn serve_in(folder: &Path, listen: &str, flags: &[&str]) -> Result<Server, String> {
     let mut child = Command::new("taskset")
         .args(["-c", SERVER_CORE])
         .arg(pellucid())
-        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1"])
+        .args(["serve", "--listen", listen, "--threads", "1"])
         .args(flags)
         .arg("--data")
         .arg(folder)
@@ -89,7 +123,6 @@ fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
     let stdout = child.stdout.take().ok_or("no output to read")?;
     BufReader::new(stdout).read_line(&mut line).map_err(text)?;
     let address = line.trim().strip_prefix("listening on http://").ok_or("it does not listen")?;
-    put(address)?;
     let url = format!("http://{address}/v0/entity?id=1");
     Ok(Server { processes: vec![child.id()], child, url, folder: None })
 }

@@ -60,6 +60,8 @@ pub(crate) enum Stage {
     Streaming(Box<Streaming>),
     /// Streams of HTTP/2, each a request of its own.
     Http2(Box<http2::Session>),
+    /// The service takes the connection over once its last response is out.
+    Leaving,
     /// The last response is out; what the client still sends is thrown away for a while, because
     /// closing at once would make the kernel discard the response.
     Lingering { left_bytes: usize },

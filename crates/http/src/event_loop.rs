@@ -15,6 +15,7 @@ use crate::batch::Batch;
 use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
+use crate::links::{Due, link_of};
 use crate::response::DateLine;
 use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
@@ -26,9 +27,11 @@ use crate::tls::{WIRE_BYTES_MAX, add};
 /// Events collected in one wake-up.
 const EVENTS_MAX: usize = 1_024;
 
+/// Tokens from here on are the loop's own.
+pub(crate) const TOKENS_OWN: usize = usize::MAX - 2;
 pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
-const TICKER: Token = Token(usize::MAX - 2);
+const TICKER: Token = Token(TOKENS_OWN);
 
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) accept_again: bool,
     pub(crate) stop_by: Option<Ticks>,
     pub(crate) requests: u64,
+    /// What a turn of the service's links led to.
+    pub(crate) due: Vec<Due<S::Later>>,
     /// The last reading for the account: what follows a request at once begins where it ended.
     pub(crate) last: Ticks,
 }
@@ -118,6 +123,7 @@ impl<S: Service> EventLoop<S> {
             accept_again: false,
             stop_by: None,
             requests: 0,
+            due: Vec::new(),
             last: Ticks(0),
         }
     }
@@ -136,6 +142,7 @@ impl<S: Service> EventLoop<S> {
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         pellucid_thread::prepare_thread();
+        self.link_turn(sweep_at, |service, turn| service.begin(turn))?;
         loop {
             self.recorder.rest();
             pellucid_thread::set_phase(LOOP_PHASE);
@@ -154,16 +161,22 @@ impl<S: Service> EventLoop<S> {
                     WAKER => self.read_mail(woke),
                     LISTENER => self.accept(woke),
                     TICKER => ticker.take(),
-                    Token(slot) => self.turn(slot, woke, event.is_read_closed()),
+                    token => match link_of(token) {
+                        Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
+                        None => self.turn(token.0, woke, event.is_read_closed()),
+                    },
                 }
                 if self.batch.is_full {
                     self.write_batch();
                 }
             }
+            self.settle_links(woke);
             self.write_batch();
             self.batch.is_open = false;
-            for slot in std::mem::take(&mut self.again) {
-                self.turn(slot, woke, false);
+            let again = std::mem::take(&mut self.again);
+            if !again.is_empty() {
+                again.into_iter().for_each(|slot| self.turn(slot, woke, false));
+                self.settle_links(woke);
             }
             // A tick may come a moment early by this clock.
             if woke.since(sweep_at) >= sweep_ticks / 2 {
@@ -195,6 +208,9 @@ impl<S: Service> EventLoop<S> {
             match letter {
                 Letter::Accepted(socket) => self.adopt(socket, woke),
                 Letter::Completed(id, later) => self.resume(id, later, woke),
+                Letter::Told(message) => {
+                    self.link_turn(woke, |service, turn| service.told(message, turn));
+                }
                 Letter::Stop => {
                     self.listener = None;
                     let grace_ns = self.limits.stop.as_nanos() as u64;
@@ -214,9 +230,15 @@ impl<S: Service> EventLoop<S> {
         self.settle(slot, connection, fate);
     }
 
-    pub(crate) fn settle(&mut self, slot: usize, connection: Box<Connection>, fate: Fate) {
+    pub(crate) fn settle(&mut self, slot: usize, mut connection: Box<Connection>, fate: Fate) {
         match fate {
             Fate::Keep => self.connections.put(slot, connection),
+            Fate::Drop if matches!(connection.stage, Stage::Leaving) => {
+                self.release_body(&mut connection);
+                self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
+                self.connections.free(slot);
+                self.give_away(slot, connection);
+            }
             Fate::Drop => self.discard(slot, *connection),
         }
     }
@@ -247,7 +269,7 @@ impl<S: Service> EventLoop<S> {
                 }
                 self.shared.requests_in_flight.fetch_sub(in_flight, Ordering::Relaxed);
             }
-            Stage::Serving | Stage::Lingering { .. } => {}
+            Stage::Serving | Stage::Lingering { .. } | Stage::Leaving => {}
         }
         self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
         self.connections.free(slot);
@@ -279,6 +301,7 @@ impl<S: Service> EventLoop<S> {
             }
             let step = match connection.stage {
                 Stage::Waiting(_) => return Fate::Keep,
+                Stage::Leaving => return Fate::Drop,
                 Stage::Streaming(_) => self.pump(connection),
                 Stage::Lingering { .. } => self.linger(connection),
                 Stage::Serving => self.serve(slot, connection, woke),
@@ -375,7 +398,10 @@ impl<S: Service> EventLoop<S> {
             Ok(Received::Bytes { filled, .. }) => {
                 connection.progress_at = woke;
                 let more = filled || connection.ended || connection.closing != Closing::No;
-                let streaming = matches!(connection.stage, Stage::Streaming(_) | Stage::Http2(_));
+                let streaming = matches!(
+                    connection.stage,
+                    Stage::Streaming(_) | Stage::Http2(_) | Stage::Leaving
+                );
                 let unparsed = !connection.input.is_empty()
                     && connection.input.len() >= connection.wanted_bytes;
                 if more || streaming || unparsed { Step::Again } else { Step::Blocked }
@@ -386,7 +412,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
+    pub(crate) fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
         let Some(mut connection) = self.connections.take_by_id(id) else { return };
         let slot = id.slot as usize;

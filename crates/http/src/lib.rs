@@ -17,6 +17,7 @@ mod event_loop;
 mod head;
 mod http2;
 mod limits;
+mod links;
 mod output;
 mod refusal;
 mod refusals;
@@ -40,6 +41,7 @@ pub use limits::{
     COMPRESSED_STREAMS_MAX, HEADERS_MAX, LINGER_BYTES_MAX, Limits, OUTPUT_BYTES_MAX,
     READ_BYTES_MAX, TURNS_MAX,
 };
+pub use links::{LinkTurn, Messenger, Ticket};
 pub use refusal::Refusal;
 pub use request::{Header, Request};
 pub use response::{Response, write_decimal};

@@ -320,6 +320,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id_of(slot, connection),
+                may_upgrade: connection.tls.is_none() && !manner.is_old,
             };
             let handled = self.service.handle(&request, &mut response, &mut exchange);
             response.conclude(handled)
@@ -354,6 +355,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
+                may_upgrade: false,
             };
             let handled = self.service.resume(later, &mut response, &mut exchange);
             response.conclude(handled)
@@ -385,6 +387,7 @@ impl<S: Service> EventLoop<S> {
         self.release_body(connection);
         facts.status = outcome.status;
         facts.response_bytes = saturating_u32(written.len());
+        let is_upgrade = matches!(handled, Handled::Upgrade);
         match (handled, outcome.streamed) {
             (Handled::Stream(source), framing) if framing != Streamed::No => {
                 self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
@@ -397,7 +400,9 @@ impl<S: Service> EventLoop<S> {
                 self.last = timeline.stamp(Stamp::Encoded);
                 let record = self.recorder.seal(&timeline, facts);
                 connection.finished.push_back(Finished { record, end: written.end });
-                if !outcome.keep_alive {
+                if is_upgrade {
+                    connection.stage = Stage::Leaving;
+                } else if !outcome.keep_alive {
                     self.close_after_response(connection);
                 }
             }

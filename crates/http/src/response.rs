@@ -111,6 +111,7 @@ impl DateLine {
 /// The status line, for the codes that Pellucid answers with.
 fn status_line(status: u16) -> &'static [u8] {
     match status {
+        101 => b"HTTP/1.1 101 Switching Protocols\r\n",
         200 => b"HTTP/1.1 200 OK\r\n",
         201 => b"HTTP/1.1 201 Created\r\n",
         202 => b"HTTP/1.1 202 Accepted\r\n",
@@ -350,7 +351,7 @@ impl<'a> Response<'a> {
         let source = match handled {
             Handled::Stream(source) => Some(source),
             Handled::Done => body,
-            Handled::Later => None,
+            Handled::Later | Handled::Upgrade => None,
         };
         let handled =
             source.map_or(Handled::Done, |source| Handled::Stream(place.compress(coding, source)));

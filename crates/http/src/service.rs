@@ -1,11 +1,15 @@
 //! What the transport asks of those whom it serves.
 
+use std::io;
 use std::sync::{Arc, PoisonError};
+
+use mio::net::TcpStream;
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_thread::Mutex;
 
 use crate::head::Head;
+use crate::links::{LinkTurn, Ticket};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::response::Response;
@@ -43,6 +47,44 @@ pub trait Service: 'static {
 
     /// Under which operation and outcome a request is accounted for that the transport refused.
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts;
+
+    /// Opens the links that the service has of its own, if it has any; the loop begins after it.
+    ///
+    /// # Errors
+    /// If the system has no more descriptors; the loop does not begin then.
+    fn begin(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> io::Result<()> {
+        let _ = turn;
+        Ok(())
+    }
+
+    /// A link has an event.
+    fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Self::Later>) {
+        let _ = (link, turn);
+    }
+
+    /// Sends what the wake-up brought. True if requests were completed meanwhile, so that there may
+    /// be more.
+    fn settle(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> bool {
+        let _ = turn;
+        false
+    }
+
+    /// Something came from another thread, by a [`crate::Messenger`].
+    fn told(&mut self, message: Self::Later, turn: &mut LinkTurn<'_, Self::Later>) {
+        let _ = (message, turn);
+    }
+
+    /// Takes over a connection whose request, that of `ticket`, was answered with
+    /// [`Handled::Upgrade`], with what was read of it beyond the request.
+    fn upgraded(
+        &mut self,
+        ticket: Ticket,
+        socket: TcpStream,
+        unread: Vec<u8>,
+        turn: &mut LinkTurn<'_, Self::Later>,
+    ) {
+        let _ = (ticket, socket, unread, turn);
+    }
 }
 
 /// How a request left the service.
@@ -54,6 +96,9 @@ pub enum Handled {
     /// The response is not begun: the [`Completer`] taken from the exchange will bring the request
     /// back. Until then, later requests of the same connection wait.
     Later,
+    /// The response is finished, and behind it the connection is the service's: only where
+    /// [`Exchange::may_upgrade`].
+    Upgrade,
 }
 
 /// A body that is brought piece by piece, as the client takes it.
@@ -72,6 +117,9 @@ pub trait BodySource {
 pub enum Filled {
     /// There is more to come.
     More,
+    /// There is more, and it is not here yet: the body is asked again after
+    /// [`LinkTurn::go_on`].
+    Waiting,
     /// This was the last piece.
     Last,
     /// The body cannot be completed. The connection is cut, so that the client does not take what
@@ -87,9 +135,22 @@ pub struct Exchange<'a, L> {
     pub facts: &'a mut RequestFacts,
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
+    pub(crate) may_upgrade: bool,
 }
 
 impl<L> Exchange<'_, L> {
+    /// What stands for the request where a link of this loop will complete it.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
+        Ticket(self.connection)
+    }
+
+    /// Whether the connection can be taken over: it speaks HTTP/1.1 without TLS.
+    #[must_use]
+    pub fn may_upgrade(&self) -> bool {
+        self.may_upgrade
+    }
+
     /// What brings the request back to its event loop from any thread.
     #[must_use]
     pub fn completer(&self) -> Completer<L> {
@@ -131,6 +192,8 @@ pub(crate) enum Letter<L> {
     Accepted(std::net::TcpStream),
     /// The end of a hand-over.
     Completed(ConnectionId, L),
+    /// Something for the service itself.
+    Told(L),
     /// No new requests: finish those in flight, and end.
     Stop,
 }

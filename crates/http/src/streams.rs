@@ -32,7 +32,7 @@ impl<S: Service> EventLoop<S> {
         let sent_bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
         streaming.facts.response_bytes = streaming.facts.response_bytes.saturating_add(sent_bytes);
         match filled {
-            Filled::More => connection.stage = Stage::Streaming(streaming),
+            Filled::More | Filled::Waiting => connection.stage = Stage::Streaming(streaming),
             Filled::Last => self.end_stream(connection, *streaming, out.len()),
             Filled::Broken => {
                 connection.stage = Stage::Streaming(streaming);
@@ -42,6 +42,7 @@ impl<S: Service> EventLoop<S> {
         }
         match self.flush(connection, out) {
             Fate::Drop => Step::Over,
+            Fate::Keep if filled == Filled::Waiting => Step::Blocked,
             Fate::Keep if connection.output.is_empty() => Step::Again,
             Fate::Keep => Step::Blocked,
         }

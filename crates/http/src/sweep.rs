@@ -66,7 +66,7 @@ impl<S: Service> EventLoop<S> {
         }
         match &connection.stage {
             Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Drop,
-            Stage::Lingering { .. } | Stage::Waiting(_) => Verdict::Keep,
+            Stage::Lingering { .. } | Stage::Waiting(_) | Stage::Leaving => Verdict::Keep,
             _ if self.is_stalled(connection, now) => Verdict::Drop,
             Stage::Streaming(_) | Stage::Http2(_) => Verdict::Keep,
             Stage::Serving if connection.closing != Closing::No => Verdict::Keep,

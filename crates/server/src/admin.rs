@@ -115,6 +115,7 @@ impl Api {
                 slow: shared.account.slow(0),
                 interference: [true, false].map(|start| shared.account.interference(start)),
                 activity: shared.account.activity(),
+                peers: shared.cluster.as_deref().map(crate::cluster::views).unwrap_or_default(),
                 outcomes: shared.account.names().outcomes,
                 version: shared.version,
             };

@@ -41,6 +41,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     pub(crate) fn operation(&self) -> Operation<'_> {
         let Entry { key, value, condition, lifetime_ms } = self;
         let (condition, lifetime_ms) = (*condition, *lifetime_ms);

@@ -38,6 +38,11 @@ impl<'a> ReadConditions<'a> {
         }
     }
 
+    /// Whether there is none.
+    pub(crate) fn are_none(&self) -> bool {
+        self.if_match.is_none() && self.if_none_match.is_none()
+    }
+
     /// A copy that outlives the request, for a read that is answered later.
     pub(crate) fn kept(&self) -> KeptConditions {
         KeptConditions {

@@ -14,11 +14,12 @@ use pellucid_store::{
 };
 
 use crate::batch;
+use crate::cluster::AskedWrite;
 use crate::conditions::{ReadConditions, Verdict, condition_of_write};
 use crate::lifetime::lifetime_ms;
 use crate::names::{Operation, Outcome};
 use crate::query::{number_parameter, parameter, text_parameter};
-use crate::ranges::{self, NoRange};
+use crate::ranges;
 use crate::service::{
     Api, Later, Loop, Reading, WriteReply, busy, method_not_allowed, respond_text, route,
 };
@@ -26,7 +27,7 @@ use crate::timing::add_server_timing;
 
 /// A value up to this size is copied behind its headers; a larger one is streamed from where it
 /// lies, so that a connection never holds it.
-const INLINE_VALUE_BYTES_MAX: usize = READ_BYTES_MAX;
+pub(crate) const INLINE_VALUE_BYTES_MAX: usize = READ_BYTES_MAX;
 
 /// A batch up to this size is parsed on its event loop, in less than a millisecond; a larger one is
 /// handed over.
@@ -34,7 +35,7 @@ const BATCH_PARSED_AT_ONCE_BYTES_MAX: usize = 256 * 1024;
 
 impl Api {
     pub(crate) fn entity(
-        &self,
+        &mut self,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
@@ -61,6 +62,9 @@ impl Api {
             }
         };
         exchange.facts.key_hash = self.shared.keys.note(&key);
+        if let Some(owner) = self.elsewhere(&key) {
+            return self.forward(operation, owner, &key, request, response, exchange);
+        }
         match operation {
             Operation::EntityGet => self.get(request, &key, response, exchange),
             Operation::EntityHead => self.head(request, &key, response, exchange),
@@ -175,18 +179,27 @@ impl Api {
     ) -> Handled {
         route(exchange, operation);
         let is_put = operation == Operation::EntityPut;
-        let asked = condition_of_write(request).and_then(|condition| {
-            let lifetime_ms = if is_put { lifetime_ms(request)? } else { None };
-            Ok((condition, lifetime_ms, self.acknowledgement(request)?))
-        });
-        let (condition, lifetime_ms, acknowledgement) = match asked {
-            Ok(asked) => asked,
-            Err(what) => return respond_text(response, exchange, 400, &what),
-        };
+        let AskedWrite { condition, lifetime_ms, acknowledgement } =
+            match self.asked_write(request, is_put) {
+                Ok(asked) => asked,
+                Err(what) => return respond_text(response, exchange, 400, &what),
+            };
         let value = is_put.then_some(request.body);
         let operations = [StoreOperation { key, value, condition, lifetime_ms }];
         let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
         self.write(&operations, acknowledgement, reply, response, exchange)
+    }
+
+    /// What a write asks for beside key and value.
+    pub(crate) fn asked_write(
+        &self,
+        request: &Request<'_>,
+        is_put: bool,
+    ) -> Result<AskedWrite, String> {
+        let condition = condition_of_write(request)?;
+        let lifetime_ms = if is_put { lifetime_ms(request)? } else { None };
+        let acknowledgement = self.acknowledgement(request)?;
+        Ok(AskedWrite { condition, lifetime_ms, acknowledgement })
     }
 
     fn write(
@@ -253,7 +266,7 @@ impl Api {
     }
 
     pub(crate) fn range(
-        &self,
+        &mut self,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
@@ -262,13 +275,21 @@ impl Api {
         if request.method != "GET" {
             return method_not_allowed(response, exchange, b"GET");
         }
+        let query = match ranges::parse(request.query) {
+            Ok(query) => query,
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        if query.is_of_cluster && self.shared.cluster.is_some() {
+            return self.merged_range(request, query, response, exchange);
+        }
         let shared = &self.shared;
-        let begun = ranges::begin(request, shared.store.as_ref(), shared.entities, &shared.log);
+        let form = ranges::form_of(request);
+        let begun =
+            ranges::begin(&query, form, shared.store.as_ref(), shared.entities, &shared.log);
         exchange.timeline.stamp(Stamp::Executed);
         match begun {
-            Err(NoRange::Rejected(what)) => respond_text(response, exchange, 400, &what),
-            Err(NoRange::Store(error)) => self.store_error(&error, response, exchange),
-            Ok((form, body)) => {
+            Err(error) => self.store_error(&error, response, exchange),
+            Ok(body) => {
                 response.status(200).header("Content-Type", form.content_type());
                 add_server_timing(response, exchange.timeline);
                 response.finish_streamed(None);
@@ -278,7 +299,7 @@ impl Api {
     }
 
     pub(crate) fn batch(
-        &self,
+        &mut self,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
@@ -288,6 +309,7 @@ impl Api {
             return method_not_allowed(response, exchange, b"POST");
         }
         if request.body.len() > BATCH_PARSED_AT_ONCE_BYTES_MAX
+            && self.shared.cluster.is_none()
             && let Some(workers) = self.shared.store.workers()
         {
             return self.large_batch(workers, request, response, exchange);
@@ -299,6 +321,10 @@ impl Api {
             Ok(parsed) => parsed,
             Err(what) => return respond_text(response, exchange, 400, &what),
         };
+        let forwarded = self.forward_batch(&entries, acknowledgement, request, response, exchange);
+        if let Some(handled) = forwarded {
+            return handled;
+        }
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
         self.write(&operations, acknowledgement, reply, response, exchange)
@@ -391,7 +417,7 @@ fn key_of<'q>(request: &Request<'q>) -> Result<Cow<'q, [u8]>, String> {
 }
 
 /// Writes the answer to a read up to its body. Returns false if that was all of it.
-fn begin_read(
+pub(crate) fn begin_read(
     verdict: Verdict,
     head: Option<&Head>,
     response: &mut Response<'_>,

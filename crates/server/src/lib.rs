@@ -8,6 +8,7 @@ pub mod access;
 mod admin;
 mod batch;
 mod certificates;
+mod cluster;
 mod conditions;
 mod documents;
 mod engine_log;
@@ -38,7 +39,12 @@ pub use exposure::Exposure;
 pub use follow::Export;
 pub use log::Log;
 pub use pellucid_account::Accounting;
+pub use pellucid_cluster::{
+    ClusterOptions, IN_FLIGHT_DEFAULT as CLUSTER_IN_FLIGHT_DEFAULT,
+    WAIT_DEFAULT as CLUSTER_WAIT_DEFAULT,
+};
 pub use pellucid_http::Limits;
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
+pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 pub use process::ProcessFigures;
 pub use run::{RunningServer, ServerError, ServerOptions, TlsFiles, start, start_on};

@@ -1,12 +1,14 @@
 //! `GET /metrics`: the account and the figures of transport and store, for Prometheus.
 
 mod observed;
+mod peers;
 
 use std::fmt::{Display, Write};
 
 use pellucid_account::{
     Activity, Distribution, InterferenceView, OperationAccount, SlowOperation, Snapshot,
 };
+use pellucid_cluster::PeerView;
 use pellucid_http::{CompressionFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
@@ -33,6 +35,8 @@ pub(crate) struct Figures {
     /// Since the start, and of the last ten minutes.
     pub(crate) interference: [Vec<InterferenceView>; 2],
     pub(crate) activity: Activity,
+    /// Of a cluster, the other nodes.
+    pub(crate) peers: Vec<(String, PeerView)>,
     pub(crate) outcomes: &'static [&'static str],
     pub(crate) version: &'static str,
 }
@@ -48,6 +52,7 @@ pub(crate) fn page(figures: &Figures) -> String {
         write_store(&mut page, &singles(engine));
         write_engine(&mut page, engine);
     }
+    peers::write(&mut page, &figures.peers);
     write_followed(&mut page, figures);
     write_process(&mut page, figures);
     page

@@ -36,6 +36,19 @@ pub(crate) enum Operation {
     Access = 18,
     /// What the document API says of the server, and what it does not have.
     About = 19,
+    /// Requests for keys of other nodes of a cluster, as their entry nodes see them.
+    EntityGetForwarded = 20,
+    EntityHeadForwarded = 21,
+    EntityPutForwarded = 22,
+    EntityDeleteForwarded = 23,
+    EntityBatchForwarded = 24,
+    /// What other nodes forward, as the owner sees it.
+    PeerGet = 25,
+    PeerHead = 26,
+    PeerPut = 27,
+    PeerDelete = 28,
+    PeerBatch = 29,
+    PeerRange = 30,
 }
 
 /// How it ended.
@@ -76,6 +89,17 @@ pub(crate) const NAMES: Names = Names {
         "catalogue",
         "access",
         "about",
+        "entity_get_forwarded",
+        "entity_head_forwarded",
+        "entity_put_forwarded",
+        "entity_delete_forwarded",
+        "entity_batch_forwarded",
+        "peer_get",
+        "peer_head",
+        "peer_put",
+        "peer_delete",
+        "peer_batch",
+        "peer_range",
     ],
     outcomes: &[
         "ok",
@@ -87,7 +111,15 @@ pub(crate) const NAMES: Names = Names {
         "overloaded",
     ],
     parts: &pellucid_store::parts::NAMES,
-    other_parts: &[(Operation::Query as u8, &QUERY_PARTS), (Operation::Cursor as u8, &QUERY_PARTS)],
+    other_parts: &[
+        (Operation::Query as u8, &QUERY_PARTS),
+        (Operation::Cursor as u8, &QUERY_PARTS),
+        (Operation::EntityGetForwarded as u8, &FORWARD_PARTS),
+        (Operation::EntityHeadForwarded as u8, &FORWARD_PARTS),
+        (Operation::EntityPutForwarded as u8, &FORWARD_PARTS),
+        (Operation::EntityDeleteForwarded as u8, &FORWARD_PARTS),
+        (Operation::EntityBatchForwarded as u8, &FORWARD_PARTS),
+    ],
 };
 
 /// Reading the text of a query, or finding that it was read before.
@@ -107,6 +139,36 @@ const QUERY_PARTS: [&str; 8] = [
     "query_run",
     "group_wait",
     "sync",
+];
+
+/// Of a forwarded request, until the kernel had it: for the connection to the owner, and for the
+/// others of its wake-up.
+pub(crate) const PEER_WAIT: Part = Part::new(0);
+/// Of its round trip, what the owner does not account for: the way there and back.
+pub(crate) const NETWORK: Part = Part::new(1);
+/// At the owner, until the read that had it returned.
+pub(crate) const OWNER_RECEIVE: Part = Part::new(2);
+/// At the owner, behind others, or until another thread began with it.
+pub(crate) const OWNER_QUEUE: Part = Part::new(3);
+/// At the owner, looking the key up.
+pub(crate) const OWNER_LEDGER: Part = Part::new(4);
+/// At the owner, reading the record, or writing it.
+pub(crate) const OWNER_JOURNAL: Part = Part::new(5);
+/// At the owner, waiting: for flushes and merges, other writers, a sync.
+pub(crate) const OWNER_WAIT: Part = Part::new(6);
+/// At the owner, the rest: the memtable, and the answer until it was sent.
+pub(crate) const OWNER_OTHER: Part = Part::new(7);
+
+/// The parts of `execute` of forwarded requests.
+const FORWARD_PARTS: [&str; 8] = [
+    "peer_wait",
+    "network",
+    "owner_receive",
+    "owner_queue",
+    "owner_ledger",
+    "owner_journal",
+    "owner_wait",
+    "owner_other",
 ];
 
 impl Outcome {

@@ -1,5 +1,7 @@
 //! `GET /v0/entities`: a range, streamed as the client takes it.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
@@ -29,41 +31,57 @@ impl Form {
     }
 }
 
-/// Why a range is not served.
-pub(crate) enum NoRange {
-    Rejected(String),
-    Store(StoreError),
+/// A range that is asked for.
+pub(crate) struct Query<'q> {
+    pub(crate) start: Cow<'q, [u8]>,
+    pub(crate) end: Option<Cow<'q, [u8]>>,
+    /// Entries that are wanted.
+    pub(crate) left: u64,
+    pub(crate) reverse: bool,
+    /// Whether the ranges of all nodes are wanted.
+    pub(crate) is_of_cluster: bool,
 }
 
-/// Begins the walk that `request` asks for.
+/// Reads what a query asks for.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(query: Option<&str>) -> Result<Query<'_>, String> {
+    let start = parameter(query, "start")?.filter(|start| !start.is_empty());
+    let start = start.ok_or_else(|| "`start` is missing or empty".to_owned())?;
+    let end = parameter(query, "end")?;
+    if end.as_ref().is_some_and(|end| end.is_empty()) {
+        return Err("`end` is empty: leave it out for the end of the table".to_owned());
+    }
+    let left = number_parameter(query, "limit")?.unwrap_or(u64::MAX);
+    let flag = |name: &str| match text_parameter(query, name)?.as_deref() {
+        None | Some("false" | "0") => Ok(false),
+        Some("" | "true" | "1") => Ok(true),
+        Some(_) => Err(format!("`{name}` is neither true nor false")),
+    };
+    let (reverse, is_of_cluster) = (flag("reverse")?, flag("cluster")?);
+    Ok(Query { start, end, left, reverse, is_of_cluster })
+}
+
+/// Begins the walk that `query` asks for.
+///
+/// # Errors
+/// If the store cannot be read.
 pub(crate) fn begin(
-    request: &Request<'_>,
+    query: &Query<'_>,
+    form: Form,
     store: &dyn Store,
     table: Table,
     log: &Log,
-) -> Result<(Form, RangeBody), NoRange> {
-    let query = request.query;
-    let rejected = NoRange::Rejected;
-    let start = parameter(query, "start").map_err(rejected)?.filter(|start| !start.is_empty());
-    let start = start.ok_or_else(|| rejected("`start` is missing or empty".to_owned()))?;
-    let end = parameter(query, "end").map_err(rejected)?;
-    if end.as_ref().is_some_and(|end| end.is_empty()) {
-        return Err(rejected("`end` is empty: leave it out for the end of the table".to_owned()));
-    }
-    let left = number_parameter(query, "limit").map_err(rejected)?.unwrap_or(u64::MAX);
-    let reverse = match text_parameter(query, "reverse").map_err(rejected)?.as_deref() {
-        None | Some("false" | "0") => false,
-        Some("" | "true" | "1") => true,
-        Some(_) => return Err(rejected("`reverse` is neither true nor false".to_owned())),
-    };
-    let form = form_of(request);
-    let range = Range { start: &start, end: end.as_deref(), reverse };
-    let scan = store.scan(table, range).map_err(NoRange::Store)?;
-    Ok((form, RangeBody { scan, form, left, open: None, log: log.clone() }))
+) -> Result<RangeBody, StoreError> {
+    let Query { start, end, left, reverse, .. } = query;
+    let range = Range { start, end: end.as_deref(), reverse: *reverse };
+    let scan = store.scan(table, range)?;
+    Ok(RangeBody { scan, form, left: *left, open: None, log: log.clone() })
 }
 
 /// Framed if the client names it, with whatever parameters.
-fn form_of(request: &Request<'_>) -> Form {
+pub(crate) fn form_of(request: &Request<'_>) -> Form {
     let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
     let mut types = accepts
         .flat_map(|header| header.value.split(|byte| *byte == b','))
@@ -83,7 +101,7 @@ pub(crate) struct RangeBody {
     log: Log,
 }
 
-struct OpenEntry {
+pub(crate) struct OpenEntry {
     object: Object,
     sent: usize,
 }
@@ -105,7 +123,7 @@ impl BodySource for RangeBody {
                 Ok(None) => return Filled::Last,
                 Ok(Some((key, object))) => {
                     write_key(out, self.form, key);
-                    self.open = Some(OpenEntry { object, sent: 0 });
+                    self.open = Some(OpenEntry::new(object));
                 }
                 Err(error) => {
                     self.log.error(&format!("a range was cut short: {error}"));
@@ -118,7 +136,7 @@ impl BodySource for RangeBody {
     }
 }
 
-fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
+pub(crate) fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
     match form {
         Form::Plain => {
             out.extend_from_slice(key);
@@ -133,8 +151,12 @@ fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
 }
 
 impl OpenEntry {
+    pub(crate) fn new(object: Object) -> OpenEntry {
+        OpenEntry { object, sent: 0 }
+    }
+
     /// Writes about `room` bytes of what is left of the entry; true if that was all of it.
-    fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
         let rest = &self.object.value[self.sent..];
         match form {
             Form::Plain => {

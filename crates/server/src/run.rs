@@ -10,6 +10,7 @@ use std::time::Duration;
 use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_clock::Clock;
+use pellucid_cluster::ClusterOptions;
 use pellucid_document::Documents;
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_profile::USUAL_HERTZ;
@@ -17,6 +18,7 @@ use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, Sto
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
+use crate::cluster::join;
 use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, SlowQueries, Upkeep};
 use crate::engine_log::EngineLog;
 use crate::exposure::Exposure;
@@ -74,6 +76,8 @@ pub struct ServerOptions {
     pub profile_hertz: u32,
     /// Settings of the embedded store.
     pub embedded: EmbeddedOptions,
+    /// The cluster that it is a node of.
+    pub cluster: Option<ClusterOptions>,
 }
 
 /// The files behind TLS. They are read again when they change.
@@ -111,6 +115,7 @@ impl ServerOptions {
             show_keys: false,
             profile_hertz: USUAL_HERTZ,
             embedded: EmbeddedOptions::default(),
+            cluster: None,
         }
     }
 }
@@ -128,6 +133,8 @@ pub enum ServerError {
     Exposed(String),
     /// The accounts could not be read.
     Access(AccessError),
+    /// It may not be part of its cluster.
+    Cluster(String),
     /// A thread could not be started, or an event loop failed.
     Run(std::io::Error),
 }
@@ -144,7 +151,7 @@ impl fmt::Display for ServerError {
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")
             }
-            ServerError::Exposed(what) => f.write_str(what),
+            ServerError::Exposed(what) | ServerError::Cluster(what) => f.write_str(what),
             ServerError::Access(error) => error.fmt(f),
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
@@ -206,8 +213,33 @@ fn start_with(
     let exposed =
         options.exposure.check(options.listen, certificates.is_some(), accounts.is_enforced());
     exposed.map_err(ServerError::Exposed)?;
+    if let Some(cluster) = &options.cluster {
+        check_cluster(cluster, certificates.is_some(), accounts.is_enforced())?;
+    }
     let shared = share(open(&options)?, accounts, &options, log)?;
     serve(shared, certificates, options)
+}
+
+/// Whether a node may be part of a cluster on these terms.
+fn check_cluster(
+    cluster: &ClusterOptions,
+    has_tls: bool,
+    has_accounts: bool,
+) -> Result<(), ServerError> {
+    let refused = |what: &str| Err(ServerError::Cluster(what.to_owned()));
+    if has_tls {
+        return refused(
+            "nodes of a cluster do not speak TLS among themselves yet: leave out --tls-cert, and \
+             encrypt below them or before them",
+        );
+    }
+    if has_accounts && cluster.secret.is_none() {
+        return refused(
+            "there are accounts, so nodes have to prove themselves too: give every node of the \
+             cluster the same --cluster-secret-file",
+        );
+    }
+    Ok(())
 }
 
 /// Makes what all event loops serve from.
@@ -220,6 +252,8 @@ fn share(
     let data = &options.data;
     let entities = store.table(ENTITIES);
     let entities = entities.map_err(|error| ServerError::Store(data.clone(), error))?;
+    let cluster =
+        join(options.cluster.as_ref(), data, store.as_ref(), entities, options.threads, &log)?;
     let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
     let account = Account::new(options.accounting, Clock::system(), NAMES);
     if let Some(activity) = store.activity() {
@@ -241,6 +275,7 @@ fn share(
         log,
         version: env!("CARGO_PKG_VERSION"),
         documents,
+        cluster,
     }))
 }
 
@@ -262,6 +297,7 @@ fn serve(
         gauge,
         caller: Identity::Nobody,
         random: Random::new(),
+        links: None,
     });
     let server = server.map_err(ServerError::Run)?;
     let follower = Follower::start(&shared, options.slow_request, options.export);

@@ -1,12 +1,16 @@
 //! The APIs on the transport: finds the handler, and answers with what it found.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
-use pellucid_http::{Exchange, Handled, Head, Refusal, Request, Response, ServerGauge, Service};
+use pellucid_cluster::{Cluster, PEER_PATH};
+use pellucid_http::{
+    Exchange, Handled, Head, LinkTurn, Refusal, Request, Response, ServerGauge, Service, Ticket,
+};
 use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
     Table, Written,
@@ -17,6 +21,7 @@ use crate::access::{
     Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
 };
 use crate::admin::{Page, page_of};
+use crate::cluster::{Brought, Links, Served};
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::documents::{DocumentApi, Returned, is_ours};
 use crate::follow::{FollowFigures, Traced};
@@ -50,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) version: &'static str,
     pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
 }
 
 impl Shared {
@@ -68,6 +74,8 @@ pub(crate) struct Api {
     /// Whose request is being handled.
     pub(crate) caller: Identity,
     pub(crate) random: Random,
+    /// Of a cluster, this loop's part.
+    pub(crate) links: Option<Box<Links>>,
 }
 
 /// Numbers for traces of one event loop: unlike those of others, and not secret (SplitMix64).
@@ -80,7 +88,7 @@ impl Random {
         Random { state: RandomState::new().hash_one(0_u8) }
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -117,6 +125,10 @@ pub(crate) enum Later {
         identity: Option<Identity>,
     },
     Documents(Box<Returned>),
+    /// A forwarded request is back.
+    Forwarded(Brought),
+    /// What a peer asked for was found by another thread.
+    Served(Box<Served>),
 }
 
 /// What a read that is answered later has to remember of its request.
@@ -212,6 +224,8 @@ impl Service for Api {
                     self.go_on(judged, request, response, exchange)
                 });
             }
+            Later::Forwarded(brought) => return self.brought(brought, response, exchange),
+            Later::Served(_) => unreachable!("what peers ask for belongs to no request"),
             Later::Documents(returned) => return self.returned(*returned, response, exchange),
             Later::Found { arrival, reading } => {
                 let found = arrive(arrival, exchange);
@@ -235,6 +249,32 @@ impl Service for Api {
             }
         }
         Handled::Done
+    }
+
+    fn begin(&mut self, turn: &mut LinkTurn<'_, Later>) -> io::Result<()> {
+        self.begin_links(turn)
+    }
+
+    fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
+        self.link_ready(link, turn);
+    }
+
+    fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
+        self.settle_links(turn)
+    }
+
+    fn told(&mut self, message: Later, turn: &mut LinkTurn<'_, Later>) {
+        self.link_told(message, turn);
+    }
+
+    fn upgraded(
+        &mut self,
+        ticket: Ticket,
+        socket: mio::net::TcpStream,
+        unread: Vec<u8>,
+        turn: &mut LinkTurn<'_, Later>,
+    ) {
+        self.adopt_caller(ticket, socket, unread, turn);
     }
 
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {
@@ -276,9 +316,14 @@ impl Api {
             "/v0/entities" => self.range(request, response, exchange),
             "/v0/batch" => self.batch(request, response, exchange),
             "/v0/status" => self.status(request, response, exchange),
+            "/v0/cluster" => self.cluster_page(request, response, exchange),
+            PEER_PATH => self.welcome_peer(request, response, exchange),
             path => match page_of(path) {
                 Some(page) => self.show(page, request, response, exchange),
-                None if is_ours(path) => self.documents(request, response, exchange),
+                None if is_ours(path) => match self.refuse_documents(request, response, exchange) {
+                    Some(handled) => handled,
+                    None => self.documents(request, response, exchange),
+                },
                 None => unknown_path(request, response, exchange),
             },
         }
@@ -409,6 +454,7 @@ fn unknown_path(
     route(exchange, Operation::Unknown);
     if !request.path.starts_with("/_") {
         let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
+                     /v0/cluster, \
                      /_admin/account, /_admin/engine, /_admin/slow, /_admin/requests, \
                      /_admin/interference, /_admin/trace, /_api/version, /debug/pprof/ and \
                      /metrics";

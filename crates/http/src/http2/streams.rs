@@ -337,6 +337,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: ConnectionId { stream: key, ..id_of(slot, connection) },
+                may_upgrade: false,
             };
             let handled = self.service.handle(&request, &mut response, &mut exchange);
             response.conclude(handled)
@@ -376,6 +377,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
+                may_upgrade: false,
             };
             let handled = self.service.resume(later, &mut response, &mut exchange);
             response.conclude(handled)
@@ -569,6 +571,8 @@ impl Sending {
             self.pending = Bytes::from(piece);
             match filled {
                 Filled::More => {}
+                Filled::Waiting if self.pending.is_empty() => return Sent::Nothing,
+                Filled::Waiting => {}
                 Filled::Last => self.source = None,
                 Filled::Broken => {
                     self.stream.send_reset(Reason::INTERNAL_ERROR);

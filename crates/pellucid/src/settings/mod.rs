@@ -79,6 +79,27 @@ struct Settings {
     #[arg(long, env = "PELLUCID_INSECURE_NO_ACCOUNTS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     insecure_no_accounts: Option<bool>,
+    /// All nodes of the sharded cluster that this is a part of, this one among them:
+    /// http://host:port, separated by commas. Every key belongs to one of them, and any of them
+    /// takes any request.
+    #[arg(long, env = "PELLUCID_CLUSTER")]
+    cluster: Option<String>,
+    /// This node's URL, as the list of the cluster has it.
+    #[arg(long, env = "PELLUCID_ADVERTISE")]
+    advertise: Option<String>,
+    /// A file with the secret that nodes of the cluster prove to each other that they know.
+    #[arg(long, env = "PELLUCID_CLUSTER_SECRET_FILE")]
+    cluster_secret_file: Option<PathBuf>,
+    /// How long a request waits for the node that its key belongs to [default: 1s]; beyond it: 504.
+    #[arg(long, env = "PELLUCID_CLUSTER_WAIT")]
+    cluster_wait: Option<Span>,
+    /// How long a node may be silent before it is taken for dead [default: 1s].
+    #[arg(long, env = "PELLUCID_CLUSTER_SILENCE")]
+    cluster_silence: Option<Span>,
+    /// Most requests that an event loop has under way with one other node [default: 1024]; beyond
+    /// it: 503.
+    #[arg(long, env = "PELLUCID_CLUSTER_IN_FLIGHT_MAX")]
+    cluster_in_flight_max: Option<usize>,
     /// The store below [default: embedded].
     #[arg(long, env = "PELLUCID_ENGINE")]
     engine: Option<EngineKind>,

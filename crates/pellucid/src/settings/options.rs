@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use pellucid_server::access::{Authentication, Secret};
 use pellucid_server::{
-    Accounting, Acknowledgement, Export, Exposure, HandOver, ServerOptions, TlsFiles,
+    Accounting, Acknowledgement, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
+    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HandOver, NodeList,
+    NodeUrl, ServerOptions, TlsFiles, TopologyError,
 };
 
 use crate::Failure;
@@ -32,6 +34,12 @@ impl Settings {
             jwt_secret_file: None,
             insecure_no_tls: Some(false),
             insecure_no_accounts: Some(false),
+            cluster: None,
+            advertise: None,
+            cluster_secret_file: None,
+            cluster_wait: Some(Span(WAIT_DEFAULT)),
+            cluster_silence: Some(Span(WAIT_DEFAULT)),
+            cluster_in_flight_max: Some(IN_FLIGHT_DEFAULT),
             engine: Some(EngineKind::Embedded),
             sync: Some(Sync::Os),
             threads: None,
@@ -95,6 +103,7 @@ impl Settings {
         pellucid_profile::set_allocation_sampling(sample_bytes);
         options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
         self.secure(&mut options)?;
+        options.cluster = self.cluster()?;
         self.limit(&mut options)?;
         self.follow(&mut options)?;
         Ok(options)
@@ -119,6 +128,34 @@ impl Settings {
             without_accounts: self.insecure_no_accounts.unwrap_or(false),
         };
         Ok(())
+    }
+
+    /// The cluster that the node is a part of.
+    fn cluster(&self) -> Result<Option<ClusterOptions>, Failure> {
+        let (list, node) = match (&self.cluster, &self.advertise) {
+            (None, None) => return Ok(None),
+            (Some(list), Some(node)) => (list, node),
+            _ => return Err(Failure::usage("--cluster and --advertise are given both or neither")),
+        };
+        let nodes = NodeList::parse(list).map_err(|error| Failure::usage(error.to_string()))?;
+        let node = NodeUrl::parse(node).map_err(|error| Failure::usage(error.to_string()))?;
+        if nodes.index_of(&node).is_none() {
+            let error = TopologyError::of_stranger(&node, &nodes);
+            return Err(Failure::usage(error.to_string()));
+        }
+        let mut options = ClusterOptions::new(nodes, node);
+        let secret = self.cluster_secret_file.as_deref().map(read_secret_bytes).transpose()?;
+        options.secret = secret;
+        options.wait = self.cluster_wait.map_or(options.wait, |span| span.0);
+        options.silence = self.cluster_silence.map_or(options.silence, |span| span.0);
+        if options.wait.is_zero() || options.silence.is_zero() {
+            return Err(Failure::usage("--cluster-wait and --cluster-silence are above zero"));
+        }
+        options.in_flight_max = self.cluster_in_flight_max.unwrap_or(options.in_flight_max);
+        if options.in_flight_max == 0 {
+            return Err(Failure::usage("--cluster-in-flight-max is at least 1"));
+        }
+        Ok(Some(options))
     }
 
     fn limit(&self, options: &mut ServerOptions) -> Result<(), Failure> {
@@ -168,6 +205,10 @@ impl Settings {
 }
 
 fn read_secret(path: &Path) -> Result<Secret, Failure> {
+    read_secret_bytes(path).map(Secret::new)
+}
+
+fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::usage(format!("cannot read the secret in {}: {error}", path.display()))
     })?;
@@ -180,5 +221,5 @@ fn read_secret(path: &Path) -> Result<Secret, Failure> {
             SECRET_LENGTHS.end()
         )));
     }
-    Ok(Secret::new(bytes))
+    Ok(bytes)
 }

@@ -100,6 +100,19 @@ impl Traced {
         Some(context)
     }
 
+    /// Traces a request that came from another node, under the span there.
+    pub(crate) fn begin_below(
+        &self,
+        trace: u128,
+        span: u64,
+        number: u64,
+        random: impl FnMut() -> u64,
+    ) {
+        if self.is_on {
+            self.decide(Some(TraceParent { trace, span, is_sampled: true }), number, random);
+        }
+    }
+
     /// The trace of a request that is under way.
     #[inline]
     pub(crate) fn of(&self, number: u64) -> Option<TraceContext> {

@@ -6,13 +6,15 @@ use crate::tree::{File, Tree};
 
 /// The crates from the lowest up. A crate may depend on those before it.
 const ORDER: &[&str] = &[
-    "clock", "thread", "account", "io", "value", "aql", "engine", "store", "document", "http",
-    "profile", "report", "server", "load", "study", "pellucid", "tidy",
+    "clock", "thread", "account", "io", "value", "aql", "topology", "client", "engine", "store",
+    "cluster", "document", "http", "profile", "report", "server", "load", "study", "pellucid",
+    "tidy",
 ];
 
 /// What a crate must know nothing of although it comes before it.
 const APART: &[(&str, &[&str])] = &[
-    ("http", &["store", "engine", "document"]),
+    ("http", &["store", "engine", "document", "cluster", "topology"]),
+    ("cluster", &["engine"]),
     ("load", &["server", "engine", "store"]),
     ("report", &["load", "server"]),
 ];

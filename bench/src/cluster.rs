@@ -1,0 +1,252 @@
+//! `bench-cluster`: what forwarding costs. Two nodes of a cluster share the first core; the load asks
+//! one of them, for a key of its own and for one of the other's. Processor time is that of both.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::Effort;
+use crate::bars::{Bar, judge};
+use crate::client::Client;
+use crate::overload::load_url;
+use crate::peers::{BODY_BYTES, Server, start_node, start_pellucid, text};
+use crate::wrk::{full_throttle, full_throttle_put};
+
+/// Connections, as in the study.
+const CONNECTIONS: usize = 64;
+/// Keys of the load with missing ones, and every how-many-th of them is asked for without being
+/// there: 3 of 10.
+const KEYS: u64 = 20_000;
+/// How long nodes have to find each other, and to be well again.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Nodes of the test that kills one.
+const NODES: usize = 3;
+
+/// Runs the benchmark; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    let nodes = start_nodes(2)?;
+    let urls = [0, 1].map(|owner| nodes.key_of(owner));
+    let [own, other] = [urls[0].clone()?, urls[1].clone()?];
+    let alone = start_pellucid("full")?;
+    put(&nodes, &own)?;
+    put(&nodes, &other)?;
+    let [mut get, mut put, mut single, mut tail] = [const { Vec::new() }; 4];
+    for _ in 0..effort.runs.div_ceil(2) {
+        let local_get = nodes.cost(|| full_throttle(&own, CONNECTIONS, effort.seconds), effort)?;
+        let far_get = nodes.cost(|| full_throttle(&other, CONNECTIONS, effort.seconds), effort)?;
+        let local_put =
+            nodes.cost(|| full_throttle_put(&own, CONNECTIONS, effort.seconds), effort)?;
+        let far_put =
+            nodes.cost(|| full_throttle_put(&other, CONNECTIONS, effort.seconds), effort)?;
+        let one =
+            cost(&[&alone], || full_throttle(&alone.url, CONNECTIONS, effort.seconds), effort)?;
+        println!(
+            "µs of a GET: {:.2} alone, {:.2} own, {:.2} forwarded; of a PUT: {:.2} own, {:.2} \
+             forwarded; {:.0} forwarded GETs a second",
+            one.us, local_get.us, far_get.us, local_put.us, far_put.us, far_get.rate
+        );
+        get.push(far_get.us / local_get.us);
+        put.push(far_put.us / local_put.us);
+        single.push(local_get.us / one.us);
+        // Well below the knee of the slower.
+        let rate = far_get.rate * 0.5;
+        let local = load_at(&own, rate, effort)?;
+        let far = load_at(&other, rate, effort)?;
+        println!("p99 at {rate:.0}/s: {:.3} ms own, {:.3} ms forwarded", local / 1e6, far / 1e6);
+        tail.push(far / local);
+    }
+    let missing = missing_keys(&nodes, effort)?;
+    drop((nodes, alone));
+    let mut held = vec![
+        judge("cluster_cpu_forwarded_get_vs_local", &get, Bar::AtMost(1.8)),
+        judge("cluster_cpu_forwarded_put_vs_local", &put, Bar::AtMost(1.8)),
+        judge("cluster_cpu_direct_get_vs_single_node", &single, Bar::AtMost(1.05)),
+        judge("cluster_p99_forwarded_vs_local", &tail, Bar::AtMost(2.5)),
+        judge("cluster_p99_missing_keys_vs_present", &missing, Bar::AtMost(1.2)),
+    ];
+    held.extend(kill_one()?);
+    Ok(held.into_iter().all(|holds| holds))
+}
+
+/// The 99th percentile in nanoseconds of GETs of one key.
+fn load_at(url: &str, rate: f64, effort: Effort) -> Result<f64, String> {
+    Ok(load_url(url, &[], CONNECTIONS, Some(rate), effort.seconds)?.p99_ns)
+}
+
+/// Processor time of a request in microseconds, and how many there were in a second.
+struct Cost {
+    us: f64,
+    rate: f64,
+}
+
+fn cost(
+    servers: &[&Server],
+    run: impl FnOnce() -> Result<f64, String>,
+    effort: Effort,
+) -> Result<Cost, String> {
+    let cpu = || servers.iter().map(|server| server.cpu_seconds()).sum::<f64>();
+    let before = cpu();
+    let rate = run()?;
+    let us = (cpu() - before) * 1e6 / (rate * effort.seconds as f64);
+    Ok(Cost { us, rate })
+}
+
+struct Nodes {
+    servers: Vec<Server>,
+    addresses: Vec<String>,
+}
+
+impl Nodes {
+    fn cost(
+        &self,
+        run: impl FnOnce() -> Result<f64, String>,
+        effort: Effort,
+    ) -> Result<Cost, String> {
+        let servers: Vec<_> = self.servers.iter().collect();
+        cost(&servers, run, effort)
+    }
+
+    /// The URL at the first node of a key that belongs to this one: the one that has it in its own
+    /// range once it was put.
+    fn key_of(&self, owner: usize) -> Result<String, String> {
+        let mut client = Client::connect(&self.addresses[0])?;
+        let mut at_owner = Client::connect(&self.addresses[owner])?;
+        for number in 0..1_000 {
+            let key = format!("bench{number}");
+            client.call("PUT", &format!("/v0/entity?id={key}"), "x")?;
+            let range = at_owner.call("GET", &format!("/v0/entities?start={key}&limit=1"), "")?;
+            if range.starts_with(format!("{key}\n").as_bytes()) {
+                return Ok(format!("http://{}/v0/entity?id={key}", self.addresses[0]));
+            }
+        }
+        Err(format!("node {owner} owns none of 1,000 keys"))
+    }
+}
+
+fn put(nodes: &Nodes, url: &str) -> Result<(), String> {
+    let target = url.split_once("/v0").map(|(_, rest)| format!("/v0{rest}")).unwrap_or_default();
+    let value = "v".repeat(BODY_BYTES);
+    Client::connect(&nodes.addresses[0])?.call("PUT", &target, &value).map(|_| ())
+}
+
+/// Starts nodes of one cluster, and waits until each has met the others.
+fn start_nodes(count: usize) -> Result<Nodes, String> {
+    let listeners: Result<Vec<_>, _> =
+        (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect();
+    let addresses: Result<Vec<_>, _> =
+        listeners.map_err(text)?.iter().map(|l| l.local_addr().map(|a| a.to_string())).collect();
+    let addresses = addresses.map_err(text)?;
+    let list: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
+    let list = list.join(",");
+    let servers: Result<Vec<_>, _> = addresses.iter().map(|a| start_node(a, &list, None)).collect();
+    let nodes = Nodes { servers: servers?, addresses };
+    nodes.addresses.iter().try_for_each(|address| await_peers(address))?;
+    Ok(nodes)
+}
+
+fn await_peers(address: &str) -> Result<(), String> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let mut client = Client::connect(address)?;
+        let page = String::from_utf8_lossy(client.call("GET", "/v0/cluster", "")?).into_owned();
+        if !page.contains("\"down\"") && !page.contains("\"connecting\"") {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(format!("{address} does not meet its peers"))
+}
+
+/// The 99th percentile of GETs of which 3 in 10 are for keys that are not there, by that of GETs
+/// that all are.
+fn missing_keys(nodes: &Nodes, effort: Effort) -> Result<Vec<f64>, String> {
+    let mut client = Client::connect(&nodes.addresses[0])?;
+    let value = "v".repeat(BODY_BYTES);
+    for begin in (0..KEYS).step_by(100) {
+        let keys = begin..begin + 100;
+        client.call_all(keys.map(|key| ("PUT", format!("/v0/entity?id=m{key}"), &*value)))?;
+    }
+    let script = |missing: bool| {
+        let mut lua = String::new();
+        let _ = writeln!(lua, "math.randomseed(7)\nfunction request()");
+        let _ = writeln!(lua, "  local key = math.random(0, {})", KEYS - 1);
+        if missing {
+            lua += "  if math.random(10) <= 3 then key = 'none' .. key end\n";
+        }
+        lua + "  return wrk.format('GET', '/v0/entity?id=m' .. key)\nend\n"
+    };
+    let url = format!("http://{}/", nodes.addresses[0]);
+    let run = |missing: bool, rate: Option<f64>| {
+        let mut file = tempfile::NamedTempFile::new().map_err(text)?;
+        file.write_all(script(missing).as_bytes()).map_err(text)?;
+        let path = file.path().to_str().ok_or("the path of the script is no text")?;
+        load_url(&url, &["-s", path], CONNECTIONS, rate, effort.seconds)
+    };
+    let rate = run(false, None)?.in_time_per_second * 0.5;
+    let mut ratios = Vec::new();
+    for _ in 0..effort.runs.div_ceil(2) {
+        let (present, some) = (run(false, Some(rate))?.p99_ns, run(true, Some(rate))?.p99_ns);
+        println!(
+            "p99 at {rate:.0}/s: {:.3} ms present, {:.3} ms 30 % missing",
+            present / 1e6,
+            some / 1e6
+        );
+        ratios.push(some / present);
+    }
+    Ok(ratios)
+}
+
+/// Kills one of three under load: what owners that are there answer, what is answered for the dead
+/// one's keys, and how soon it is back.
+fn kill_one() -> Result<Vec<bool>, String> {
+    let mut nodes = start_nodes(NODES)?;
+    let (alive, dead) = (nodes.key_of(1)?, nodes.key_of(2)?);
+    let target =
+        |url: &str| url.split_once("/v0").map(|(_, rest)| format!("/v0{rest}")).unwrap_or_default();
+    let (alive, dead) = (target(&alive), target(&dead));
+    let mut client = Client::connect(&nodes.addresses[0])?;
+    let usual = longest(&mut client, &alive, Duration::from_secs(1))?;
+    let folder = nodes.servers[2].take_folder();
+    let address = nodes.addresses[2].clone();
+    let list: Vec<_> = nodes.addresses.iter().map(|address| format!("http://{address}")).collect();
+    nodes.servers[2].kill();
+    nodes.servers.truncate(2);
+    let during = longest(&mut client, &alive, Duration::from_secs(1))?;
+    let begun = Instant::now();
+    let refused = Client::connect(&nodes.addresses[0])?.call("GET", &dead, "").err();
+    let refused_s = begun.elapsed().as_secs_f64();
+    let names_it = refused.is_some_and(|what| what.contains("504") && what.contains(&address));
+    nodes.servers.push(start_node(&address, &list.join(","), folder)?);
+    let begun = Instant::now();
+    while Client::connect(&nodes.addresses[0])?.call("GET", &dead, "").is_err() {
+        if begun.elapsed() > PATIENCE {
+            return Err("the node is not taken back".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let back_s = begun.elapsed().as_secs_f64();
+    println!(
+        "99th percentile for another owner: {:.3} ms before, {:.3} ms beside the death; 504 after \
+         {refused_s:.3} s; back after {back_s:.3} s",
+        usual / 1e6,
+        during / 1e6
+    );
+    Ok(vec![
+        judge("cluster_504_names_the_owner", &[f64::from(names_it)], Bar::AtLeast(1.0)),
+        judge("cluster_504_seconds", &[refused_s], Bar::AtMost(1.1)),
+        judge("cluster_back_seconds", &[back_s], Bar::AtMost(2.0)),
+        judge("cluster_p99_others_beside_death", &[during / usual], Bar::AtMost(2.0)),
+    ])
+}
+
+/// The 99th percentile in nanoseconds of GETs made one after the other; each has to succeed.
+fn longest(client: &mut Client, target: &str, span: Duration) -> Result<f64, String> {
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    while begun.elapsed() < span {
+        let sent = Instant::now();
+        client.call("GET", target, "")?;
+        times.push(sent.elapsed().as_nanos() as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() * 99 / 100])
+}

@@ -1,0 +1,43 @@
+//! What a client can fail with.
+
+use std::fmt;
+use std::io;
+
+use pellucid_topology::TopologyError;
+
+/// Why there is no answer, or no good one.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The node cannot be reached, or the connection broke.
+    Io(String, io::Error),
+    /// What came is no answer of a Pellucid node.
+    Answer(String),
+    /// A URL or a list of nodes cannot be used.
+    Topology(TopologyError),
+    /// The node refuses.
+    Refused {
+        /// The status of its answer.
+        status: u16,
+        /// Its body.
+        what: String,
+    },
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Io(node, error) => write!(f, "{node} cannot be asked: {error}"),
+            ClientError::Answer(what) => f.write_str(what),
+            ClientError::Topology(error) => error.fmt(f),
+            ClientError::Refused { status, what } => write!(f, "refused with {status}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl From<TopologyError> for ClientError {
+    fn from(error: TopologyError) -> ClientError {
+        ClientError::Topology(error)
+    }
+}

@@ -1,0 +1,156 @@
+//! A client of a Pellucid node, or of a sharded cluster: it learns from any node which there are, and
+//! goes to each key's owner directly, so that nothing is forwarded.
+//!
+//! It is blocking and small: one connection to each node, one request at a time. A node that was
+//! asked for another's key forwards the request, so an old list costs time and never correctness.
+//!
+//! ```no_run
+//! let mut client = pellucid_client::Client::connect("http://127.0.0.1:8080")?;
+//! client.put(b"key", b"value")?;
+//! assert_eq!(client.get(b"key")?.as_deref(), Some(b"value".as_slice()));
+//! # Ok::<(), pellucid_client::ClientError>(())
+//! ```
+
+mod connection;
+mod error;
+
+use std::time::Duration;
+
+use pellucid_topology::{NodeList, NodeUrl};
+
+use connection::{Connection, Response};
+pub use error::ClientError;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// See the crate.
+pub struct Client {
+    nodes: NodeList,
+    connections: Vec<Option<Connection>>,
+}
+
+/// The nodes that the one at `url` knows, itself among them: one alone if it is in no cluster.
+///
+/// # Errors
+/// If it cannot be asked, or does not answer as a Pellucid node does.
+pub fn topology(url: &str) -> Result<NodeList, ClientError> {
+    let node = NodeUrl::parse(url)?;
+    let answer = Connection::open(&node, PATIENCE)?.call("GET", "/v0/cluster", b"")?;
+    let nodes = match answer.status {
+        200 => nodes_of(&answer)?,
+        status => return Err(ClientError::Refused { status, what: answer.text() }),
+    };
+    if nodes.is_empty() { Ok(NodeList::new(vec![node])?) } else { Ok(NodeList::new(nodes)?) }
+}
+
+fn nodes_of(answer: &Response) -> Result<Vec<NodeUrl>, ClientError> {
+    let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());
+    let page: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| wrong())?;
+    let nodes = page["nodes"].as_array().ok_or_else(wrong)?;
+    let urls = nodes.iter().map(|node| {
+        let url = node["url"].as_str().ok_or_else(wrong)?;
+        Ok(NodeUrl::parse(url)?)
+    });
+    urls.collect()
+}
+
+impl Client {
+    /// A client of the cluster that the node at `url` is in, or of that node alone.
+    ///
+    /// # Errors
+    /// As [`topology`].
+    pub fn connect(url: &str) -> Result<Client, ClientError> {
+        let nodes = topology(url)?;
+        let connections = nodes.nodes().iter().map(|_| None).collect();
+        Ok(Client { nodes, connections })
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &NodeList {
+        &self.nodes
+    }
+
+    /// The value of a key, if it is there.
+    ///
+    /// # Errors
+    /// If the key's owner cannot be asked, or refuses.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
+        let answer = self.call("GET", key, b"")?;
+        match answer.status {
+            200 => Ok(Some(answer.body)),
+            404 => Ok(None),
+            status => Err(ClientError::Refused { status, what: answer.text() }),
+        }
+    }
+
+    /// Puts a value under a key.
+    ///
+    /// # Errors
+    /// As [`Client::get`]. Where the connection broke, the write may have happened.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
+        self.write("PUT", key, value, 201)
+    }
+
+    /// Deletes a key, also where there is none.
+    ///
+    /// # Errors
+    /// As [`Client::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<(), ClientError> {
+        self.write("DELETE", key, b"", 202)
+    }
+
+    fn write(
+        &mut self,
+        method: &str,
+        key: &[u8],
+        value: &[u8],
+        done: u16,
+    ) -> Result<(), ClientError> {
+        let answer = self.call(method, key, value)?;
+        match answer.status {
+            status if status == done => Ok(()),
+            status => Err(ClientError::Refused { status, what: answer.text() }),
+        }
+    }
+
+    fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Response, ClientError> {
+        let owner = self.nodes.owner(key);
+        let mut connection = match self.connections[owner].take() {
+            Some(connection) => connection,
+            None => Connection::open(&self.nodes.nodes()[owner], PATIENCE)?,
+        };
+        // A connection that failed is not kept.
+        let answer = connection.call(method, &target_of(key), body)?;
+        if answer.keep_alive {
+            self.connections[owner] = Some(connection);
+        }
+        Ok(answer)
+    }
+}
+
+/// The path of a key, with every byte percent-encoded that could be mistaken.
+fn target_of(key: &[u8]) -> String {
+    let mut target = "/v0/entity?id=".to_owned();
+    for byte in key {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                target.push(char::from(*byte));
+            }
+            _ => target += &format!("%{byte:02X}"),
+        }
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_key_has_a_path() {
+        assert_eq!(target_of(b"a-Z_0.~"), "/v0/entity?id=a-Z_0.~");
+        assert_eq!(target_of(b"\n&=\xff %"), "/v0/entity?id=%0A%26%3D%FF%20%25");
+    }
+}

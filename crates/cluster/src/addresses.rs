@@ -1,0 +1,68 @@
+//! Where nodes are met: their names as addresses.
+//!
+//! A resolver of names may block, which an event loop must not; so a thread asks it, again and again
+//! as names may move. Nodes named by their addresses need no thread.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use pellucid_thread::Mutex;
+use pellucid_topology::NodeUrl;
+
+/// How often names are looked up.
+const PAUSE: Duration = Duration::from_secs(2);
+
+type Found = Result<SocketAddr, String>;
+
+pub(crate) struct Addresses {
+    found: Arc<Mutex<Vec<Found>>>,
+}
+
+impl Addresses {
+    pub(crate) fn new(nodes: &[NodeUrl]) -> Addresses {
+        let names: Vec<_> = nodes.iter().map(|node| node.authority().to_owned()).collect();
+        let numeric = |name: &String| name.parse::<SocketAddr>();
+        let found = names
+            .iter()
+            .map(|name| numeric(name).map_err(|_| format!("the name {name} is being looked up")));
+        let found = Arc::new(Mutex::new(found.collect::<Vec<Found>>()));
+        if names.iter().any(|name| numeric(name).is_err()) {
+            let kept = Arc::downgrade(&found);
+            let look = move || look_up(&names, &kept);
+            let thread = std::thread::Builder::new().name("pellucid-names".to_owned()).spawn(look);
+            if let Err(error) = thread {
+                let what = format!("names cannot be looked up: no thread can be started ({error})");
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found
+                    .iter_mut()
+                    .filter(|found| found.is_err())
+                    .for_each(|f| *f = Err(what.clone()));
+            }
+        }
+        Addresses { found }
+    }
+
+    pub(crate) fn of(&self, node: usize) -> Found {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)[node].clone()
+    }
+}
+
+/// Looks names up until nobody wants them any more.
+fn look_up(names: &[String], kept: &Weak<Mutex<Vec<Found>>>) {
+    loop {
+        for (index, name) in names.iter().enumerate() {
+            let looked = name.to_socket_addrs().map_err(|error| error.to_string());
+            let first =
+                looked.and_then(|mut all| all.next().ok_or_else(|| "no address".to_owned()));
+            let looked = first.map_err(|what| format!("the name {name} cannot be found: {what}"));
+            let Some(found) = kept.upgrade() else { return };
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            // An address that was found serves until another is.
+            if looked.is_ok() || found[index].is_err() {
+                found[index] = looked;
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,148 @@
+//! What a node knows of its cluster, the same for all its event loops.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_topology::{NodeList, NodeUrl, TopologyError};
+
+use crate::addresses::Addresses;
+use crate::board::{Board, PeerView};
+
+/// How long a request waits for its owner, unless an operator says otherwise.
+pub const WAIT_DEFAULT: Duration = Duration::from_secs(1);
+/// Asks that each event loop may have under way with each peer, unless an operator says otherwise.
+pub const IN_FLIGHT_DEFAULT: usize = 1_024;
+
+/// What an operator says of a cluster.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// All nodes.
+    pub nodes: NodeList,
+    /// Which of them this is.
+    pub node: NodeUrl,
+    /// What nodes prove to each other that they know.
+    pub secret: Option<Vec<u8>>,
+    /// How long a request waits for its owner.
+    pub wait: Duration,
+    /// How long a peer may be silent, though it was asked something, before it is given up.
+    pub silence: Duration,
+    /// Asks that each event loop may have under way with each peer.
+    pub in_flight_max: usize,
+}
+
+impl ClusterOptions {
+    /// The defaults, for this list.
+    #[must_use]
+    pub fn new(nodes: NodeList, node: NodeUrl) -> ClusterOptions {
+        ClusterOptions {
+            nodes,
+            node,
+            secret: None,
+            wait: WAIT_DEFAULT,
+            silence: WAIT_DEFAULT,
+            in_flight_max: IN_FLIGHT_DEFAULT,
+        }
+    }
+}
+
+impl std::fmt::Debug for ClusterOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nodes = self.nodes.text();
+        let node = self.node.as_str();
+        f.debug_struct("ClusterOptions").field("nodes", &nodes).field("node", &node).finish()
+    }
+}
+
+/// A cluster as one of its nodes sees it.
+pub struct Cluster {
+    pub(crate) options: ClusterOptions,
+    own: usize,
+    fingerprint: u64,
+    addresses: Addresses,
+    boards: Vec<Board>,
+    log: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Cluster {
+    /// A cluster with these options, whose node has `loops` event loops; `log` is told when a peer
+    /// comes, goes, or is refused.
+    ///
+    /// # Errors
+    /// If this node is not on the list.
+    pub fn new(
+        options: ClusterOptions,
+        loops: usize,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Arc<Cluster>, TopologyError> {
+        let own = options
+            .nodes
+            .index_of(&options.node)
+            .ok_or_else(|| TopologyError::of_stranger(&options.node, &options.nodes))?;
+        let boards = options.nodes.nodes().iter().map(|_| Board::new(loops)).collect();
+        Ok(Arc::new(Cluster {
+            fingerprint: options.nodes.fingerprint(),
+            addresses: Addresses::new(options.nodes.nodes()),
+            own,
+            boards,
+            log: Box::new(log),
+            options,
+        }))
+    }
+
+    /// All nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &NodeList {
+        &self.options.nodes
+    }
+
+    /// The place of this node in the list.
+    #[must_use]
+    pub fn own(&self) -> usize {
+        self.own
+    }
+
+    /// The place of the node that owns a key.
+    #[inline]
+    #[must_use]
+    pub fn owner(&self, key: &[u8]) -> usize {
+        self.options.nodes.owner(key)
+    }
+
+    /// The URL of the node at this place.
+    #[must_use]
+    pub fn url(&self, node: usize) -> &NodeUrl {
+        &self.options.nodes.nodes()[node]
+    }
+
+    /// What tells this list from others.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// How long a request waits for its owner.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        self.options.wait
+    }
+
+    /// What is known of the node at this place.
+    #[must_use]
+    pub fn view(&self, node: usize) -> PeerView {
+        self.boards[node].view()
+    }
+
+    pub(crate) fn board(&self, node: usize) -> &Board {
+        &self.boards[node]
+    }
+
+    /// Where the node at this place is met, if its name is known.
+    pub(crate) fn address(&self, node: usize) -> Result<SocketAddr, String> {
+        self.addresses.of(node)
+    }
+
+    pub(crate) fn log(&self, line: &str) {
+        (self.log)(line);
+    }
+}

@@ -1,0 +1,475 @@
+//! The peer protocol: what nodes of a cluster say to each other, as bytes.
+//!
+//! A frame is a length, a checksum of what follows, and a body of fixed fields with a variable end;
+//! docs/format.md has the tables. Asks and answers meet by a number that the asker chooses, so that
+//! answers may come in any order. All numbers are little-endian. Nothing that is read is trusted:
+//! lengths have bounds, and a frame that cannot be right ends the connection.
+
+use std::fmt;
+
+use pellucid_account::PARTS_MAX;
+use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX};
+
+/// The name of the protocol with its version, as `Upgrade` has it.
+pub const PROTOCOL: &str = "pellucid-peer/1";
+
+/// Bytes before a frame's body: its length and its checksum.
+pub const PREFIX_BYTES: usize = 8;
+/// Bytes of an ask before its key and value.
+pub const ASK_BYTES: usize = 72;
+/// Bytes of an answer before its payload.
+pub const ANSWER_BYTES: usize = 96;
+/// Bytes that a key and a value, or a payload, may have together: more than any setting allows, as
+/// nodes may be set differently. Memory is taken only for what has come.
+pub const CONTENT_BYTES_MAX: usize = 1 << 30;
+/// Bytes that a frame may have.
+pub(crate) const FRAME_BYTES_MAX: usize = PREFIX_BYTES + ANSWER_BYTES + CONTENT_BYTES_MAX;
+/// Where an answer says for how long it waited to be sent.
+pub(crate) const REPLY_NS_AT: usize = 60;
+
+const ANSWER: u8 = 0x81;
+const PONG: u8 = 0x82;
+const HAS_LIFETIME: u8 = 1;
+const HAS_TRACE: u8 = 2;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AskKind {
+    /// The object of the key.
+    Get = 1,
+    /// The head of the key's object.
+    Head = 2,
+    /// To put the value under the key.
+    Put = 3,
+    /// To delete the key.
+    Delete = 4,
+    /// To write a batch, whose text is the value.
+    Batch = 5,
+    /// A page of a range; see [`crate::RangeAsk`].
+    Range = 6,
+    /// Whether anybody is there.
+    Ping = 7,
+}
+
+/// A trace that a request belongs to, and the span of whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceOfAsk {
+    /// The trace; not zero.
+    pub trace: u128,
+    /// The span that the owner's is a child of; not zero.
+    pub span: u64,
+}
+
+/// One ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask<'a> {
+    /// Chosen by the asker; the answer has the same.
+    pub id: u64,
+    /// What is asked for.
+    pub kind: AskKind,
+    /// Of writes, what the acknowledgement has to mean.
+    pub acknowledgement: Acknowledgement,
+    /// Of writes, what must hold.
+    pub condition: Condition,
+    /// Of puts, how long the entry is there, in milliseconds.
+    pub lifetime_ms: Option<u64>,
+    /// How long the asker waits from now on, in milliseconds: later, nobody needs the answer.
+    pub wait_ms: u32,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceOfAsk>,
+    /// The key; none for batches and pings.
+    pub key: &'a [u8],
+    /// The value; see [`AskKind`].
+    pub value: &'a [u8],
+}
+
+/// How an ask ended at its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AnswerStatus {
+    /// It was read, and is there.
+    Found = 0,
+    /// It was read, and there is none.
+    Missing = 1,
+    /// It was written.
+    Written = 2,
+    /// A condition does not hold: `detail` is the index of the entry, `sequence` what it has, or
+    /// zero if it is not there.
+    ConditionFailed = 3,
+    /// It cannot be fulfilled, now or ever; the payload says why, here and in those below.
+    Unacceptable = 4,
+    /// There is no room.
+    Full = 5,
+    /// Stored bytes are damaged.
+    Corruption = 6,
+    /// The store takes no writes any more.
+    ReadOnly = 7,
+    /// Too much waits already.
+    Busy = 8,
+    /// Anything else failed.
+    Failed = 9,
+    /// The key is not this node's: it is never forwarded twice.
+    NotOwner = 10,
+    /// Its time was over before it was begun.
+    Late = 11,
+    /// A page of a range; `detail` is 1 if it is the last.
+    Page = 12,
+}
+
+/// Where an ask spent its time at its owner, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerTimes {
+    /// From the wake-up to the read that had all of it.
+    pub receive_ns: u32,
+    /// Behind others of the same read, or until another thread began.
+    pub queue_ns: u32,
+    /// In the store.
+    pub execute_ns: u32,
+    /// From the store's answer until it was sent.
+    pub reply_ns: u32,
+    /// Of `execute_ns`, the parts as `pellucid_store::parts` numbers them.
+    pub parts_ns: [u32; PARTS_MAX],
+}
+
+impl OwnerTimes {
+    /// All of it.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        [self.receive_ns, self.queue_ns, self.execute_ns, self.reply_ns]
+            .into_iter()
+            .map(u64::from)
+            .sum()
+    }
+}
+
+/// One answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// The number of the ask.
+    pub id: u64,
+    /// How it ended.
+    pub status: AnswerStatus,
+    /// See [`AnswerStatus`].
+    pub detail: u32,
+    /// The sequence number of what was found or written.
+    pub sequence: u64,
+    /// When it was written, in milliseconds since the Unix epoch.
+    pub written_at_ms: u64,
+    /// Length of the value in bytes.
+    pub value_length: u64,
+    /// Where the time went.
+    pub times: OwnerTimes,
+    /// The value, or why there is none.
+    pub payload: &'a [u8],
+}
+
+impl Answer<'_> {
+    /// An answer that has nothing to tell but its status.
+    #[must_use]
+    pub fn plain(id: u64, status: AnswerStatus) -> Answer<'static> {
+        Answer {
+            id,
+            status,
+            detail: 0,
+            sequence: 0,
+            written_at_ms: 0,
+            value_length: 0,
+            times: OwnerTimes::default(),
+            payload: b"",
+        }
+    }
+}
+
+/// Anything that a connection may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// See [`Ask`].
+    Ask(Ask<'a>),
+    /// See [`Answer`].
+    Answer(Answer<'a>),
+    /// The answer to a ping of this number.
+    Pong(u64),
+}
+
+/// Why bytes are no frame. The connection cannot go on, as nobody knows where the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// It would be longer than what is accepted.
+    TooLong {
+        /// Its length.
+        bytes: u64,
+        /// What is accepted.
+        max: u64,
+    },
+    /// The checksum is another one.
+    Checksum,
+    /// A field has a value that it cannot have.
+    Malformed(&'static str),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameError::TooLong { bytes, max } => {
+                write!(f, "a frame of {bytes} bytes, where {max} are accepted")
+            }
+            FrameError::Checksum => f.write_str("a frame whose checksum does not fit its bytes"),
+            FrameError::Malformed(what) => write!(f, "a frame whose {what} cannot be"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+impl Ask<'_> {
+    /// Appends the ask to `out`.
+    ///
+    /// # Panics
+    /// If the key is longer than a store takes, or the value beyond 4 GiB: callers have checked.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        assert!(self.key.len() <= KEY_LENGTH_MAX, "the API has checked the key");
+        let begin = begin_frame(out, self.id);
+        let (condition, sequence) = match self.condition {
+            Condition::None => (0, 0),
+            Condition::Absent => (1, 0),
+            Condition::Present => (2, 0),
+            Condition::Sequence(sequence) => (3, sequence),
+        };
+        let acknowledgement = match self.acknowledgement {
+            Acknowledgement::Memory => 0,
+            Acknowledgement::Os => 1,
+            Acknowledgement::Disk => 2,
+        };
+        let mut flags = 0;
+        flags |= if self.lifetime_ms.is_some() { HAS_LIFETIME } else { 0 };
+        flags |= if self.trace.is_some() { HAS_TRACE } else { 0 };
+        let value_length = u32::try_from(self.value.len()).expect("a value is below 4 GiB");
+        out.extend_from_slice(&[self.kind as u8, acknowledgement, condition, flags]);
+        out.extend_from_slice(&self.wait_ms.to_le_bytes());
+        out.extend_from_slice(&sequence.to_le_bytes());
+        out.extend_from_slice(&self.lifetime_ms.unwrap_or(0).to_le_bytes());
+        let (trace, span) = self.trace.map_or((0, 0), |of| (of.trace, of.span));
+        out.extend_from_slice(&trace.to_le_bytes());
+        out.extend_from_slice(&span.to_le_bytes());
+        out.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
+        out.extend_from_slice(&value_length.to_le_bytes());
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(self.value);
+        finish_frame(out, begin);
+    }
+}
+
+impl Answer<'_> {
+    /// Appends the answer to `out`, without its checksum: [`seal_answer`] puts it there, once it is
+    /// known for how long the answer waited.
+    pub fn encode_unsealed(&self, out: &mut Vec<u8>) {
+        let begin = begin_frame(out, self.id);
+        out.extend_from_slice(&[ANSWER, self.status as u8, 0, 0]);
+        out.extend_from_slice(&self.detail.to_le_bytes());
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&self.written_at_ms.to_le_bytes());
+        out.extend_from_slice(&self.value_length.to_le_bytes());
+        let OwnerTimes { receive_ns, queue_ns, execute_ns, reply_ns, parts_ns } = self.times;
+        for ns in [receive_ns, queue_ns, execute_ns, reply_ns].into_iter().chain(parts_ns) {
+            out.extend_from_slice(&ns.to_le_bytes());
+        }
+        out.extend_from_slice(self.payload);
+        write_length(out, begin);
+    }
+
+    /// Appends the answer to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        self.encode_unsealed(out);
+        seal_answer(&mut out[begin..], self.times.reply_ns);
+    }
+}
+
+/// Notes in an answer at the beginning of `bytes` for how long it waited, and seals it. Returns its
+/// length in bytes.
+pub(crate) fn seal_answer(bytes: &mut [u8], reply_ns: u32) -> usize {
+    let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
+    bytes[REPLY_NS_AT..REPLY_NS_AT + 4].copy_from_slice(&reply_ns.to_le_bytes());
+    let checksum = crc32c::crc32c(&bytes[PREFIX_BYTES..length]);
+    bytes[4..PREFIX_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    length
+}
+
+/// Appends the answer to a ping to `out`.
+pub fn encode_pong(id: u64, out: &mut Vec<u8>) {
+    let begin = begin_frame(out, id);
+    out.extend_from_slice(&[PONG, 0, 0, 0]);
+    finish_frame(out, begin);
+}
+
+fn begin_frame(out: &mut Vec<u8>, id: u64) -> usize {
+    let begin = out.len();
+    out.extend_from_slice(&[0; PREFIX_BYTES]);
+    out.extend_from_slice(&id.to_le_bytes());
+    begin
+}
+
+fn write_length(out: &mut [u8], begin: usize) {
+    let length = u32::try_from(out.len() - begin - PREFIX_BYTES).expect("a frame is below 4 GiB");
+    out[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn finish_frame(out: &mut [u8], begin: usize) {
+    write_length(out, begin);
+    let checksum = crc32c::crc32c(&out[begin + PREFIX_BYTES..]);
+    out[begin + 4..begin + PREFIX_BYTES].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The frame at the beginning of `bytes` and its length in bytes; nothing if it is not complete.
+///
+/// # Errors
+/// See [`FrameError`].
+pub fn decode(
+    bytes: &[u8],
+    frame_bytes_max: usize,
+) -> Result<Option<(Frame<'_>, usize)>, FrameError> {
+    let Some(length) = frame_length(bytes, frame_bytes_max)? else { return Ok(None) };
+    if bytes.len() < length {
+        return Ok(None);
+    }
+    let body = &bytes[PREFIX_BYTES..length];
+    if crc32c::crc32c(body) != u32_at(bytes, 4) {
+        return Err(FrameError::Checksum);
+    }
+    if body.len() < 12 {
+        return Err(FrameError::Malformed("length"));
+    }
+    let frame = match body[8] {
+        ANSWER => Frame::Answer(decode_answer(&bytes[..length])?),
+        PONG => Frame::Pong(u64_at(bytes, 8)),
+        _ => Frame::Ask(decode_ask(&bytes[..length])?),
+    };
+    Ok(Some((frame, length)))
+}
+
+/// Bytes of the frame at the beginning of `bytes`, if so much is known.
+///
+/// # Errors
+/// If it would be too long.
+pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize>, FrameError> {
+    if bytes.len() < PREFIX_BYTES {
+        return Ok(None);
+    }
+    let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
+    if length > frame_bytes_max {
+        let (bytes, max) = (length as u64, frame_bytes_max as u64);
+        return Err(FrameError::TooLong { bytes, max });
+    }
+    Ok(Some(length))
+}
+
+fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
+    use FrameError::Malformed;
+    if bytes.len() < ASK_BYTES {
+        return Err(Malformed("length"));
+    }
+    let kind = match bytes[16] {
+        1 => AskKind::Get,
+        2 => AskKind::Head,
+        3 => AskKind::Put,
+        4 => AskKind::Delete,
+        5 => AskKind::Batch,
+        6 => AskKind::Range,
+        7 => AskKind::Ping,
+        _ => return Err(Malformed("kind")),
+    };
+    let acknowledgement = match bytes[17] {
+        0 => Acknowledgement::Memory,
+        1 => Acknowledgement::Os,
+        2 => Acknowledgement::Disk,
+        _ => return Err(Malformed("acknowledgement")),
+    };
+    let sequence = u64_at(bytes, 24);
+    let condition = match bytes[18] {
+        0 => Condition::None,
+        1 => Condition::Absent,
+        2 => Condition::Present,
+        3 => Condition::Sequence(sequence),
+        _ => return Err(Malformed("condition")),
+    };
+    let flags = bytes[19];
+    if flags & !(HAS_LIFETIME | HAS_TRACE) != 0 {
+        return Err(Malformed("flags"));
+    }
+    let trace = u128::from(u64_at(bytes, 40)) | u128::from(u64_at(bytes, 48)) << 64;
+    let trace = TraceOfAsk { trace, span: u64_at(bytes, 56) };
+    let (key_length, value_length) = (u32_at(bytes, 64) as usize, u32_at(bytes, 68) as usize);
+    let is_keyed = !matches!(kind, AskKind::Batch | AskKind::Ping);
+    if key_length > KEY_LENGTH_MAX || is_keyed != (key_length > 0) {
+        return Err(Malformed("key"));
+    }
+    if ASK_BYTES as u64 + key_length as u64 + value_length as u64 != bytes.len() as u64 {
+        return Err(Malformed("length"));
+    }
+    let (key, value) = bytes[ASK_BYTES..].split_at(key_length);
+    Ok(Ask {
+        id: u64_at(bytes, 8),
+        kind,
+        acknowledgement,
+        condition,
+        lifetime_ms: (flags & HAS_LIFETIME != 0).then(|| u64_at(bytes, 32)),
+        wait_ms: u32_at(bytes, 20),
+        trace: (flags & HAS_TRACE != 0 && trace.trace != 0 && trace.span != 0).then_some(trace),
+        key,
+        value,
+    })
+}
+
+fn decode_answer(bytes: &[u8]) -> Result<Answer<'_>, FrameError> {
+    use AnswerStatus::*;
+    if bytes.len() < ANSWER_BYTES {
+        return Err(FrameError::Malformed("length"));
+    }
+    const ALL: [AnswerStatus; 13] = [
+        Found,
+        Missing,
+        Written,
+        ConditionFailed,
+        Unacceptable,
+        Full,
+        Corruption,
+        ReadOnly,
+        Busy,
+        Failed,
+        NotOwner,
+        Late,
+        Page,
+    ];
+    let status = *ALL.get(usize::from(bytes[17])).ok_or(FrameError::Malformed("status"))?;
+    let payload = &bytes[ANSWER_BYTES..];
+    let value_length = u64_at(bytes, 40);
+    let mut parts_ns = [0; PARTS_MAX];
+    for (slot, part) in parts_ns.iter_mut().enumerate() {
+        *part = u32_at(bytes, 64 + 4 * slot);
+    }
+    Ok(Answer {
+        id: u64_at(bytes, 8),
+        status,
+        detail: u32_at(bytes, 20),
+        sequence: u64_at(bytes, 24),
+        written_at_ms: u64_at(bytes, 32),
+        value_length,
+        times: OwnerTimes {
+            receive_ns: u32_at(bytes, 48),
+            queue_ns: u32_at(bytes, 52),
+            execute_ns: u32_at(bytes, 56),
+            reply_ns: u32_at(bytes, REPLY_NS_AT),
+            parts_ns,
+        },
+        payload,
+    })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes are eight bytes"))
+}

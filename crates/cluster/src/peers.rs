@@ -1,0 +1,614 @@
+//! The connections of one event loop to its node's peers, and the asks under way on them.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use pellucid_clock::{Clock, Ticks};
+
+use crate::board::{PeerState, add};
+use crate::cluster::Cluster;
+use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, frame_length};
+use crate::link::{Link, Stage};
+use crate::slab::Slab;
+use crate::socket::{Received, receive, send_some, tune};
+use crate::timer::Timer;
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes that may wait for a peer; beyond it, requests for its keys are refused.
+const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Pauses before a connection is tried again: the first, doubled each time, and the longest.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_millis(500);
+/// The number of pings, which no ask has.
+const PING_ID: u64 = u64::MAX;
+
+/// What became of an ask.
+pub enum Outcome<'a> {
+    /// The owner has answered.
+    Answered(Answer<'a>, Times),
+    /// It has not.
+    Failed(Failure),
+}
+
+/// When an ask was made, when the kernel had it, and when its answer was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// It was put into the buffer.
+    pub asked: Ticks,
+    /// The kernel had the last byte of it.
+    pub sent: Ticks,
+    /// The read that brought the answer returned.
+    pub received: Ticks,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The owner is not to be reached: nothing was asked.
+    Unreachable {
+        /// The owner's URL.
+        owner: String,
+        /// Why.
+        reason: String,
+    },
+    /// The owner has not answered in time.
+    Late {
+        /// The owner's URL.
+        owner: String,
+        /// For how long was waited.
+        waited: Duration,
+    },
+    /// The connection broke before the answer came.
+    Lost {
+        /// The owner's URL.
+        owner: String,
+        /// Why.
+        reason: String,
+    },
+    /// Too much is under way with the owner already.
+    Full {
+        /// The owner's URL.
+        owner: String,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Unreachable { owner, reason } => {
+                write!(f, "the key's owner {owner} cannot be reached: {reason}")
+            }
+            Failure::Late { owner, waited } => write!(
+                f,
+                "the key's owner {owner} has not answered within {} ms: a write may have happened",
+                waited.as_millis()
+            ),
+            Failure::Lost { owner, reason } => write!(
+                f,
+                "the connection to the key's owner {owner} broke: {reason}; a write may have \
+                 happened"
+            ),
+            Failure::Full { owner } => write!(
+                f,
+                "too many requests wait for the key's owner {owner}: try again in a moment"
+            ),
+        }
+    }
+}
+
+/// An ask that was taken, or why not.
+pub type Asked = Result<(), Failure>;
+
+struct Waiting<C> {
+    context: C,
+    node: usize,
+    asked: Ticks,
+    sent: Option<Ticks>,
+    until: Ticks,
+}
+
+/// See the module. `C` is what the loop remembers of each ask.
+pub struct Peers<C> {
+    cluster: Arc<Cluster>,
+    clock: Clock,
+    index: usize,
+    /// By the node's place in the list; nothing for this node.
+    links: Vec<Option<Link>>,
+    under_way: Slab<Waiting<C>>,
+    /// Peers for whom asks were put by.
+    dirty: Vec<usize>,
+    scratch: Vec<u8>,
+    token: fn(usize) -> Token,
+    timer: Timer,
+    wait_ticks: u64,
+    silence_ticks: u64,
+}
+
+impl<C> Peers<C> {
+    /// Begins to connect to all peers. `token` gives the token of a link: zero for the timer, `n` for
+    /// the node at place `n - 1`.
+    ///
+    /// # Errors
+    /// If the system has no more descriptors.
+    pub fn start(
+        cluster: Arc<Cluster>,
+        clock: Clock,
+        index: usize,
+        registry: &Registry,
+        token: fn(usize) -> Token,
+    ) -> io::Result<Peers<C>> {
+        let now = clock.now();
+        let own = cluster.own();
+        let nodes = 0..cluster.nodes().nodes().len();
+        let ticks = |span: Duration| clock.ticks(span.as_nanos() as u64);
+        let mut peers = Peers {
+            links: nodes.map(|node| (node != own).then(|| Link::new(now))).collect(),
+            under_way: Slab::new(),
+            dirty: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+            timer: Timer::start(registry, token(0))?,
+            wait_ticks: ticks(cluster.options.wait),
+            silence_ticks: ticks(cluster.options.silence),
+            cluster,
+            clock,
+            index,
+            token,
+        };
+        peers.retry(registry, now, &mut |_, _| {});
+        Ok(peers)
+    }
+
+    /// Asks the node at this place; the answer comes to `sink` of a later call.
+    ///
+    /// # Errors
+    /// If the peer is not to be reached, or too much waits for it.
+    ///
+    /// # Panics
+    /// If it is this node.
+    pub fn ask(&mut self, node: usize, ask: Ask<'_>, context: C) -> Asked {
+        let link = self.links[node].as_mut().expect("a node does not ask itself");
+        let (board, owner) = (self.cluster.board(node), || self.cluster.url(node).to_string());
+        if let Some(reason) = &link.down {
+            add(&board.counters.unreachable, 1);
+            return Err(Failure::Unreachable { owner: owner(), reason: reason.clone() });
+        }
+        let is_full = link.in_flight >= self.cluster.options.in_flight_max
+            || link.waiting_bytes() > OUT_BYTES_MAX;
+        if is_full {
+            add(&board.counters.refused, 1);
+            return Err(Failure::Full { owner: owner() });
+        }
+        let asked = self.clock.now();
+        let until = Ticks(asked.0 + self.wait_ticks);
+        let id = self.under_way.insert(Waiting { context, node, asked, sent: None, until });
+        Ask { id, wait_ms: self.cluster.options.wait.as_millis() as u32, ..ask }
+            .encode(&mut link.out);
+        if link.unsent.is_empty() && !link.is_blocked {
+            self.dirty.push(node);
+        }
+        link.unsent.push_back((id, link.out.len()));
+        link.in_flight += 1;
+        add(&board.counters.asked, 1);
+        add(&board.counters.in_flight, 1);
+        Ok(())
+    }
+
+    /// Does what an event of this link asks for.
+    pub fn ready(
+        &mut self,
+        link: usize,
+        registry: &Registry,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) {
+        let now = self.clock.now();
+        match link.checked_sub(1) {
+            None => {
+                self.timer.take();
+                self.tick(registry, now, sink);
+            }
+            Some(node) => self.attend(node, registry, now, sink),
+        }
+    }
+
+    /// Whether anything was asked since the last call of [`Peers::settle`].
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Why the node at this place cannot be asked, if that is known.
+    #[must_use]
+    pub fn unreachable(&self, node: usize) -> Option<Failure> {
+        let reason = self.links[node].as_ref()?.down.clone()?;
+        Some(Failure::Unreachable { owner: self.cluster.url(node).to_string(), reason })
+    }
+
+    /// Sends what was asked since the last call.
+    pub fn settle(&mut self, registry: &Registry, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+        while let Some(node) = self.dirty.pop() {
+            self.flush(node, registry, sink);
+        }
+    }
+
+    /// Tries now whether the peer is there, as it has just called.
+    pub fn retry_soon(&mut self, node: usize) {
+        if let Some(Some(link)) = self.links.get_mut(node)
+            && let Stage::Absent { retry_at } = &mut link.stage
+        {
+            *retry_at = Ticks(0);
+        }
+    }
+
+    fn attend(
+        &mut self,
+        node: usize,
+        registry: &Registry,
+        now: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) {
+        let Some(Some(link)) = self.links.get_mut(node) else { return };
+        let went = match &mut link.stage {
+            Stage::Absent { .. } => return,
+            Stage::Connecting { .. } => self.greet(node),
+            Stage::Greeting { .. } => self.meet(node),
+            Stage::Ready { .. } => {
+                link.is_blocked = false;
+                if link.waiting_bytes() > 0 {
+                    self.flush(node, registry, sink);
+                }
+                self.read(node, now, sink)
+            }
+        };
+        if let Err(reason) = went {
+            return self.lose(node, registry, now, reason, sink);
+        }
+        // Frames may have come with the peer's consent.
+        let is_ready = |link: &Link| matches!(link.stage, Stage::Ready { .. });
+        if self.links[node].as_ref().is_some_and(|link| is_ready(link) && link.waiting_bytes() > 0)
+        {
+            self.flush(node, registry, sink);
+        }
+    }
+
+    /// Asks for the protocol once the kernel has connected.
+    fn greet(&mut self, node: usize) -> Result<(), String> {
+        let Some(link) = &mut self.links[node] else { return Ok(()) };
+        let nothing = Stage::Absent { retry_at: Ticks(0) };
+        let Stage::Connecting { socket, by } = std::mem::replace(&mut link.stage, nothing) else {
+            return Ok(());
+        };
+        if let Ok(Some(error)) | Err(error) = socket.take_error() {
+            return Err(error.to_string());
+        }
+        if socket.peer_addr().is_err() {
+            link.stage = Stage::Connecting { socket, by };
+            return Ok(());
+        }
+        tune(&socket);
+        let seconds = self.clock.wall().unix_ms() / 1_000;
+        let hello = self.cluster.hello(node, seconds);
+        link.stage = Stage::Greeting { socket, by, hello, sent: 0 };
+        self.meet(node)
+    }
+
+    /// Goes on with the greeting.
+    fn meet(&mut self, node: usize) -> Result<(), String> {
+        let Some(link) = &mut self.links[node] else { return Ok(()) };
+        let Stage::Greeting { socket, hello, sent, .. } = &mut link.stage else { return Ok(()) };
+        *sent += send_some(socket, &hello[*sent..]).map_err(|error| error.to_string())?;
+        let mut is_over = false;
+        loop {
+            match receive(socket, &mut self.scratch).map_err(|error| error.to_string())? {
+                Received::Bytes(count) => link.input.extend_from_slice(&self.scratch[..count]),
+                Received::Nothing => break,
+                Received::End => {
+                    is_over = true;
+                    break;
+                }
+            }
+            if link.input.len() > crate::handshake::WELCOME_BYTES_MAX + READ_BYTES {
+                break;
+            }
+        }
+        let Some(length) = self.cluster.welcomed(hello, &link.input)? else {
+            return if is_over { Err("it closed the connection".to_owned()) } else { Ok(()) };
+        };
+        link.input.drain(..length);
+        let nothing = Stage::Absent { retry_at: Ticks(0) };
+        if let Stage::Greeting { socket, .. } = std::mem::replace(&mut link.stage, nothing) {
+            link.stage = Stage::Ready { socket };
+        }
+        (link.down, link.failures, link.heard) = (None, 0, self.clock.now());
+        let board = self.cluster.board(node);
+        add(&board.counters.connected, 1);
+        if board.set(self.index, PeerState::Ready, None) {
+            self.cluster.log(&format!("the peer {} is there again", self.cluster.url(node)));
+        }
+        Ok(())
+    }
+
+    /// Reads what the peer has sent, and brings the answers.
+    fn read(
+        &mut self,
+        node: usize,
+        now: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) -> Result<(), String> {
+        loop {
+            let Some(link) = &mut self.links[node] else { return Ok(()) };
+            let Stage::Ready { socket } = &link.stage else { return Ok(()) };
+            let count = match receive(socket, &mut self.scratch).map_err(|e| e.to_string())? {
+                Received::Bytes(count) => count,
+                Received::Nothing => return Ok(()),
+                Received::End => return Err("it closed the connection".to_owned()),
+            };
+            (link.heard, link.pinged) = (now, None);
+            let received = self.clock.now();
+            add(&self.cluster.board(node).counters.received_bytes, count as u64);
+            let scratch = std::mem::take(&mut self.scratch);
+            let mut input = std::mem::take(&mut link.input);
+            let taken = if input.is_empty() {
+                self.take_frames(node, &scratch[..count], received, sink).map(|used| {
+                    input.extend_from_slice(&scratch[used..count]);
+                })
+            } else {
+                input.extend_from_slice(&scratch[..count]);
+                self.take_frames(node, &input, received, sink).map(|used| {
+                    input.drain(..used);
+                })
+            };
+            let filled = count == scratch.len();
+            self.scratch = scratch;
+            taken?;
+            if let Some(link) = &mut self.links[node] {
+                link.input = input;
+            }
+            if !filled {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Brings the answers at the beginning of `bytes`. Returns how many bytes they took.
+    fn take_frames(
+        &mut self,
+        node: usize,
+        bytes: &[u8],
+        received: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) -> Result<usize, String> {
+        let mut used = 0;
+        loop {
+            let rest = &bytes[used..];
+            let whole = frame_length(rest, FRAME_BYTES_MAX).map_err(|e| e.to_string())?;
+            if whole.is_none_or(|length| rest.len() < length) {
+                return Ok(used);
+            }
+            let decoded = decode(rest, FRAME_BYTES_MAX);
+            let Some((frame, length)) = decoded.map_err(|error| error.to_string())? else {
+                return Ok(used);
+            };
+            used += length;
+            match frame {
+                Frame::Pong(_) => {}
+                Frame::Ask(_) => return Err("it asks where it has to answer".to_owned()),
+                Frame::Answer(answer) => self.bring(node, answer, received, sink),
+            }
+        }
+    }
+
+    fn bring(
+        &mut self,
+        node: usize,
+        answer: Answer<'_>,
+        received: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) {
+        // An answer that nobody waits for any more came too late.
+        if self.under_way.get_mut(answer.id).is_none_or(|waiting| waiting.node != node) {
+            return;
+        }
+        let Some(waiting) = self.under_way.remove(answer.id) else { return };
+        if let Some(link) = &mut self.links[node] {
+            link.in_flight -= 1;
+        }
+        let sent = waiting.sent.unwrap_or(waiting.asked);
+        let counters = &self.cluster.board(node).counters;
+        add(&counters.answered, 1);
+        counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        add(&counters.round_trip_ns, self.clock.nanoseconds(received.since(sent)));
+        let times = Times { asked: waiting.asked, sent, received };
+        sink(waiting.context, Outcome::Answered(answer, times));
+    }
+
+    fn flush(&mut self, node: usize, registry: &Registry, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+        let Some(link) = &mut self.links[node] else { return };
+        let Stage::Ready { socket } = &link.stage else { return };
+        if link.is_blocked || link.waiting_bytes() == 0 {
+            return;
+        }
+        let sent = send_some(socket, &link.out[link.written..]);
+        let now = self.clock.now();
+        match sent {
+            Ok(count) => {
+                add(&self.cluster.board(node).counters.sent_bytes, count as u64);
+                link.written += count;
+                while let Some((id, end)) = link.unsent.front().copied()
+                    && end <= link.written
+                {
+                    link.unsent.pop_front();
+                    if let Some(waiting) = self.under_way.get_mut(id) {
+                        waiting.sent = Some(now);
+                    }
+                }
+                link.is_blocked = link.waiting_bytes() > 0;
+                link.drain_sent();
+            }
+            Err(error) => self.lose(node, registry, now, error.to_string(), sink),
+        }
+    }
+
+    /// Gives up a connection, and everything that is under way on it.
+    fn lose(
+        &mut self,
+        node: usize,
+        registry: &Registry,
+        now: Ticks,
+        reason: String,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) {
+        let Some(link) = &mut self.links[node] else { return };
+        let pause = RETRY_MAX.min(RETRY_FIRST * 2_u32.pow(link.failures.min(8)));
+        link.failures += 1;
+        let retry_at = Ticks(now.0 + self.clock.ticks(pause.as_nanos() as u64));
+        let before = std::mem::replace(&mut link.stage, Stage::Absent { retry_at });
+        let board = self.cluster.board(node);
+        match before {
+            Stage::Absent { .. } => {}
+            Stage::Ready { mut socket } => {
+                add(&board.counters.broken, 1);
+                // A descriptor that is closed is forgotten by the kernel anyway.
+                let _ = registry.deregister(&mut socket);
+            }
+            Stage::Connecting { mut socket, .. } | Stage::Greeting { mut socket, .. } => {
+                let _ = registry.deregister(&mut socket);
+            }
+        }
+        link.reset();
+        link.in_flight = 0;
+        let url = self.cluster.url(node);
+        if board.set(self.index, PeerState::Down, Some(&reason)) {
+            self.cluster.log(&format!("the peer {url} cannot be reached: {reason}"));
+        }
+        link.down = Some(reason.clone());
+        let owner = url.to_string();
+        self.under_way.remove_if(
+            |waiting| waiting.node == node,
+            |waiting| {
+                let (owner, reason) = (owner.clone(), reason.clone());
+                board.counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                let failure = if waiting.sent.is_some() {
+                    add(&board.counters.lost, 1);
+                    Failure::Lost { owner, reason }
+                } else {
+                    add(&board.counters.unreachable, 1);
+                    Failure::Unreachable { owner, reason }
+                };
+                sink(waiting.context, Outcome::Failed(failure));
+            },
+        );
+    }
+
+    /// Looks at everything that has a time limit.
+    fn tick(&mut self, registry: &Registry, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+        for node in 0..self.links.len() {
+            let Some(link) = &self.links[node] else { continue };
+            match &link.stage {
+                Stage::Connecting { by, .. } | Stage::Greeting { by, .. } if now >= *by => {
+                    let reason = "it does not answer".to_owned();
+                    self.lose(node, registry, now, reason, sink);
+                }
+                Stage::Ready { .. } => self.listen(node, registry, now, sink),
+                _ => {}
+            }
+        }
+        self.retry(registry, now, sink);
+        self.expire(now, sink);
+    }
+
+    /// Asks a silent peer whether it is there, and gives it up if it stays silent.
+    fn listen(
+        &mut self,
+        node: usize,
+        registry: &Registry,
+        now: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) {
+        let Some(link) = &self.links[node] else { return };
+        let was_pinged = link.pinged.is_some_and(|at| now.since(at) >= self.silence_ticks);
+        if was_pinged {
+            // If this loop was held up, the answer may be there.
+            if let Err(reason) = self.read(node, now, sink) {
+                return self.lose(node, registry, now, reason, sink);
+            }
+        }
+        let Some(link) = &mut self.links[node] else { return };
+        match link.pinged {
+            Some(at) if now.since(at) >= self.silence_ticks => {
+                let silence = self.cluster.options.silence.as_millis();
+                let reason = format!("it has been silent for {silence} ms");
+                self.lose(node, registry, now, reason, sink);
+            }
+            None if now.since(link.heard) >= self.silence_ticks / 4 => {
+                link.pinged = Some(now);
+                ping().encode(&mut link.out);
+                self.flush(node, registry, sink);
+            }
+            _ => {}
+        }
+    }
+
+    /// Connects to those whose time has come.
+    fn retry(&mut self, registry: &Registry, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+        for node in 0..self.links.len() {
+            let Some(link) = &mut self.links[node] else { continue };
+            let Stage::Absent { retry_at } = link.stage else { continue };
+            if now < retry_at {
+                continue;
+            }
+            match self.cluster.address(node) {
+                Err(reason) => self.lose(node, registry, now, reason, sink),
+                Ok(address) => {
+                    let by = Ticks(now.0 + self.silence_ticks.max(self.wait_ticks));
+                    let interest = Interest::READABLE | Interest::WRITABLE;
+                    let connected = TcpStream::connect(address).and_then(|mut socket| {
+                        registry.register(&mut socket, (self.token)(node + 1), interest)?;
+                        Ok(socket)
+                    });
+                    match connected {
+                        Ok(socket) => link.stage = Stage::Connecting { socket, by },
+                        Err(error) => self.lose(node, registry, now, error.to_string(), sink),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the asks whose time is over.
+    fn expire(&mut self, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+        let (links, cluster) = (&mut self.links, &self.cluster);
+        self.under_way.remove_if(
+            |waiting| now >= waiting.until,
+            |waiting| {
+                if let Some(link) = &mut links[waiting.node] {
+                    link.in_flight -= 1;
+                }
+                let counters = &cluster.board(waiting.node).counters;
+                add(&counters.late, 1);
+                counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                let owner = cluster.url(waiting.node).to_string();
+                let failure = Failure::Late { owner, waited: cluster.options.wait };
+                sink(waiting.context, Outcome::Failed(failure));
+            },
+        );
+    }
+}
+
+fn ping() -> Ask<'static> {
+    Ask {
+        id: PING_ID,
+        kind: AskKind::Ping,
+        acknowledgement: pellucid_store::Acknowledgement::Memory,
+        condition: pellucid_store::Condition::None,
+        lifetime_ms: None,
+        wait_ms: 0,
+        trace: None,
+        key: b"",
+        value: b"",
+    }
+}

@@ -1,0 +1,194 @@
+//! Pages of a range, as a node asks another for them.
+//!
+//! A range over the whole cluster is walked page by page, so that nothing is held for it at a peer
+//! between two pages, and what is held here is one page of each.
+
+use pellucid_store::KEY_LENGTH_MAX;
+
+use crate::frame::FrameError;
+
+/// Bytes of entries from which on a page is full. It has one entry at least, however large.
+pub const PAGE_BYTES: usize = 128 * 1024;
+
+const REVERSE: u8 = 1;
+const HAS_END: u8 = 2;
+const BEHIND: u8 = 4;
+/// Bytes of an entry before its key and value.
+const ENTRY_BYTES: usize = 16;
+
+/// A page that is asked for: the value of the ask, whose key is where the page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeAsk<'a> {
+    /// Whether the range is walked from its end.
+    pub reverse: bool,
+    /// Whether the entry with the ask's key is not wanted again: it was the last of the page
+    /// before. In reverse, the page ends before that key, whatever `end` says.
+    pub behind: bool,
+    /// The first key beyond the range.
+    pub end: Option<&'a [u8]>,
+    /// Entries that are wanted at most.
+    pub entries_max: u32,
+    /// In reverse and behind: where the range begins.
+    pub first: &'a [u8],
+}
+
+impl<'a> RangeAsk<'a> {
+    /// Appends it to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let flags = u8::from(self.reverse) * REVERSE
+            | u8::from(self.end.is_some()) * HAS_END
+            | u8::from(self.behind) * BEHIND;
+        out.push(flags);
+        out.extend_from_slice(&self.entries_max.to_le_bytes());
+        out.extend_from_slice(&(self.first.len() as u16).to_le_bytes());
+        out.extend_from_slice(self.first);
+        out.extend_from_slice(self.end.unwrap_or_default());
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn decode(bytes: &'a [u8]) -> Result<RangeAsk<'a>, FrameError> {
+        let wrong = FrameError::Malformed("range");
+        let (head, rest) = bytes.split_first_chunk::<7>().ok_or(wrong.clone())?;
+        let flags = head[0];
+        let entries_max = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+        let first_length = usize::from(u16::from_le_bytes([head[5], head[6]]));
+        let (first, end) = rest.split_at_checked(first_length).ok_or(wrong.clone())?;
+        let has_end = flags & HAS_END != 0;
+        let is_sound = flags & !(REVERSE | HAS_END | BEHIND) == 0
+            && (has_end || end.is_empty())
+            && first.len() <= KEY_LENGTH_MAX;
+        if !is_sound {
+            return Err(wrong);
+        }
+        let end = has_end.then_some(end);
+        let (reverse, behind) = (flags & REVERSE != 0, flags & BEHIND != 0);
+        Ok(RangeAsk { reverse, behind, end, entries_max, first })
+    }
+}
+
+/// One entry of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageEntry<'a> {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+impl PageEntry<'_> {
+    /// Appends it to a page.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
+        let length = u32::try_from(self.value.len()).expect("a value is below 4 GiB");
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(self.value);
+    }
+}
+
+/// A page that came, and how far it was read.
+#[derive(Debug, Default)]
+pub struct Page {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Page {
+    /// A page of these bytes.
+    ///
+    /// # Errors
+    /// If they are none.
+    pub fn new(bytes: Vec<u8>) -> Result<Page, FrameError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            at = entry_at(&bytes, at).ok_or(FrameError::Malformed("page"))?.1;
+        }
+        Ok(Page { bytes, at: 0 })
+    }
+
+    /// The entry that is next.
+    #[must_use]
+    pub fn entry(&self) -> Option<PageEntry<'_>> {
+        Some(entry_at(&self.bytes, self.at)?.0)
+    }
+
+    /// Goes on to the one behind it.
+    pub fn advance(&mut self) {
+        if let Some((_, next)) = entry_at(&self.bytes, self.at) {
+            self.at = next;
+        }
+    }
+
+    /// Goes on to the one behind it, and gives its value as a range of [`Page::bytes`].
+    pub fn take_value(&mut self) -> std::ops::Range<usize> {
+        let Some((entry, next)) = entry_at(&self.bytes, self.at) else { return 0..0 };
+        let length = entry.value.len();
+        self.at = next;
+        next - length..next
+    }
+
+    /// All of its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn entry_at(bytes: &[u8], at: usize) -> Option<(PageEntry<'_>, usize)> {
+    let head = bytes.get(at..at + ENTRY_BYTES)?;
+    let sequence = u64::from_le_bytes(head[..8].try_into().ok()?);
+    let key_length = u32::from_le_bytes(head[8..12].try_into().ok()?) as usize;
+    let value_length = u32::from_le_bytes(head[12..].try_into().ok()?) as usize;
+    let key_at = at + ENTRY_BYTES;
+    let key = bytes.get(key_at..key_at.checked_add(key_length)?)?;
+    let value_at = key_at + key_length;
+    let end = value_at.checked_add(value_length)?;
+    let value = bytes.get(value_at..end)?;
+    Some((PageEntry { sequence, key, value }, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_comes_back() {
+        for (reverse, behind, end) in
+            [(false, false, None), (true, true, Some(b"z".as_slice())), (false, true, Some(b""))]
+        {
+            let ask = RangeAsk { reverse, behind, end, entries_max: 70_000, first: b"first" };
+            let mut bytes = Vec::new();
+            ask.encode(&mut bytes);
+            assert_eq!(RangeAsk::decode(&bytes), Ok(ask));
+            assert!(RangeAsk::decode(&bytes[..9]).is_err());
+        }
+        assert!(RangeAsk::decode(b"").is_err());
+        assert!(RangeAsk::decode(&[0xff; 20]).is_err());
+    }
+
+    #[test]
+    fn a_page_is_read_entry_by_entry() {
+        let mut bytes = Vec::new();
+        let entries = [
+            PageEntry { sequence: 1, key: b"a", value: b"one" },
+            PageEntry { sequence: 2, key: b"b", value: b"" },
+        ];
+        entries.iter().for_each(|entry| entry.encode(&mut bytes));
+        assert!(Page::new(bytes[..bytes.len() - 1].to_vec()).is_err());
+        assert!(Page::new(vec![0xff; 40]).is_err());
+        let mut page = Page::new(bytes).unwrap();
+        assert_eq!(page.entry(), Some(entries[0]));
+        let value = page.take_value();
+        assert_eq!(&page.bytes()[value], b"one");
+        assert_eq!(page.entry(), Some(entries[1]));
+        page.advance();
+        assert_eq!(page.entry(), None);
+        assert_eq!(page.take_value(), 0..0);
+    }
+}

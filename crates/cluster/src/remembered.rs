@@ -1,0 +1,282 @@
+//! The list of nodes that a node has served, remembered beside its store.
+//!
+//! A node that is started with another list would not find keys that it has, and would take keys
+//! that lie elsewhere for missing: nobody would see an error. So it remembers the list, and a start
+//! with another one is refused as long as there is a key that could be stranded. The file has a
+//! number for the list (its epoch), so that keys can be moved from one list to the next.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use pellucid_topology::{NODES_MAX, NodeList, NodeUrl, URL_BYTES_MAX};
+
+const FILE: &str = "cluster.list";
+const NEW_FILE: &str = "cluster.list.new";
+const MAGIC: &[u8; 8] = b"PELLNODE";
+const VERSION: u32 = 1;
+/// Where what the checksum covers begins.
+const COVERED_AT: usize = 16;
+const NODES_AT: usize = 32;
+/// Bytes that the file may have.
+const LENGTH_MAX: usize = NODES_AT + NODES_MAX * (2 + URL_BYTES_MAX);
+
+/// A list that a node has served, and which of its nodes it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The number of the list: 1 for a cluster's first.
+    pub epoch: u64,
+    /// All nodes.
+    pub nodes: NodeList,
+    /// Which of them this was.
+    pub node: NodeUrl,
+}
+
+/// Why a node cannot be started with this list.
+#[derive(Debug)]
+pub enum RememberedError {
+    /// The file cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// The file is damaged, or of a later version.
+    Malformed(PathBuf, &'static str),
+    /// Keys would be stranded.
+    Stranding(String),
+}
+
+impl fmt::Display for RememberedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RememberedError::Io(path, error) => {
+                write!(f, "the list of nodes in {} cannot be used: {error}", path.display())
+            }
+            RememberedError::Malformed(path, what) => write!(
+                f,
+                "the list of nodes in {} has a wrong {what}: it is damaged, or of a later version; \
+                 restore it from a backup, or remove it if this node's --cluster has never changed",
+                path.display()
+            ),
+            RememberedError::Stranding(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for RememberedError {}
+
+impl Remembered {
+    /// What the folder remembers.
+    ///
+    /// # Errors
+    /// If there is a file that cannot be read, or is not what it has to be.
+    pub fn read(folder: &Path) -> Result<Option<Remembered>, RememberedError> {
+        let path = folder.join(FILE);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(RememberedError::Io(path, error)),
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(LENGTH_MAX as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|error| RememberedError::Io(path.clone(), error))?;
+        let read = Remembered::decode(&bytes);
+        Ok(Some(read.map_err(|what| RememberedError::Malformed(path, what))?))
+    }
+
+    /// Writes it to the folder: when this returns, it survives the machine.
+    ///
+    /// # Errors
+    /// If it cannot be brought to the medium.
+    pub fn write(&self, folder: &Path) -> Result<(), RememberedError> {
+        let (path, new) = (folder.join(FILE), folder.join(NEW_FILE));
+        let write = || {
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).open(&new)?;
+            file.write_all(&self.encode())?;
+            file.sync_all()?;
+            std::fs::rename(&new, &path)?;
+            File::open(folder)?.sync_all()
+        };
+        write().map_err(|error| RememberedError::Io(path, error))
+    }
+
+    /// The file's bytes (docs/format.md).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let own = self.nodes.index_of(&self.node).expect("a node is on its own list");
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        bytes.extend_from_slice(&(self.nodes.nodes().len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(own as u32).to_le_bytes());
+        for node in self.nodes.nodes() {
+            bytes.extend_from_slice(&(node.as_str().len() as u16).to_le_bytes());
+            bytes.extend_from_slice(node.as_str().as_bytes());
+        }
+        let checksum = crc32c::crc32c(&bytes[COVERED_AT..]);
+        bytes[12..COVERED_AT].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the file's bytes.
+    ///
+    /// # Errors
+    /// What of it is wrong.
+    pub fn decode(bytes: &[u8]) -> Result<Remembered, &'static str> {
+        if bytes.len() < NODES_AT || bytes.len() > LENGTH_MAX {
+            return Err("length");
+        }
+        let u32_at = |at: usize| {
+            u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are four bytes"))
+        };
+        if &bytes[..8] != MAGIC {
+            return Err("beginning");
+        }
+        if u32_at(8) != VERSION {
+            return Err("version");
+        }
+        if crc32c::crc32c(&bytes[COVERED_AT..]) != u32_at(12) {
+            return Err("checksum");
+        }
+        let epoch = u64::from(u32_at(16)) | u64::from(u32_at(20)) << 32;
+        let mut rest = &bytes[NODES_AT..];
+        let mut nodes = Vec::new();
+        for _ in 0..u32_at(24).min(NODES_MAX as u32 + 1) {
+            let (length, behind) = rest.split_first_chunk::<2>().ok_or("length")?;
+            let length = usize::from(u16::from_le_bytes(*length));
+            let (url, behind) = behind.split_at_checked(length).ok_or("length")?;
+            let url = std::str::from_utf8(url).map_err(|_| "node")?;
+            nodes.push(NodeUrl::parse(url).map_err(|_| "node")?);
+            rest = behind;
+        }
+        let own = nodes.get(u32_at(28) as usize).cloned().ok_or("node")?;
+        let nodes = NodeList::new(nodes).map_err(|_| "list")?;
+        if rest.is_empty() { Ok(Remembered { epoch, nodes, node: own }) } else { Err("length") }
+    }
+
+    /// Whether a node may start with this list, or without one, on a store of which `is_empty` says
+    /// whether it has keys. Gives what is to be written before it serves, if anything.
+    ///
+    /// # Errors
+    /// If keys would be stranded; the text says how not to. Or what `is_empty` says.
+    pub fn judge<E: From<RememberedError>>(
+        before: Option<Remembered>,
+        given: Option<(&NodeList, &NodeUrl)>,
+        is_empty: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Option<Remembered>, E> {
+        let stranding = |what: String| Err(RememberedError::Stranding(what).into());
+        let new = given.map(|(nodes, node)| Remembered {
+            epoch: before.as_ref().map_or(1, |before| before.epoch),
+            nodes: nodes.clone(),
+            node: node.clone(),
+        });
+        match (before, new) {
+            (None, None) => Ok(None),
+            (Some(before), Some(new)) if before == new => Ok(None),
+            (_, new) if is_empty()? => Ok(new),
+            (Some(before), Some(new)) => stranding(format!(
+                "this node has served as {} of the list {}, and its store has keys: started as {} \
+                 of {}, it would not find all of them. Start it with the list that it served, or \
+                 with an empty folder",
+                before.node,
+                before.nodes.text(),
+                new.node,
+                new.nodes.text()
+            )),
+            (Some(before), None) => stranding(format!(
+                "this node has served as {} of the list {}, and its store has keys: alone, it would \
+                 take those of other nodes for missing. Start it with --cluster {} --advertise {}",
+                before.node,
+                before.nodes.text(),
+                before.nodes.text(),
+                before.node
+            )),
+            (None, Some(new)) if new.nodes.nodes().len() == 1 => Ok(Some(new)),
+            (None, Some(_)) => stranding(
+                "this store has keys from before it was part of a cluster, and most of them would \
+                 belong to other nodes: start the node with an empty folder, and put the entries \
+                 through the cluster"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remembered(nodes: &str, node: &str) -> Remembered {
+        let nodes = NodeList::parse(nodes).unwrap();
+        Remembered { epoch: 1, nodes, node: NodeUrl::parse(node).unwrap() }
+    }
+
+    fn judge(
+        before: Option<&Remembered>,
+        new: Option<&Remembered>,
+        empty: bool,
+    ) -> Result<Option<Remembered>, String> {
+        let given = new.map(|new| (&new.nodes, &new.node));
+        let judged = Remembered::judge(before.cloned(), given, || Ok::<_, RememberedError>(empty));
+        judged.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_file_is_what_it_was() {
+        let bytes = remembered("http://a:1,http://b:2", "http://b:2").encode();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "50454c4c4e4f4445010000007db93e850100000000000000020000000100000\
+             00a00687474703a2f2f613a310a00687474703a2f2f623a32"
+        );
+        let read = Remembered::decode(&bytes).unwrap();
+        assert_eq!(read, remembered("http://a:1,http://b:2", "http://b:2"));
+    }
+
+    #[test]
+    fn every_changed_bit_and_every_cut_is_noticed() {
+        let bytes = remembered("http://a:1,http://b:2", "http://b:2").encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(Remembered::decode(&changed).is_err(), "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert!(Remembered::decode(&bytes[..length]).is_err(), "length {length}");
+        }
+    }
+
+    #[test]
+    fn it_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Remembered::read(folder.path()).unwrap(), None);
+        let first = remembered("http://a:1,http://b:2", "http://b:2");
+        first.write(folder.path()).unwrap();
+        assert_eq!(Remembered::read(folder.path()).unwrap().as_ref(), Some(&first));
+        let second = remembered("http://a:1", "http://a:1");
+        second.write(folder.path()).unwrap();
+        assert_eq!(Remembered::read(folder.path()).unwrap().as_ref(), Some(&second));
+        std::fs::write(folder.path().join(FILE), b"PELLNODE").unwrap();
+        let error = Remembered::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(FILE) && error.contains("length"), "{error}");
+    }
+
+    #[test]
+    fn a_list_that_would_strand_keys_is_refused() {
+        let two = remembered("http://a:1,http://b:2", "http://b:2");
+        let three = remembered("http://a:1,http://b:2,http://c:3", "http://b:2");
+        let other = remembered("http://a:1,http://b:2", "http://a:1");
+        assert_eq!(judge(Some(&two), Some(&two), false), Ok(None));
+        for new in [Some(&three), Some(&other), None] {
+            let error = judge(Some(&two), new, false).unwrap_err();
+            assert!(error.contains("http://a:1,http://b:2"), "{error}");
+            assert_eq!(judge(Some(&two), new, true), Ok(new.cloned()));
+        }
+        assert!(judge(None, Some(&two), false).unwrap_err().contains("empty folder"));
+        assert_eq!(judge(None, Some(&two), true), Ok(Some(two)));
+        assert_eq!(judge(None, None, false), Ok(None));
+        let alone = remembered("http://a:1", "http://a:1");
+        assert_eq!(judge(None, Some(&alone), false), Ok(Some(alone)));
+    }
+}

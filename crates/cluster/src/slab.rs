@@ -1,0 +1,82 @@
+//! What is under way, by numbers that are used again under a new generation.
+
+/// Values by numbers; nothing is allocated once it has grown to what is usual.
+pub(crate) struct Slab<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+struct Place<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Slab<T> {
+        Slab { places: Vec::new(), free: Vec::new() }
+    }
+
+    /// Takes a value in, and gives its number.
+    pub(crate) fn insert(&mut self, value: T) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { generation: 0, value: None });
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[index as usize];
+        place.value = Some(value);
+        u64::from(place.generation) << 32 | u64::from(index)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let place = self.places.get_mut((number & 0xffff_ffff) as usize)?;
+        if u64::from(place.generation) == number >> 32 { place.value.as_mut() } else { None }
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
+        let index = number & 0xffff_ffff;
+        let place = self.places.get_mut(index as usize)?;
+        if u64::from(place.generation) != number >> 32 {
+            return None;
+        }
+        let value = place.value.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(index as u32);
+        Some(value)
+    }
+
+    /// Removes what `is_out` says, and gives it to `taken`.
+    pub(crate) fn remove_if(
+        &mut self,
+        mut is_out: impl FnMut(&T) -> bool,
+        mut taken: impl FnMut(T),
+    ) {
+        for (index, place) in self.places.iter_mut().enumerate() {
+            if let Some(value) = place.value.take_if(|value| is_out(value)) {
+                place.generation = place.generation.wrapping_add(1);
+                self.free.push(index as u32);
+                taken(value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_old_finds_nothing_new() {
+        let mut slab = Slab::new();
+        let first = slab.insert('a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert('b');
+        assert_ne!(first, second);
+        assert_eq!((slab.remove(first), slab.get_mut(first)), (None, None));
+        assert_eq!(slab.get_mut(second), Some(&mut 'b'));
+        let mut taken = Vec::new();
+        slab.insert('c');
+        slab.remove_if(|value| *value == 'b', |value| taken.push(value));
+        assert_eq!((taken, slab.remove(second)), (vec!['b'], None));
+        assert_eq!(slab.remove(u64::MAX), None);
+    }
+}

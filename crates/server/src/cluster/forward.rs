@@ -1,0 +1,278 @@
+//! The entry node's side: requests for keys of others, and what their owners answer.
+
+use pellucid_account::Stamp;
+use pellucid_clock::WallTime;
+use pellucid_cluster::{
+    AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Failure, Hello, PROTOCOL, TraceOfAsk,
+};
+use pellucid_http::{Handled, Request, Response};
+use pellucid_store::{Acknowledgement, Condition, Head, Object, StoreError, Value, Written};
+
+use super::links::Context;
+use super::{Brought, OwnerAnswer, Waiting};
+use crate::batch;
+use crate::conditions::{KeptConditions, ReadConditions, Verdict};
+use crate::entity::{INLINE_VALUE_BYTES_MAX, begin_read};
+use crate::names::Operation;
+use crate::service::{Api, Loop, WriteReply, busy, respond_text, route};
+
+/// The part of a write that its request names beside key and value.
+pub(crate) struct AskedWrite {
+    pub(crate) condition: Condition,
+    pub(crate) lifetime_ms: Option<u64>,
+    pub(crate) acknowledgement: Acknowledgement,
+}
+
+impl Api {
+    /// The place of the node that the key belongs to, unless it is this one.
+    #[inline]
+    pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<usize> {
+        let cluster = self.shared.cluster.as_deref()?;
+        let owner = cluster.owner(key);
+        (owner != cluster.own()).then_some(owner)
+    }
+
+    /// Forwards a request for one key to its owner.
+    pub(crate) fn forward(
+        &mut self,
+        operation: Operation,
+        owner: usize,
+        key: &[u8],
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let (kind, accounted) = match operation {
+            Operation::EntityGet => (AskKind::Get, Operation::EntityGetForwarded),
+            Operation::EntityHead => (AskKind::Head, Operation::EntityHeadForwarded),
+            Operation::EntityPut => (AskKind::Put, Operation::EntityPutForwarded),
+            _ => (AskKind::Delete, Operation::EntityDeleteForwarded),
+        };
+        route(exchange, accounted);
+        let is_write = matches!(kind, AskKind::Put | AskKind::Delete);
+        let asked = if is_write {
+            match self.asked_write(request, kind == AskKind::Put) {
+                Ok(asked) => asked,
+                Err(what) => return respond_text(response, exchange, 400, &what),
+            }
+        } else {
+            let (condition, acknowledgement) = (Condition::None, Acknowledgement::Memory);
+            AskedWrite { condition, lifetime_ms: None, acknowledgement }
+        };
+        let kept = || {
+            let conditions = ReadConditions::of(request);
+            (!conditions.are_none()).then(|| Box::new(conditions.kept()))
+        };
+        let waiting = match kind {
+            AskKind::Get => Waiting::Get(kept()),
+            AskKind::Head => Waiting::Head(kept()),
+            AskKind::Put => Waiting::Write(WriteReply::Put),
+            _ => Waiting::Write(WriteReply::Delete),
+        };
+        let value = if kind == AskKind::Put { request.body } else { b"" };
+        self.ask(owner, kind, key, value, asked, waiting, response, exchange)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one request, borrowed apart")]
+    fn ask(
+        &mut self,
+        owner: usize,
+        kind: AskKind,
+        key: &[u8],
+        value: &[u8],
+        asked: AskedWrite,
+        waiting: Waiting,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        if key.len() + value.len() > CONTENT_BYTES_MAX {
+            let what = format!("what is forwarded may have up to {CONTENT_BYTES_MAX} bytes");
+            return respond_text(response, exchange, 413, &what);
+        }
+        let traced = self.shared.traced.of(exchange.facts.request);
+        let trace = traced.map(|of| TraceOfAsk { trace: of.trace, span: of.span });
+        let AskedWrite { condition, lifetime_ms, acknowledgement } = asked;
+        let ask = Ask {
+            id: 0,
+            kind,
+            acknowledgement,
+            condition,
+            lifetime_ms,
+            wait_ms: 0,
+            trace,
+            key,
+            value,
+        };
+        let Some(links) = &mut self.links else {
+            return respond_text(response, exchange, 500, "this event loop has no links to peers");
+        };
+        match links.peers.ask(owner, ask, Context::Request(exchange.ticket(), waiting)) {
+            Ok(()) => Handled::Later,
+            Err(failure) => failed(&failure, response, exchange),
+        }
+    }
+
+    /// Forwards a batch whose keys are all one other node's; nothing if they are this one's.
+    pub(crate) fn forward_batch(
+        &mut self,
+        entries: &[batch::Entry],
+        acknowledgement: Acknowledgement,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Option<Handled> {
+        let cluster = self.shared.cluster.as_deref()?;
+        let owner = cluster.owner(entries.first()?.key());
+        let other = entries.iter().map(|entry| cluster.owner(entry.key())).find(|o| *o != owner);
+        if let Some(other) = other {
+            let what = format!(
+                "the keys of a batch belong to one node, so that all of it or nothing is written: \
+                 these are of {} and {}",
+                cluster.url(owner),
+                cluster.url(other)
+            );
+            return Some(respond_text(response, exchange, 400, &what));
+        }
+        if owner == cluster.own() {
+            return None;
+        }
+        exchange.facts.operation = Operation::EntityBatchForwarded as u8;
+        exchange.timeline.set_operation(Operation::EntityBatchForwarded as u8);
+        let waiting = Waiting::Write(WriteReply::Batch { entries: entries.len() });
+        let asked = AskedWrite { condition: Condition::None, lifetime_ms: None, acknowledgement };
+        let (kind, body) = (AskKind::Batch, request.body);
+        Some(self.ask(owner, kind, b"", body, asked, waiting, response, exchange))
+    }
+
+    /// Answers a request that was forwarded.
+    pub(crate) fn brought(
+        &mut self,
+        brought: Brought,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let Brought { waiting, result, payload } = brought;
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(failure) => return failed(&failure, response, exchange),
+        };
+        answer.add_to(exchange.timeline);
+        exchange.timeline.stamp(Stamp::Executed);
+        if answer.status == AnswerStatus::NotOwner {
+            let what = String::from_utf8_lossy(&payload).into_owned();
+            self.shared.log.error(&format!("a forwarded request was not taken: {what}"));
+            return respond_text(response, exchange, 500, &what);
+        }
+        if let Some(error) = error_of(&answer, &payload) {
+            return self.store_error(&error, response, exchange);
+        }
+        let head = (answer.status == AnswerStatus::Found).then_some(Head {
+            sequence: answer.sequence,
+            written_at_ms: answer.written_at_ms,
+            value_length: answer.value_length,
+        });
+        match waiting {
+            Waiting::Write(reply) => {
+                let written = Written { sequence: answer.sequence };
+                self.written(Ok(written), reply, response, exchange);
+                Handled::Done
+            }
+            Waiting::Head(conditions) => {
+                let verdict = verdict_of(conditions, head.as_ref());
+                self.found_head(Ok(head), verdict, response, exchange)
+            }
+            Waiting::Get(conditions) => {
+                let verdict = verdict_of(conditions, head.as_ref());
+                if payload.len() > INLINE_VALUE_BYTES_MAX {
+                    let value = Value::Owned(payload);
+                    let object = head.map(|head| Object { head, value });
+                    return self.found(Ok(object), verdict, response, exchange);
+                }
+                if begin_read(verdict, head.as_ref(), response, exchange) {
+                    response.finish(&payload);
+                }
+                if let Some(links) = &mut self.links {
+                    links.give_back(payload);
+                }
+                Handled::Done
+            }
+        }
+    }
+
+    /// Takes a peer's connection, or says why not.
+    pub(crate) fn welcome_peer(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::Admin);
+        let Some(links) = &mut self.links else {
+            let what = "this node is part of no cluster: start it with --cluster and --advertise";
+            return respond_text(response, exchange, 400, what);
+        };
+        let asks = request.method == "GET" && request.header_has("upgrade", PROTOCOL);
+        if !asks || !exchange.may_upgrade() {
+            let what =
+                format!("nodes of a cluster meet here by `Upgrade: {PROTOCOL}`, without TLS");
+            return respond_text(response, exchange, 400, &what);
+        }
+        let field = |name: &str| {
+            request.header(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
+        };
+        let hello = Hello {
+            from: field("pellucid-from"),
+            to: field("pellucid-to"),
+            nodes: field("pellucid-nodes"),
+            time: field("pellucid-time"),
+            proof: field("pellucid-proof"),
+        };
+        match links.cluster.welcome(hello, WallTime::now().unix_ms() / 1_000) {
+            Err(refused) => respond_text(response, exchange, refused.status, &refused.what),
+            Ok(welcome) => {
+                links.arriving.push((exchange.ticket(), welcome.from));
+                exchange.timeline.stamp(Stamp::Executed);
+                response.status(101).header("Connection", b"Upgrade");
+                response.header("Upgrade", PROTOCOL.as_bytes());
+                if let Some(proof) = &welcome.proof {
+                    response.header("Pellucid-Proof", proof.as_bytes());
+                }
+                response.finish_without_body();
+                Handled::Upgrade
+            }
+        }
+    }
+}
+
+fn verdict_of(conditions: Option<Box<KeptConditions>>, head: Option<&Head>) -> Verdict {
+    conditions.map_or(Verdict::Proceed, |conditions| conditions.judge(head))
+}
+
+/// The owner's error, in the terms of a store.
+fn error_of(answer: &OwnerAnswer, payload: &[u8]) -> Option<StoreError> {
+    let text = || String::from_utf8_lossy(payload).into_owned();
+    Some(match answer.status {
+        AnswerStatus::Found | AnswerStatus::Missing | AnswerStatus::Written => return None,
+        AnswerStatus::ConditionFailed => StoreError::ConditionFailed {
+            index: answer.detail as usize,
+            current: (answer.sequence > 0).then_some(answer.sequence),
+        },
+        AnswerStatus::Unacceptable => StoreError::Unacceptable(text()),
+        AnswerStatus::Full => StoreError::Full(text()),
+        AnswerStatus::Corruption => StoreError::Corruption(text()),
+        AnswerStatus::ReadOnly => StoreError::ReadOnly(text()),
+        AnswerStatus::Busy | AnswerStatus::Late => StoreError::Busy(text()),
+        AnswerStatus::Failed => StoreError::Failed(text()),
+        AnswerStatus::NotOwner | AnswerStatus::Page => {
+            StoreError::Failed("the owner has answered something else".to_owned())
+        }
+    })
+}
+
+/// Answers that the owner has not.
+fn failed(failure: &Failure, response: &mut Response<'_>, exchange: &mut Loop<'_>) -> Handled {
+    match failure {
+        Failure::Full { .. } => busy(response, exchange, &failure.to_string()),
+        _ => respond_text(response, exchange, 504, &failure.to_string()),
+    }
+}

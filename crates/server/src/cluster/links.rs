@@ -1,0 +1,232 @@
+//! What one event loop has of a cluster: connections to peers, and connections of peers.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use mio::net::TcpStream;
+use pellucid_account::Record;
+use pellucid_cluster::{Callers, Cluster, Outcome, Page, Peers};
+use pellucid_http::{LinkTurn, Messenger, Ticket};
+
+use super::range::{Pages, RangePages};
+use super::serve::{Served, serve};
+use super::{Brought, OwnerAnswer, Waiting};
+use crate::service::{Api, Later};
+
+/// Numbers of links: up to here those of peers, from here on those of callers.
+const CALLERS_AT: usize = 1_000;
+/// Buffers for payloads that are kept for the next, and how large they may be.
+const BUFFERS_KEPT: usize = 64;
+const BUFFER_BYTES_KEPT: usize = 64 * 1024;
+
+/// What is remembered of an ask.
+pub(super) enum Context {
+    /// A request waits for it.
+    Request(Ticket, Waiting),
+    /// A range does, for its page of this node.
+    Range(Ticket, Weak<Mutex<RangePages>>, usize),
+}
+
+/// See the module.
+pub(crate) struct Links {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) peers: Peers<Context>,
+    callers: Callers<Option<Record>>,
+    messenger: Messenger<Later>,
+    /// Connections that are on their way from the transport, and whose they are.
+    pub(super) arriving: Vec<(Ticket, usize)>,
+    pub(super) ranges: Vec<(Ticket, Weak<Mutex<RangePages>>)>,
+    buffers: Vec<Vec<u8>>,
+}
+
+fn peer_token(link: usize) -> mio::Token {
+    LinkTurn::<Later>::token(link)
+}
+
+fn caller_token(slot: usize) -> mio::Token {
+    LinkTurn::<Later>::token(CALLERS_AT + slot)
+}
+
+impl Links {
+    fn start(cluster: Arc<Cluster>, api: &Api, turn: &LinkTurn<'_, Later>) -> io::Result<Links> {
+        let clock = api.shared.account.clock();
+        let peers =
+            Peers::start(Arc::clone(&cluster), clock, turn.index(), turn.registry(), peer_token)?;
+        Ok(Links {
+            peers,
+            callers: Callers::new(Arc::clone(&cluster), clock, caller_token),
+            cluster,
+            messenger: turn.messenger(),
+            arriving: Vec::new(),
+            ranges: Vec::new(),
+            buffers: Vec::new(),
+        })
+    }
+
+    /// Keeps a buffer for the next payload.
+    pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if self.buffers.len() < BUFFERS_KEPT && (1..=BUFFER_BYTES_KEPT).contains(&buffer.capacity())
+        {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Asks for the pages that ranges want.
+    fn ask_for_pages(&mut self, turn: &mut LinkTurn<'_, Later>) {
+        let peers = &mut self.peers;
+        self.ranges.retain(|(ticket, range)| {
+            let Some(kept) = range.upgrade() else { return false };
+            let mut pages = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut failed = false;
+            for node in 0..pages.nodes.len() {
+                if !matches!(pages.nodes[node].pages, Pages::Wanted) {
+                    continue;
+                }
+                let context = Context::Range(*ticket, Weak::clone(range), node);
+                let asked = pages.ask(node, |ask| peers.ask(node, ask, context));
+                pages.nodes[node].pages = match asked {
+                    Ok(()) => Pages::Asked,
+                    Err(failure) => {
+                        failed = true;
+                        Pages::Failed(failure.to_string())
+                    }
+                };
+            }
+            if failed {
+                turn.go_on(*ticket);
+            }
+            true
+        });
+    }
+}
+
+/// Brings what became of an ask to whoever waits for it.
+fn bring(
+    context: Context,
+    outcome: Outcome<'_>,
+    buffers: &mut Vec<Vec<u8>>,
+    turn: &mut LinkTurn<'_, Later>,
+) {
+    match context {
+        Context::Request(ticket, waiting) => {
+            let mut payload = Vec::new();
+            let result = match outcome {
+                Outcome::Failed(failure) => Err(failure),
+                Outcome::Answered(answer, times) => {
+                    if !answer.payload.is_empty() {
+                        payload = buffers.pop().unwrap_or_default();
+                        payload.extend_from_slice(answer.payload);
+                    }
+                    Ok(OwnerAnswer {
+                        status: answer.status,
+                        detail: answer.detail,
+                        sequence: answer.sequence,
+                        written_at_ms: answer.written_at_ms,
+                        value_length: answer.value_length,
+                        owner: answer.times,
+                        times,
+                    })
+                }
+            };
+            turn.complete(ticket, Later::Forwarded(Brought { waiting, result, payload }));
+        }
+        Context::Range(ticket, range, node) => {
+            // A range whose client has gone wants nothing more.
+            let Some(range) = range.upgrade() else { return };
+            let mut pages = range.lock().unwrap_or_else(PoisonError::into_inner);
+            pages.nodes[node].pages = match outcome {
+                Outcome::Failed(failure) => Pages::Failed(failure.to_string()),
+                Outcome::Answered(answer, _) => match answer.status {
+                    pellucid_cluster::AnswerStatus::Page => {
+                        match Page::new(answer.payload.to_vec()) {
+                            Ok(page) if answer.detail == 1 => Pages::Last(page),
+                            Ok(page) => Pages::Here(page),
+                            Err(error) => Pages::Failed(error.to_string()),
+                        }
+                    }
+                    _ => Pages::Failed(String::from_utf8_lossy(answer.payload).into_owned()),
+                },
+            };
+            drop(pages);
+            turn.go_on(ticket);
+        }
+    }
+}
+
+/// What the service does with the links of its loop.
+impl Api {
+    pub(crate) fn begin_links(&mut self, turn: &mut LinkTurn<'_, Later>) -> io::Result<()> {
+        if let Some(cluster) = &self.shared.cluster {
+            self.links = Some(Box::new(Links::start(Arc::clone(cluster), self, turn)?));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn link_ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
+        let Some(links) = self.links.as_deref_mut() else { return };
+        let Links { peers, callers, cluster, messenger, buffers, .. } = links;
+        let registry = turn.registry();
+        match link.checked_sub(CALLERS_AT) {
+            None => peers.ready(link, registry, &mut |context, outcome| {
+                bring(context, outcome, buffers, turn);
+            }),
+            Some(slot) => {
+                let (shared, random) = (&self.shared, &mut self.random);
+                callers.ready(slot, registry, &mut |reply, ask| {
+                    serve(shared, cluster, messenger, random, turn, reply, &ask)
+                });
+            }
+        }
+    }
+
+    pub(crate) fn settle_links(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
+        let Some(links) = self.links.as_deref_mut() else { return false };
+        if !links.ranges.is_empty() {
+            links.ask_for_pages(turn);
+        }
+        let Links { peers, callers, buffers, .. } = links;
+        let mut is_more = false;
+        if peers.is_dirty() {
+            let registry = turn.registry();
+            peers.settle(registry, &mut |context, outcome| {
+                is_more = true;
+                bring(context, outcome, buffers, turn);
+            });
+        }
+        if callers.is_dirty() {
+            let recorder = turn.recorder();
+            callers.settle(turn.registry(), &mut |record, written| {
+                if let Some(record) = record {
+                    recorder.record_sealed(record, Some(written));
+                }
+            });
+        }
+        is_more
+    }
+
+    pub(crate) fn link_told(&mut self, message: Later, turn: &mut LinkTurn<'_, Later>) {
+        if let (Some(links), Later::Served(served)) = (self.links.as_deref_mut(), message) {
+            let served: Box<Served> = served;
+            served.finish(&mut links.callers, turn);
+        }
+    }
+
+    pub(crate) fn adopt_caller(
+        &mut self,
+        ticket: Ticket,
+        socket: TcpStream,
+        unread: Vec<u8>,
+        turn: &mut LinkTurn<'_, Later>,
+    ) {
+        let Some(links) = self.links.as_deref_mut() else { return };
+        let Some(at) = links.arriving.iter().position(|(known, _)| *known == ticket) else {
+            return;
+        };
+        let (_, node) = links.arriving.swap_remove(at);
+        links.peers.retry_soon(node);
+        if let Some(slot) = links.callers.adopt(socket, unread, node, turn.registry()) {
+            self.link_ready(CALLERS_AT + slot, turn);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The owner's side: asks of peers, served on the event loop that reads them.
+
+use std::sync::Arc;
+
+use pellucid_account::{Flight, Part, Phase, Record, Recorder, RequestFacts, Stamp, Timeline};
+use pellucid_clock::Ticks;
+use pellucid_cluster::{
+    ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, CallerId, Callers, Cluster, OwnerTimes,
+    PAGE_BYTES, PageEntry, RangeAsk, Reply, clipped_ns,
+};
+use pellucid_http::{LinkTurn, Messenger};
+use pellucid_store::{
+    Answer as StoreAnswer, Arrival, Head, Object, Operation as StoreOperation, Range,
+    Result as StoreResult, StoreError, Written,
+};
+use pellucid_thread::set_operation;
+
+use crate::batch;
+use crate::names::{Operation, Outcome};
+use crate::service::{Later, Random, Shared};
+
+/// What a peer's ask is answered with.
+enum Found {
+    Object(Option<Object>),
+    Head(Option<Head>),
+    Written(Written),
+    /// A page of a range, and whether it is the last.
+    Page(Vec<u8>, bool),
+    /// There is no such answer to give, and why.
+    Refused(AnswerStatus, String),
+}
+
+/// An ask whose answer came from another thread.
+pub(crate) struct Served {
+    caller: CallerId,
+    id: u64,
+    timeline: Timeline,
+    facts: RequestFacts,
+    flight: Flight,
+    arrival: Arrival<Found>,
+}
+
+type Sink = Option<Record>;
+
+/// Serves one ask, and gives a reading of the clock from when it was done.
+#[allow(clippy::too_many_arguments, reason = "the parts of one loop, borrowed apart")]
+pub(super) fn serve(
+    shared: &Arc<Shared>,
+    cluster: &Cluster,
+    messenger: &Messenger<Later>,
+    random: &mut Random,
+    turn: &mut LinkTurn<'_, Later>,
+    reply: &mut Reply<'_, Sink>,
+    ask: &Ask<'_>,
+) -> Ticks {
+    let (mut timeline, mut facts) = turn.begin(reply.received, reply.waited_until, reply.ask_bytes);
+    let operation = operation_of(ask.kind);
+    facts.operation = operation as u8;
+    facts.key_hash = if ask.key.is_empty() { 0 } else { shared.keys.note(ask.key) };
+    if let Some(trace) = ask.trace {
+        shared.traced.begin_below(trace.trace, trace.span, facts.request, || random.next());
+    }
+    timeline.set_operation(operation as u8);
+    set_operation(operation as u8 + 1);
+    let began = timeline.clock().now();
+    for stamp in [Stamp::Parsed, Stamp::Routed, Stamp::Started] {
+        timeline.stamp_at(stamp, began);
+    }
+    match execute(shared, cluster, ask, reply.is_full, &mut timeline) {
+        StoreAnswer::Now(result) => {
+            timeline.stamp_after_lap(Stamp::Executed);
+            answer(reply, turn.recorder(), ask.id, &mut timeline, facts, result)
+        }
+        StoreAnswer::Later(pending) => {
+            reply.later();
+            let flight = turn.recorder().send_away(&timeline);
+            let (caller, id, messenger) = (reply.caller, ask.id, messenger.clone());
+            pending.when_ready(move |arrival| {
+                let served = Served { caller, id, timeline, facts, flight, arrival };
+                messenger.tell(Later::Served(Box::new(served)));
+            });
+            began
+        }
+    }
+}
+
+impl Served {
+    /// Answers, if the caller is still there.
+    pub(crate) fn finish(self, callers: &mut Callers<Sink>, turn: &LinkTurn<'_, Later>) {
+        let Served { caller, id, mut timeline, facts, flight, arrival } = self;
+        turn.recorder().take_back(&timeline, flight);
+        arrival.add_to(&mut timeline);
+        timeline.stamp(Stamp::Executed);
+        let recorder = turn.recorder();
+        let answered = callers.reply(caller, |reply| {
+            answer(reply, recorder, id, &mut timeline, facts, arrival.result);
+        });
+        if answered.is_none() {
+            recorder.record(&timeline, facts);
+        }
+    }
+}
+
+fn operation_of(kind: AskKind) -> Operation {
+    match kind {
+        AskKind::Get => Operation::PeerGet,
+        AskKind::Head => Operation::PeerHead,
+        AskKind::Put => Operation::PeerPut,
+        AskKind::Delete => Operation::PeerDelete,
+        AskKind::Batch => Operation::PeerBatch,
+        AskKind::Range | AskKind::Ping => Operation::PeerRange,
+    }
+}
+
+/// Does what is asked, if the key is ours: it is never forwarded again.
+fn execute(
+    shared: &Arc<Shared>,
+    cluster: &Cluster,
+    ask: &Ask<'_>,
+    is_full: bool,
+    timeline: &mut Timeline,
+) -> StoreAnswer<Found> {
+    let now = |found: Found| StoreAnswer::Now(Ok(found));
+    if is_full {
+        let what = "too many asks wait for the medium".to_owned();
+        return StoreAnswer::Now(Err(StoreError::Busy(what)));
+    }
+    let is_keyed = !matches!(ask.kind, AskKind::Batch | AskKind::Range);
+    if is_keyed && cluster.owner(ask.key) != cluster.own() {
+        return now(not_owner(cluster, ask.key));
+    }
+    let (store, table) = (&shared.store, shared.entities);
+    match ask.kind {
+        AskKind::Get => map(store.get(table, ask.key, timeline), Found::Object),
+        AskKind::Head => map(store.head(table, ask.key, timeline), Found::Head),
+        AskKind::Put | AskKind::Delete => {
+            let operation = StoreOperation {
+                key: ask.key,
+                value: (ask.kind == AskKind::Put).then_some(ask.value),
+                condition: ask.condition,
+                lifetime_ms: ask.lifetime_ms,
+            };
+            map(store.write(table, &[operation], ask.acknowledgement, timeline), Found::Written)
+        }
+        AskKind::Batch => {
+            let entries = match batch::parse(ask.value) {
+                Ok(entries) => entries,
+                Err(what) => return now(Found::Refused(AnswerStatus::Unacceptable, what)),
+            };
+            let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
+            let strange = operations.iter().find(|o| cluster.owner(o.key) != cluster.own());
+            if let Some(strange) = strange {
+                return now(not_owner(cluster, strange.key));
+            }
+            map(store.write(table, &operations, ask.acknowledgement, timeline), Found::Written)
+        }
+        AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(shared, ask)),
+    }
+}
+
+fn map<T: Send + 'static>(
+    answer: StoreAnswer<T>,
+    found: impl FnOnce(T) -> Found + Send + 'static,
+) -> StoreAnswer<Found> {
+    match answer {
+        StoreAnswer::Now(result) => StoreAnswer::Now(result.map(found)),
+        StoreAnswer::Later(pending) => {
+            StoreAnswer::Later(pellucid_store::Pending::new(move |callback| {
+                pending.when_ready(move |arrival| {
+                    let Arrival { result, parts, started, counts } = arrival;
+                    callback(Arrival { result: result.map(found), parts, started, counts });
+                });
+            }))
+        }
+    }
+}
+
+fn not_owner(cluster: &Cluster, key: &[u8]) -> Found {
+    let (own, owner) = (cluster.url(cluster.own()), cluster.url(cluster.owner(key)));
+    let what = format!("{own} was asked for a key of {owner} as if it were its own");
+    Found::Refused(AnswerStatus::NotOwner, what)
+}
+
+/// One page of a range of ours.
+fn page(shared: &Shared, ask: &Ask<'_>) -> StoreResult<Found> {
+    let range = match RangeAsk::decode(ask.value) {
+        Ok(range) => range,
+        Err(error) => return Ok(Found::Refused(AnswerStatus::Unacceptable, error.to_string())),
+    };
+    let RangeAsk { reverse, behind, end, entries_max, first } = range;
+    // A page behind a key begins with that key forwards, and ends before it backwards.
+    let (start, end) = if reverse && behind { (first, Some(ask.key)) } else { (ask.key, end) };
+    let mut scan = shared.store.scan(shared.entities, Range { start, end, reverse })?;
+    let (mut bytes, mut entries) = (Vec::new(), 0);
+    let mut skipped = (behind && !reverse).then_some(ask.key);
+    while entries < entries_max && bytes.len() < PAGE_BYTES {
+        let Some((key, object)) = scan.next()? else { return Ok(Found::Page(bytes, true)) };
+        if skipped.take() == Some(key) {
+            continue;
+        }
+        let sequence = object.head.sequence;
+        PageEntry { sequence, key, value: &object.value }.encode(&mut bytes);
+        entries += 1;
+    }
+    Ok(Found::Page(bytes, entries >= entries_max))
+}
+
+fn answer(
+    reply: &mut Reply<'_, Sink>,
+    recorder: &Recorder,
+    id: u64,
+    timeline: &mut Timeline,
+    mut facts: RequestFacts,
+    result: StoreResult<Found>,
+) -> Ticks {
+    let mut page = Vec::new();
+    let (mut text, mut object) = (String::new(), None);
+    let mut answer = Answer::plain(id, AnswerStatus::Missing);
+    let of_head = |answer: &mut Answer<'_>, head: Head| {
+        answer.status = AnswerStatus::Found;
+        (answer.sequence, answer.written_at_ms) = (head.sequence, head.written_at_ms);
+        answer.value_length = head.value_length;
+    };
+    match result {
+        Ok(Found::Object(found)) => {
+            if let Some(found) = &found {
+                of_head(&mut answer, found.head);
+            }
+            object = found;
+        }
+        Ok(Found::Head(Some(head))) => of_head(&mut answer, head),
+        Ok(Found::Head(None)) => {}
+        Ok(Found::Written(written)) => {
+            (answer.status, answer.sequence) = (AnswerStatus::Written, written.sequence);
+        }
+        Ok(Found::Page(bytes, is_last)) => {
+            (answer.status, answer.detail) = (AnswerStatus::Page, u32::from(is_last));
+            page = bytes;
+        }
+        Ok(Found::Refused(status, what)) => (answer.status, text) = (status, what),
+        Err(error) => {
+            (answer.status, text) = (status_of(&error), error.to_string());
+            if let StoreError::ConditionFailed { index, current } = error {
+                answer.detail = u32::try_from(index).unwrap_or(u32::MAX);
+                answer.sequence = current.unwrap_or(0);
+            }
+        }
+    }
+    answer.payload = match &object {
+        Some(object) => &object.value,
+        None if page.is_empty() => text.as_bytes(),
+        None => &page,
+    };
+    answer.times = times_of(timeline);
+    let clock = timeline.clock();
+    let executed = timeline.taken(Stamp::Executed).unwrap_or_else(|| clock.now());
+    facts.status = http_status_of(answer.status);
+    facts.outcome = Outcome::of_status(facts.status) as u8;
+    let length = ANSWER_BYTES + answer.payload.len();
+    facts.response_bytes = u32::try_from(length).unwrap_or(u32::MAX);
+    let encoded = clock.now();
+    timeline.stamp_at(Stamp::Encoded, encoded);
+    reply.answer(&answer, executed, recorder.seal(timeline, facts));
+    encoded
+}
+
+/// Where the time went, as the asker is told.
+fn times_of(timeline: &Timeline) -> OwnerTimes {
+    if !timeline.is_on() {
+        return OwnerTimes::default();
+    }
+    let clock = timeline.clock();
+    let ns = |ticks: u64| clipped_ns(clock.nanoseconds(ticks));
+    let mut times = OwnerTimes {
+        receive_ns: ns(timeline.phase_ticks(Phase::Receive)),
+        queue_ns: ns(timeline.between(Stamp::Received, Stamp::Started)),
+        execute_ns: ns(timeline.phase_ticks(Phase::Execute)),
+        ..OwnerTimes::default()
+    };
+    for (slot, part) in (0..).zip(times.parts_ns.iter_mut()) {
+        let ticks = timeline.part_ticks(Part::new(slot));
+        if ticks > 0 {
+            *part = ns(ticks);
+        }
+    }
+    times
+}
+
+fn status_of(error: &StoreError) -> AnswerStatus {
+    match error {
+        StoreError::Unacceptable(_) => AnswerStatus::Unacceptable,
+        StoreError::ConditionFailed { .. } => AnswerStatus::ConditionFailed,
+        StoreError::Full(_) => AnswerStatus::Full,
+        StoreError::Corruption(_) => AnswerStatus::Corruption,
+        StoreError::ReadOnly(_) => AnswerStatus::ReadOnly,
+        StoreError::Busy(_) => AnswerStatus::Busy,
+        StoreError::Failed(_) => AnswerStatus::Failed,
+    }
+}
+
+/// The status that the account knows such an answer by.
+fn http_status_of(status: AnswerStatus) -> u16 {
+    match status {
+        AnswerStatus::Found | AnswerStatus::Page => 200,
+        AnswerStatus::Written => 201,
+        AnswerStatus::Missing => 404,
+        AnswerStatus::ConditionFailed => 412,
+        AnswerStatus::Unacceptable | AnswerStatus::NotOwner => 400,
+        AnswerStatus::Full => 507,
+        AnswerStatus::ReadOnly | AnswerStatus::Busy => 503,
+        AnswerStatus::Late => 504,
+        AnswerStatus::Corruption | AnswerStatus::Failed => 500,
+    }
+}

@@ -1,0 +1,167 @@
+//! The address of a node.
+
+use std::fmt;
+
+/// Bytes that a node's URL may have.
+pub const URL_BYTES_MAX: usize = 200;
+
+/// Where a node is met, `http://host:port`, in canonical form: letters in lower case, the port
+/// written out, nothing behind it. Two URLs in this form are the same node only if they are equal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeUrl {
+    text: String,
+    authority_at: usize,
+}
+
+/// What is wrong with a list of nodes; the text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyError(String);
+
+impl TopologyError {
+    pub(crate) fn new(what: impl Into<String>) -> TopologyError {
+        TopologyError(what.into())
+    }
+
+    /// Says that a node is not on the list that it is to be a part of.
+    #[must_use]
+    pub fn of_stranger(node: &NodeUrl, list: &crate::NodeList) -> TopologyError {
+        TopologyError(format!(
+            "{node} is not on the list {}: --advertise names this node as --cluster does",
+            list.text()
+        ))
+    }
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TopologyError {}
+
+impl NodeUrl {
+    /// Reads a URL of a node.
+    ///
+    /// # Errors
+    /// If it is not of the form `http://host:port`, or longer than [`URL_BYTES_MAX`].
+    pub fn parse(text: &str) -> Result<NodeUrl, TopologyError> {
+        let wrong = |what: &str| {
+            Err(TopologyError::new(format!(
+                "`{text}` {what}: a node of a cluster is named as http://host:port"
+            )))
+        };
+        if text.len() > URL_BYTES_MAX {
+            return wrong("is too long");
+        }
+        let lower = text.to_ascii_lowercase();
+        let (scheme, rest) = match lower.split_once("://") {
+            Some(("http", rest)) => ("http", rest),
+            Some(("https", _)) => {
+                return wrong("asks for TLS, which nodes do not speak among themselves yet");
+            }
+            _ => return wrong("does not begin with http://"),
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port),
+            _ => (authority, "80"),
+        };
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_host = match in_brackets {
+            Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => !host.is_empty() && host.bytes().all(is_of_host),
+        };
+        if !is_host {
+            return wrong("has no host that can be read");
+        }
+        let port: u16 = match port.parse::<u16>() {
+            Ok(port)
+                if port > 0 && port.to_string().len() == authority_port_len(authority, port) =>
+            {
+                port
+            }
+            _ => return wrong("has no port that can be read"),
+        };
+        let authority_at = scheme.len() + "://".len();
+        Ok(NodeUrl { text: format!("{scheme}://{host}:{port}"), authority_at })
+    }
+
+    /// The URL in canonical form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Host and port, as a resolver of names takes them.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.text[self.authority_at..]
+    }
+}
+
+fn is_of_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
+}
+
+/// Digits of the port as written, so that `+80` or `080` is no port.
+fn authority_port_len(authority: &str, port: u16) -> usize {
+    match authority.rsplit_once(':') {
+        Some((_, digits)) if !digits.ends_with(']') => digits.len(),
+        _ => port.to_string().len(),
+    }
+}
+
+impl fmt::Display for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_node_has_one_form() {
+        for (given, canonical) in [
+            ("http://a:1", "http://a:1"),
+            ("HTTP://Node-1.Example:8081/", "http://node-1.example:8081"),
+            ("http://10.0.0.1", "http://10.0.0.1:80"),
+            ("http://[::1]:8080", "http://[::1]:8080"),
+            ("http://[fe80::1]", "http://[fe80::1]:80"),
+        ] {
+            let url = NodeUrl::parse(given).unwrap();
+            assert_eq!(url.as_str(), canonical);
+            assert_eq!(NodeUrl::parse(canonical).unwrap(), url);
+            assert_eq!(format!("http://{}", url.authority()), canonical);
+        }
+    }
+
+    #[test]
+    fn what_names_no_node_is_refused_with_the_form() {
+        let long = format!("http://{}:1", "a".repeat(URL_BYTES_MAX));
+        for given in [
+            "",
+            "a:1",
+            "ftp://a:1",
+            "https://a:1",
+            "http://",
+            "http://:1",
+            "http://a:0",
+            "http://a:+1",
+            "http://a:01",
+            "http://a:65536",
+            "http://a:1/path",
+            "http://u@a:1",
+            "http://a b:1",
+            "http://[::1:1",
+            "http://[zz]:1",
+            "http://a,b:1",
+            &long,
+        ] {
+            let error = NodeUrl::parse(given).unwrap_err().to_string();
+            assert!(error.contains("http://host:port"), "{given}: {error}");
+        }
+    }
+}
