@@ -2,7 +2,7 @@
 
 use pellucid_store::{EngineStats, JobFigures, LevelFigures, MemoryShare, SampledTime};
 
-use crate::engine_page::{found, job_name, shares, stages};
+use crate::engine_page::{found, shares, stages};
 
 /// A family of metrics: name, kind, help, and for each sample its labels and value.
 pub(crate) type Family = (&'static str, &'static str, &'static str, Vec<(String, f64)>);

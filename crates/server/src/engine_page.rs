@@ -5,7 +5,8 @@
 //! opening of the store on; `state` holds what is now.
 
 use pellucid_store::{
-    EngineStats, FoundFigures, Job, JobFigures, MemoryShare, SAMPLED_EVERY, SampledTime,
+    EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare, SAMPLED_EVERY,
+    SampledTime,
 };
 use serde_json::{Map, Value, json};
 
@@ -85,7 +86,7 @@ fn memory(stats: &EngineStats) -> Value {
     shares.into()
 }
 
-pub(crate) fn job_name(job: Job) -> String {
+fn job_name(job: Job) -> String {
     match job {
         Job::Flush => "flush".to_owned(),
         Job::Compaction { from, to } => format!("compaction {from} to {to}"),

@@ -11,7 +11,6 @@ use pellucid_http::{Handled, Request, Response};
 use serde_json::{Value, json};
 
 use crate::admin::Page;
-use crate::names::Operation;
 use crate::query::{number_parameter, text_parameter};
 use crate::service::{Api, Loop, Shared, respond_text};
 
