@@ -2,7 +2,7 @@
 
 use pellucid_account::Timeline;
 use pellucid_store::{Answer, Head, Note, Object};
-use pellucid_value::{json, packed};
+use pellucid_value::packed;
 
 use crate::collection::Shape;
 use crate::documents::Documents;
@@ -40,7 +40,7 @@ impl Documents {
 /// The note that says how long a document is as JSON, less the name of its collection, which may
 /// change: little-endian, without the zeros at its end.
 pub(crate) fn json_length_note(shape: &Shape, stored: &[u8]) -> Note {
-    let length = packed::open(stored).map_or(0, json::length);
+    let length = packed::json_length(stored).unwrap_or(0);
     let rest = length.saturating_sub(shape.definition.name.len()) as u64;
     let bytes = rest.to_le_bytes();
     Note::new(&bytes[..8 - rest.leading_zeros() as usize / 8]).unwrap_or_default()

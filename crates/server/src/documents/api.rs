@@ -199,8 +199,10 @@ pub(crate) fn refuse(call: &Call<'_>, caller: &Identity) -> Option<Reply> {
     };
     let needed = if reads { Right::Read } else { Right::Write };
     let database = &*call.database;
-    let message = "not authorized to execute this request";
-    let error = DocumentError::new(ErrorNumber::FORBIDDEN, message);
+    let error = || {
+        let message = "not authorized to execute this request";
+        DocumentError::new(ErrorNumber::FORBIDDEN, message)
+    };
     let named = call.parameter("collection");
     let collection = match (call.segment(1), call.segment(2)) {
         (Some("document" | "collection" | "index"), Some(name)) => Some(name),
@@ -209,11 +211,11 @@ pub(crate) fn refuse(call: &Call<'_>, caller: &Identity) -> Option<Reply> {
     };
     if let Some(collection) = collection {
         let may = caller.may(Scope::Collection(database, collection), needed);
-        return (!may).then(|| Reply::error(&error));
+        return (!may).then(|| Reply::error(&error()));
     }
     let is_open = matches!(call.segment(1), Some("version" | "user" | "database"));
     let may = is_open || caller.may(Scope::Database(database), needed);
-    (!may).then(|| Reply::error_as(401, &error))
+    (!may).then(|| Reply::error_as(401, &error()))
 }
 
 /// Whether a call to `/_api/document` is about several documents.

@@ -25,10 +25,12 @@
 mod build;
 mod check;
 mod front;
+mod measure;
 
 pub use build::Builder;
 pub use check::{Damage, check};
 pub use front::{FRONT_MAX, Front, with_front};
+pub use measure::json_length;
 
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
@@ -324,12 +326,41 @@ impl<'a> PackedObject<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::json_length;
     use crate::Ref;
     use crate::json::{Limits, parse_packed};
     use crate::samples::values;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_document_is_as_long_as_its_text(value in values()) {
+            let text = value.to_json();
+            let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
+            prop_assert_eq!(json_length(&document), Some(text.len()));
+            for cut in 0..document.len() {
+                let _ = json_length(&document[..cut]);
+            }
+        }
+
+        #[test]
+        fn escapes_count_as_they_are_written(text in "[\u{0}-\u{7f}ü€]{0,40}") {
+            let text = crate::Value::from(text).to_json();
+            let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
+            prop_assert_eq!(json_length(&document), Some(text.len()));
+        }
+
+        #[test]
+        fn damaged_bytes_are_measured_without_a_panic(
+            value in values(), at in any::<usize>(), byte in any::<u8>(),
+        ) {
+            let mut document =
+                parse_packed(value.to_json().as_bytes(), Limits::default()).unwrap();
+            let at = at % document.len();
+            document[at] = byte;
+            let _ = json_length(&document);
+        }
+
         #[test]
         fn a_member_is_found_wherever_it_is_looked_for_first(value in values(), at in 0_usize..6) {
             let document = parse_packed(value.to_json().as_bytes(), Limits::default()).unwrap();

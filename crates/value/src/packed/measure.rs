@@ -1,0 +1,55 @@
+//! How long a document is as JSON, told from its packed bytes: neither is the text made, nor are
+//! values looked at one by one, since every document that is written is measured.
+
+use super::{
+    CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, node_of, string_at, tag,
+};
+use crate::Ref;
+use crate::json::{number_length, string_length};
+
+/// The bytes that [`crate::json::write`] makes of a packed document; nothing if it is damaged.
+#[must_use]
+pub fn json_length(document: &[u8]) -> Option<usize> {
+    measure(node_of(document).ok()?, 0).map(|(length, _)| length)
+}
+
+/// The length as JSON of the node at the front of `node`, and its extent.
+fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
+    let first = *node.first()?;
+    match first {
+        tag::SHORT_STRING..=tag::SHORT_STRING_END | tag::STRING => {
+            let (text, end) = string_at(node)?;
+            Some((string_length(text), end))
+        }
+        tag::NULL | tag::TRUE => Some((4, 1)),
+        tag::FALSE => Some((5, 1)),
+        _ if is_container(first) => contents(node, first, depth),
+        _ => match Ref::of_node(node) {
+            Ref::Number(number) => Some((number_length(number), extent(node)?)),
+            _ => None,
+        },
+    }
+}
+
+fn contents(node: &[u8], first: u8, depth: usize) -> Option<(usize, usize)> {
+    let is_object = first >= tag::OBJECT;
+    let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
+    let table = Table::open(node, width)?;
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    let (mut at, mut length) = (CONTAINER_HEADER_BYTES, 2);
+    for place in 0..table.count {
+        if is_object {
+            let (name, end) = string_at(table.node.get(at..table.begin)?)?;
+            // With its colon.
+            length += string_length(name) + 1;
+            at += end;
+        }
+        let (value, end) = measure(table.node.get(at..table.begin)?, depth + 1)?;
+        // A comma stands before all but the first.
+        length += value + usize::from(place > 0);
+        at += end;
+    }
+    Some((length, table.node.len()))
+}
