@@ -9,6 +9,8 @@ use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid_with, text};
 use crate::wrk::full_throttle;
 
 const CONNECTIONS: usize = 64;
+/// Rounds for each run that is asked for: what is looked for is small.
+const ROUNDS_PER_RUN: usize = 3;
 /// Keys that the loads ask for.
 const KEYS: &str = "100000";
 
@@ -39,7 +41,9 @@ fn measure(server: &Server, seconds: u64) -> Result<Run, String> {
     Ok(Run { requests_per_second, cpu_us_per_request })
 }
 
-/// Alternates a server with `flags` and one with `off`, each first in every second round.
+/// Alternates a server with `flags` and one with `off`, each first in every second round. Each round
+/// has servers of its own: where a process lies in memory makes it a few percent faster or slower
+/// than the same program in the next one, which is more than what is looked for.
 fn beside_off(
     name: &str,
     flags: &[&str],
@@ -47,18 +51,19 @@ fn beside_off(
     bar: Bar,
     effort: Effort,
 ) -> Result<bool, String> {
-    let (with, without) = (start_pellucid_with(flags)?, start_pellucid_with(off)?);
-    for server in [&with, &without] {
-        measure(server, 1)?;
-    }
+    let run = |flags: &[&str]| {
+        let server = start_pellucid_with(flags)?;
+        full_throttle(&server.url, CONNECTIONS, 1)?;
+        measure(&server, effort.seconds)
+    };
     let (mut throughput, mut cpu) = (Vec::new(), Vec::new());
-    for round in 0..effort.runs {
+    for round in 0..effort.runs * ROUNDS_PER_RUN {
         let (with, without) = if round % 2 == 0 {
-            let first = measure(&with, effort.seconds)?;
-            (first, measure(&without, effort.seconds)?)
+            let first = run(flags)?;
+            (first, run(off)?)
         } else {
-            let first = measure(&without, effort.seconds)?;
-            (measure(&with, effort.seconds)?, first)
+            let first = run(off)?;
+            (run(flags)?, first)
         };
         throughput.push(with.requests_per_second / without.requests_per_second);
         cpu.push(without.cpu_us_per_request / with.cpu_us_per_request);
@@ -78,11 +83,13 @@ fn explained(effort: Effort) -> Result<bool, String> {
     let mut all_hold = true;
     for method in ["PUT", "GET"] {
         let seconds = effort.seconds * 2;
+        // It is there as long as the load may read it.
+        let script = script(method)?;
         let mut load = Command::new("taskset")
             .args(["-c", LOAD_CORE])
             .arg(pellucid())
             .args(["load", "-c", "64", "-t", "1", "-d", &format!("{}s", seconds + 2), "-s"])
-            .arg(script(method)?.path())
+            .arg(script.path())
             .arg(&address)
             .stdout(Stdio::null())
             .spawn()
@@ -99,7 +106,9 @@ fn explained(effort: Effort) -> Result<bool, String> {
                 all_hold &= judge(&name, &[share / 100.0], Bar::AtLeast(0.97));
             }
         }
-        load.wait().map_err(text)?;
+        if !load.wait().map_err(text)?.success() {
+            return Err(format!("the load of {method}s failed, so the profiles are of none"));
+        }
     }
     Ok(all_hold)
 }

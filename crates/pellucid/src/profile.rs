@@ -109,7 +109,12 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let length = length.map_err(|_| Failure::usage("--seconds is a length of time"))?;
     let path = path_of(arguments, (!is_past).then_some(seconds), format);
     let answered = ask_within(&server, &path, &headers, length + PATIENCE);
-    let (status, answer) = answered.map_err(Failure::work)?;
+    let (status, answer) = answered.map_err(|text| {
+        let is_untrusted = text.contains("certificate");
+        let hint =
+            if is_untrusted { ": trust it with --ca FILE.pem, or any with --insecure" } else { "" };
+        Failure::work(format!("{text}{hint}"))
+    })?;
     let body = answer.body;
     if status != 200 {
         let text = String::from_utf8_lossy(&body);

@@ -48,7 +48,9 @@ fn a_profile_is_taken_over_tls_with_a_token_and_refusals_say_what_is_missing() {
     let profile = |arguments: &[&str], token: Option<&str>| {
         let mut command = pellucid(&[&["profile", &url], arguments].concat());
         command.env_remove("PELLUCID_TOKEN");
-        token.iter().for_each(|token| drop(command.env("PELLUCID_TOKEN", token)));
+        if let Some(token) = token {
+            command.env("PELLUCID_TOKEN", token);
+        }
         finish(command)
     };
     let taken = profile(&["heap", "--ca", &ca, "-o", &output], Some(&admin));

@@ -8,6 +8,12 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("pellucid_engine", "engine"),
     ("pellucid_store", "store"),
     ("pellucid_document", "documents"),
+    ("pellucid_aql", "documents"),
+    ("pellucid_value", "documents"),
+    ("pellucid_cluster", "forwarding"),
+    ("pellucid_topology", "forwarding"),
+    ("pellucid_client", "forwarding"),
+    ("pellucid_server::cluster", "forwarding"),
     ("pellucid_http", "HTTP"),
     ("pellucid_server", "API"),
     ("pellucid_account", "account"),
@@ -72,6 +78,8 @@ mod tests {
         ];
         assert_eq!(component_of("", stack.into_iter()), "engine journal");
         assert_eq!(component_of("flush", stack.into_iter()), "flush");
+        let forward = ["pellucid_server::cluster::forward::ask", "pellucid_server::entity::get"];
+        assert_eq!(component_of("", forward.into_iter()), "forwarding");
         assert_eq!(component_of("profiling", stack.into_iter()), "profiler");
         assert_eq!(component_of("", stack[..2].iter().copied()), OTHER);
     }

@@ -25,6 +25,9 @@ pub const RECORDING_HERTZ: u32 = 99;
 pub const HERTZ_MAX: u32 = 999;
 /// Samples of allocations that are kept with their times, and of waits.
 const COUNTED_SAMPLES_MAX: usize = 20_000;
+/// Memory that was in use so short a time ago is taken to be what is in use now: until a question
+/// is answered, now is the past.
+const NOW_NS: u64 = 500_000_000;
 /// How often the rings are emptied.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
 /// Every how many drains new threads are looked for.
@@ -194,10 +197,11 @@ impl Profiler {
     fn past_heap(&self, from_ns: u64, to_ns: u64) -> Profile {
         let now_ns = handler::now_ns();
         let mut state = lock(&self.inner.shared.state);
-        if to_ns >= now_ns {
-            state.heap.push(now_ns, in_use());
+        if to_ns.saturating_add(NOW_NS) < now_ns {
+            return state.heap.between(from_ns, to_ns);
         }
-        state.heap.between(from_ns, to_ns)
+        state.heap.push(now_ns, in_use());
+        state.heap.between(from_ns, now_ns)
     }
 }
 

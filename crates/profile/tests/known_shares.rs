@@ -21,8 +21,11 @@ static TURN: StandardMutex<()> = StandardMutex::new(());
 
 /// How far a share may be from what is known, in parts of one.
 const TOLERANCE: f64 = 0.03;
-/// Rounds of a tenth of a second of processor time: enough that chance stays within the tolerance.
+/// Rounds of a tenth of a second of processor time: usually enough that chance stays within the
+/// tolerance.
 const ROUNDS: u64 = 40;
+/// How often so many rounds are added at most. The more there are, the less is chance.
+const TRIALS_MAX: usize = 6;
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -109,6 +112,28 @@ fn work_in_known_shares() -> [f64; 3] {
     spent
 }
 
+/// What a profile says otherwise than is known of it, more than the tolerance.
+fn faults_of(profile: &Resolved, spent: [f64; 3]) -> Vec<String> {
+    let all: f64 = spent.iter().sum();
+    let of_phase = |phase: &str| {
+        let filter = Filter { phase: Some(phase.to_owned()), ..Filter::default() };
+        profile.clone().filtered(&filter).amount() / profile.amount()
+    };
+    let mut found = vec![("all of it", profile.amount() / all, 1.0)];
+    let functions = ["most_of_it", "some_of_it", "little_of_it"];
+    for (function, spent) in functions.into_iter().zip(spent) {
+        found.push((function, share_of(profile, function), spent / all));
+    }
+    for (phase, spent) in ["execute", "write", "parse"].into_iter().zip(spent) {
+        found.push((phase, of_phase(phase), spent / all));
+    }
+    let is_far = |(_, found, known): &(&str, f64, f64)| (found - known).abs() > TOLERANCE;
+    let told = |(what, found, known)| format!("{what}: {found:.3} and not {known:.3}");
+    found.into_iter().filter(is_far).map(told).collect()
+}
+
+/// Where others take the processor away, fewer samples come, and chance is larger: it goes on until
+/// it is below the tolerance. What is wrong by more than that stays so.
 #[test]
 fn processor_time_is_found_where_it_was_spent() {
     let _turn = turn();
@@ -116,22 +141,18 @@ fn processor_time_is_found_where_it_was_spent() {
     let _boost = profiler.boost(499);
     let from_ns = Profiler::now_ns();
     let name = std::thread::current().name().unwrap()[..15].to_owned();
-    let spent = work_in_known_shares();
-    let all: f64 = spent.iter().sum();
-    let mut recorded = profiler.cpu(from_ns, u64::MAX);
-    recorded.samples.retain(|sample| sample.thread == name);
-    let profile = resolve(recorded);
-    assert!(profile.samples.len() > 200, "{} samples", profile.samples.len());
-    assert_near(profile.amount() / all, 1.0, "all of it");
-    let functions = ["most_of_it", "some_of_it", "little_of_it"];
-    for (function, spent) in functions.into_iter().zip(spent) {
-        assert_near(share_of(&profile, function), spent / all, function);
-    }
-    for (phase, spent) in ["execute", "write", "parse"].into_iter().zip(spent) {
-        let filter = Filter { phase: Some(phase.to_owned()), ..Filter::default() };
-        let of_phase = profile.clone().filtered(&filter);
-        assert_near(of_phase.amount() / profile.amount(), spent / all, phase);
-    }
+    let (mut spent, mut faults) = ([0.0; 3], Vec::new());
+    let profile = (0..TRIALS_MAX).find_map(|_| {
+        let more = work_in_known_shares();
+        (0..3).for_each(|place| spent[place] += more[place]);
+        let mut recorded = profiler.cpu(from_ns, u64::MAX);
+        recorded.samples.retain(|sample| sample.thread == name);
+        let profile = resolve(recorded);
+        faults = faults_of(&profile, spent);
+        let is_enough = profile.samples.len() > 200 && faults.is_empty();
+        is_enough.then_some(profile)
+    });
+    let profile = profile.unwrap_or_else(|| panic!("{faults:?}"));
     // The operation is there even of samples that were taken, and fetched, before it was known.
     let nameless = profile.samples.iter().filter(|sample| sample.operation != "put");
     let nameless: f64 = nameless.map(|sample| sample.amount).sum();

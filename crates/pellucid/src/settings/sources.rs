@@ -126,7 +126,6 @@ pub(crate) fn unknown_variables() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::TOKEN_VARIABLE;
 
     fn problem(text: &str) -> (usize, String) {
         parse(text).err().unwrap()
