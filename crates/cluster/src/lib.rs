@@ -27,7 +27,7 @@ mod timer;
 pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
 pub use clipped::clipped_ns;
-pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, WAIT_DEFAULT};
+pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
     FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, TraceOfAsk, decode, encode_pong, frame_length,

@@ -10,7 +10,7 @@ use mio::{Interest, Registry, Token};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::board::{PeerState, add};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, News};
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, frame_length};
 use crate::link::{Link, Stage};
 use crate::slab::Slab;
@@ -327,7 +327,8 @@ impl<C> Peers<C> {
         let board = self.cluster.board(node);
         add(&board.counters.connected, 1);
         if board.set(self.index, PeerState::Ready, None) {
-            self.cluster.log(&format!("the peer {} is there again", self.cluster.url(node)));
+            let line = format!("the peer {} is there again", self.cluster.url(node));
+            self.cluster.log(News::Good(&line));
         }
         Ok(())
     }
@@ -483,7 +484,8 @@ impl<C> Peers<C> {
         link.in_flight = 0;
         let url = self.cluster.url(node);
         if board.set(self.index, PeerState::Down, Some(&reason)) {
-            self.cluster.log(&format!("the peer {url} cannot be reached: {reason}"));
+            let line = format!("the peer {url} cannot be reached: {reason}");
+            self.cluster.log(News::Bad(&line));
         }
         link.down = Some(reason.clone());
         let owner = url.to_string();
