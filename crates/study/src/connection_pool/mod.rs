@@ -15,7 +15,7 @@ mod filling;
 mod http;
 mod original;
 mod plan;
-mod process;
+pub(crate) mod process;
 mod trivial;
 
 use std::ffi::OsString;

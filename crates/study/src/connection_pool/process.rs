@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::error::StudyError;
 
 /// See the module. It ends with this value.
-pub(super) struct Process {
+pub(crate) struct Process {
     what: &'static str,
     child: Child,
     input: Option<ChildStdin>,
@@ -17,7 +17,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a program, its path and its arguments; `what` it is, for messages.
-    pub(super) fn start(what: &'static str, program: &[OsString]) -> Result<Process, StudyError> {
+    pub(crate) fn start(what: &'static str, program: &[OsString]) -> Result<Process, StudyError> {
         let failed = |why: String| StudyError::Step(format!("{what}: {why}"));
         let [path, arguments @ ..] = program else {
             return Err(failed("it is not known how to start it".to_owned()));
@@ -34,7 +34,7 @@ impl Process {
     }
 
     /// Sends a line and reads the one that answers it.
-    pub(super) fn ask(&mut self, line: &str) -> Result<String, StudyError> {
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String, StudyError> {
         let what = self.what;
         let failed =
             |error: std::io::Error| StudyError::Step(format!("{what} does not answer: {error}"));
@@ -49,7 +49,7 @@ impl Process {
     }
 
     /// Ends the process's input, and waits for it to end cleanly.
-    pub(super) fn stop(mut self) -> Result<(), StudyError> {
+    pub(crate) fn stop(mut self) -> Result<(), StudyError> {
         self.input = None;
         let what = self.what;
         match self.child.wait() {
