@@ -17,6 +17,7 @@ mod cluster;
 mod frame;
 mod handshake;
 mod link;
+mod outcome;
 mod peers;
 mod range;
 mod remembered;
@@ -33,6 +34,7 @@ pub use frame::{
     FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, TraceOfAsk, decode, encode_pong, frame_length,
 };
 pub use handshake::{Hello, PEER_PATH, Refused, Welcome};
-pub use peers::{Asked, Failure, Outcome, Peers, Times};
+pub use outcome::{Asked, Failure, Outcome, Times};
+pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
 pub use remembered::{Remembered, RememberedError};

@@ -135,12 +135,12 @@ impl Nodes {
                         for number in (filler..keys).step_by(FILLERS as usize) {
                             client.put(key(number).as_bytes(), value)?;
                         }
-                        Ok(())
+                        Ok::<(), pellucid_client::ClientError>(())
                     })
                 })
                 .collect();
             for filler in fillers {
-                let filled: Result<(), pellucid_client::ClientError> =
+                let filled =
                     filler.join().map_err(|_| failed("a thread that fills has panicked"))?;
                 filled.map_err(failed)?;
             }
