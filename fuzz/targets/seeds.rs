@@ -73,6 +73,14 @@ const DEFINITIONS: &[&[u8]] = &[
     b"\x02\0\x02\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0",
 ];
 
+/// The bodies of an ask and of the answer to a ping, and a list of nodes.
+const PEERS: &[&[u8]] = &[
+    b"\x07\0\0\0\0\0\0\0\x03\x01\x03\0\xe8\x03\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+      \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x05\0\0\0keyvalue",
+    b"\x07\0\0\0\0\0\0\0\x82\0\0\0",
+    b"PELLNODE\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x0a\0http://a:1",
+];
+
 const INDEX_KEYS: &[&[u8]] = &[b"term\0\0key", b"\0\xff\0\xff\0\0\0", b"\0\0key", b"a\0\x01k"];
 
 /// The inputs behind each of the beginnings, which are a target's switches.
@@ -171,6 +179,7 @@ fn main() -> io::Result<()> {
     let index_keys = behind(&[b"\x01"], INDEX_KEYS.iter().copied());
     let definitions = behind(&[b"\0"], DEFINITIONS.iter().copied());
     write(directory, "catalogue", &[definitions, index_keys].concat())?;
+    write(directory, "peer", &behind(&[b"\0", b"\x04"], PEERS.iter().copied()))?;
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
     write(directory, "import", &with_switches(&[b""], IMPORTS))?;
     write(directory, "json", &with_switches(&[b""], JSON))?;

@@ -8,7 +8,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::board::add;
 use crate::clipped::clipped_ns;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, News};
 use crate::frame::{
     Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, encode_pong, frame_length, seal_answer,
 };
@@ -352,7 +352,8 @@ impl<R> Callers<R> {
         self.generations[slot] = self.generations[slot].wrapping_add(1);
         if !reason.is_empty() {
             let url = self.cluster.url(caller.node);
-            self.cluster.log(&format!("a connection of the peer {url} was closed: {reason}"));
+            let line = format!("a connection of the peer {url} was closed: {reason}");
+            self.cluster.log(News::Bad(&line));
         }
     }
 }

@@ -54,6 +54,15 @@ impl std::fmt::Debug for ClusterOptions {
     }
 }
 
+/// What the log is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News<'a> {
+    /// Somebody should look at it.
+    Bad(&'a str),
+    /// It is well again.
+    Good(&'a str),
+}
+
 /// A cluster as one of its nodes sees it.
 pub struct Cluster {
     pub(crate) options: ClusterOptions,
@@ -61,7 +70,7 @@ pub struct Cluster {
     fingerprint: u64,
     addresses: Addresses,
     boards: Vec<Board>,
-    log: Box<dyn Fn(&str) + Send + Sync>,
+    log: Box<dyn Fn(News<'_>) + Send + Sync>,
 }
 
 impl Cluster {
@@ -73,7 +82,7 @@ impl Cluster {
     pub fn new(
         options: ClusterOptions,
         loops: usize,
-        log: impl Fn(&str) + Send + Sync + 'static,
+        log: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> Result<Arc<Cluster>, TopologyError> {
         let own = options
             .nodes
@@ -142,7 +151,7 @@ impl Cluster {
         self.addresses.of(node)
     }
 
-    pub(crate) fn log(&self, line: &str) {
-        (self.log)(line);
+    pub(crate) fn log(&self, news: News<'_>) {
+        (self.log)(news);
     }
 }

@@ -12,7 +12,7 @@ use pellucid_topology::{NodeList, NodeUrl};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, News};
 use crate::frame::PROTOCOL;
 
 /// The path of the request.
@@ -71,7 +71,8 @@ impl Cluster {
                 _ => self.board(self.own()).explain(Some(&refused.what)),
             };
             if is_news {
-                self.log(&format!("a peer's connection was refused: {}", refused.what));
+                let line = format!("a peer's connection was refused: {}", refused.what);
+                self.log(News::Bad(&line));
             }
         }
         judged
@@ -243,8 +244,10 @@ mod tests {
         options.secret = secret.map(|secret| secret.as_bytes().to_vec());
         let lines = Lines::default();
         let log = Arc::clone(&lines);
-        let cluster =
-            Cluster::new(options, 1, move |line| log.lock().unwrap().push(line.to_owned()));
+        let cluster = Cluster::new(options, 1, move |news| {
+            let (News::Bad(line) | News::Good(line)) = news;
+            log.lock().unwrap().push(line.to_owned());
+        });
         (cluster.unwrap(), lines)
     }
 

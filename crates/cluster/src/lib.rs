@@ -17,6 +17,7 @@ mod cluster;
 mod frame;
 mod handshake;
 mod link;
+mod outcome;
 mod peers;
 mod range;
 mod remembered;
@@ -27,12 +28,13 @@ mod timer;
 pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
 pub use clipped::clipped_ns;
-pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, WAIT_DEFAULT};
+pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
     FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, TraceOfAsk, decode, encode_pong, frame_length,
 };
 pub use handshake::{Hello, PEER_PATH, Refused, Welcome};
-pub use peers::{Asked, Failure, Outcome, Peers, Times};
+pub use outcome::{Asked, Failure, Outcome, Times};
+pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
 pub use remembered::{Remembered, RememberedError};

@@ -1,6 +1,5 @@
 //! The connections of one event loop to its node's peers, and the asks under way on them.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +9,10 @@ use mio::{Interest, Registry, Token};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::board::{PeerState, add};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, News};
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, frame_length};
 use crate::link::{Link, Stage};
+use crate::outcome::{Asked, Failure, Outcome, Times};
 use crate::slab::Slab;
 use crate::socket::{Received, receive, send_some, tune};
 use crate::timer::Timer;
@@ -26,83 +26,6 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_millis(500);
 /// The number of pings, which no ask has.
 const PING_ID: u64 = u64::MAX;
-
-/// What became of an ask.
-pub enum Outcome<'a> {
-    /// The owner has answered.
-    Answered(Answer<'a>, Times),
-    /// It has not.
-    Failed(Failure),
-}
-
-/// When an ask was made, when the kernel had it, and when its answer was read.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    /// It was put into the buffer.
-    pub asked: Ticks,
-    /// The kernel had the last byte of it.
-    pub sent: Ticks,
-    /// The read that brought the answer returned.
-    pub received: Ticks,
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The owner is not to be reached: nothing was asked.
-    Unreachable {
-        /// The owner's URL.
-        owner: String,
-        /// Why.
-        reason: String,
-    },
-    /// The owner has not answered in time.
-    Late {
-        /// The owner's URL.
-        owner: String,
-        /// For how long was waited.
-        waited: Duration,
-    },
-    /// The connection broke before the answer came.
-    Lost {
-        /// The owner's URL.
-        owner: String,
-        /// Why.
-        reason: String,
-    },
-    /// Too much is under way with the owner already.
-    Full {
-        /// The owner's URL.
-        owner: String,
-    },
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Unreachable { owner, reason } => {
-                write!(f, "the key's owner {owner} cannot be reached: {reason}")
-            }
-            Failure::Late { owner, waited } => write!(
-                f,
-                "the key's owner {owner} has not answered within {} ms: a write may have happened",
-                waited.as_millis()
-            ),
-            Failure::Lost { owner, reason } => write!(
-                f,
-                "the connection to the key's owner {owner} broke: {reason}; a write may have \
-                 happened"
-            ),
-            Failure::Full { owner } => write!(
-                f,
-                "too many requests wait for the key's owner {owner}: try again in a moment"
-            ),
-        }
-    }
-}
-
-/// An ask that was taken, or why not.
-pub type Asked = Result<(), Failure>;
 
 struct Waiting<C> {
     context: C,
@@ -327,7 +250,8 @@ impl<C> Peers<C> {
         let board = self.cluster.board(node);
         add(&board.counters.connected, 1);
         if board.set(self.index, PeerState::Ready, None) {
-            self.cluster.log(&format!("the peer {} is there again", self.cluster.url(node)));
+            let line = format!("the peer {} is there again", self.cluster.url(node));
+            self.cluster.log(News::Good(&line));
         }
         Ok(())
     }
@@ -483,7 +407,8 @@ impl<C> Peers<C> {
         link.in_flight = 0;
         let url = self.cluster.url(node);
         if board.set(self.index, PeerState::Down, Some(&reason)) {
-            self.cluster.log(&format!("the peer {url} cannot be reached: {reason}"));
+            let line = format!("the peer {url} cannot be reached: {reason}");
+            self.cluster.log(News::Bad(&line));
         }
         link.down = Some(reason.clone());
         let owner = url.to_string();

@@ -66,9 +66,9 @@ impl<S: Service> EventLoop<S> {
         }
         match &connection.stage {
             Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Drop,
-            Stage::Lingering { .. } | Stage::Waiting(_) | Stage::Leaving => Verdict::Keep,
+            Stage::Lingering { .. } | Stage::Waiting(_) => Verdict::Keep,
             _ if self.is_stalled(connection, now) => Verdict::Drop,
-            Stage::Streaming(_) | Stage::Http2(_) => Verdict::Keep,
+            Stage::Streaming(_) | Stage::Http2(_) | Stage::Leaving => Verdict::Keep,
             Stage::Serving if connection.closing != Closing::No => Verdict::Keep,
             Stage::Serving if connection.is_idle() => {
                 if longer(connection.progress_at, idle_for) {

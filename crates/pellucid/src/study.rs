@@ -8,9 +8,10 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use pellucid_report::{StudyReport, text};
 use pellucid_study::{
-    ConnectionPool, ConnectionPoolOptions, MergeTree, MergeTreeOptions, RequestLife,
-    RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct, run_connection_pool_child,
-    run_merge_tree_child, run_request_life_child, write,
+    ClusterStudy, ClusterStudyOptions, ConnectionPool, ConnectionPoolOptions, MergeTree,
+    MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct,
+    run_cluster_child, run_connection_pool_child, run_merge_tree_child, run_request_life_child,
+    write,
 };
 
 use crate::Failure;
@@ -23,7 +24,7 @@ use crate::settings::Size;
 /// control group where the system allows it, and says so where not. request-life asks where the
 /// time of a request goes in the server, phase by phase. connection-pool asks what limits an
 /// application with many queries at a time, by ArangoDB's drivers in Node.js, which it installs
-/// with npm below ~/.cache.
+/// with npm below ~/.cache. cluster asks what forwarding costs, by three nodes on this machine.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
 #[derive(Args)]
@@ -71,6 +72,7 @@ pub(crate) struct StudyArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
+    Cluster,
     ConnectionPool,
     MergeTree,
     RequestLife,
@@ -89,6 +91,7 @@ impl From<StudyError> for Failure {
 pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     if arguments.child {
         let ran = match arguments.name {
+            Name::Cluster => run_cluster_child(stdin().lock(), stdout()),
             Name::ConnectionPool => run_connection_pool_child(stdin().lock(), stdout()),
             Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
             Name::RequestLife => run_request_life_child(stdin().lock(), stdout()),
@@ -121,6 +124,9 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
         _ => Scale::Default,
     };
     let study: Box<dyn Study> = match arguments.name {
+        Name::Cluster => {
+            Box::new(ClusterStudy::new(ClusterStudyOptions { scale, data: arguments.data }))
+        }
         Name::ConnectionPool => Box::new(ConnectionPool::new(ConnectionPoolOptions {
             scale,
             documents: arguments.documents,

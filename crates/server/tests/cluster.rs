@@ -1,148 +1,15 @@
 //! Three nodes in this process: every key on one of them, and any of them takes any request.
-//!
-//! Nodes have to know each other's ports before they start, so each is given one below those that
-//! the system gives to whoever asks for any, which was free a moment before.
 
 mod common;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use common::nodes::{Nodes, PATIENCE, free_addresses, is_met, list_of, options, try_start};
 use common::{Client, entity};
-use pellucid_server::{
-    ClusterOptions, Log, NodeList, NodeUrl, RunningServer, ServerError, ServerOptions, start,
-};
+use pellucid_server::ServerOptions;
 use tempfile::TempDir;
-
-/// How long a test waits for what has to happen at some time.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Node {
-    server: Option<RunningServer>,
-    address: SocketAddr,
-    folder: TempDir,
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-struct Nodes {
-    nodes: Vec<Node>,
-    list: NodeList,
-}
-
-fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() % 100) as u16 * 100;
-    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    let addresses = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    addresses.filter(|address| TcpListener::bind(address).is_ok()).take(count).collect()
-}
-
-fn list_of(addresses: &[SocketAddr]) -> NodeList {
-    let urls: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
-    NodeList::parse(&urls.join(",")).unwrap()
-}
-
-fn options(folder: &TempDir, address: SocketAddr, list: &NodeList) -> ServerOptions {
-    let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = address;
-    options.threads = 2;
-    let node = NodeUrl::parse(&format!("http://{address}")).unwrap();
-    let mut cluster = ClusterOptions::new(list.clone(), node);
-    // A machine may stand still for a while without a node being taken for dead.
-    (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE);
-    options.cluster = Some(cluster);
-    options
-}
-
-fn try_start(
-    options: ServerOptions,
-) -> Result<(RunningServer, Arc<Mutex<Vec<String>>>), ServerError> {
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let lines = Arc::clone(&log);
-    let log_line = Log::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
-    Ok((start(options, log_line)?, log))
-}
-
-impl Nodes {
-    fn start(count: usize, set: impl Fn(&mut ServerOptions)) -> Nodes {
-        let addresses = free_addresses(count);
-        let list = list_of(&addresses);
-        let nodes = addresses.into_iter().map(|address| {
-            let folder = TempDir::new().unwrap();
-            let mut options = options(&folder, address, &list);
-            set(&mut options);
-            let (server, log) = try_start(options).unwrap();
-            Node { server: Some(server), address, folder, log }
-        });
-        let nodes = Nodes { nodes: nodes.collect(), list };
-        for node in 0..count {
-            nodes.wait_for(node, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
-        }
-        nodes
-    }
-
-    fn client(&self, node: usize) -> Client {
-        Client::connect(self.nodes[node].address)
-    }
-
-    /// The place in our list of the node that owns the key.
-    fn owner(&self, key: &[u8]) -> usize {
-        let url = self.list.nodes()[self.list.owner(key)].as_str();
-        let is_it = |node: &Node| format!("http://{}", node.address) == url;
-        self.nodes.iter().position(is_it).unwrap()
-    }
-
-    /// A key of this node.
-    fn key_of(&self, node: usize) -> String {
-        self.keys_of(node).next().unwrap()
-    }
-
-    fn keys_of(&self, node: usize) -> impl Iterator<Item = String> {
-        (0..)
-            .map(|number| format!("key{number}"))
-            .filter(move |key| self.owner(key.as_bytes()) == node)
-    }
-
-    fn view(&self, node: usize) -> serde_json::Value {
-        self.client(node).get("/v0/cluster").json()
-    }
-
-    fn wait_for(&self, node: usize, is_so: impl Fn(&serde_json::Value) -> bool) {
-        let begun = Instant::now();
-        loop {
-            let view = self.view(node);
-            if is_so(&view) {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{view:#}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn stop(&mut self, node: usize) {
-        self.nodes[node].server.take().unwrap().stop().unwrap();
-    }
-}
-
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        for node in &mut self.nodes {
-            if let Some(server) = node.server.take() {
-                let stopped = server.stop();
-                if !std::thread::panicking() {
-                    stopped.unwrap();
-                }
-            }
-        }
-    }
-}
-
-fn is_met(node: &serde_json::Value) -> bool {
-    matches!(node["state"].as_str(), Some("self" | "ready"))
-}
 
 #[test]
 fn any_node_takes_any_request() {
@@ -346,9 +213,16 @@ fn lists_that_differ_are_detected_and_named_on_both_sides() {
         two.nodes()[two.owner(key.as_bytes())].as_str().ends_with(&addresses[1].to_string())
     };
     let key = key.into_iter().find(is_theirs).unwrap();
-    let answer = Client::connect(addresses[0]).get(&entity(&key));
-    assert_eq!(answer.status, 504);
-    assert!(answer.text().contains("lists of nodes differ"), "{}", answer.text());
+    // Each event loop finds out on its own.
+    loop {
+        let answer = Client::connect(addresses[0]).get(&entity(&key));
+        assert_eq!(answer.status, 504);
+        if answer.text().contains("lists of nodes differ") {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     one.stop().unwrap();
     other.stop().unwrap();
 }

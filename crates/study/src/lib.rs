@@ -11,6 +11,7 @@
 //! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
 
 mod bounded;
+mod cluster;
 mod connection_pool;
 mod error;
 mod folder;
@@ -21,6 +22,7 @@ mod profiled;
 mod request_life;
 mod study;
 
+pub use cluster::{ClusterStudy, ClusterStudyOptions, run_child as run_cluster_child};
 pub use connection_pool::{
     ConnectionPool, ConnectionPoolOptions, run_child as run_connection_pool_child,
 };

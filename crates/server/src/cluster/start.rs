@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_cluster::{Cluster, ClusterOptions, Remembered, RememberedError};
+use pellucid_cluster::{Cluster, ClusterOptions, News, Remembered, RememberedError};
 use pellucid_store::{Range, Store, StoreError, Table};
 
 use crate::log::Log;
@@ -36,8 +36,11 @@ pub(crate) fn join(
     let refused = |what: String| ServerError::Cluster(what);
     let log = log.clone();
     let cluster = options.map(|options| {
-        Cluster::new(options.clone(), loops, move |line| log.error(line))
-            .map_err(|error| refused(error.to_string()))
+        let tell = move |news: News<'_>| match news {
+            News::Bad(line) => log.error(line),
+            News::Good(line) => log.info(line),
+        };
+        Cluster::new(options.clone(), loops, tell).map_err(|error| refused(error.to_string()))
     });
     let cluster = cluster.transpose()?;
     let before = Remembered::read(folder).map_err(|error| refused(error.to_string()))?;

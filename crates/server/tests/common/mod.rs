@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 
 pub(crate) mod client;
+pub(crate) mod nodes;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,234 @@
+//! A node whose peer is not what it should be: silent, slow, talking nonsense, or asking for what is
+//! not there. The peer is a socket of the test's own that greets as a node does.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use common::entity;
+use common::nodes::{Node, PATIENCE, free_addresses, list_of, options, try_start};
+use pellucid_cluster::{Answer, AnswerStatus, Ask, AskKind, Frame, decode};
+use pellucid_server::NodeList;
+use pellucid_store::{Acknowledgement, Condition};
+use tempfile::TempDir;
+
+/// How long the node under test waits for its peer.
+const WAIT: Duration = Duration::from_millis(300);
+
+/// A node whose only peer the test is.
+struct Alone {
+    node: Node,
+    list: NodeList,
+    greeted: Receiver<TcpStream>,
+}
+
+/// Starts a node; `silence` is how long its peer may be silent.
+fn start(silence: Duration) -> Alone {
+    let addresses = free_addresses(2);
+    let list = list_of(&addresses);
+    let listener = TcpListener::bind(addresses[1]).unwrap();
+    let (sender, greeted) = channel();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let Ok(socket) = socket else { return };
+            if sender.send(greet(socket)).is_err() {
+                return;
+            }
+        }
+    });
+    let folder = TempDir::new().unwrap();
+    let mut options = options(&folder, addresses[0], &list);
+    options.threads = 1;
+    if let Some(cluster) = &mut options.cluster {
+        (cluster.wait, cluster.silence) = (WAIT, silence);
+    }
+    let (server, log) = try_start(options).unwrap();
+    Alone { node: Node { server: Some(server), address: addresses[0], folder, log }, list, greeted }
+}
+
+/// Takes the node's request for the protocol.
+fn greet(mut socket: TcpStream) -> TcpStream {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && socket.read(&mut byte).is_ok_and(|count| count == 1) {
+        head.push(byte[0]);
+    }
+    let text = String::from_utf8(head).unwrap();
+    assert!(text.starts_with("GET /v0/cluster/peer HTTP/1.1\r\n"), "{text}");
+    let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: pellucid-peer/1\r\n\r\n";
+    // The node may be gone already; the test sees that.
+    let _ = socket.write_all(answer.as_bytes());
+    socket
+}
+
+/// The next ask that is no ping.
+fn next_ask(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> u64 {
+    loop {
+        if let Ok(Some((frame, length))) = decode(buffer, 1 << 20) {
+            let id = match frame {
+                Frame::Ask(ask) if ask.kind != AskKind::Ping => Some(ask.id),
+                _ => None,
+            };
+            buffer.drain(..length);
+            match id {
+                Some(id) => return id,
+                None => continue,
+            }
+        }
+        let mut piece = [0; 4_096];
+        let count = socket.read(&mut piece).unwrap();
+        assert!(count > 0, "the node closed the connection");
+        buffer.extend_from_slice(&piece[..count]);
+    }
+}
+
+impl Alone {
+    fn peer(&self) -> TcpStream {
+        let socket = self.greeted.recv_timeout(PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    /// A key of the peer's (`true`) or of the node's own.
+    fn key(&self, is_of_peer: bool) -> String {
+        let own = format!("http://{}", self.node.address);
+        let is_it = |key: &String| {
+            (self.list.nodes()[self.list.owner(key.as_bytes())].as_str() != own) == is_of_peer
+        };
+        (0..).map(|number| format!("key{number}")).find(is_it).unwrap()
+    }
+
+    fn client(&self) -> common::Client {
+        common::Client::connect(self.node.address)
+    }
+
+    /// Waits until the log has a line with this.
+    fn wait_for_log(&self, what: &str) {
+        let begun = Instant::now();
+        while !self.node.log.lock().unwrap().iter().any(|line| line.contains(what)) {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", self.node.log);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if let Some(server) = self.node.server.take() {
+            let _ = server.stop();
+        }
+    }
+}
+
+fn found(id: u64, value: &[u8]) -> Vec<u8> {
+    let answer = Answer {
+        sequence: 7,
+        value_length: value.len() as u64,
+        payload: value,
+        ..Answer::plain(id, AnswerStatus::Found)
+    };
+    let mut bytes = Vec::new();
+    answer.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
+    let alone = start(PATIENCE);
+    let mut peer = alone.peer();
+    let (own, theirs) = (entity(alone.key(false)), entity(alone.key(true)));
+    let mut waiting = alone.client();
+    waiting.send(&common::request("GET", &theirs, &[], b""));
+    let mut buffer = Vec::new();
+    let id = next_ask(&mut peer, &mut buffer);
+    // Its own keys are served while the peer is silent.
+    assert_eq!(alone.client().call("PUT", &own, &[], b"x").status, 201);
+    let answer = waiting.answer();
+    assert_eq!(answer.status, 504);
+    let list = alone.list.text();
+    let url = list.split(',').find(|url| *url != format!("http://{}", alone.node.address));
+    assert!(answer.text().contains(url.unwrap()), "{}", answer.text());
+    // What comes too late is thrown away, and does no harm.
+    peer.write_all(&found(id, b"late")).unwrap();
+    waiting.send(&common::request("GET", &theirs, &[], b""));
+    let id = next_ask(&mut peer, &mut buffer);
+    peer.write_all(&found(id, b"in time")).unwrap();
+    let answer = waiting.answer();
+    // A machine that stands still makes this one late, too; never is it the other's.
+    assert!(answer.status == 504 || answer.text() == "in time", "{answer:?}");
+}
+
+#[test]
+fn a_peer_that_hangs_is_taken_for_dead() {
+    let alone = start(Duration::from_millis(200));
+    let peer = alone.peer();
+    alone.wait_for_log("silent");
+    drop(peer);
+}
+
+#[test]
+fn a_peer_that_talks_nonsense_is_cut_off_with_the_reason() {
+    for (nonsense, reason) in [
+        (vec![0xff; 64], "bytes, where"),
+        ([24_u32.to_le_bytes().as_slice(), &[7; 28]].concat(), "checksum"),
+    ] {
+        let alone = start(PATIENCE);
+        let mut peer = alone.peer();
+        peer.write_all(&nonsense).unwrap();
+        alone.wait_for_log(reason);
+        // And it tries again.
+        drop(alone.peer());
+    }
+}
+
+#[test]
+fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
+    let alone = start(PATIENCE);
+    let list = alone.list.text();
+    let own = format!("http://{}", alone.node.address);
+    let peer = list.split(',').find(|url| **url != own).unwrap();
+    let mut socket = TcpStream::connect(alone.node.address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hello = format!(
+        "GET /v0/cluster/peer HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+         Upgrade: pellucid-peer/1\r\nPellucid-From: {peer}\r\nPellucid-To: {own}\r\n\
+         Pellucid-Nodes: {list}\r\nPellucid-Time: 0\r\n\r\n"
+    );
+    let key = alone.key(true);
+    let ask = Ask {
+        id: 5,
+        kind: AskKind::Get,
+        acknowledgement: Acknowledgement::Os,
+        condition: Condition::None,
+        lifetime_ms: None,
+        wait_ms: 1_000,
+        trace: None,
+        key: key.as_bytes(),
+        value: b"",
+    };
+    // At once with the request: what is read beyond it belongs to the protocol.
+    let mut bytes = hello.into_bytes();
+    ask.encode(&mut bytes);
+    socket.write_all(&bytes).unwrap();
+    let mut received = Vec::new();
+    let answered = loop {
+        let mut piece = [0; 4_096];
+        let count = socket.read(&mut piece).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&received));
+        received.extend_from_slice(&piece[..count]);
+        let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        assert!(received.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&received));
+        if let Some((frame, _)) = decode(&received[end + 4..], 1 << 20).unwrap() {
+            let Frame::Answer(answer) = frame else { panic!("{frame:?}") };
+            break (answer.id, answer.status, String::from_utf8_lossy(answer.payload).into_owned());
+        }
+    };
+    assert_eq!((answered.0, answered.1), (5, AnswerStatus::NotOwner));
+    assert!(answered.2.contains(peer) && answered.2.contains(&own), "{}", answered.2);
+    // Garbage ends the connection, and says why.
+    socket.write_all(&[0xff; 16]).unwrap();
+    alone.wait_for_log("bytes, where");
+    assert_eq!(alone.client().get("/v0/status").status, 200);
+}

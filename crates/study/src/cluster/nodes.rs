@@ -1,0 +1,191 @@
+//! Three nodes as processes, and what is known of them.
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pellucid_account::{OperationAccount, Snapshot};
+use pellucid_client::Client;
+use pellucid_report::ProfileSection;
+use pellucid_topology::NodeList;
+
+use super::child::NodePlan;
+use super::load::VALUE_BYTES;
+use crate::process::Process;
+use crate::error::StudyError;
+
+const NODES: usize = 3;
+/// Threads that fill.
+const FILLERS: u64 = 4;
+/// How long nodes have to meet.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whose keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Own,
+    Others,
+    All,
+}
+
+impl Whose {
+    pub(super) const ALL: [Whose; 3] = [Whose::Own, Whose::Others, Whose::All];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Whose::Own => "own keys",
+            Whose::Others => "forwarded",
+            Whose::All => "all keys",
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Nodes {
+    processes: Vec<Process>,
+    list: NodeList,
+    /// The place in the list of the node that is asked.
+    asked: usize,
+    url: String,
+}
+
+fn failed(error: impl std::fmt::Display) -> StudyError {
+    StudyError::Step(format!("the nodes: {error}"))
+}
+
+pub(super) fn key(number: u64) -> String {
+    format!("k{number:09}")
+}
+
+impl Nodes {
+    /// Starts them, and waits until they have met.
+    pub(super) fn start(program: &[OsString], folder: &Path) -> Result<Nodes, StudyError> {
+        let listeners: Result<Vec<_>, _> =
+            (0..NODES).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
+        let addresses: Result<Vec<SocketAddr>, _> =
+            listeners.map_err(failed)?.iter().map(TcpListener::local_addr).collect();
+        let addresses = addresses.map_err(failed)?;
+        let urls: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
+        let list = NodeList::parse(&urls.join(",")).map_err(failed)?;
+        let mut processes = Vec::new();
+        for (index, address) in addresses.iter().enumerate() {
+            let plan = NodePlan {
+                data: folder.join(format!("node-{index}")),
+                listen: *address,
+                nodes: Some(list.text()),
+                is_profiled: index == 0,
+            };
+            let mut process = Process::start("a node", program)?;
+            process.ask(&serde_json::to_string(&plan).map_err(failed)?)?;
+            processes.push(process);
+        }
+        let url = urls[0].clone();
+        let asked = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);
+        let nodes = Nodes { processes, list, asked, url };
+        nodes.meet()?;
+        Ok(nodes)
+    }
+
+    /// Waits until a key of every node can be asked for by way of the first.
+    fn meet(&self) -> Result<(), StudyError> {
+        let begun = Instant::now();
+        for node in 0..NODES {
+            let number = (0..).find(|number| self.list.owner(key(*number).as_bytes()) == node);
+            let key = key(number.unwrap_or(0));
+            while let Err(error) = self.ask_first(&key) {
+                if begun.elapsed() > PATIENCE {
+                    return Err(failed(error));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the first node for a key, whoever owns it.
+    fn ask_first(&self, key: &str) -> Result<(), String> {
+        use std::io::{Read, Write};
+        let address = self.url.trim_start_matches("http://");
+        let mut socket = std::net::TcpStream::connect(address).map_err(|e| e.to_string())?;
+        let request = format!(
+            "GET /v0/entity?id={key} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        );
+        socket.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).map_err(|error| error.to_string())?;
+        let is_answered = answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 200");
+        if is_answered { Ok(()) } else { Err(answer) }
+    }
+
+    /// The URL of the node that is asked.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Puts keys with values, each at its owner; returns how many each node has.
+    pub(super) fn fill(&self, keys: u64) -> Result<Vec<u64>, StudyError> {
+        let value = vec![b'v'; VALUE_BYTES];
+        std::thread::scope(|scope| {
+            let fillers: Vec<_> = (0..FILLERS)
+                .map(|filler| {
+                    let value = &value;
+                    scope.spawn(move || {
+                        let mut client = Client::connect(&self.url)?;
+                        for number in (filler..keys).step_by(FILLERS as usize) {
+                            client.put(key(number).as_bytes(), value)?;
+                        }
+                        Ok::<(), pellucid_client::ClientError>(())
+                    })
+                })
+                .collect();
+            for filler in fillers {
+                let filled =
+                    filler.join().map_err(|_| failed("a thread that fills has panicked"))?;
+                filled.map_err(failed)?;
+            }
+            Ok::<(), StudyError>(())
+        })?;
+        let mut shares = vec![0; NODES];
+        for number in 0..keys {
+            shares[self.list.owner(key(number).as_bytes())] += 1;
+        }
+        Ok(shares)
+    }
+
+    /// Keys of this kind, evenly from all that were put.
+    pub(super) fn keys(&self, whose: Whose, keys: u64, count: usize) -> Vec<String> {
+        let numbers = (0..keys).map(|number| number.wrapping_mul(7_919) % keys);
+        let is_one = |key: &String| match whose {
+            Whose::Own => self.list.owner(key.as_bytes()) == self.asked,
+            Whose::Others => self.list.owner(key.as_bytes()) != self.asked,
+            Whose::All => true,
+        };
+        numbers.map(key).filter(is_one).take(count).collect()
+    }
+
+    /// Processor time of all nodes so far.
+    pub(super) fn processor_ns(&mut self) -> Result<u64, StudyError> {
+        let times = self
+            .processes
+            .iter_mut()
+            .map(|process| process.ask("processor")?.parse::<u64>().map_err(failed));
+        times.sum()
+    }
+
+    /// The accounts of the node that is asked, of the last seconds.
+    pub(super) fn account(&mut self, seconds: u64) -> Result<Vec<OperationAccount>, StudyError> {
+        let text = self.processes[0].ask(&format!("account {seconds}"))?;
+        let snapshot: Snapshot = serde_json::from_str(&text).map_err(failed)?;
+        Ok(snapshot.operations)
+    }
+
+    /// The profiles of the node that is asked.
+    pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+        serde_json::from_str(&self.processes[0].ask("profiles")?).map_err(failed)
+    }
+
+    pub(super) fn stop(self) -> Result<(), StudyError> {
+        self.processes.into_iter().try_for_each(Process::stop)
+    }
+}

@@ -1,0 +1,63 @@
+//! What peers of a cluster send: frames, pages, ranges, and the file with the list of nodes. The
+//! first byte says what it is; lengths and checksums are made right, so that what is behind them is
+//! reached.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pellucid_cluster::{Frame, Page, RangeAsk, Remembered, decode, encode_pong};
+
+const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Where what the checksum of the list covers begins.
+const LIST_COVERED_AT: usize = 16;
+
+fn frame(body: &[u8]) {
+    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    bytes.extend_from_slice(body);
+    let Ok(Some((frame, length))) = decode(&bytes, FRAME_BYTES_MAX) else { return };
+    assert_eq!(length, bytes.len());
+    let mut again = Vec::new();
+    match &frame {
+        Frame::Ask(ask) => ask.encode(&mut again),
+        Frame::Answer(answer) => answer.encode(&mut again),
+        Frame::Pong(id) => encode_pong(*id, &mut again),
+    }
+    let (second, _) = decode(&again, FRAME_BYTES_MAX).unwrap().unwrap();
+    assert_eq!(frame, second);
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, rest)) = data.split_first() else { return };
+    match kind % 5 {
+        0 => frame(rest),
+        1 => {
+            let _ = decode(rest, FRAME_BYTES_MAX);
+        }
+        2 => {
+            let Ok(mut page) = Page::new(rest.to_vec()) else { return };
+            let mut bytes = 0;
+            while let Some(entry) = page.entry() {
+                bytes += entry.key.len() + entry.value.len();
+                page.advance();
+            }
+            assert!(bytes <= rest.len());
+        }
+        3 => {
+            let Ok(range) = RangeAsk::decode(rest) else { return };
+            let mut again = Vec::new();
+            range.encode(&mut again);
+            assert_eq!(again, rest);
+        }
+        _ => {
+            let mut bytes = rest.to_vec();
+            if bytes.len() > LIST_COVERED_AT {
+                let checksum = crc32c::crc32c(&bytes[LIST_COVERED_AT..]);
+                bytes[12..LIST_COVERED_AT].copy_from_slice(&checksum.to_le_bytes());
+            }
+            if let Ok(list) = Remembered::decode(&bytes) {
+                assert_eq!(Remembered::decode(&list.encode()).as_ref(), Ok(&list));
+            }
+        }
+    }
+});
