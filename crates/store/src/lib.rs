@@ -12,13 +12,17 @@ mod error;
 mod hand_over;
 mod model;
 mod store;
+#[cfg(feature = "suite")]
+pub mod suite;
 mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use hand_over::HandOver;
-pub use model::{Acknowledgement, Condition, Head, Object, Operation, Table, Value, Written};
+pub use model::{
+    Acknowledgement, Condition, Copies, Head, Object, Operation, PartOf, Table, Value, Written,
+};
 pub use pellucid_engine::{
     EngineOptions, EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures,
     MemoryShare, SAMPLED_EVERY, SampledTime, parts,
