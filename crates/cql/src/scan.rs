@@ -27,6 +27,7 @@ struct Entry {
     key: Vec<u8>,
     head: Head,
     value: Vec<u8>,
+    expires_ms: i64,
 }
 
 /// What is left of the range in one partition.
@@ -225,12 +226,14 @@ impl Cursor {
     fn take(&mut self, page: QueryResult, reverse: bool, with_values: bool) -> Result<()> {
         let page = page.into_rows_result().map_err(unexpected)?;
         let (mut count, mut bytes, mut last) = (0, 0, None);
-        let mut add = |key: &[u8], head: Option<Head>, value: &[u8]| {
+        let mut add = |key: &[u8], head: Option<Head>, value: &[u8], expires_ms: Option<i64>| {
             count += 1;
             bytes += key.len() + value.len();
             last = Some(key.to_vec());
             if let Some(head) = head {
-                self.rows.push_back(Entry { key: key.to_vec(), head, value: value.to_vec() });
+                let (key, value) = (key.to_vec(), value.to_vec());
+                let expires_ms = expires_ms.unwrap_or(0);
+                self.rows.push_back(Entry { key, head, value, expires_ms });
             }
         };
         if with_values {
@@ -238,13 +241,15 @@ impl Cursor {
             for row in page.rows::<Full<'_>>().map_err(unexpected)? {
                 let (key, version, expires_ms, _, value) = row.map_err(unexpected)?;
                 let value = value.unwrap_or_default();
-                add(key, head_of(version, expires_ms, value.len() as i64), value);
+                let head = head_of(version, expires_ms, value.len() as i64);
+                add(key, head, value, expires_ms);
             }
         } else {
             type Bare<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>);
             for row in page.rows::<Bare<'_>>().map_err(unexpected)? {
                 let (key, version, expires_ms, length) = row.map_err(unexpected)?;
-                add(key, head_of(version, expires_ms, length.unwrap_or(0)), &[]);
+                let head = head_of(version, expires_ms, length.unwrap_or(0));
+                add(key, head, &[], expires_ms);
             }
         }
         self.is_over = count < self.page_rows;
@@ -278,5 +283,10 @@ impl Scan for CqlScan {
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
         let found = self.advance(false)?;
         Ok(self.current.as_ref().filter(|_| found).map(|entry| (&entry.key[..], entry.head)))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        let expires_ms = self.current.as_ref().map_or(0, |entry| entry.expires_ms);
+        (expires_ms > 0).then_some(expires_ms as u64)
     }
 }

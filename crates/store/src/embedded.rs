@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
-use pellucid_engine::{Direction, Engine, EngineOptions, InMemory, SyncTimes, TableId, parts};
+use pellucid_engine::{Direction, Engine, EngineOptions, InMemory, SyncTimes, parts};
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
@@ -87,13 +87,13 @@ impl EmbeddedStore {
 
 impl Store for EmbeddedStore {
     fn table(&self, name: &str) -> Result<Table> {
-        Ok(Table::of_number(self.engine.table(name)?.number()))
+        Ok(Table(self.engine.table(name)?))
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         let here = match self.hand_over {
-            HandOver::Never => self.engine.get(id(table), key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.get_in_memory(id(table), key, timeline),
+            HandOver::Never => self.engine.get(table.0, key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.get_in_memory(table.0, key, timeline),
             HandOver::Always => Ok(InMemory::Away),
         };
         match here {
@@ -102,7 +102,7 @@ impl Store for EmbeddedStore {
             Ok(InMemory::Away) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
                 hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.get(id(table), &key, timeline);
+                    let found = engine.get(table.0, &key, timeline);
                     Answer::Now(found.map(|object| object.map(object_of)).map_err(Into::into))
                 })
             }
@@ -111,8 +111,8 @@ impl Store for EmbeddedStore {
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
         let here = match self.hand_over {
-            HandOver::Never => self.engine.head(id(table), key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.head_in_memory(id(table), key, timeline),
+            HandOver::Never => self.engine.head(table.0, key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.head_in_memory(table.0, key, timeline),
             HandOver::Always => Ok(InMemory::Away),
         };
         match here {
@@ -121,7 +121,7 @@ impl Store for EmbeddedStore {
             Ok(InMemory::Away) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
                 hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.head(id(table), &key, timeline);
+                    let found = engine.head(table.0, &key, timeline);
                     let head = found.map(|head| head.map(|head| head_of(&head)));
                     Answer::Now(head.map_err(Into::into))
                 })
@@ -201,10 +201,6 @@ impl Store for EmbeddedStore {
     }
 }
 
-fn id(table: Table) -> TableId {
-    TableId::of_number(table.number())
-}
-
 /// A write as it is, on whichever thread.
 fn write(
     engine: &Engine,
@@ -239,8 +235,8 @@ fn engine_operation<'a>(
     operation: &Operation<'a>,
 ) -> pellucid_engine::Operation<'a> {
     let engine_operation = match operation.value {
-        Some(value) => pellucid_engine::Operation::put(id(table), operation.key, value),
-        None => pellucid_engine::Operation::delete(id(table), operation.key),
+        Some(value) => pellucid_engine::Operation::put(table.0, operation.key, value),
+        None => pellucid_engine::Operation::delete(table.0, operation.key),
     };
     let engine_operation = engine_operation.with_condition(operation.condition);
     match operation.lifetime_ms {
@@ -316,7 +312,7 @@ impl Snapshot for EmbeddedSnapshot {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        Ok(self.snapshot.get(id(table), key, timeline)?.map(object_of))
+        Ok(self.snapshot.get(table.0, key, timeline)?.map(object_of))
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
@@ -331,23 +327,31 @@ fn scan(
 ) -> Result<Box<dyn Scan>> {
     let direction = if range.reverse { Direction::Backward } else { Direction::Forward };
     let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-    let scan = snapshot.scan(id(table), Bound::Included(range.start), end, direction)?;
-    Ok(Box::new(EmbeddedScan { scan }))
+    let scan = snapshot.scan(table.0, Bound::Included(range.start), end, direction)?;
+    Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
 }
 
 struct EmbeddedScan {
     scan: pellucid_engine::Scan,
+    /// Of the entry that was returned last; zero for never.
+    expires_at_ms: u64,
 }
 
 impl Scan for EmbeddedScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let entry = self.scan.next()?;
-        Ok(entry.map(|(key, object)| (key, object_of(object))))
+        let Some((key, object)) = self.scan.next()? else { return Ok(None) };
+        self.expires_at_ms = object.head.expires_at_ms;
+        Ok(Some((key, object_of(object))))
     }
 
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let entry = self.scan.next_head()?;
-        Ok(entry.map(|(key, head)| (key, head_of(&head))))
+        let Some((key, head)) = self.scan.next_head()? else { return Ok(None) };
+        self.expires_at_ms = head.expires_at_ms;
+        Ok(Some((key, head_of(&head))))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        (self.expires_at_ms != 0).then_some(self.expires_at_ms)
     }
 }
 

@@ -7,6 +7,7 @@
 //! goes on with its other connections until they do.
 
 mod answer;
+mod copy;
 mod embedded;
 mod error;
 mod hand_over;
@@ -17,6 +18,7 @@ pub mod suite;
 mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
+pub use copy::{Copied, CopiedTable, compare, copy};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use hand_over::HandOver;

@@ -6,19 +6,19 @@ pub use pellucid_engine::{Acknowledgement, Condition};
 
 /// A table of the store that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Table(u16);
+pub struct Table(pub(crate) pellucid_engine::TableId);
 
 impl Table {
     /// The table to which its store gave this number. For kinds of stores alone.
     #[must_use]
     pub fn of_number(number: u16) -> Table {
-        Table(number)
+        Table(pellucid_engine::TableId::of_number(number))
     }
 
     /// The number that its store gave it.
     #[must_use]
     pub fn number(self) -> u16 {
-        self.0
+        self.0.number()
     }
 }
 

@@ -159,4 +159,10 @@ pub trait Scan: Send {
     /// # Errors
     /// As [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
+
+    /// When the time of the entry that was returned last is over, in milliseconds since the Unix
+    /// epoch; nothing for never, or if the store does not say.
+    fn expires_at_ms(&self) -> Option<u64> {
+        None
+    }
 }
