@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
-mod http;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,7 +51,6 @@ fn a_ring() {
         ],
     });
     numbers_of_copies_are_checked();
-    documents_commit_with_their_entries();
     requests_are_traced();
     nodes_die(&mut ring);
 }
@@ -109,33 +107,6 @@ fn requests_are_traced() {
     }
 }
 
-/// The document API on the ring, with a unique index that two documents contend for.
-fn documents_commit_with_their_entries() {
-    let store: Arc<dyn Store> = Arc::new(CqlStore::open(&options("documents")).unwrap());
-    let server = http::Running::on(Arc::clone(&store));
-    let post = |path: &str, body: &str| server.status("POST", path, body);
-    assert_eq!(post("/_api/collection", r#"{"name":"people"}"#), 200);
-    let index = r#"{"type":"persistent","fields":["mail"],"unique":true}"#;
-    assert_eq!(post("/_api/index?collection=people", index), 201);
-    let (one, other) = (r#"{"_key":"1","mail":"m"}"#, r#"{"_key":"2","mail":"m"}"#);
-    assert_eq!(post("/_api/document/people", one), 202);
-    assert_eq!(post("/_api/document/people", other), 409);
-    assert_eq!(server.status("GET", "/_api/document/people/1", ""), 200);
-    assert_eq!(server.status("GET", "/_api/document/people/2", ""), 404);
-    let (status, body) = server.ask(
-        "POST",
-        "/_api/cursor",
-        r#"{"query":"FOR p IN people FILTER p.mail == 'm' RETURN p._key"}"#,
-    );
-    assert!(status == 201 && body.contains(r#"["1"]"#), "{status} {body}");
-    assert_eq!(server.status("DELETE", "/_api/document/people/1", ""), 202);
-    assert_eq!(post("/_api/document/people", other), 202);
-    server.stop();
-    // Opened anew, everything is there.
-    let server = http::Running::on(Arc::new(CqlStore::open(&options("documents")).unwrap()));
-    assert_eq!(server.status("GET", "/_api/document/people/2", ""), 200);
-}
-
 /// What one client of the load did.
 struct Client<'a> {
     number: usize,
@@ -171,11 +142,6 @@ impl Client<'_> {
 
 fn nodes_die(ring: &mut Ring) {
     let store: Arc<dyn Store> = Arc::new(CqlStore::open(&options("loss")).unwrap());
-    let server = http::Running::on(Arc::clone(&store));
-    assert_eq!(server.status("PUT", "/v0/entity?id=k&ack=2&from=3", "v"), 201);
-    assert_eq!(server.status("GET", "/v0/entity?id=k&ack=1&from=3", ""), 200);
-    assert_eq!(server.status("GET", "/v0/entity?id=k&ack=1&from=2", ""), 400);
-    assert_eq!(server.status("GET", "/v0/entity?id=k&ack=4&from=4", ""), 400);
     let table = store.table("loss").unwrap();
     let (is_dead, before) = (AtomicBool::new(false), AtomicUsize::new(0));
     let acknowledged: Vec<String> = std::thread::scope(|scope| {
@@ -212,10 +178,6 @@ fn nodes_die(ring: &mut Ring) {
         let found = get(&*one, table, key).unwrap();
         assert!(found.is_none_or(|found| found == key.as_bytes()), "one copy may be behind");
     }
-    assert_eq!(server.status("GET", "/v0/entity?id=k&ack=2&from=3", ""), 504);
-    assert_eq!(server.status("PUT", "/v0/entity?id=k&ack=2&from=3", "v"), 504);
-    assert_eq!(server.status("PUT", "/v0/entity?id=new&ack=1&from=3", "v"), 201);
-    assert_eq!(server.status("GET", "/v0/entity?id=new&ack=1&from=3", ""), 200);
     let refused = get(&*store, table, "by one");
     assert!(matches!(refused, Err(StoreError::Unreachable(_))), "{refused:?}");
 }

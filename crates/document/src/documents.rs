@@ -21,7 +21,7 @@ use crate::names::SYSTEM_DATABASE;
 use crate::ticks::Ticks;
 
 /// The name of the table that everything lies in.
-const TABLE: &str = "documents";
+pub const TABLE: &str = "documents";
 
 /// The number of the database that is always there.
 const SYSTEM_DATABASE_ID: u64 = 1;

@@ -80,7 +80,8 @@ pub(crate) fn storage_prefix(storage: u64) -> Vec<u8> {
 
 /// The part of the store's table in which a key lies, as the length of its prefix: what is in one
 /// collection lies together, with its indexes, and so do all definitions.
-pub(crate) fn part_of(key: &[u8]) -> usize {
+#[must_use]
+pub fn part_of(key: &[u8]) -> usize {
     match key {
         [CONTENTS, length, ..] => (2 + usize::from(*length)).min(key.len()),
         _ => 0,

@@ -35,8 +35,11 @@ pub use exposure::Exposure;
 pub use follow::Export;
 pub use log::Log;
 pub use pellucid_account::Accounting;
-pub use pellucid_cql::{CqlOptions, Password as CqlPassword};
+pub use pellucid_cql::{CqlOptions, CqlStore, Password as CqlPassword};
 pub use pellucid_http::Limits;
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
 pub use process::ProcessFigures;
-pub use run::{RunningServer, ServerError, ServerOptions, StoreKind, TlsFiles, start, start_on};
+pub use run::{
+    DOCUMENTS_TABLE, ENTITIES_TABLE, RunningServer, ServerError, ServerOptions, StoreKind,
+    TlsFiles, start, start_on,
+};

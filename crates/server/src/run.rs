@@ -11,10 +11,12 @@ use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_clock::Clock;
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_document::Documents;
+use pellucid_document::{Documents, TABLE, part_of};
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_profile::USUAL_HERTZ;
-use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, StoreError};
+use pellucid_store::{
+    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, Store, StoreError,
+};
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
@@ -31,6 +33,13 @@ use crate::service::{Api, Later, Random, Shared};
 
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
+
+/// The table behind the entity API, for who copies it.
+pub const ENTITIES_TABLE: CopiedTable<'static> = CopiedTable { name: ENTITIES, part_of: None };
+
+/// The table behind the document API, likewise.
+pub const DOCUMENTS_TABLE: CopiedTable<'static> =
+    CopiedTable { name: TABLE, part_of: Some(part_of) };
 
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);

@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 /// The loopback network of the tests' ring, apart from the one that somebody may be trying out.
 const NETWORK: &str = "127.0.41";
 /// Nodes of the ring.
-pub const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 /// The longest wait for a node, however slow the machine is.
 const START_MAX: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(250);
 
 /// The nodes, which end with it.
-pub struct Ring {
+pub(crate) struct Ring {
     nodes: Vec<Option<Child>>,
     folder: tempfile::TempDir,
 }
 
 impl Ring {
     /// Starts the ring, and waits until all nodes take requests.
-    pub fn start() -> Ring {
+    pub(crate) fn start() -> Ring {
         let script = script();
         let fetched = Command::new(&script).arg("jars").stdout(Stdio::null()).status().unwrap();
         assert!(fetched.success(), "Cassandra could not be had: see above what to install");
@@ -49,12 +49,12 @@ impl Ring {
     }
 
     /// Where to connect to.
-    pub fn addresses() -> Vec<String> {
+    pub(crate) fn addresses() -> Vec<String> {
         (1..=NODES).map(|number| format!("{NETWORK}.{number}:9042")).collect()
     }
 
     /// Kills a node, as a loss of power would.
-    pub fn kill(&mut self, number: usize) {
+    pub(crate) fn kill(&mut self, number: usize) {
         let mut node = self.nodes[number - 1].take().unwrap();
         node.kill().unwrap();
         node.wait().unwrap();

@@ -9,14 +9,14 @@ use pellucid_store::Store;
 use tempfile::TempDir;
 
 /// A server that runs for as long as it is held.
-pub struct Running {
+pub(crate) struct Running {
     server: Option<RunningServer>,
     _folder: TempDir,
 }
 
 impl Running {
     /// Serves from `store`.
-    pub fn on(store: Arc<dyn Store>) -> Running {
+    pub(crate) fn on(store: Arc<dyn Store>) -> Running {
         let folder = TempDir::new().unwrap();
         let mut options = ServerOptions::new(folder.path().to_owned());
         options.listen = "127.0.0.1:0".parse().unwrap();
@@ -25,12 +25,12 @@ impl Running {
     }
 
     /// The status of the answer to a request.
-    pub fn status(&self, method: &str, path: &str, body: &str) -> u16 {
+    pub(crate) fn status(&self, method: &str, path: &str, body: &str) -> u16 {
         self.ask(method, path, body).0
     }
 
     /// The answer to a request: status, and all that follows the status line.
-    pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.server.as_ref().unwrap().address()).unwrap();
         let length = body.len();
         let head = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n");
@@ -42,7 +42,7 @@ impl Running {
     }
 
     /// Ends it cleanly.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.server.take().unwrap().stop().unwrap();
     }
 }
