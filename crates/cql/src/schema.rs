@@ -74,7 +74,7 @@ pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32>
         ("spaces", "space text PRIMARY KEY, buckets int"),
         ("parts", "space text, part blob, PRIMARY KEY (space, part)"),
         (
-            "entries",
+            "contents",
             "space text, part blob, key blob, version bigint, expires bigint, length bigint, \
              value blob, PRIMARY KEY ((space, part), key)",
         ),
@@ -125,19 +125,19 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
     let here = "space = ? AND part = ?";
     let entry = format!("{here} AND key = ?");
     let insert = format!(
-        "INSERT INTO {keyspace}.entries (space, part, key, version, expires, length, value) \
+        "INSERT INTO {keyspace}.contents (space, part, key, version, expires, length, value) \
          VALUES (?, ?, ?, ?, ?, ?, ?)"
     );
     let walk = |columns: &str, order: &str| {
         format!(
-            "SELECT {columns} FROM {keyspace}.entries WHERE {here} AND key >= ? AND key < ? \
+            "SELECT {columns} FROM {keyspace}.contents WHERE {here} AND key >= ? AND key < ? \
              ORDER BY key {order} LIMIT ?"
         )
     };
     let (object, head) = ("key, version, expires, length, value", "key, version, expires, length");
     let safe = async |text: String| one(session, text, true).await;
     let once = async |text: String| one(session, text, false).await;
-    let from = format!("FROM {keyspace}.entries WHERE");
+    let from = format!("FROM {keyspace}.contents WHERE");
     Ok(Statements {
         get: safe(format!("SELECT version, expires, value {from} {entry}")).await?,
         head: safe(format!("SELECT version, expires, length {from} {entry}")).await?,
@@ -145,7 +145,7 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
         delete: safe(format!("DELETE {from} {entry}")).await?,
         put_new: once(format!("{insert} IF NOT EXISTS USING TTL ?")).await?,
         put_over: once(format!(
-            "UPDATE {keyspace}.entries USING TTL ? SET version = ?, expires = ?, length = ?, \
+            "UPDATE {keyspace}.contents USING TTL ? SET version = ?, expires = ?, length = ?, \
              value = ? WHERE {entry} IF version = ?"
         ))
         .await?,
