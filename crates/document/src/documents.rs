@@ -15,13 +15,13 @@ use crate::definition::{CollectionDefinition, DatabaseDefinition, IndexState};
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::layout::{
     DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
-    garbage_key, index_prefix,
+    garbage_key, index_prefix, part_of,
 };
 use crate::names::SYSTEM_DATABASE;
 use crate::ticks::Ticks;
 
 /// The name of the table that everything lies in.
-const TABLE: &str = "documents";
+pub const TABLE: &str = "documents";
 
 /// The number of the database that is always there.
 const SYSTEM_DATABASE_ID: u64 = 1;
@@ -50,7 +50,7 @@ impl Documents {
     /// # Errors
     /// If the store fails, or holds definitions that make no sense.
     pub fn open(store: Arc<dyn Store>) -> Result<Documents> {
-        let table = store.table(TABLE)?;
+        let table = store.table_in_parts(TABLE, part_of)?;
         let opening = Opening { store: &*store, table };
         let ceiling = opening.definitions(DefinitionKind::Ticks)?.into_iter().next();
         let identity = opening.identity()?;

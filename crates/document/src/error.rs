@@ -144,7 +144,9 @@ impl From<StoreError> for DocumentError {
             StoreError::Full(_) => ErrorNumber::STORE_FULL,
             StoreError::ReadOnly(_) => ErrorNumber::READ_ONLY,
             StoreError::Busy(_) => ErrorNumber::QUEUE_FULL,
-            StoreError::Corruption(_) | StoreError::Failed(_) => ErrorNumber::INTERNAL,
+            StoreError::Corruption(_) | StoreError::Failed(_) | StoreError::Unreachable(_) => {
+                ErrorNumber::INTERNAL
+            }
         };
         DocumentError::new(number, error.to_string())
     }

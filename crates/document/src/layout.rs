@@ -78,6 +78,16 @@ pub(crate) fn storage_prefix(storage: u64) -> Vec<u8> {
     key
 }
 
+/// The part of the store's table in which a key lies, as the length of its prefix: what is in one
+/// collection lies together, with its indexes, and so do all definitions.
+#[must_use]
+pub fn part_of(key: &[u8]) -> usize {
+    match key {
+        [CONTENTS, length, ..] => (2 + usize::from(*length)).min(key.len()),
+        _ => 0,
+    }
+}
+
 /// The prefix of a collection's documents.
 pub(crate) fn documents_prefix(storage: u64) -> Vec<u8> {
     let mut key = storage_prefix(storage);

@@ -44,11 +44,12 @@ pub use definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexDefinition, IndexKind,
     IndexState,
 };
-pub use documents::Documents;
+pub use documents::{Documents, TABLE};
 pub use error::{DocumentError, ErrorNumber, Result, Standing};
 pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate};
 pub use index::{FieldPath, Index};
 pub use indexes::find_index;
+pub use layout::part_of;
 pub use names::{DOCUMENT_KEY_BYTES_MAX, SYSTEM_DATABASE, is_document_key, split_id};
 pub use operations::{Outcome, Overwrite, Previous, Version, WriteOptions};
 pub use query_data::QueryData;

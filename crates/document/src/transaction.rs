@@ -107,7 +107,8 @@ impl Documents {
     /// because the query may have read them before.
     #[must_use]
     pub fn begin_query(self: &Arc<Self>) -> Transaction {
-        self.begin_at(self.last_sequence.load(Ordering::Acquire))
+        let known = self.last_sequence.load(Ordering::Acquire);
+        self.begin_at(self.store.sequence_now().map_or(known, |now| known.max(now)))
     }
 
     /// As [`Self::begin_query`], for a query that began when this write was the latest.

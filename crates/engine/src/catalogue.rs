@@ -24,6 +24,12 @@ pub const INDEX_NAME_LENGTH_MAX: usize = KEY_LENGTH_MAX - INDEX_PREFIX_LENGTH;
 pub struct TableId(pub(crate) u16);
 
 impl TableId {
+    /// The table with this number. Whether the store has one is found out when it is used.
+    #[must_use]
+    pub fn of_number(number: u16) -> TableId {
+        TableId(number)
+    }
+
     /// The number of the table within its store.
     #[must_use]
     pub fn number(self) -> u16 {

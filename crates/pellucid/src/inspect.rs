@@ -14,6 +14,7 @@ use pellucid_io::SystemFileSystem;
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::copy::{self, CopyArguments};
 
 /// Problems that are printed as text; `--json` has all that are kept.
 const PROBLEMS_PRINTED_MAX: usize = 100;
@@ -24,9 +25,10 @@ const PROBLEMS_PRINTED_MAX: usize = 100;
 ///
 /// Example: pellucid inspect ./data verify
 #[derive(Args)]
+#[command(subcommand_precedence_over_arg = true)]
 pub(crate) struct InspectArguments {
-    /// The folder of the store.
-    directory: PathBuf,
+    /// The folder of the store; all actions but `copy` need it.
+    directory: Option<PathBuf>,
     /// Print the result as JSON instead.
     #[arg(long, global = true)]
     json: bool,
@@ -61,6 +63,7 @@ enum Action {
         /// The folder of the backup.
         from: PathBuf,
     },
+    Copy(CopyArguments),
     /// Take all that is intact of a damaged store into a new one; exit code 1 if something is lost.
     Salvage {
         /// The folder of the new store.
@@ -76,8 +79,19 @@ impl From<Error> for Failure {
 
 /// Does what is asked.
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
-    let (directory, json) = (&*arguments.directory, arguments.json);
+    let json = arguments.json;
+    let directory = match (&arguments.directory, &arguments.action) {
+        (None, Action::Copy(stores)) => return copy::run(stores, json),
+        (Some(_), Action::Copy(_)) => {
+            return Err(Failure::usage("write it so: pellucid inspect copy FROM TO"));
+        }
+        (Some(directory), _) => &**directory,
+        (None, _) => {
+            return Err(Failure::usage("name the folder of the store: pellucid inspect DIR …"));
+        }
+    };
     match &arguments.action {
+        Action::Copy(_) => {}
         Action::Restore { from } => {
             print_backup("restored", &restore(from, directory, &SystemFileSystem)?, json);
             return Ok(());

@@ -9,6 +9,7 @@ mod account;
 mod client;
 mod compare;
 mod completions;
+mod copy;
 mod demo;
 mod inspect;
 mod load;

@@ -9,8 +9,8 @@ use pellucid_http::{
     BodySource, Filled, Handled, READ_BYTES_MAX, Request, Response, write_decimal,
 };
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, Head, KEY_LENGTH_MAX, Object, Operation as StoreOperation,
-    Result as StoreResult, Value, Workers, Written,
+    Acknowledgement, Answer, Arrival, Copies, Head, KEY_LENGTH_MAX, Object,
+    Operation as StoreOperation, Result as StoreResult, Store, Value, Workers, Written,
 };
 
 use crate::batch;
@@ -50,12 +50,9 @@ impl Api {
                 return method_not_allowed(response, exchange, b"GET, HEAD, PUT, DELETE");
             }
         };
-        let checked = key_of(request).and_then(|key| {
-            self.check_copies(request)?;
-            Ok(key)
-        });
-        let key = match checked {
-            Ok(key) => key,
+        let checked = key_of(request).and_then(|key| Ok((key, self.store_of(request)?)));
+        let (key, other) = match checked {
+            Ok(checked) => checked,
             Err(what) => {
                 route(exchange, operation);
                 return respond_text(response, exchange, 400, &what);
@@ -65,23 +62,23 @@ impl Api {
         if let Some(owner) = self.elsewhere(&key) {
             return self.forward(operation, owner, &key, request, response, exchange);
         }
+        let asked = (other.as_deref().unwrap_or(&*self.shared.store), &key[..]);
         match operation {
-            Operation::EntityGet => self.get(request, &key, response, exchange),
-            Operation::EntityHead => self.head(request, &key, response, exchange),
-            _ => self.write_entity(operation, request, &key, response, exchange),
+            Operation::EntityGet => self.get(request, asked, response, exchange),
+            Operation::EntityHead => self.head(request, asked, response, exchange),
+            _ => self.write_entity(operation, request, asked, response, exchange),
         }
     }
 
     fn get(
         &self,
         request: &Request<'_>,
-        key: &[u8],
+        (store, key): (&dyn Store, &[u8]),
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
         route(exchange, Operation::EntityGet);
-        let shared = &self.shared;
-        match shared.store.get(shared.entities, key, exchange.timeline) {
+        match store.get(self.shared.entities, key, exchange.timeline) {
             Answer::Now(found) => {
                 exchange.timeline.stamp_after_lap(Stamp::Executed);
                 let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
@@ -129,13 +126,12 @@ impl Api {
     fn head(
         &self,
         request: &Request<'_>,
-        key: &[u8],
+        (store, key): (&dyn Store, &[u8]),
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
         route(exchange, Operation::EntityHead);
-        let shared = &self.shared;
-        match shared.store.head(shared.entities, key, exchange.timeline) {
+        match store.head(self.shared.entities, key, exchange.timeline) {
             Answer::Now(found) => {
                 exchange.timeline.stamp_after_lap(Stamp::Executed);
                 let head = found.as_ref().ok().and_then(Option::as_ref);
@@ -173,7 +169,7 @@ impl Api {
         &self,
         operation: Operation,
         request: &Request<'_>,
-        key: &[u8],
+        (store, key): (&dyn Store, &[u8]),
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
@@ -187,7 +183,7 @@ impl Api {
         let value = is_put.then_some(request.body);
         let operations = [StoreOperation { key, value, condition, lifetime_ms }];
         let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
-        self.write(&operations, acknowledgement, reply, response, exchange)
+        self.write(store, &operations, (acknowledgement, reply), response, exchange)
     }
 
     /// What a write asks for beside key and value.
@@ -204,15 +200,14 @@ impl Api {
 
     fn write(
         &self,
+        store: &dyn Store,
         operations: &[StoreOperation<'_>],
-        acknowledgement: Acknowledgement,
-        reply: WriteReply,
+        (acknowledgement, reply): (Acknowledgement, WriteReply),
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let shared = &self.shared;
-        let table = shared.entities;
-        match shared.store.write(table, operations, acknowledgement, exchange.timeline) {
+        let table = self.shared.entities;
+        match store.write(table, operations, acknowledgement, exchange.timeline) {
             Answer::Now(result) => {
                 exchange.timeline.stamp_after_lap(Stamp::Executed);
                 self.written(result, reply, response, exchange);
@@ -314,10 +309,10 @@ impl Api {
         {
             return self.large_batch(workers, request, response, exchange);
         }
-        let parsed = self
-            .check_copies(request)
-            .and_then(|()| Ok((batch::parse(request.body)?, self.acknowledgement(request)?)));
-        let (entries, acknowledgement) = match parsed {
+        let parsed = self.store_of(request).and_then(|other| {
+            Ok((other, batch::parse(request.body)?, self.acknowledgement(request)?))
+        });
+        let (other, entries, acknowledgement) = match parsed {
             Ok(parsed) => parsed,
             Err(what) => return respond_text(response, exchange, 400, &what),
         };
@@ -327,7 +322,8 @@ impl Api {
         }
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
-        self.write(&operations, acknowledgement, reply, response, exchange)
+        let store = other.as_deref().unwrap_or(&*self.shared.store);
+        self.write(store, &operations, (acknowledgement, reply), response, exchange)
     }
 
     /// Has another thread parse and write a batch that would hold up the event loop.
@@ -338,9 +334,10 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let asked = self.check_copies(request).and_then(|()| self.acknowledgement(request));
-        let acknowledgement = match asked {
-            Ok(acknowledgement) => acknowledgement,
+        let asked =
+            self.store_of(request).and_then(|other| Ok((other, self.acknowledgement(request)?)));
+        let (other, acknowledgement) = match asked {
+            Ok(asked) => asked,
             Err(what) => return respond_text(response, exchange, 400, &what),
         };
         let Some(place) = workers.reserve() else {
@@ -362,7 +359,8 @@ impl Api {
                 let arrival = Arrival { started: Some(started), ..arrival };
                 completer.complete(Later::Written { arrival, reply });
             };
-            match shared.store.write(table, &operations, acknowledgement, &mut timeline) {
+            let store = other.as_deref().unwrap_or(&*shared.store);
+            match store.write(table, &operations, acknowledgement, &mut timeline) {
                 Answer::Now(result) => done(Arrival::new(result, Vec::new())),
                 Answer::Later(pending) => pending.when_ready(done),
             }
@@ -380,22 +378,26 @@ impl Api {
         }
     }
 
-    /// Checks `ack` and `from` against the copies that the store keeps.
-    fn check_copies(&self, request: &Request<'_>) -> Result<(), String> {
+    /// The store that waits for as many copies as the request's `ack` and `from` say; nothing for
+    /// the server's own.
+    fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
         // Nearly every request has the key as its only parameter.
         let is_key = |query: &str| query.starts_with("id=") && !query.contains('&');
         if request.query.is_none_or(is_key) {
-            return Ok(());
+            return Ok(None);
         }
         let acknowledged = number_parameter(request.query, "ack")?;
         let from = number_parameter(request.query, "from")?;
         let copies = u64::from(self.shared.store.copies());
         match (acknowledged, from) {
-            (None, None) => Ok(()),
+            (None, None) => Ok(None),
             (Some(_), None) | (None, Some(_)) => {
                 Err("`ack` and `from` are given both or neither".to_owned())
             }
-            (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => Ok(()),
+            (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => {
+                let asked = Copies { ack: ack as u32, from: from as u32 };
+                self.shared.store.waiting_for(asked).map_err(|error| error.to_string())
+            }
             (Some(_), Some(_)) if copies == 1 => Err("this store keeps one copy of each entry: \
                                                       `ack` and `from` can only be 1"
                 .to_owned()),

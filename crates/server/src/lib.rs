@@ -43,8 +43,12 @@ pub use pellucid_cluster::{
     ClusterOptions, IN_FLIGHT_DEFAULT as CLUSTER_IN_FLIGHT_DEFAULT,
     WAIT_DEFAULT as CLUSTER_WAIT_DEFAULT,
 };
+pub use pellucid_cql::{CqlOptions, CqlStore, Password as CqlPassword};
 pub use pellucid_http::Limits;
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
 pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 pub use process::ProcessFigures;
-pub use run::{RunningServer, ServerError, ServerOptions, TlsFiles, start, start_on};
+pub use run::{
+    DOCUMENTS_TABLE, ENTITIES_TABLE, RunningServer, ServerError, ServerOptions, StoreKind,
+    TlsFiles, start, start_on,
+};

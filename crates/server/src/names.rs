@@ -2,6 +2,7 @@
 
 use pellucid_account::{Names, Part};
 use pellucid_http::Refusal;
+use pellucid_store::Store;
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +122,11 @@ pub(crate) const NAMES: Names = Names {
         (Operation::EntityBatchForwarded as u8, &FORWARD_PARTS),
     ],
 };
+
+/// The names of a server on this store.
+pub(crate) fn names_for(store: &dyn Store) -> Names {
+    Names { parts: store.part_names(), ..NAMES }
+}
 
 /// Reading the text of a query, or finding that it was read before.
 pub(crate) const QUERY_PARSE: Part = Part::new(2);

@@ -11,10 +11,13 @@ use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_clock::Clock;
 use pellucid_cluster::ClusterOptions;
-use pellucid_document::Documents;
+use pellucid_cql::{CqlOptions, CqlStore};
+use pellucid_document::{Documents, TABLE, part_of};
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_profile::USUAL_HERTZ;
-use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, Store, StoreError};
+use pellucid_store::{
+    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, Store, StoreError,
+};
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
@@ -26,21 +29,39 @@ use crate::follow::{Export, FollowFigures, Follower, Traced};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
-use crate::names::NAMES;
+use crate::names::names_for;
 use crate::profiles::Profiles;
 use crate::service::{Api, Later, Random, Shared};
 
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
 
+/// The table behind the entity API, for who copies it.
+pub const ENTITIES_TABLE: CopiedTable<'static> = CopiedTable { name: ENTITIES, part_of: None };
+
+/// The table behind the document API, likewise.
+pub const DOCUMENTS_TABLE: CopiedTable<'static> =
+    CopiedTable { name: TABLE, part_of: Some(part_of) };
+
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
+
+/// The store below.
+#[derive(Clone, Debug)]
+pub enum StoreKind {
+    /// The engine of this process, in the folder of [`ServerOptions::data`].
+    Embedded,
+    /// A ring of Cassandra or ScyllaDB nodes.
+    Cql(CqlOptions),
+}
 
 /// What an operator can set.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The folder of the embedded store.
+    /// The folder of the embedded store, and of what the server keeps for itself.
     pub data: PathBuf,
+    /// The store below.
+    pub store: StoreKind,
     /// Where to listen; port 0 for any that is free.
     pub listen: SocketAddr,
     /// Where certificate and key are, both in PEM, if TLS is to be spoken.
@@ -95,6 +116,7 @@ impl ServerOptions {
     pub fn new(data: PathBuf) -> ServerOptions {
         ServerOptions {
             data,
+            store: StoreKind::Embedded,
             listen: SocketAddr::from(([127, 0, 0, 1], 8_080)),
             tls: None,
             acknowledgement: Acknowledgement::Os,
@@ -125,6 +147,8 @@ impl ServerOptions {
 pub enum ServerError {
     /// The store could not be opened.
     Store(PathBuf, pellucid_store::StoreError),
+    /// The ring of these nodes cannot be used.
+    Ring(String, pellucid_store::StoreError),
     /// The address could not be listened on.
     Listen(SocketAddr, std::io::Error),
     /// The certificate cannot be used.
@@ -144,6 +168,9 @@ impl fmt::Display for ServerError {
         match self {
             ServerError::Store(path, error) => {
                 write!(f, "the store in {} cannot be used: {error}", path.display())
+            }
+            ServerError::Ring(nodes, error) => {
+                write!(f, "the ring of {nodes} cannot be used: {error}")
             }
             ServerError::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}; choose another with --listen")
@@ -178,9 +205,17 @@ pub struct RunningServer {
 /// See [`ServerError`]; nothing runs then.
 pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerError> {
     let open = |options: &ServerOptions| {
-        let store = EmbeddedStore::open(&options.data, options.embedded)
-            .map_err(|error| ServerError::Store(options.data.clone(), error))?;
-        Ok(Arc::new(store) as Arc<dyn Store>)
+        Ok(match &options.store {
+            StoreKind::Embedded => {
+                let store = EmbeddedStore::open(&options.data, options.embedded);
+                let failed = |error| ServerError::Store(options.data.clone(), error);
+                Arc::new(store.map_err(failed)?) as Arc<dyn Store>
+            }
+            StoreKind::Cql(ring) => {
+                let store = CqlStore::open(ring);
+                Arc::new(store.map_err(|error| ServerError::Ring(ring.nodes.join(","), error))?)
+            }
+        })
     };
     start_with(open, options, log)
 }
@@ -255,7 +290,7 @@ fn share(
     let cluster =
         join(options.cluster.as_ref(), data, store.as_ref(), entities, options.threads, &log)?;
     let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
-    let account = Account::new(options.accounting, Clock::system(), NAMES);
+    let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
     if let Some(activity) = store.activity() {
         account.watch(activity);
     }

@@ -358,6 +358,7 @@ impl Api {
             StoreError::ConditionFailed { .. } => 412,
             StoreError::Full(_) => 507,
             StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
+            StoreError::Unreachable(_) => 504,
             StoreError::Corruption(_) | StoreError::Failed(_) => 500,
         };
         if let StoreError::Busy(what) = error {

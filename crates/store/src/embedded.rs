@@ -370,22 +370,30 @@ fn scan(
     let direction = if range.reverse { Direction::Backward } else { Direction::Forward };
     let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
     let scan = snapshot.scan(table.0, Bound::Included(range.start), end, direction)?;
-    Ok(Box::new(EmbeddedScan { scan }))
+    Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
 }
 
 struct EmbeddedScan {
     scan: pellucid_engine::Scan,
+    /// Of the entry that was returned last; zero for never.
+    expires_at_ms: u64,
 }
 
 impl Scan for EmbeddedScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let entry = self.scan.next()?;
-        Ok(entry.map(|(key, object)| (key, object_of(object))))
+        let Some((key, object)) = self.scan.next()? else { return Ok(None) };
+        self.expires_at_ms = object.head.expires_at_ms;
+        Ok(Some((key, object_of(object))))
     }
 
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let entry = self.scan.next_head()?;
-        Ok(entry.map(|(key, head)| (key, head_of(&head))))
+        let Some((key, head)) = self.scan.next_head()? else { return Ok(None) };
+        self.expires_at_ms = head.expires_at_ms;
+        Ok(Some((key, head_of(&head))))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        (self.expires_at_ms != 0).then_some(self.expires_at_ms)
     }
 }
 

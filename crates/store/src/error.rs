@@ -26,6 +26,9 @@ pub enum StoreError {
     ReadOnly(String),
     /// Too much waits already; nothing was done, and a moment later it may be.
     Busy(String),
+    /// Fewer copies answered than had to. The text says how many, or which node is not there. Of a
+    /// write it is unknown whether it happened; it may be seen later.
+    Unreachable(String),
     /// Anything else that failed below.
     Failed(String),
 }
@@ -38,6 +41,7 @@ impl fmt::Display for StoreError {
             | StoreError::Corruption(what)
             | StoreError::ReadOnly(what)
             | StoreError::Busy(what)
+            | StoreError::Unreachable(what)
             | StoreError::Failed(what) => f.write_str(what),
             StoreError::ConditionFailed { current: Some(sequence), .. } => {
                 write!(f, "the condition does not hold: the entry's ETag is \"{sequence}\"")

@@ -7,20 +7,24 @@
 //! goes on with its other connections until they do.
 
 mod answer;
+mod copy;
 mod embedded;
 mod error;
 mod hand_over;
 mod model;
 mod store;
+#[cfg(feature = "suite")]
+pub mod suite;
 mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
+pub use copy::{Copied, CopiedTable, compare, copy};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use hand_over::HandOver;
 pub use model::{
-    Acknowledgement, Condition, Head, NOTE_BYTES_MAX, Note, Object, Operation, Table, Value,
-    Written,
+    Acknowledgement, Condition, Copies, Head, NOTE_BYTES_MAX, Note, Object, Operation, PartOf,
+    Table, Value, Written,
 };
 pub use pellucid_engine::{
     EngineOptions, EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures,

@@ -8,6 +8,32 @@ pub use pellucid_engine::{Acknowledgement, Condition};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table(pub(crate) pellucid_engine::TableId);
 
+impl Table {
+    /// The table to which its store gave this number. For kinds of stores alone.
+    #[must_use]
+    pub fn of_number(number: u16) -> Table {
+        Table(pellucid_engine::TableId::of_number(number))
+    }
+
+    /// The number that its store gave it.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0.number()
+    }
+}
+
+/// How long the prefix of a key is that names the part of the table in which it lies.
+pub type PartOf = fn(&[u8]) -> usize;
+
+/// How many copies have to answer, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// Copies that have to answer.
+    pub ack: u32,
+    /// Copies that are asked.
+    pub from: u32,
+}
+
 /// All of an entry but its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use pellucid_account::{Activity, Timeline};
+use pellucid_account::{Activity, PARTS_MAX, Timeline};
 
 use crate::answer::Answer;
 use crate::error::Result;
-use crate::model::{Acknowledgement, Head, Note, Object, Operation, Table, Written};
+use crate::model::{
+    Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, Table, Written,
+};
 use crate::workers::Workers;
 
 /// A range of keys, in the order of their bytes.
@@ -28,6 +30,28 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// If the store cannot be written to, or has no room for a further table.
     fn table(&self, name: &str) -> Result<Table>;
+
+    /// As [`Store::table`], for keys that belong together where `part_of` finds the same prefix: a
+    /// batch within one part is all or nothing, with its conditions, on every kind. The rule is the
+    /// same whenever the table is opened, and the keys of a part follow one another.
+    ///
+    /// # Errors
+    /// As [`Store::table`].
+    fn table_in_parts(&self, name: &str, part_of: PartOf) -> Result<Table> {
+        let _ = part_of;
+        self.table(name)
+    }
+
+    /// The same store, whose requests wait for so many copies; nothing if this one does already.
+    /// `ack` ≤ `from` ≤ [`Store::copies`] holds.
+    ///
+    /// # Errors
+    /// [`StoreError::Unacceptable`](crate::StoreError::Unacceptable) if it cannot wait for just so
+    /// many.
+    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+        let _ = copies;
+        Ok(None)
+    }
 
     /// The newest object of a key.
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>>;
@@ -91,6 +115,17 @@ pub trait Store: Send + Sync + 'static {
     /// in `_total`.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
+    /// The names of the store's parts of `execute`, by slot.
+    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
+        &pellucid_engine::parts::NAMES
+    }
+
+    /// A sequence number that whatever was written before this call stays below, if others write to
+    /// the store as well. Nothing if all that is written goes through this process.
+    fn sequence_now(&self) -> Option<u64> {
+        None
+    }
+
     /// The account of the engine behind the store, if it is one of this process.
     fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
         None
@@ -151,4 +186,10 @@ pub trait Scan: Send {
     /// # Errors
     /// As [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
+
+    /// When the time of the entry that was returned last is over, in milliseconds since the Unix
+    /// epoch; nothing for never, or if the store does not say.
+    fn expires_at_ms(&self) -> Option<u64> {
+        None
+    }
 }

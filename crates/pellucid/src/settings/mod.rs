@@ -51,7 +51,8 @@ enum Printing {
 #[derive(Args, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {
-    /// The folder of the store; it is made if there is none.
+    /// The folder of the store, or, with another engine, of what the server keeps for itself; it is
+    /// made if there is none.
     #[arg(long, env = "PELLUCID_DATA")]
     data: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:8080]; port 0 takes any that is free.
@@ -100,9 +101,34 @@ struct Settings {
     /// it: 503.
     #[arg(long, env = "PELLUCID_CLUSTER_IN_FLIGHT_MAX")]
     cluster_in_flight_max: Option<usize>,
-    /// The store below [default: embedded].
+    /// The store below [default: embedded]: the engine of this process, or a ring of Cassandra or
+    /// ScyllaDB nodes (docs/stores.md).
     #[arg(long, env = "PELLUCID_ENGINE")]
     engine: Option<EngineKind>,
+    /// Nodes of the ring to begin with, as HOST:PORT,HOST:PORT; the others are learnt from them.
+    #[arg(long, env = "PELLUCID_CQL")]
+    cql: Option<String>,
+    /// The keyspace in the ring; it is made if there is none [default: pellucid].
+    #[arg(long, env = "PELLUCID_CQL_KEYSPACE")]
+    cql_keyspace: Option<String>,
+    /// Copies of each entry in a keyspace that is made [default: 3, or the number of nodes].
+    #[arg(long, env = "PELLUCID_CQL_REPLICATION")]
+    cql_replication: Option<u32>,
+    /// The name to tell the ring, if it asks; with --cql-password-file.
+    #[arg(long, env = "PELLUCID_CQL_USER")]
+    cql_user: Option<String>,
+    /// A file with the password for the ring.
+    #[arg(long, env = "PELLUCID_CQL_PASSWORD_FILE")]
+    cql_password_file: Option<PathBuf>,
+    /// Partitions over which a new table's keys are spread; a range asks all of them [default: 64].
+    #[arg(long, env = "PELLUCID_CQL_BUCKETS")]
+    cql_buckets: Option<u16>,
+    /// The longest wait for an answer of the ring [default: 10s].
+    #[arg(long, env = "PELLUCID_CQL_TIMEOUT")]
+    cql_timeout: Option<Span>,
+    /// The share of requests that the ring traces, for the account [default: 0.001].
+    #[arg(long, env = "PELLUCID_CQL_TRACE_SHARE")]
+    cql_trace_share: Option<f64>,
     /// What the acknowledgement of a write survives [default: os]: nothing, the process, or the
     /// machine.
     #[arg(long, env = "PELLUCID_SYNC")]

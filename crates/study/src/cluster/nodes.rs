@@ -12,8 +12,8 @@ use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
 use super::load::VALUE_BYTES;
-use crate::process::Process;
 use crate::error::StudyError;
+use crate::process::Process;
 
 const NODES: usize = 3;
 /// Threads that fill.

@@ -1,0 +1,304 @@
+//! Writes with conditions, and all writes to tables in parts: lightweight transactions of one
+//! partition.
+//!
+//! The entries that matter are read, their conditions judged here, where an entry whose time is over
+//! counts as absent, and then written if they still have the versions that were read. Where they do
+//! not, it is all done again. A table in parts is written only so, because the ring orders such
+//! writes among themselves by agreement, and plain ones by timestamp.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_store::{Condition, Result, StoreError, Table, Written};
+use scylla::errors::ExecutionError;
+use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+use scylla::value::{CqlValue, Row};
+
+use crate::error::{error_of, is_uncertain};
+use crate::place::Space;
+use crate::plain::{Entry, Values, unconditional};
+use crate::read::bound;
+use crate::ring::{Laps, Ring};
+use crate::rows::{Lifetime, is_over};
+use crate::schema::unexpected;
+use crate::versions::{Drawn, now_us};
+
+/// Times that a write is made again because others were faster.
+const ATTEMPTS_MAX: u32 = 64;
+/// The longest pause before it is made again.
+const PAUSE_MAX_MS: u64 = 64;
+/// Keys of which the versions are read at once.
+const KEYS_AT_ONCE: usize = 256;
+/// How far ahead of our own clock a plain write may be stamped for it to be waited out.
+const AHEAD_MAX_US: u64 = 1_000_000;
+
+/// What lies under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    version: i64,
+    is_over: bool,
+}
+
+type State = HashMap<Vec<u8>, Found>;
+
+/// A write that is to be made.
+pub(crate) struct Conditional {
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) table: Table,
+    pub(crate) space: Arc<Space>,
+    pub(crate) level: Consistency,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) count: usize,
+}
+
+/// How an attempt ended.
+enum Outcome {
+    Applied,
+    Refused,
+}
+
+impl Conditional {
+    /// Makes the write, again where others were faster.
+    pub(crate) async fn run(self, mut laps: Laps) -> (Result<Written>, Laps) {
+        let result = self.attempts(&mut laps).await;
+        (result, laps)
+    }
+
+    async fn attempts(&self, laps: &mut Laps) -> Result<Written> {
+        if self.space.is_in_parts() {
+            self.list_part(laps).await?;
+        }
+        for attempt in 0..ATTEMPTS_MAX {
+            let state = self.state(laps).await?;
+            self.judge(&state)?;
+            let drawn = self.ring.versions.draw(self.count);
+            match self.attempt(&state, drawn, laps).await? {
+                Outcome::Applied => {
+                    return Ok(Written { sequence: drawn.first + self.count as u64 - 1 });
+                }
+                Outcome::Refused => {
+                    let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
+                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                }
+            }
+        }
+        let what = "others were faster each time: too much is written to the same part at once";
+        Err(StoreError::Busy(what.to_owned()))
+    }
+
+    /// Has the ring list the part, so that ranges find it, before there is something in it.
+    async fn list_part(&self, laps: &mut Laps) -> Result<()> {
+        let place = &self.entries[0].place;
+        let part = (self.table.number(), place.clone());
+        let listed = &self.ring.listed;
+        if listed.lock().unwrap_or_else(PoisonError::into_inner).contains(&part) {
+            return Ok(());
+        }
+        let statement = bound(&self.ring.statements.note_part, &(&self.space.name, place))?;
+        self.ring.answer(statement, laps).await?;
+        listed.lock().unwrap_or_else(PoisonError::into_inner).insert(part);
+        Ok(())
+    }
+
+    /// Entries whose versions have to be known.
+    fn watched(&self) -> Vec<&Entry> {
+        let with_conditions = self.entries.iter().filter(|entry| !entry.conditions.is_empty());
+        let watched: Vec<_> = with_conditions.collect();
+        if !watched.is_empty() {
+            return watched;
+        }
+        // Without any condition it would be a plain write: the first put is made one, or, where
+        // there is none, the deletions.
+        match self.entries.iter().find(|entry| entry.value.is_some()) {
+            Some(put) => vec![put],
+            None => self.entries.iter().collect(),
+        }
+    }
+
+    /// What lies under the keys that matter.
+    async fn state(&self, laps: &mut Laps) -> Result<State> {
+        let mut state = State::new();
+        for some in self.watched().chunks(KEYS_AT_ONCE) {
+            let keys: Vec<&[u8]> = some.iter().map(|entry| &entry.key[..]).collect();
+            let place = &some[0].place;
+            let values = (&self.space.name, place, keys);
+            let mut statement = bound(&self.ring.statements.versions, &values)?;
+            statement.set_consistency(self.level);
+            let answer = self.ring.answer(statement, laps).await?;
+            let ahead_us = note(answer, &mut state)?;
+            if ahead_us > AHEAD_MAX_US {
+                return Err(StoreError::Failed(format!(
+                    "the last write of the key is from {ahead_us} µs in the future: set the clocks \
+                     of all servers and nodes by the same time"
+                )));
+            }
+            // The transaction's own timestamp has to be later, or it would be lost to that write.
+            tokio::time::sleep(Duration::from_micros(ahead_us)).await;
+        }
+        Ok(state)
+    }
+
+    /// Whether all conditions hold.
+    fn judge(&self, state: &State) -> Result<()> {
+        let mut conditions: Vec<_> = self
+            .entries
+            .iter()
+            .flat_map(|entry| entry.conditions.iter().map(move |condition| (entry, condition)))
+            .collect();
+        conditions.sort_by_key(|(_, (index, _, _))| *index);
+        for (entry, (index, condition, written)) in conditions {
+            let found = state.get(&entry.key).filter(|found| !found.is_over);
+            let current = found.map(|found| found.version as u64);
+            let is_there = written.unwrap_or(current.is_some());
+            let holds = match condition {
+                Condition::None => true,
+                Condition::Absent => !is_there,
+                Condition::Present => is_there,
+                Condition::Sequence(sequence) => written.is_none() && current == Some(*sequence),
+            };
+            if !holds {
+                return Err(StoreError::ConditionFailed { index: *index, current });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes if what was read is still there. Where the outcome is unknown, looks what became of
+    /// it.
+    async fn attempt(&self, state: &State, drawn: Drawn, laps: &mut Laps) -> Result<Outcome> {
+        let watched: Vec<&[u8]> = self.watched().iter().map(|entry| &entry.key[..]).collect();
+        let watched: std::collections::HashSet<&[u8]> = watched.into_iter().collect();
+        let mut steps: Vec<(&PreparedStatement, Values<'_>)> = Vec::new();
+        let mut has_condition = false;
+        for entry in &self.entries {
+            if !watched.contains(&entry.key[..]) {
+                steps.push(unconditional(&self.ring, &self.space, entry, drawn.first));
+                continue;
+            }
+            if let Some(step) = self.conditional(entry, state, drawn) {
+                has_condition = true;
+                steps.push(step);
+            }
+        }
+        if !has_condition {
+            // Nothing but deletions of what is not there.
+            return Ok(Outcome::Applied);
+        }
+        match self.execute(steps, laps).await {
+            Ok(answer) => outcome_of(answer),
+            Err(error) if is_uncertain(&error) => self.look(state, drawn, &error, laps).await,
+            Err(error) => Err(error_of(&error)),
+        }
+    }
+
+    /// The step of an entry that is written only over what was read; nothing for a deletion of what
+    /// is not there.
+    fn conditional<'a>(
+        &'a self,
+        entry: &'a Entry,
+        state: &State,
+        drawn: Drawn,
+    ) -> Option<(&'a PreparedStatement, Values<'a>)> {
+        let (statements, space) = (&self.ring.statements, &self.space.name[..]);
+        let version = (drawn.first + entry.index as u64) as i64;
+        let life = Lifetime::of(entry.lifetime_ms);
+        let over = state.get(&entry.key).map(|found| found.version);
+        match (over, &entry.value) {
+            (None, Some(_)) => {
+                Some((&statements.put_new, Values::Put(space, entry, version, life)))
+            }
+            (None, None) => None,
+            (Some(over), Some(_)) => {
+                let values = Values::PutOver(space, entry, version, life, over);
+                Some((&statements.put_over, values))
+            }
+            (Some(over), None) => {
+                Some((&statements.delete_this, Values::DeleteThis(space, entry, over)))
+            }
+        }
+    }
+
+    async fn execute(
+        &self,
+        steps: Vec<(&PreparedStatement, Values<'_>)>,
+        laps: &mut Laps,
+    ) -> std::result::Result<QueryResult, ExecutionError> {
+        if let [(statement, values)] = &steps[..] {
+            let mut statement = (*statement).clone().bind(values)?;
+            statement.set_consistency(self.level);
+            return self.ring.ask(statement, laps).await;
+        }
+        let mut batch = Batch::new(BatchType::Unlogged);
+        let mut values = Vec::with_capacity(steps.len());
+        for (statement, of_step) in steps {
+            batch.append_statement(statement.clone());
+            values.push(of_step);
+        }
+        batch.set_consistency(self.level);
+        batch.set_serial_consistency(Some(SerialConsistency::Serial));
+        self.ring.session.batch(&batch, values).await
+    }
+
+    /// Finds out what became of a write whose answer did not come: a serial read ends whatever is
+    /// under way in the partition.
+    async fn look(
+        &self,
+        before: &State,
+        drawn: Drawn,
+        error: &ExecutionError,
+        laps: &mut Laps,
+    ) -> Result<Outcome> {
+        let unknown = || {
+            let text = error_of(error).to_string();
+            StoreError::Unreachable(format!("it is unknown whether the write happened: {text}"))
+        };
+        let entry = self.entries.iter().find(|entry| entry.value.is_some()).ok_or_else(unknown)?;
+        let values = (&self.space.name, &entry.place, vec![&entry.key[..]]);
+        let mut statement = bound(&self.ring.statements.versions, &values)?;
+        statement.set_consistency(Consistency::Serial);
+        let answer = self.ring.answer(statement, laps).await.map_err(|_| unknown())?;
+        let mut after = State::new();
+        note(answer, &mut after)?;
+        let found = after.get(&entry.key);
+        if found.is_some_and(|found| found.version as u64 == drawn.first + entry.index as u64) {
+            return Ok(Outcome::Applied);
+        }
+        let is_watched = self.watched().iter().any(|watched| watched.key == entry.key);
+        if is_watched && found.map(|f| f.version) == before.get(&entry.key).map(|f| f.version) {
+            return Ok(Outcome::Refused);
+        }
+        Err(unknown())
+    }
+}
+
+/// Adds the versions in an answer to `state`. Returns by how many microseconds the latest of them is
+/// ahead of our clock.
+fn note(answer: QueryResult, state: &mut State) -> Result<u64> {
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    let rows = rows.rows::<(Vec<u8>, Option<i64>, Option<i64>, Option<i64>)>();
+    let mut latest_us = 0;
+    for row in rows.map_err(unexpected)? {
+        let (key, version, expires_ms, written_us) = row.map_err(unexpected)?;
+        let Some(version) = version else { continue };
+        latest_us = latest_us.max(written_us.unwrap_or(0));
+        state.insert(key, Found { version, is_over: is_over(expires_ms.unwrap_or(0)) });
+    }
+    let latest_us = u64::try_from(latest_us).unwrap_or(0);
+    let now_us = now_us();
+    Ok(if latest_us < now_us { 0 } else { latest_us - now_us + 1 })
+}
+
+/// Whether a transaction was applied: the first column of its answer.
+fn outcome_of(answer: QueryResult) -> Result<Outcome> {
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    let row = rows.first_row::<Row>().map_err(unexpected)?;
+    match row.columns.first() {
+        Some(Some(CqlValue::Boolean(true))) => Ok(Outcome::Applied),
+        Some(Some(CqlValue::Boolean(false))) => Ok(Outcome::Refused),
+        _ => Err(unexpected("a transaction says whether it was applied")),
+    }
+}

@@ -1,0 +1,44 @@
+//! From settings to a session with the ring.
+
+use std::sync::Arc;
+
+use pellucid_store::{Result, StoreError};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::frame::Compression;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::options::CqlOptions;
+use crate::retry::Again;
+
+/// Times that a trace is looked for, and how long after one another, in milliseconds.
+const TRACE_LOOKS: u32 = 20;
+const TRACE_LOOK_MS: u64 = 100;
+
+pub(crate) async fn connect(options: &CqlOptions) -> Result<Session> {
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::Quorum)
+        .serial_consistency(Some(SerialConsistency::Serial))
+        .request_timeout(Some(options.timeout))
+        .retry_policy(Arc::new(Again))
+        .build();
+    let looks = std::num::NonZeroU32::new(TRACE_LOOKS).expect("it is not zero");
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.nodes)
+        .compression(Some(Compression::Lz4))
+        .connection_timeout(options.timeout)
+        .default_execution_profile_handle(profile.into_handle())
+        .tracing_info_fetch_attempts(looks)
+        .tracing_info_fetch_interval(std::time::Duration::from_millis(TRACE_LOOK_MS))
+        .schema_agreement_timeout(options.timeout);
+    if let Some((name, password)) = &options.login {
+        builder = builder.user(name, &password.0);
+    }
+    builder.build().await.map_err(|error| {
+        StoreError::Unreachable(format!(
+            "no node of {} lets us in: {error}",
+            options.nodes.join(", ")
+        ))
+    })
+}

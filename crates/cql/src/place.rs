@@ -1,0 +1,86 @@
+//! Where a key lies: the partition of the ring.
+//!
+//! A table without parts is spread over a fixed number of buckets by a hash of the key, so that
+//! partitions stay small and a range, which asks all of them, remains possible. A table in parts has
+//! a partition for each, because the ring promises something about several entries only within one.
+
+use pellucid_store::PartOf;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// First byte of the name of a bucket, and of a part.
+const BUCKET: u8 = b'b';
+const PART: u8 = b'p';
+
+/// A table of the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Space {
+    pub(crate) name: String,
+    pub(crate) placing: Placing,
+}
+
+/// How a table's keys are placed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Placing {
+    /// By hash, over so many buckets.
+    Buckets(u16),
+    /// By the prefix that this finds.
+    Parts(PartOf),
+}
+
+impl Space {
+    /// The partition of a key.
+    pub(crate) fn place(&self, key: &[u8]) -> Vec<u8> {
+        match self.placing {
+            Placing::Buckets(buckets) => bucket((xxh3_64(key) % u64::from(buckets)) as u16),
+            Placing::Parts(part_of) => part(&key[..part_of(key).min(key.len())]),
+        }
+    }
+
+    /// Whether the table is in parts, and its writes therefore are lightweight transactions.
+    pub(crate) fn is_in_parts(&self) -> bool {
+        matches!(self.placing, Placing::Parts(_))
+    }
+}
+
+/// The partition of a bucket.
+pub(crate) fn bucket(number: u16) -> Vec<u8> {
+    let [high, low] = number.to_be_bytes();
+    vec![BUCKET, high, low]
+}
+
+/// The partition of a part.
+pub(crate) fn part(prefix: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(prefix.len() + 1);
+    name.push(PART);
+    name.extend_from_slice(prefix);
+    name
+}
+
+/// Whether the partition of a part can hold a key of the range.
+pub(crate) fn can_hold(name: &[u8], start: &[u8], end: Option<&[u8]>) -> bool {
+    let prefix = &name[1..];
+    let begins_before_end = end.is_none_or(|end| prefix < end || end.starts_with(prefix));
+    begins_before_end && (prefix >= start || start.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_a_range_touches() {
+        let holds =
+            |prefix: &[u8], start: &[u8], end: Option<&[u8]>| can_hold(&part(prefix), start, end);
+        assert!(holds(b"", b"a", Some(b"b")) && holds(b"a", b"abc", Some(b"abd")));
+        assert!(holds(b"b", b"a", None) && holds(b"ab", b"a", Some(b"b")));
+        assert!(holds(b"b", b"a", Some(b"b1")));
+        assert!(!holds(b"a", b"b", None) && !holds(b"c", b"a", Some(b"b")));
+    }
+
+    #[test]
+    fn a_key_has_one_bucket_forever() {
+        let space = Space { name: "t".to_owned(), placing: Placing::Buckets(64) };
+        assert_eq!(space.place(b"key"), space.place(b"key"));
+        assert_eq!(space.place(b"pellucid"), bucket((xxh3_64(b"pellucid") % 64) as u16));
+    }
+}

@@ -1,0 +1,230 @@
+//! Writes without conditions to tables without parts: plain ones, of which the last by timestamp
+//! stands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_store::{Answer, Condition, Operation, Result, StoreError, Table, Written};
+use scylla::serialize::SerializationError;
+use scylla::serialize::row::{RowSerializationContext, SerializeRow};
+use scylla::serialize::writers::RowWriter;
+use scylla::statement::Consistency;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+use crate::error::error_of;
+use crate::place::Space;
+use crate::read::{bound, check_key};
+use crate::ring::Ring;
+use crate::rows::Lifetime;
+use crate::versions::Drawn;
+
+/// Entries that a batch may have: the protocol counts them in 16 bits.
+const BATCH_ENTRIES_MAX: usize = 65_535;
+/// Bytes of keys and values that a batch within a partition may have: half of what a node's commit
+/// log takes at once in its usual setting, with room for the rest of the entries.
+const BATCH_BYTES_MAX: usize = 12 << 20;
+/// Bytes of keys and values that a batch over several partitions may have. Nodes refuse 50 KiB in
+/// their usual setting, other columns included.
+const SPREAD_BATCH_BYTES_MAX: usize = 24 << 10;
+/// Bytes that an entry takes beside key and value.
+const ENTRY_BYTES: usize = 96;
+
+/// One key of a write, with what stands of it in the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) place: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) lifetime_ms: Option<u64>,
+    /// The place of its last operation in the write.
+    pub(crate) index: usize,
+    /// Conditions, with the places of their operations, and whether the key is there by what the
+    /// write did before.
+    pub(crate) conditions: Vec<(usize, Condition, Option<bool>)>,
+}
+
+/// The entries of a write, one for each key.
+pub(crate) fn entries_of(
+    ring: &Ring,
+    space: &Space,
+    operations: &[Operation<'_>],
+) -> Result<Vec<Entry>> {
+    if operations.is_empty() || operations.len() > BATCH_ENTRIES_MAX {
+        let count = operations.len();
+        return Err(StoreError::Unacceptable(format!(
+            "a batch has 1 to {BATCH_ENTRIES_MAX} entries, and this one has {count}"
+        )));
+    }
+    let mut entries: Vec<Entry> = Vec::with_capacity(operations.len());
+    let mut by_key: HashMap<&[u8], usize> = HashMap::with_capacity(operations.len());
+    for (index, operation) in operations.iter().enumerate() {
+        check_key(operation.key)?;
+        check_value(ring, operation)?;
+        let known = by_key.get(operation.key).copied();
+        let at = known.unwrap_or(entries.len());
+        if known.is_none() {
+            by_key.insert(operation.key, at);
+            entries.push(Entry {
+                place: space.place(operation.key),
+                key: operation.key.to_vec(),
+                value: None,
+                lifetime_ms: None,
+                index,
+                conditions: Vec::new(),
+            });
+        }
+        let entry = &mut entries[at];
+        if operation.condition != Condition::None {
+            let written = known.map(|_| entry.value.is_some());
+            entry.conditions.push((index, operation.condition, written));
+        }
+        entry.value = operation.value.map(<[u8]>::to_vec);
+        (entry.lifetime_ms, entry.index) = (operation.lifetime_ms, index);
+    }
+    check_size(&entries)?;
+    Ok(entries)
+}
+
+fn check_value(ring: &Ring, operation: &Operation<'_>) -> Result<()> {
+    let (length, limit) = (operation.value.map_or(0, <[u8]>::len), ring.value_bytes_max);
+    if length <= limit {
+        return Ok(());
+    }
+    Err(StoreError::Unacceptable(format!(
+        "the value has {length} bytes; it may have up to {limit}"
+    )))
+}
+
+fn check_size(entries: &[Entry]) -> Result<()> {
+    let bytes_of =
+        |entry: &Entry| entry.key.len() + entry.value.as_ref().map_or(0, Vec::len) + ENTRY_BYTES;
+    let bytes: usize = entries.iter().map(bytes_of).sum();
+    let is_spread = entries.iter().any(|entry| entry.place != entries[0].place);
+    let limit = if is_spread { SPREAD_BATCH_BYTES_MAX } else { BATCH_BYTES_MAX };
+    if entries.len() == 1 || bytes <= limit {
+        return Ok(());
+    }
+    Err(StoreError::Unacceptable(format!(
+        "the batch has {bytes} bytes; the ring takes up to {limit} at once{}",
+        if is_spread { " for keys of different parts: divide it" } else { ": divide it" }
+    )))
+}
+
+/// The values of a statement that writes, in its order.
+pub(crate) enum Values<'a> {
+    Put(&'a str, &'a Entry, i64, Lifetime),
+    Delete(&'a str, &'a Entry),
+    /// A put over this version.
+    PutOver(&'a str, &'a Entry, i64, Lifetime, i64),
+    DeleteThis(&'a str, &'a Entry, i64),
+}
+
+impl SerializeRow for Values<'_> {
+    fn serialize(
+        &self,
+        context: &RowSerializationContext<'_>,
+        writer: &mut RowWriter<'_>,
+    ) -> std::result::Result<(), SerializationError> {
+        match *self {
+            Values::Put(space, entry, version, life) => {
+                let value = entry.value.as_deref().unwrap_or_default();
+                let length = value.len() as i64;
+                let (place, key) = (&entry.place, &entry.key);
+                let row = (space, place, key, version, life.expires_ms, length, value, life.ttl_s);
+                row.serialize(context, writer)
+            }
+            Values::Delete(space, entry) => {
+                (space, &entry.place, &entry.key).serialize(context, writer)
+            }
+            Values::PutOver(space, entry, version, life, over) => {
+                let value = entry.value.as_deref().unwrap_or_default();
+                let length = value.len() as i64;
+                let (place, key, expires_ms) = (&entry.place, &entry.key, life.expires_ms);
+                (life.ttl_s, version, expires_ms, length, value, space, place, key, over)
+                    .serialize(context, writer)
+            }
+            Values::DeleteThis(space, entry, over) => {
+                (space, &entry.place, &entry.key, over).serialize(context, writer)
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// Statement and values of an entry that is written whatever is there.
+pub(crate) fn unconditional<'a>(
+    ring: &'a Ring,
+    space: &'a Space,
+    entry: &'a Entry,
+    first_version: u64,
+) -> (&'a PreparedStatement, Values<'a>) {
+    let statements = &ring.statements;
+    if entry.value.is_none() {
+        return (&statements.delete, Values::Delete(&space.name, entry));
+    }
+    let version = (first_version + entry.index as u64) as i64;
+    (&statements.put, Values::Put(&space.name, entry, version, Lifetime::of(entry.lifetime_ms)))
+}
+
+/// Writes without conditions.
+pub(crate) fn write(
+    ring: &Arc<Ring>,
+    level: Consistency,
+    table: Table,
+    entries: Vec<Entry>,
+    count: usize,
+    timeline: &mut Timeline,
+) -> Answer<Written> {
+    let drawn = ring.versions.draw(count);
+    let written = Written { sequence: drawn.first + count as u64 - 1 };
+    let space = match ring.space(table) {
+        Ok(space) => space,
+        Err(error) => return Answer::Now(Err(error)),
+    };
+    if let [entry] = &entries[..] {
+        let (statement, values) = unconditional(ring, &space, entry, drawn.first);
+        let mut statement = match bound(statement, &values) {
+            Ok(statement) => statement,
+            Err(error) => return Answer::Now(Err(error)),
+        };
+        statement.set_consistency(level);
+        statement.set_timestamp(Some(drawn.time_us));
+        return ring.later(timeline, move |ring, mut laps| async move {
+            let answer = ring.answer(statement, &mut laps).await;
+            (answer.map(|_| written), laps)
+        });
+    }
+    ring.later(timeline, move |ring, laps| async move {
+        let result = write_batch(&ring, level, &space, &entries, drawn).await;
+        (result.map(|()| written), laps)
+    })
+}
+
+/// All or nothing: within a partition by nature, over several by the ring's log of batches.
+async fn write_batch(
+    ring: &Arc<Ring>,
+    level: Consistency,
+    space: &Space,
+    entries: &[Entry],
+    drawn: Drawn,
+) -> Result<()> {
+    let is_spread = entries.iter().any(|entry| entry.place != entries[0].place);
+    let kind = if is_spread { BatchType::Logged } else { BatchType::Unlogged };
+    let mut batch = Batch::new(kind);
+    let mut values = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let (statement, of_entry) = unconditional(ring, space, entry, drawn.first);
+        batch.append_statement(statement.clone());
+        values.push(of_entry);
+    }
+    batch.set_consistency(level);
+    batch.set_timestamp(Some(drawn.time_us));
+    batch.set_is_idempotent(true);
+    let done = ring.session.batch(&batch, values).await;
+    done.map(|_| ()).map_err(|error| error_of(&error))
+}

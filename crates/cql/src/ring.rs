@@ -1,0 +1,256 @@
+//! What all requests share: the session, the threads that drive it, and the bounds on both.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use pellucid_account::{EngineCounts, Timeline};
+use pellucid_clock::{Clock, Ticks};
+use pellucid_store::{Answer, Arrival, PartTime, Pending, Result, StoreError, Table};
+use scylla::client::session::Session;
+use scylla::response::query_result::QueryResult;
+use scylla::statement::bound::BoundStatement;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::connect::connect;
+use crate::error::error_of;
+use crate::options::CqlOptions;
+use crate::parts;
+use crate::place::Space;
+use crate::schema::{Statements, make, prepare};
+use crate::traces::{Traces, look};
+use crate::versions::Versions;
+
+/// The name of the threads that talk to the ring.
+const THREAD: &str = "pellucid-cql";
+
+/// See the module.
+pub(crate) struct Ring {
+    pub(crate) session: Session,
+    pub(crate) statements: Statements,
+    pub(crate) versions: Versions,
+    pub(crate) replication: u32,
+    pub(crate) value_bytes_max: usize,
+    pub(crate) spaces: RwLock<Vec<Arc<Space>>>,
+    /// Partitions of parts that the ring is known to list.
+    pub(crate) listed: Mutex<HashSet<(u16, Vec<u8>)>>,
+    pub(crate) traces: Traces,
+    pub(crate) asked: AtomicU64,
+    pub(crate) buckets: u16,
+    trace_share: f64,
+    clock: Clock,
+    in_flight: AtomicUsize,
+    in_flight_max: usize,
+    is_closed: AtomicBool,
+    runtime: Option<Runtime>,
+}
+
+/// Where the time of a request went on the threads that talk to the ring.
+pub(crate) struct Laps {
+    clock: Clock,
+    ring_ticks: u64,
+    decode_ticks: u64,
+    last: Ticks,
+}
+
+/// A place among the requests in flight.
+struct Place(Arc<Ring>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Ring {
+    /// Connects, and makes what is missing in the ring.
+    pub(crate) fn open(options: &CqlOptions) -> Result<Arc<Ring>> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_name(THREAD)
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        let (session, replication, statements) = runtime.block_on(async {
+            let session = connect(options).await?;
+            let replication = make(&session, options).await?;
+            let statements = prepare(&session, &options.keyspace).await?;
+            Ok::<_, StoreError>((session, replication, statements))
+        })?;
+        Ok(Arc::new(Ring {
+            session,
+            statements,
+            versions: Versions::new(),
+            replication,
+            value_bytes_max: options.value_bytes_max,
+            spaces: RwLock::default(),
+            listed: Mutex::default(),
+            traces: Traces::default(),
+            asked: AtomicU64::new(0),
+            buckets: options.buckets.max(1),
+            trace_share: options.trace_share,
+            clock: Clock::monotonic(),
+            in_flight: AtomicUsize::new(0),
+            in_flight_max: options.in_flight_max,
+            is_closed: AtomicBool::new(false),
+            runtime: Some(runtime),
+        }))
+    }
+
+    pub(crate) fn space(&self, table: Table) -> Result<Arc<Space>> {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        let found = spaces.get(usize::from(table.number())).cloned();
+        found.ok_or_else(|| StoreError::Unacceptable("the store has no such table".to_owned()))
+    }
+
+    /// Requests that are on their way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Runs a future on the ring's threads.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let runtime = self.runtime.as_ref().expect("it is taken only when the ring is dropped");
+        drop(runtime.spawn(work));
+    }
+
+    fn place(self: &Arc<Self>) -> Result<Place> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(StoreError::ReadOnly("the store was closed".to_owned()));
+        }
+        let place = Place(Arc::clone(self));
+        if self.in_flight.fetch_add(1, Ordering::Relaxed) >= self.in_flight_max {
+            let what = "too many requests wait for the ring: try again in a moment";
+            return Err(StoreError::Busy(what.to_owned()));
+        }
+        Ok(place)
+    }
+
+    /// The answer that `ask` finds, on another thread. What was done so far encoded the request.
+    pub(crate) fn later<T, F>(
+        self: &Arc<Self>,
+        timeline: &mut Timeline,
+        ask: impl FnOnce(Arc<Ring>, Laps) -> F,
+    ) -> Answer<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = (Result<T>, Laps)> + Send + 'static,
+    {
+        timeline.lap(parts::ENCODE);
+        let place = match self.place() {
+            Ok(place) => place,
+            Err(error) => return Answer::Now(Err(error)),
+        };
+        let (clock, ring) = (self.clock, Arc::clone(self));
+        let handed_over = clock.now();
+        let laps = Laps { clock, ring_ticks: 0, decode_ticks: 0, last: handed_over };
+        let found = ask(Arc::clone(self), laps);
+        Answer::Later(Pending::new(move |callback| {
+            ring.spawn(async move {
+                let begun = clock.now();
+                let (result, laps) = found.await;
+                drop(place);
+                callback(laps.arrival(result, handed_over, begun));
+            });
+        }))
+    }
+
+    /// Waits for what `work` comes to. Not for threads that talk to the ring.
+    pub(crate) fn wait<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let place = self.place()?;
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.spawn(async move {
+            let result = work.await;
+            drop(place);
+            // The receiver is below and waits.
+            let _ = sender.send(result);
+        });
+        // Every request of the work has a timeout.
+        let ended = |_| StoreError::Failed("the threads that talk to the ring have ended".into());
+        receiver.recv().map_err(ended)?
+    }
+
+    /// Asks the ring, and has it trace the request if one is due.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        mut statement: BoundStatement,
+        laps: &mut Laps,
+    ) -> std::result::Result<QueryResult, scylla::errors::ExecutionError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let is_traced = self.traces.is_due(self.trace_share);
+        if is_traced {
+            statement.set_tracing(true);
+        }
+        laps.begin();
+        let answer = self.session.execute_bound_unpaged(&statement).await;
+        let ticks = laps.end_of_ring();
+        if let Ok(answer) = &answer
+            && is_traced
+        {
+            look(self, answer, self.clock.nanoseconds(ticks) / 1_000);
+        }
+        answer
+    }
+
+    /// As [`Ring::ask`], with the store's errors.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        statement: BoundStatement,
+        laps: &mut Laps,
+    ) -> Result<QueryResult> {
+        self.ask(statement, laps).await.map_err(|error| error_of(&error))
+    }
+
+    /// Laps for work of which nobody keeps an account.
+    pub(crate) fn no_laps(&self) -> Laps {
+        Laps { clock: self.clock, ring_ticks: 0, decode_ticks: 0, last: self.clock.now() }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // The last owner may be one of the runtime's own threads, which must not wait for itself.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Laps {
+    fn begin(&mut self) {
+        self.last = self.clock.now();
+    }
+
+    fn end_of_ring(&mut self) -> u64 {
+        let now = self.clock.now();
+        let ticks = now.since(self.last);
+        self.ring_ticks += ticks;
+        self.last = now;
+        ticks
+    }
+
+    /// Ends the time in which an answer was read.
+    pub(crate) fn decoded(&mut self) {
+        let now = self.clock.now();
+        self.decode_ticks += now.since(self.last);
+        self.last = now;
+    }
+
+    fn arrival<T>(self, result: Result<T>, handed_over: Ticks, begun: Ticks) -> Arrival<T> {
+        let part = |part, ticks| PartTime { part, ticks, until: self.last, waited_for: 0 };
+        let times = vec![
+            part(parts::CONNECTION_WAIT, begun.since(handed_over)),
+            part(parts::RING, self.ring_ticks),
+            part(parts::DECODE, self.decode_ticks),
+        ];
+        Arrival { result, parts: times, started: None, counts: EngineCounts::default() }
+    }
+}

@@ -1,0 +1,292 @@
+//! Ranges in key order, merged from the partitions that hold them, in bounded pages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pellucid_store::{Head, KEY_LENGTH_MAX, Object, Range, Result, Scan, StoreError, Table, Value};
+use scylla::response::query_result::QueryResult;
+use scylla::statement::Consistency;
+
+use crate::place::{Placing, Space, bucket, can_hold, part};
+use crate::read::bound;
+use crate::ring::Ring;
+use crate::rows::head_of;
+use crate::schema::unexpected;
+
+/// Bytes of values that a page of one partition should have.
+const PAGE_BYTES: usize = 128 << 10;
+/// Rows of a partition's first page, while nothing is known of their size.
+const PAGE_ROWS_FIRST: usize = 8;
+/// Rows that a page may have.
+const PAGE_ROWS_MAX: usize = 512;
+/// Parts of a table that a range may touch.
+const PARTS_MAX: usize = 65_536;
+
+/// A row of a page.
+struct Entry {
+    key: Vec<u8>,
+    head: Head,
+    value: Vec<u8>,
+    expires_ms: i64,
+}
+
+/// What is left of the range in one partition.
+struct Cursor {
+    place: Vec<u8>,
+    rows: VecDeque<Entry>,
+    start: Vec<u8>,
+    end: Vec<u8>,
+    page_rows: usize,
+    is_over: bool,
+}
+
+pub(crate) struct CqlScan {
+    ring: Arc<Ring>,
+    level: Consistency,
+    space: Arc<Space>,
+    reverse: bool,
+    cursors: Vec<Cursor>,
+    /// Whether the pages hold values; nothing until it is known what the caller wants.
+    with_values: Option<bool>,
+    current: Option<Entry>,
+}
+
+/// Begins a walk.
+pub(crate) fn scan(
+    ring: &Arc<Ring>,
+    level: Consistency,
+    table: Table,
+    range: Range<'_>,
+) -> Result<Box<dyn Scan>> {
+    let space = ring.space(table)?;
+    let places = match space.placing {
+        Placing::Buckets(buckets) => (0..buckets).map(bucket).collect(),
+        Placing::Parts(_) => places_of_parts(ring, level, &space, range)?,
+    };
+    // The ring takes no empty bound, and no key begins below this one, or above that.
+    let start = if range.start.is_empty() { vec![0] } else { range.start.to_vec() };
+    let end = range.end.map_or_else(|| vec![u8::MAX; KEY_LENGTH_MAX + 1], <[u8]>::to_vec);
+    let is_empty = start >= end;
+    let cursor = |place: Vec<u8>| Cursor {
+        place,
+        rows: VecDeque::new(),
+        start: start.clone(),
+        end: end.clone(),
+        page_rows: PAGE_ROWS_FIRST,
+        is_over: is_empty,
+    };
+    let cursors = places.into_iter().map(cursor).collect();
+    let (ring, reverse) = (Arc::clone(ring), range.reverse);
+    let (with_values, current) = (None, None);
+    Ok(Box::new(CqlScan { ring, level, space, reverse, cursors, with_values, current }))
+}
+
+/// The parts that can hold keys of the range, in the order in which it meets them.
+fn places_of_parts(
+    ring: &Arc<Ring>,
+    level: Consistency,
+    space: &Space,
+    range: Range<'_>,
+) -> Result<Vec<Vec<u8>>> {
+    if let Placing::Parts(part_of) = space.placing {
+        let prefix = &range.start[..part_of(range.start).min(range.start.len())];
+        let within = range.end.is_some_and(|end| is_within(prefix, end));
+        if !prefix.is_empty() && within {
+            return Ok(vec![part(prefix)]);
+        }
+    }
+    let mut statement = bound(&ring.statements.parts, &(&space.name,))?;
+    statement.set_consistency(level);
+    let asking = Arc::clone(ring);
+    let answer = ring.wait(async move {
+        let mut laps = asking.no_laps();
+        asking.answer(statement, &mut laps).await
+    })?;
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    let mut places = Vec::new();
+    for row in rows.rows::<(Vec<u8>,)>().map_err(unexpected)? {
+        let (place,) = row.map_err(unexpected)?;
+        if !place.is_empty() && can_hold(&place, range.start, range.end) {
+            places.push(place);
+        }
+        if places.len() > PARTS_MAX {
+            return Err(StoreError::Unacceptable(format!(
+                "the range touches more than {PARTS_MAX} parts: divide it"
+            )));
+        }
+    }
+    places.sort_unstable();
+    if range.reverse {
+        places.reverse();
+    }
+    Ok(places)
+}
+
+/// Whether all keys below `end`, from `prefix` on, begin with it.
+fn is_within(prefix: &[u8], end: &[u8]) -> bool {
+    let mut beyond = prefix.to_vec();
+    while let Some(last) = beyond.pop() {
+        if last < u8::MAX {
+            beyond.push(last + 1);
+            return end <= &beyond[..];
+        }
+    }
+    false
+}
+
+impl CqlScan {
+    /// Takes the next entry into `current`.
+    fn advance(&mut self, with_values: bool) -> Result<bool> {
+        if self.with_values.is_some_and(|known| known < with_values) {
+            // Pages without values are given up where their rows begin.
+            for cursor in &mut self.cursors {
+                if let Some(entry) = cursor.rows.front() {
+                    if self.reverse {
+                        cursor.end = after(&entry.key);
+                    } else {
+                        cursor.start = entry.key.clone();
+                    }
+                    (cursor.rows, cursor.is_over) = (VecDeque::new(), false);
+                }
+            }
+        }
+        let with_values = with_values || self.with_values == Some(true);
+        self.with_values = Some(with_values);
+        self.fill(with_values)?;
+        let place = self.front();
+        self.current = place.and_then(|place| self.cursors[place].rows.pop_front());
+        Ok(self.current.is_some())
+    }
+
+    /// The cursor whose first row is the next one.
+    fn front(&self) -> Option<usize> {
+        let fronts = self.cursors.iter().enumerate();
+        let fronts = fronts.filter_map(|(place, cursor)| Some((&cursor.rows.front()?.key, place)));
+        let found = if self.reverse { fronts.max() } else { fronts.min() };
+        found.map(|(_, place)| place)
+    }
+
+    /// Fetches pages until each cursor that matters has a row, or is over.
+    fn fill(&mut self, with_values: bool) -> Result<()> {
+        loop {
+            let is_empty = |cursor: &Cursor| cursor.rows.is_empty() && !cursor.is_over;
+            let empty: Vec<usize> = match self.space.placing {
+                Placing::Buckets(_) => {
+                    let all = self.cursors.iter().enumerate();
+                    all.filter(|(_, cursor)| is_empty(cursor)).map(|(place, _)| place).collect()
+                }
+                // Parts follow one another.
+                Placing::Parts(_) => {
+                    let matters = |cursor: &Cursor| !cursor.rows.is_empty() || !cursor.is_over;
+                    let first = self.cursors.iter().position(matters);
+                    first.filter(|first| is_empty(&self.cursors[*first])).into_iter().collect()
+                }
+            };
+            if empty.is_empty() {
+                return Ok(());
+            }
+            self.fetch(&empty, with_values)?;
+        }
+    }
+
+    /// Fetches the next pages of these cursors, all at once.
+    fn fetch(&mut self, places: &[usize], with_values: bool) -> Result<()> {
+        let statements = &self.ring.statements;
+        let both = if with_values { &statements.objects } else { &statements.heads };
+        let statement = &both[usize::from(self.reverse)];
+        let mut asked = Vec::with_capacity(places.len());
+        for place in places {
+            let cursor = &self.cursors[*place];
+            let rows = cursor.page_rows as i32;
+            let values = (&self.space.name, &cursor.place, &cursor.start, &cursor.end, rows);
+            let mut page = bound(statement, &values)?;
+            page.set_consistency(self.level);
+            asked.push(page);
+        }
+        let ring = Arc::clone(&self.ring);
+        let pages = self.ring.wait(async move {
+            let asked = asked.into_iter().map(|page| {
+                let ring = Arc::clone(&ring);
+                async move {
+                    let mut laps = ring.no_laps();
+                    ring.answer(page, &mut laps).await
+                }
+            });
+            futures_util::future::try_join_all(asked).await
+        })?;
+        for (place, page) in places.iter().zip(pages) {
+            self.cursors[*place].take(page, self.reverse, with_values)?;
+        }
+        Ok(())
+    }
+}
+
+impl Cursor {
+    /// Takes a page.
+    fn take(&mut self, page: QueryResult, reverse: bool, with_values: bool) -> Result<()> {
+        let page = page.into_rows_result().map_err(unexpected)?;
+        let (mut count, mut bytes, mut last) = (0, 0, None);
+        let mut add = |key: &[u8], head: Option<Head>, value: &[u8], expires_ms: Option<i64>| {
+            count += 1;
+            bytes += key.len() + value.len();
+            last = Some(key.to_vec());
+            if let Some(head) = head {
+                let (key, value) = (key.to_vec(), value.to_vec());
+                let expires_ms = expires_ms.unwrap_or(0);
+                self.rows.push_back(Entry { key, head, value, expires_ms });
+            }
+        };
+        if with_values {
+            type Full<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>, Option<&'a [u8]>);
+            for row in page.rows::<Full<'_>>().map_err(unexpected)? {
+                let (key, version, expires_ms, _, value) = row.map_err(unexpected)?;
+                let value = value.unwrap_or_default();
+                let head = head_of(version, expires_ms, value.len() as i64);
+                add(key, head, value, expires_ms);
+            }
+        } else {
+            type Bare<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>);
+            for row in page.rows::<Bare<'_>>().map_err(unexpected)? {
+                let (key, version, expires_ms, length) = row.map_err(unexpected)?;
+                let head = head_of(version, expires_ms, length.unwrap_or(0));
+                add(key, head, &[], expires_ms);
+            }
+        }
+        self.is_over = count < self.page_rows;
+        match last {
+            Some(last) if reverse => self.end = last,
+            Some(last) => self.start = after(&last),
+            None => {}
+        }
+        let fitting = PAGE_BYTES * count.max(1) / bytes.max(1);
+        self.page_rows = fitting.clamp(1, (self.page_rows * 4).min(PAGE_ROWS_MAX));
+        Ok(())
+    }
+}
+
+/// The first key behind this one.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+impl Scan for CqlScan {
+    fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
+        if !self.advance(true)? {
+            return Ok(None);
+        }
+        Ok(self.current.as_mut().map(|entry| {
+            let value = Value::Owned(std::mem::take(&mut entry.value));
+            (&entry.key[..], Object { head: entry.head, value })
+        }))
+    }
+
+    fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
+        let found = self.advance(false)?;
+        Ok(self.current.as_ref().filter(|_| found).map(|entry| (&entry.key[..], entry.head)))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        let expires_ms = self.current.as_ref().map_or(0, |entry| entry.expires_ms);
+        (expires_ms > 0).then_some(expires_ms as u64)
+    }
+}

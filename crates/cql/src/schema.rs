@@ -1,0 +1,179 @@
+//! The keyspace, its tables and the statements on them.
+//!
+//! All tables of the store are in one table of the ring, because making tables there is slow and
+//! goes wrong when two servers do it at once. `spaces` says how each is placed, so that all servers
+//! agree, and `parts` which parts there are.
+
+use std::collections::HashMap;
+
+use pellucid_store::{Result, StoreError};
+use scylla::client::session::Session;
+use scylla::errors::ExecutionError;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::consistency::majority;
+use crate::error::error_of;
+use crate::options::CqlOptions;
+
+/// Copies in a keyspace that is made, where there are nodes for them.
+const REPLICATION_USUAL: u32 = 3;
+/// Bytes that the name of a keyspace may have, as the ring has it.
+const KEYSPACE_LENGTH_MAX: usize = 48;
+
+/// All statements, prepared.
+pub(crate) struct Statements {
+    pub(crate) get: PreparedStatement,
+    pub(crate) head: PreparedStatement,
+    pub(crate) put: PreparedStatement,
+    pub(crate) delete: PreparedStatement,
+    pub(crate) put_new: PreparedStatement,
+    pub(crate) put_over: PreparedStatement,
+    pub(crate) delete_this: PreparedStatement,
+    pub(crate) versions: PreparedStatement,
+    /// Forward and backward.
+    pub(crate) objects: [PreparedStatement; 2],
+    /// Forward and backward.
+    pub(crate) heads: [PreparedStatement; 2],
+    pub(crate) note_part: PreparedStatement,
+    pub(crate) parts: PreparedStatement,
+    pub(crate) space: PreparedStatement,
+    pub(crate) note_space: PreparedStatement,
+}
+
+/// Makes what is missing of keyspace and tables. Returns how many copies the keyspace keeps.
+pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32> {
+    let keyspace = &options.keyspace;
+    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let begins_well = keyspace.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+    if !begins_well || keyspace.len() > KEYSPACE_LENGTH_MAX || !keyspace.bytes().all(is_fit) {
+        return Err(StoreError::Unacceptable(format!(
+            "`{keyspace}` is no name for a keyspace: it begins with a letter, and has up to \
+             {KEYSPACE_LENGTH_MAX} of a-z, 0-9 and _"
+        )));
+    }
+    let replication = match replication_of(session, keyspace).await? {
+        Some(replication) => replication,
+        None => {
+            let nodes = session.get_cluster_state().get_nodes_info().len() as u32;
+            let wanted = options.replication.unwrap_or_else(|| REPLICATION_USUAL.min(nodes));
+            ask(
+                session,
+                &format!(
+                    "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+                     {{'class': 'NetworkTopologyStrategy', 'replication_factor': {wanted}}}"
+                ),
+            )
+            .await?;
+            replication_of(session, keyspace).await?.unwrap_or(wanted)
+        }
+    };
+    assert!(majority(replication) >= 1, "a keyspace keeps copies");
+    let tables = [
+        ("spaces", "space text PRIMARY KEY, buckets int"),
+        ("parts", "space text, part blob, PRIMARY KEY (space, part)"),
+        (
+            "contents",
+            "space text, part blob, key blob, version bigint, expires bigint, length bigint, \
+             value blob, PRIMARY KEY ((space, part), key)",
+        ),
+    ];
+    for (name, columns) in tables {
+        let state = session.get_cluster_state();
+        let known = state.get_keyspace(keyspace).is_some_and(|of| of.tables.contains_key(name));
+        if !known {
+            let text = format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} ({columns})");
+            ask(session, &text).await?;
+        }
+    }
+    Ok(replication)
+}
+
+async fn ask(session: &Session, text: &str) -> Result<()> {
+    session.query_unpaged(text, &[]).await.map_err(|error| error_of(&error))?;
+    Ok(())
+}
+
+/// How many copies a keyspace keeps, over all data centres; nothing if there is no such keyspace.
+async fn replication_of(session: &Session, keyspace: &str) -> Result<Option<u32>> {
+    let mut statement =
+        Statement::new("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?");
+    statement.set_consistency(Consistency::One);
+    let found = session.query_unpaged(statement, (keyspace,)).await;
+    let found = found.map_err(|error| error_of(&error))?;
+    let row = found.into_rows_result().map_err(unexpected)?;
+    let row = row.maybe_first_row::<(HashMap<String, String>,)>().map_err(unexpected)?;
+    let Some((settings,)) = row else { return Ok(None) };
+    let factors = settings.iter().filter(|(name, _)| *name != "class");
+    let factors = factors.filter_map(|(_, factor)| factor.split('/').next()?.parse::<u32>().ok());
+    match factors.sum() {
+        0 => Err(StoreError::Failed(format!("the keyspace {keyspace} keeps no copies"))),
+        sum => Ok(Some(sum)),
+    }
+}
+
+/// An answer that does not look as the schema says.
+pub(crate) fn unexpected(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!(
+        "the ring answers something else than was asked for ({error}): is the keyspace Pellucid's?"
+    ))
+}
+
+/// Prepares all statements.
+pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Statements> {
+    let here = "space = ? AND part = ?";
+    let entry = format!("{here} AND key = ?");
+    let insert = format!(
+        "INSERT INTO {keyspace}.contents (space, part, key, version, expires, length, value) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)"
+    );
+    let walk = |columns: &str, order: &str| {
+        format!(
+            "SELECT {columns} FROM {keyspace}.contents WHERE {here} AND key >= ? AND key < ? \
+             ORDER BY key {order} LIMIT ?"
+        )
+    };
+    let (object, head) = ("key, version, expires, length, value", "key, version, expires, length");
+    let safe = async |text: String| one(session, text, true).await;
+    let once = async |text: String| one(session, text, false).await;
+    let from = format!("FROM {keyspace}.contents WHERE");
+    Ok(Statements {
+        get: safe(format!("SELECT version, expires, value {from} {entry}")).await?,
+        head: safe(format!("SELECT version, expires, length {from} {entry}")).await?,
+        put: safe(format!("{insert} USING TTL ?")).await?,
+        delete: safe(format!("DELETE {from} {entry}")).await?,
+        put_new: once(format!("{insert} IF NOT EXISTS USING TTL ?")).await?,
+        put_over: once(format!(
+            "UPDATE {keyspace}.contents USING TTL ? SET version = ?, expires = ?, length = ?, \
+             value = ? WHERE {entry} IF version = ?"
+        ))
+        .await?,
+        delete_this: once(format!("DELETE {from} {entry} IF version = ?")).await?,
+        versions: safe(format!(
+            "SELECT key, version, expires, WRITETIME(version) {from} {here} AND key IN ?"
+        ))
+        .await?,
+        objects: [safe(walk(object, "ASC")).await?, safe(walk(object, "DESC")).await?],
+        heads: [safe(walk(head, "ASC")).await?, safe(walk(head, "DESC")).await?],
+        note_part: safe(format!("INSERT INTO {keyspace}.parts (space, part) VALUES (?, ?)"))
+            .await?,
+        parts: safe(format!("SELECT part FROM {keyspace}.parts WHERE space = ?")).await?,
+        space: safe(format!("SELECT buckets FROM {keyspace}.spaces WHERE space = ?")).await?,
+        note_space: once(format!(
+            "INSERT INTO {keyspace}.spaces (space, buckets) VALUES (?, ?) IF NOT EXISTS"
+        ))
+        .await?,
+    })
+}
+
+/// Prepares one statement. A safe one can be sent again: what it does twice is what it does once,
+/// because a plain write carries its own timestamp.
+async fn one(session: &Session, text: String, is_safe: bool) -> Result<PreparedStatement> {
+    let prepared = session.prepare(text).await;
+    let mut prepared = prepared.map_err(|error| error_of(&ExecutionError::PrepareError(error)))?;
+    prepared.set_is_idempotent(is_safe);
+    prepared.set_serial_consistency(Some(SerialConsistency::Serial));
+    prepared.set_use_cached_result_metadata(true);
+    Ok(prepared)
+}

@@ -1,0 +1,230 @@
+//! The store itself.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use pellucid_account::{PARTS_MAX, Timeline};
+use pellucid_store::{
+    Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Range, Result,
+    Scan, Snapshot, Store, StoreError, Table, Written,
+};
+use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::conditional::Conditional;
+use crate::consistency::{level_of, majority};
+use crate::options::CqlOptions;
+use crate::place::{Placing, Space};
+use crate::plain::{self, entries_of};
+use crate::read::{self, bound};
+use crate::ring::Ring;
+use crate::scan::scan;
+use crate::schema::unexpected;
+use crate::{parts, plain::Entry};
+
+/// What `spaces` has for a table in parts.
+const IN_PARTS: i32 = 0;
+
+/// A store over a ring of Cassandra or ScyllaDB nodes.
+pub struct CqlStore {
+    ring: Arc<Ring>,
+    level: Consistency,
+    /// Copies that have to answer.
+    ack: u32,
+}
+
+impl CqlStore {
+    /// Connects to the ring, and makes keyspace and tables if they are missing.
+    ///
+    /// # Errors
+    /// If no node can be reached, or the keyspace cannot be made or used.
+    pub fn open(options: &CqlOptions) -> Result<CqlStore> {
+        let ring = Ring::open(options)?;
+        let ack = majority(ring.replication);
+        let level = level_of(Copies { ack, from: ring.replication }, ring.replication)?;
+        Ok(CqlStore { ring, level, ack })
+    }
+
+    /// The table of this name, placed so; it is noted in the ring if there is none.
+    fn space(&self, name: &str, placing: Placing) -> Result<Table> {
+        let find = |spaces: &[Arc<Space>]| spaces.iter().position(|space| space.name == name);
+        let spaces = &self.ring.spaces;
+        if let Some(at) = find(&spaces.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(Table::of_number(at as u16));
+        }
+        let (ring, owned) = (Arc::clone(&self.ring), name.to_owned());
+        let wanted = match placing {
+            Placing::Buckets(buckets) => i32::from(buckets),
+            Placing::Parts(_) => IN_PARTS,
+        };
+        let buckets = self.ring.wait(async move { agree(&ring, &owned, wanted).await })?;
+        let placing = match (buckets, placing) {
+            (IN_PARTS, Placing::Parts(part_of)) => Placing::Parts(part_of),
+            (1.., Placing::Buckets(_)) => Placing::Buckets(buckets as u16),
+            _ => {
+                return Err(StoreError::Failed(format!("the table {name} is placed otherwise")));
+            }
+        };
+        let mut spaces = spaces.write().unwrap_or_else(PoisonError::into_inner);
+        let at = find(&spaces).unwrap_or(spaces.len());
+        let Ok(number) = u16::try_from(at) else {
+            return Err(StoreError::Unacceptable("there are too many tables".to_owned()));
+        };
+        if at == spaces.len() {
+            spaces.push(Arc::new(Space { name: name.to_owned(), placing }));
+        }
+        Ok(Table::of_number(number))
+    }
+
+    fn write_conditional(
+        &self,
+        table: Table,
+        space: Arc<Space>,
+        entries: Vec<Entry>,
+        count: usize,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        if entries.iter().any(|entry| entry.place != entries[0].place) {
+            let what = "the ring takes conditions only for keys of one part: divide the batch";
+            return Answer::Now(Err(StoreError::Unacceptable(what.to_owned())));
+        }
+        // What is agreed on by a majority has to be seen by one.
+        let is_less = self.ack < majority(self.ring.replication);
+        let level = if is_less { Consistency::Quorum } else { self.level };
+        let is_in_parts = space.is_in_parts();
+        let ring = Arc::clone(&self.ring);
+        let conditional = Conditional { ring, table, space, level, entries, count };
+        let answer = self.ring.later(timeline, |_, laps| conditional.run(laps));
+        // Who writes to a table in parts makes its write again if it is refused, on a thread that
+        // may block.
+        if is_in_parts { Answer::Now(answer.wait()) } else { answer }
+    }
+}
+
+/// How a table is placed, by agreement of all servers.
+async fn agree(ring: &Arc<Ring>, name: &str, wanted: i32) -> Result<i32> {
+    let mut laps = ring.no_laps();
+    let mut look = bound(&ring.statements.space, &(name,))?;
+    let found = async |statement, laps: &mut _| {
+        let rows = ring.answer(statement, laps).await?.into_rows_result().map_err(unexpected)?;
+        let row = rows.maybe_first_row::<(Option<i32>,)>().map_err(unexpected)?;
+        Ok::<_, StoreError>(row.and_then(|(buckets,)| buckets))
+    };
+    if let Some(buckets) = found(look.clone(), &mut laps).await? {
+        return Ok(buckets);
+    }
+    let mut note = bound(&ring.statements.note_space, &(name, wanted))?;
+    note.set_serial_consistency(Some(SerialConsistency::Serial));
+    ring.answer(note, &mut laps).await?;
+    look.set_consistency(Consistency::Serial);
+    found(look, &mut laps).await?.ok_or_else(|| unexpected("a table was noted and is not there"))
+}
+
+impl Store for CqlStore {
+    fn table(&self, name: &str) -> Result<Table> {
+        self.space(name, Placing::Buckets(self.ring.buckets))
+    }
+
+    fn table_in_parts(&self, name: &str, part_of: PartOf) -> Result<Table> {
+        self.space(name, Placing::Parts(part_of))
+    }
+
+    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+        let level = level_of(copies, self.ring.replication)?;
+        if level == self.level {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(CqlStore { ring: Arc::clone(&self.ring), level, ack: copies.ack })))
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
+        read::get(&self.ring, self.level, table, key, timeline)
+    }
+
+    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
+        read::head(&self.ring, self.level, table, key, timeline)
+    }
+
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        _: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        let prepared = self.ring.space(table).and_then(|space| {
+            let entries = entries_of(&self.ring, &space, operations)?;
+            Ok((space, entries))
+        });
+        let (space, entries) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Answer::Now(Err(error)),
+        };
+        let count = operations.len();
+        let has_conditions = operations.iter().any(|each| each.condition != Condition::None);
+        if has_conditions || space.is_in_parts() {
+            return self.write_conditional(table, space, entries, count, timeline);
+        }
+        plain::write(&self.ring, self.level, table, entries, count, timeline)
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.ring, self.level, table, range)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let (ring, level) = (Arc::clone(&self.ring), self.level);
+        Ok(Arc::new(AsItIs { sequence: ring.versions.now(), ring, level }))
+    }
+
+    fn copies(&self) -> u32 {
+        self.ring.replication
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.ring.value_bytes_max
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = vec![
+            ("cql_requests_total", self.ring.asked.load(Ordering::Relaxed)),
+            ("cql_requests_in_flight", self.ring.in_flight() as u64),
+        ];
+        figures.extend(self.ring.traces.figures());
+        figures
+    }
+
+    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
+        &parts::NAMES
+    }
+
+    fn sequence_now(&self) -> Option<u64> {
+        Some(self.ring.versions.now())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.ring.close();
+        Ok(())
+    }
+}
+
+/// What stands for a snapshot: the ring has none, so that it sees what is written after it was
+/// taken.
+struct AsItIs {
+    ring: Arc<Ring>,
+    level: Consistency,
+    sequence: u64,
+}
+
+impl Snapshot for AsItIs {
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
+        read::get(&self.ring, self.level, table, key, timeline).wait()
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.ring, self.level, table, range)
+    }
+}

@@ -1,0 +1,88 @@
+//! Versions of entries: the sequence numbers of a store whose servers know nothing of each other.
+//!
+//! A version is a time in microseconds, shifted by ten bits. Times are drawn so that none comes
+//! twice from one process and none goes back; the lower bits tell processes apart that draw the same
+//! one. The time is also the timestamp by which the ring decides which of two plain writes came
+//! later.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bits of a version below its time.
+const LOW_BITS: u32 = 10;
+
+/// Draws versions.
+pub(crate) struct Versions {
+    last_us: AtomicU64,
+    process: u64,
+}
+
+/// The versions of a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawn {
+    /// The version of its first entry; those of the others follow.
+    pub(crate) first: u64,
+    /// Its time, in microseconds since the Unix epoch.
+    pub(crate) time_us: i64,
+}
+
+impl Versions {
+    pub(crate) fn new() -> Versions {
+        let process = RandomState::new().hash_one(std::process::id()) & ((1 << LOW_BITS) - 1);
+        Versions { last_us: AtomicU64::new(0), process }
+    }
+
+    /// `count` versions, higher than all that were drawn before.
+    pub(crate) fn draw(&self, count: usize) -> Drawn {
+        self.draw_at(now_us(), count)
+    }
+
+    fn draw_at(&self, now_us: u64, count: usize) -> Drawn {
+        assert!(count > 0, "a write has an entry");
+        let more_us = (count as u64 + self.process) >> LOW_BITS;
+        let next = |last: u64| now_us.max(last + 1);
+        let advance = |last| Some(next(last) + more_us);
+        let last = self.last_us.fetch_update(Ordering::AcqRel, Ordering::Acquire, advance);
+        let time_us = next(last.unwrap_or_else(|last| last));
+        Drawn { first: (time_us << LOW_BITS) + self.process, time_us: time_us as i64 }
+    }
+
+    /// A version above all that were drawn, here or anywhere whose clock is not ahead.
+    pub(crate) fn now(&self) -> u64 {
+        (now_us().max(self.last_us.load(Ordering::Acquire)) + 1) << LOW_BITS
+    }
+}
+
+/// When a version was drawn, in milliseconds since the Unix epoch.
+pub(crate) fn written_at_ms(version: u64) -> u64 {
+    (version >> LOW_BITS) / 1_000
+}
+
+/// Microseconds since the Unix epoch.
+pub(crate) fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> i64 {
+    (now_us() / 1_000) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_rise_whatever_the_clock_does_and_batches_keep_theirs() {
+        let versions = Versions::new();
+        let mut beyond = 0;
+        for (now_us, count) in [(1_000, 1), (1_000, 5_000), (900, 1), (900, 1_024), (2_000, 3)] {
+            let drawn = versions.draw_at(now_us, count);
+            assert!(drawn.first >= beyond, "{drawn:?}");
+            assert_eq!(drawn.first >> LOW_BITS, drawn.time_us as u64);
+            beyond = drawn.first + count as u64;
+        }
+        assert_eq!(written_at_ms(versions.draw_at(7_000_000, 1).first), 7_000);
+    }
+}

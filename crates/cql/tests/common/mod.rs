@@ -1,0 +1,93 @@
+//! A ring of three Cassandra nodes for tests.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The loopback network of the tests' ring, apart from the one that somebody may be trying out.
+const NETWORK: &str = "127.0.41";
+/// Nodes of the ring.
+pub(crate) const NODES: usize = 3;
+/// The longest wait for a node, however slow the machine is.
+const START_MAX: Duration = Duration::from_secs(600);
+const POLL: Duration = Duration::from_millis(250);
+
+/// The nodes, which end with it.
+pub(crate) struct Ring {
+    nodes: Vec<Option<Child>>,
+    folder: tempfile::TempDir,
+}
+
+impl Ring {
+    /// Starts the ring, and waits until all nodes take requests.
+    pub(crate) fn start() -> Ring {
+        let script = script();
+        let fetched = Command::new(&script).arg("jars").stdout(Stdio::null()).status().unwrap();
+        assert!(fetched.success(), "Cassandra could not be had: see above what to install");
+        let folder = tempfile::TempDir::new().unwrap();
+        let mut ring = Ring { nodes: Vec::new(), folder };
+        for number in 1..=NODES {
+            let log = std::fs::File::create(ring.log(number)).unwrap();
+            let node = Command::new(&script)
+                .args(["node", &number.to_string()])
+                .arg(ring.folder.path().join(number.to_string()))
+                .env("NETWORK", NETWORK)
+                .stdin(Stdio::null())
+                .stdout(log.try_clone().unwrap())
+                .stderr(log)
+                .spawn()
+                .unwrap();
+            ring.nodes.push(Some(node));
+            if number == 1 {
+                // The others ask the first one who is there.
+                ring.wait(1, 7000);
+            }
+        }
+        (1..=NODES).for_each(|number| ring.wait(number, 9042));
+        ring
+    }
+
+    /// Where to connect to.
+    pub(crate) fn addresses() -> Vec<String> {
+        (1..=NODES).map(|number| format!("{NETWORK}.{number}:9042")).collect()
+    }
+
+    /// Kills a node, as a loss of power would.
+    pub(crate) fn kill(&mut self, number: usize) {
+        let mut node = self.nodes[number - 1].take().unwrap();
+        node.kill().unwrap();
+        node.wait().unwrap();
+    }
+
+    fn log(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("out{number}"))
+    }
+
+    fn wait(&mut self, number: usize, port: u16) {
+        let address: SocketAddr = format!("{NETWORK}.{number}:{port}").parse().unwrap();
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let ended = self.nodes[number - 1].as_mut().unwrap().try_wait().unwrap();
+            if ended.is_some() || begun.elapsed() > START_MAX {
+                let said = std::fs::read_to_string(self.log(number)).unwrap_or_default();
+                panic!("node {number} does not take requests: {ended:?}\n{said}");
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        for mut node in self.nodes.drain(..).flatten() {
+            // It may have ended by itself.
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+    }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra")
+}

@@ -1,0 +1,87 @@
+//! `pellucid inspect copy`: from one store to another, of whatever kinds.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use clap::Args;
+use pellucid_server::{CqlOptions, CqlStore, DOCUMENTS_TABLE, ENTITIES_TABLE};
+use pellucid_store::{Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Store, compare, copy};
+use serde_json::json;
+
+use crate::Failure;
+
+/// What the address of a ring begins with.
+const RING: &str = "cql://";
+/// Entries between two lines of progress where no terminal shows it.
+const ENTRIES_PER_LINE: u64 = 100_000;
+
+/// Copy all entities and documents from one store to another, and compare the two in the end.
+///
+/// A store is a folder, or a ring as cql://HOST:PORT,HOST:PORT/KEYSPACE. Neither may be in use by a
+/// server. A copy that was cut short goes on where it was when it is started again. Sequence
+/// numbers, and with them ETags and revisions, are new in the copy.
+///
+/// Example: pellucid inspect copy ./data cql://10.0.0.1:9042/pellucid
+#[derive(Args)]
+pub(crate) struct CopyArguments {
+    /// The store that is copied.
+    from: String,
+    /// The store that it is copied to; it is made if there is none.
+    to: String,
+}
+
+/// Copies.
+pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> {
+    let CopyArguments { from, to } = arguments;
+    if !from.starts_with(RING) && !Path::new(from).is_dir() {
+        return Err(Failure::usage(format!("{from} is no folder, and no ring: see --help")));
+    }
+    let (from, to) = (open(from)?, open(to)?);
+    let mut tables = Vec::new();
+    for table in [ENTITIES_TABLE, DOCUMENTS_TABLE] {
+        let show = |what: &'static str| move |done: Copied| show(what, table, done, json);
+        let copied = copy(&*from, &*to, table, &mut show("copied")).map_err(Failure::work)?;
+        let compared = compare(&*from, &*to, table, &mut show("compared"));
+        let compared = compared.map_err(Failure::work)?;
+        tables.push(json!({
+            "table": table.name,
+            "copied": copied.entries,
+            "resumed": copied.resumed,
+            "compared": compared.entries,
+            "bytes": compared.bytes,
+        }));
+        if !json {
+            let (entries, bytes) = (compared.entries, compared.bytes);
+            println!("{}: {entries} entries, {bytes} bytes, the same in both", table.name);
+        }
+    }
+    to.close().and_then(|()| from.close()).map_err(Failure::work)?;
+    if json {
+        println!("{}", json!({ "tables": tables }));
+    }
+    Ok(())
+}
+
+fn open(place: &str) -> Result<Box<dyn Store>, Failure> {
+    let Some(ring) = place.strip_prefix(RING) else {
+        let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
+        return Ok(Box::new(store.map_err(Failure::work)?));
+    };
+    let (nodes, keyspace) = ring.split_once('/').unwrap_or((ring, ""));
+    let mut options = CqlOptions::new(nodes.split(',').map(str::to_owned).collect());
+    if !keyspace.is_empty() {
+        keyspace.clone_into(&mut options.keyspace);
+    }
+    Ok(Box::new(CqlStore::open(&options).map_err(Failure::work)?))
+}
+
+fn show(what: &str, table: CopiedTable<'_>, done: Copied, json: bool) {
+    if json {
+        return;
+    }
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{}: {what} {} entries ", table.name, done.entries);
+    } else if done.entries % ENTRIES_PER_LINE < 64 {
+        eprintln!("{}: {what} {} entries", table.name, done.entries);
+    }
+}
