@@ -119,6 +119,7 @@ pub(crate) struct Worker {
     /// Requests of HTTP/2 that the server has left out, to be sent again before any other.
     pub(crate) left_out: VecDeque<InFlight>,
     /// Room of answered requests for what is kept of the next ones.
+    #[allow(clippy::vec_box, reason = "the boxes go from one request to the next as they are")]
     pub(crate) spare: Vec<Box<Kept>>,
     pub(crate) watcher: Watcher,
     pub(crate) recorder: Recorder,

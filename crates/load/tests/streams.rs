@@ -106,7 +106,7 @@ fn a_connection_that_is_ended_in_order_loses_nothing() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let server = Http2Server::new(manner, move |request| {
-        assert_eq!(request.uri().path()[1..].as_bytes(), request.body());
+        assert_eq!(&request.uri().path().as_bytes()[1..], request.body());
         log.lock().unwrap().push(request.uri().path().to_owned());
         after(1)
     });
