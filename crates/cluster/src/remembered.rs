@@ -185,7 +185,8 @@ impl Remembered {
             )),
             (Some(before), None) => stranding(format!(
                 "this node has served as {} of the list {}, and its store has keys: alone, it \
-                 would take those of other nodes for missing. Start it with --cluster {} --advertise {}",
+                 would take those of other nodes for missing. Start it with --cluster {} \
+                 --advertise {}",
                 before.node,
                 before.nodes.text(),
                 before.nodes.text(),
