@@ -1,5 +1,6 @@
-//! `bench-cluster`: what forwarding costs. Two nodes of a cluster share the first core; the load asks
-//! one of them, for a key of its own and for one of the other's. Processor time is that of both.
+//! `bench-cluster`: what forwarding costs. Two nodes of a cluster share the first core; the load
+//! asks one of them, for a key of its own and for one of the other's. Processor time is that of
+//! both.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! A client of a Pellucid node, or of a sharded cluster: it learns from any node which there are, and
-//! goes to each key's owner directly, so that nothing is forwarded.
+//! A client of a Pellucid node, or of a sharded cluster: it learns from any node which there are,
+//! and goes to each key's owner directly, so that nothing is forwarded.
 //!
 //! It is blocking and small: one connection to each node, one request at a time. A node that was
 //! asked for another's key forwards the request, so an old list costs time and never correctness.

@@ -1,7 +1,7 @@
 //! Where nodes are met: their names as addresses.
 //!
-//! A resolver of names may block, which an event loop must not; so a thread asks it, again and again
-//! as names may move. Nodes named by their addresses need no thread.
+//! A resolver of names may block, which an event loop must not; so a thread asks it, again and
+//! again as names may move. Nodes named by their addresses need no thread.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, PoisonError, Weak};

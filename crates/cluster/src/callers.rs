@@ -141,8 +141,8 @@ impl<R> Callers<R> {
         Some(slot)
     }
 
-    /// Reads what a caller has sent; `serve` answers each ask, and gives a reading of the clock from
-    /// when it was done.
+    /// Reads what a caller has sent; `serve` answers each ask, and gives a reading of the clock
+    /// from when it was done.
     pub fn ready(
         &mut self,
         slot: usize,

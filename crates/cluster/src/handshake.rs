@@ -95,7 +95,8 @@ impl Cluster {
         }
         if hello.to != own.as_str() {
             let what = format!(
-                "{} meant to reach {}, and this is {own}: each node's --advertise has to lead to it",
+                "{} meant to reach {}, and this is {own}: each node's --advertise has to lead to \
+                 it",
                 shown(hello.from),
                 shown(hello.to)
             );

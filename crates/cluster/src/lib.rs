@@ -1,8 +1,8 @@
 //! A sharded cluster: every key on one of several nodes, and any node takes any request.
 //!
 //! A node that is asked for a key of another's forwards the request and the other's answer back. In
-//! the study that this comes from, forwarding was everything: a client of HTTP with its own threads,
-//! its allocations and its locks. Here an event loop has one connection to each peer
+//! the study that this comes from, forwarding was everything: a client of HTTP with its own
+//! threads, its allocations and its locks. Here an event loop has one connection to each peer
 //! ([`Peers`]), on which many asks are under way at once; an ask is a frame in that connection's
 //! buffer, sent with others at the end of the wake-up, and its answer completes the request on the
 //! same loop. The owner's loop serves frames as it serves requests ([`Callers`]).

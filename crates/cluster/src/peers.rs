@@ -53,8 +53,8 @@ pub struct Peers<C> {
 }
 
 impl<C> Peers<C> {
-    /// Begins to connect to all peers. `token` gives the token of a link: zero for the timer, `n` for
-    /// the node at place `n - 1`.
+    /// Begins to connect to all peers. `token` gives the token of a link: zero for the timer, `n`
+    /// for the node at place `n - 1`.
     ///
     /// # Errors
     /// If the system has no more descriptors.

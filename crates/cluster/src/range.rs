@@ -35,9 +35,10 @@ pub struct RangeAsk<'a> {
 impl<'a> RangeAsk<'a> {
     /// Appends it to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let flags = u8::from(self.reverse) * REVERSE
-            | u8::from(self.end.is_some()) * HAS_END
-            | u8::from(self.behind) * BEHIND;
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        let flags = flag(self.reverse, REVERSE)
+            | flag(self.end.is_some(), HAS_END)
+            | flag(self.behind, BEHIND);
         out.push(flags);
         out.extend_from_slice(&self.entries_max.to_le_bytes());
         out.extend_from_slice(&(self.first.len() as u16).to_le_bytes());

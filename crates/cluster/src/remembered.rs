@@ -184,8 +184,9 @@ impl Remembered {
                 new.nodes.text()
             )),
             (Some(before), None) => stranding(format!(
-                "this node has served as {} of the list {}, and its store has keys: alone, it would \
-                 take those of other nodes for missing. Start it with --cluster {} --advertise {}",
+                "this node has served as {} of the list {}, and its store has keys: alone, it \
+                 would take those of other nodes for missing. Start it with --cluster {} \
+                 --advertise {}",
                 before.node,
                 before.nodes.text(),
                 before.nodes.text(),

@@ -1,4 +1,5 @@
 //! The peer protocol as bytes: vectors that must not change, and bytes that are no frames.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use pellucid_cluster::{
     Answer, AnswerStatus, Ask, AskKind, Frame, FrameError, OwnerTimes, TraceOfAsk, decode,

@@ -1,10 +1,10 @@
 //! Descriptors of the service's own on its event loop: connections to others that it opens, and
 //! connections of the transport that it takes over (`Upgrade`, RFC 9110, section 7.8).
 //!
-//! Whoever asks others on behalf of a request would otherwise need threads of his own, and with them
-//! two hand-overs for each request. A link's events come in the same wake-up as those of
-//! connections, its answers complete requests of the same loop at once, and what it has to send goes
-//! out together at the end of the wake-up.
+//! Whoever asks others on behalf of a request would otherwise need threads of his own, and with
+//! them two hand-overs for each request. A link's events come in the same wake-up as those of
+//! connections, its answers complete requests of the same loop at once, and what it has to send
+//! goes out together at the end of the wake-up.
 
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ impl<'a, L> LinkTurn<'a, L> {
         Messenger { mailbox: Arc::clone(self.mailbox) }
     }
 
-    /// Has [`Service::resume`] called for a request that was answered with [`crate::Handled::Later`],
-    /// if its connection is still there.
+    /// Has [`Service::resume`] called for a request that was answered with
+    /// [`crate::Handled::Later`], if its connection is still there.
     pub fn complete(&mut self, ticket: Ticket, later: L) {
         self.due.push(Due::Complete(ticket.0, later));
     }

@@ -1,4 +1,5 @@
 //! Three nodes in this process: every key on one of them, and any of them takes any request.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 

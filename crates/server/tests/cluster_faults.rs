@@ -1,5 +1,6 @@
-//! A node whose peer is not what it should be: silent, slow, talking nonsense, or asking for what is
-//! not there. The peer is a socket of the test's own that greets as a node does.
+//! A node whose peer is not what it should be: silent, slow, talking nonsense, or asking for what
+//! is not there. The peer is a socket of the test's own that greets as a node does.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 

@@ -98,9 +98,7 @@ fn works_on_cluster(path: &str) -> bool {
         None => path.trim_start_matches('/'),
     };
     let begins = |name: &&str| within == *name || within.starts_with(&format!("{name}/"));
-    ["_open", "_admin", "_api/version", "_api/user", "_api/token", "_api/engine"]
-        .iter()
-        .any(|name| begins(name))
+    ["_open", "_admin", "_api/version", "_api/user", "_api/token", "_api/engine"].iter().any(begins)
 }
 
 impl Api {

@@ -2,7 +2,8 @@
 //!
 //! Every other node is asked for one page at a time, so memory holds a page of each, and a client
 //! that stops reading stops the walk. The body is filled on the event loop that has the connections
-//! to the peers; where it needs a page that is not there, it says so, and is asked again when it is.
+//! to the peers; where it needs a page that is not there, it says so, and is asked again when it
+//! is.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -18,11 +18,14 @@ use super::Client;
 /// How long a test waits for what has to happen at some time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a node had to say to its operator.
+pub(crate) type Lines = Arc<Mutex<Vec<String>>>;
+
 pub(crate) struct Node {
     pub(crate) server: Option<RunningServer>,
     pub(crate) address: SocketAddr,
     pub(crate) folder: TempDir,
-    pub(crate) log: Arc<Mutex<Vec<String>>>,
+    pub(crate) log: Lines,
 }
 
 pub(crate) struct Nodes {
@@ -55,9 +58,7 @@ pub(crate) fn options(folder: &TempDir, address: SocketAddr, list: &NodeList) ->
     options
 }
 
-pub(crate) fn try_start(
-    options: ServerOptions,
-) -> Result<(RunningServer, Arc<Mutex<Vec<String>>>), ServerError> {
+pub(crate) fn try_start(options: ServerOptions) -> Result<(RunningServer, Lines), ServerError> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let lines = Arc::clone(&log);
     let log_line = Log::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));

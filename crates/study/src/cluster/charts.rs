@@ -139,8 +139,8 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
     }
 }
 
-/// Where the time of a forwarded request goes: the entry node's phases, and within `execute` the way
-/// and the owner.
+/// Where the time of a forwarded request goes: the entry node's phases, and within `execute` the
+/// way and the owner.
 fn account(row: &Row, name: &str) -> Option<Chart> {
     let is_one = |operation: &&OperationAccount| operation.operation.ends_with("_forwarded");
     let busiest = row.operations.iter().filter(is_one).max_by_key(|operation| operation.count)?;
