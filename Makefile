@@ -7,7 +7,7 @@ DEMO ?=
 SECONDS_PER_TARGET ?= 60
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test test-rocksdb fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-profiles soak-profiles
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-profiles soak-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,9 +21,6 @@ demo: build ## Fill a store, load it, and say where the time went (DEMO='--full'
 
 test: ## Run every check and test
 	@scripts/test
-
-test-rocksdb: ## Run the tests of the store over RocksDB, with the system's library
-	@CARGO=$(CARGO) scripts/test-rocksdb
 
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)

@@ -1,10 +1,10 @@
 //! Writes with conditions, and all writes to tables in parts: lightweight transactions of one
 //! partition.
 //!
-//! The entries that matter are read, their conditions judged here, where an entry whose time is over
-//! counts as absent, and then written if they still have the versions that were read. Where they do
-//! not, it is all done again. A table in parts is written only so, because the ring orders such
-//! writes among themselves by agreement, and plain ones by timestamp.
+//! The entries that matter are read, their conditions judged here, where an entry whose time is
+//! over counts as absent, and then written if they still have the versions that were read. Where
+//! they do not, it is all done again. A table in parts is written only so, because the ring orders
+//! such writes among themselves by agreement, and plain ones by timestamp.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -275,8 +275,8 @@ impl Conditional {
     }
 }
 
-/// Adds the versions in an answer to `state`. Returns by how many microseconds the latest of them is
-/// ahead of our clock.
+/// Adds the versions in an answer to `state`. Returns by how many microseconds the latest of them
+/// is ahead of our clock.
 fn note(answer: QueryResult, state: &mut State) -> Result<u64> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let rows = rows.rows::<(Vec<u8>, Option<i64>, Option<i64>, Option<i64>)>();

@@ -2,9 +2,10 @@
 //! servers stand, without a state of their own, in front of an engine that thousands already run.
 //!
 //! What it promises, and what it does not, is in `docs/stores.md`. In short: a key lies with its
-//! neighbours of one part of its table in one partition of the ring; versions are drawn from a clock
-//! that never goes back, and are the sequence numbers; writes without conditions are plain ones, and
-//! writes with conditions, and all writes to tables in parts, are lightweight transactions.
+//! neighbours of one part of its table in one partition of the ring; versions are drawn from a
+//! clock that never goes back, and are the sequence numbers; writes without conditions are plain
+//! ones, and writes with conditions, and all writes to tables in parts, are lightweight
+//! transactions.
 
 mod conditional;
 mod connect;

@@ -2,8 +2,8 @@
 //!
 //! What the ring does with a request is one part for all of them, the round trip. How it divides
 //! into network, coordinator and replicas only the ring can tell, and does so for a sampled share:
-//! that stands in the store's figures, because an answer that waited for its own trace would be slow
-//! for being looked at.
+//! that stands in the store's figures, because an answer that waited for its own trace would be
+//! slow for being looked at.
 
 use pellucid_account::{PARTS_MAX, Part};
 

@@ -1,8 +1,9 @@
 //! Where a key lies: the partition of the ring.
 //!
 //! A table without parts is spread over a fixed number of buckets by a hash of the key, so that
-//! partitions stay small and a range, which asks all of them, remains possible. A table in parts has
-//! a partition for each, because the ring promises something about several entries only within one.
+//! partitions stay small and a range, which asks all of them, remains possible. A table in parts
+//! has a partition for each, because the ring promises something about several entries only within
+//! one.
 
 use pellucid_store::PartOf;
 use xxhash_rust::xxh3::xxh3_64;

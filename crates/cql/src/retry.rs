@@ -2,8 +2,8 @@
 //! times.
 //!
 //! The driver's own policy gives up where copies did not answer in time. When a node has just died,
-//! the others learn of it only after seconds, and until then one of them may wait for the dead one's
-//! answer; another, or the same one later, does without it.
+//! the others learn of it only after seconds, and until then one of them may wait for the dead
+//! one's answer; another, or the same one later, does without it.
 
 use scylla::errors::{DbError, RequestAttemptError};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};

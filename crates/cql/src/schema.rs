@@ -174,6 +174,7 @@ async fn one(session: &Session, text: String, is_safe: bool) -> Result<PreparedS
     let mut prepared = prepared.map_err(|error| error_of(&ExecutionError::PrepareError(error)))?;
     prepared.set_is_idempotent(is_safe);
     prepared.set_serial_consistency(Some(SerialConsistency::Serial));
-    prepared.set_use_cached_result_metadata(true);
+    // What a transaction answers depends on how it ended.
+    prepared.set_use_cached_result_metadata(is_safe);
     Ok(prepared)
 }

@@ -53,8 +53,8 @@ impl Traces {
     }
 }
 
-/// Looks at the trace of an answer that took so long from here, if it has one, beside what else goes
-/// on.
+/// Looks at the trace of an answer that took so long from here, if it has one, beside what else
+/// goes on.
 pub(crate) fn look(ring: &Arc<Ring>, answer: &QueryResult, round_trip_us: u64) {
     let Some(trace) = answer.tracing_id() else { return };
     ring.spawn({
