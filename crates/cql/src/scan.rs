@@ -137,7 +137,7 @@ fn is_within(prefix: &[u8], end: &[u8]) -> bool {
 impl CqlScan {
     /// Takes the next entry into `current`.
     fn advance(&mut self, with_values: bool) -> Result<bool> {
-        if self.with_values.is_some_and(|known| known < with_values) {
+        if self.with_values.is_some_and(|known| !known && with_values) {
             // Pages without values are given up where their rows begin.
             for cursor in &mut self.cursors {
                 if let Some(entry) = cursor.rows.front() {

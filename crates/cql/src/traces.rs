@@ -58,7 +58,7 @@ impl Traces {
 pub(crate) fn look(ring: &Arc<Ring>, answer: &QueryResult, round_trip_us: u64) {
     let Some(trace) = answer.tracing_id() else { return };
     ring.spawn({
-        let ring = Arc::clone(&ring);
+        let ring = Arc::clone(ring);
         async move {
             let found = ring.session.get_tracing_info(&trace).await.ok();
             match found.and_then(|info| split(&info, round_trip_us)) {

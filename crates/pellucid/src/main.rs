@@ -41,7 +41,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoArguments),
-    Serve(settings::ServeArguments),
+    Serve(Box<settings::ServeArguments>),
     Account(account::AccountArguments),
     Load(load::LoadArguments),
     Compare(compare::CompareArguments),

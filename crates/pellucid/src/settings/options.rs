@@ -128,6 +128,11 @@ impl Settings {
         if nodes.is_empty() {
             return Err(Failure::usage("say where the ring is: --cql HOST:PORT,HOST:PORT"));
         }
+        if self.cluster.is_some() {
+            let what = "--cluster is for nodes that keep their keys themselves: a ring's servers \
+                        need no list, as each of them reaches every key";
+            return Err(Failure::usage(what));
+        }
         let mut ring = CqlOptions::new(nodes);
         if let Some(keyspace) = &self.cql_keyspace {
             ring.keyspace.clone_from(keyspace);

@@ -294,7 +294,8 @@ fn status_of(error: &StoreError) -> AnswerStatus {
         StoreError::Corruption(_) => AnswerStatus::Corruption,
         StoreError::ReadOnly(_) => AnswerStatus::ReadOnly,
         StoreError::Busy(_) => AnswerStatus::Busy,
-        StoreError::Failed(_) => AnswerStatus::Failed,
+        // A node of a cluster keeps its keys itself, so that no copy can be out of reach.
+        StoreError::Unreachable(_) | StoreError::Failed(_) => AnswerStatus::Failed,
     }
 }
 
