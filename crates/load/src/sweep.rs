@@ -56,8 +56,8 @@ impl SweepPoint {
     }
 }
 
-/// The points that are enough: with nearly the best throughput and, with a rate (`paced`), nearly the
-/// best 99th percentile of those.
+/// The points that are enough: with nearly the best throughput and, with a rate (`paced`), nearly
+/// the best 99th percentile of those.
 fn enough(points: &[SweepPoint], paced: bool) -> impl Iterator<Item = &SweepPoint> {
     let most = points.iter().map(|point| point.answered_per_second).fold(0.0, f64::max);
     let able = move |point: &&SweepPoint| point.answered_per_second >= most * THROUGHPUT_SHARE;

@@ -54,7 +54,7 @@ fn puts_by_id_have_a_range_of_their_own_in_each_thread() {
         assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
         let seen: BTreeSet<u64> = ids(&server).into_iter().collect();
         assert_eq!(seen.len(), 200, "no id is written twice");
-        // As wrk does, it asks the first thread for a request before the run, and looks at it alone.
+        // As wrk does, it asks the first thread for a request before the run, and only looks at it.
         let (first, second) = seen.into_iter().partition::<Vec<u64>, _>(|id| *id < 1_000_000);
         assert_eq!(first, (1..=100).collect::<Vec<u64>>());
         assert_eq!(second, (1_000_000..1_000_100).collect::<Vec<u64>>());

@@ -17,8 +17,8 @@ pub fn folded(profile: &Resolved) -> String {
     text
 }
 
-/// The folded stacks of two profiles, with the amount in `base` and then that in `profile`, as tools
-/// for differential flame graphs read them.
+/// The folded stacks of two profiles, with the amount in `base` and then that in `profile`, as
+/// tools for differential flame graphs read them.
 #[must_use]
 pub fn folded_beside(profile: &Resolved, base: &Resolved) -> String {
     let mut both: BTreeMap<String, (f64, f64)> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! The memory that was in use at moments of the past: what a profile of the heap is compared with.
 //!
-//! Samples of the heap have no times of their own, as what matters of them is whether they are still
-//! there. So what is in use is noted every few seconds, by site.
+//! Samples of the heap have no times of their own, as what matters of them is whether they are
+//! still there. So what is in use is noted every few seconds, by site.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Moments {
         self.kept.get(later.saturating_sub(1))
     }
 
-    /// What was added between two times; with zero for the first, all that was in use at the second.
+    /// What was added between two times; with zero for the first, all that was in use then.
     pub(crate) fn between(&self, from_ns: u64, to_ns: u64) -> Profile {
         let (from, to) = (self.at(from_ns).filter(|_| from_ns > 0), self.at(to_ns));
         let before = from.map_or(&[][..], |moment| &moment.in_use);

@@ -1,5 +1,5 @@
-//! Servers of HTTP/2 in virtual time: that of the library `h2`, and one that ends its connections in
-//! the middle of everything.
+//! Servers of HTTP/2 in virtual time: that of the library `h2`, and one that ends its connections
+//! in the middle of everything.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};

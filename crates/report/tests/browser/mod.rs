@@ -29,8 +29,8 @@ fn open(browser: &str, folder: &Path, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The page after a reader has done what `steps` do, which are a script at its end. The page's policy
-/// would not let it run, and is taken out.
+/// The page after a reader has done what `steps` do, which are a script at its end. The page's
+/// policy would not let it run, and is taken out.
 pub(crate) fn after(page: &str, steps: &str) -> String {
     let policy = page.find("<meta http-equiv").unwrap();
     let end = policy + page[policy..].find("/>").unwrap() + 2;
