@@ -42,8 +42,8 @@ fn measure(server: &Server, seconds: u64) -> Result<Run, String> {
 }
 
 /// Alternates a server with `flags` and one with `off`, each first in every second round. Each
-/// round has servers of its own: where a process lies in memory makes it a few percent faster or slower
-/// than the same program in the next one, which is more than what is looked for.
+/// round has servers of its own: where a process lies in memory makes it a few percent faster or
+/// slower than the same program in the next one, which is more than what is looked for.
 fn beside_off(
     name: &str,
     flags: &[&str],
