@@ -15,6 +15,6 @@ pub(crate) fn make_folder(parent: Option<&Path>) -> Result<TempDir, StudyError> 
         None => folder.tempdir(),
     };
     made.map_err(|error| {
-        StudyError::Options(format!("cannot make a folder for the store: {error}; see --data"))
+        StudyError::Step(format!("cannot make a folder for the store: {error}; see --data"))
     })
 }
