@@ -177,8 +177,10 @@ impl<C> Peers<C> {
         let Some(Some(link)) = self.links.get_mut(node) else { return };
         let went = match &mut link.stage {
             Stage::Absent { .. } => return,
-            Stage::Connecting { .. } => self.greet(node),
-            Stage::Greeting { .. } => self.meet(node),
+            Stage::Connecting { .. } => {
+                self.greet(node).and_then(|()| self.read_on(node, now, sink))
+            }
+            Stage::Greeting { .. } => self.meet(node).and_then(|()| self.read_on(node, now, sink)),
             Stage::Ready { .. } => {
                 link.is_blocked = false;
                 if link.waiting_bytes() > 0 {
@@ -254,6 +256,27 @@ impl<C> Peers<C> {
             self.cluster.log(News::Good(&line));
         }
         Ok(())
+    }
+
+    /// Once the peer has consented, takes what came with its consent, and reads on: no further
+    /// event tells of what is there already.
+    fn read_on(
+        &mut self,
+        node: usize,
+        now: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) -> Result<(), String> {
+        let Some(link) = &mut self.links[node] else { return Ok(()) };
+        if !matches!(link.stage, Stage::Ready { .. }) {
+            return Ok(());
+        }
+        let mut input = std::mem::take(&mut link.input);
+        let used = self.take_frames(node, &input, self.clock.now(), sink)?;
+        input.drain(..used);
+        if let Some(link) = &mut self.links[node] {
+            link.input = input;
+        }
+        self.read(node, now, sink)
     }
 
     /// Reads what the peer has sent, and brings the answers.

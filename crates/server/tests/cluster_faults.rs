@@ -28,6 +28,11 @@ struct Alone {
 
 /// Starts a node; `silence` is how long its peer may be silent.
 fn start(silence: Duration) -> Alone {
+    start_beside(silence, b"")
+}
+
+/// As [`start`], with a peer that sends `with_it` in one piece with its consent.
+fn start_beside(silence: Duration, with_it: &'static [u8]) -> Alone {
     let addresses = free_addresses(2);
     let list = list_of(&addresses);
     let listener = TcpListener::bind(addresses[1]).unwrap();
@@ -35,7 +40,7 @@ fn start(silence: Duration) -> Alone {
     std::thread::spawn(move || {
         for socket in listener.incoming() {
             let Ok(socket) = socket else { return };
-            if sender.send(greet(socket)).is_err() {
+            if sender.send(greet(socket, with_it)).is_err() {
                 return;
             }
         }
@@ -50,8 +55,8 @@ fn start(silence: Duration) -> Alone {
     Alone { node: Node { server: Some(server), address: addresses[0], folder, log }, list, greeted }
 }
 
-/// Takes the node's request for the protocol.
-fn greet(mut socket: TcpStream) -> TcpStream {
+/// Takes the node's request for the protocol; `with_it` is sent with the consent.
+fn greet(mut socket: TcpStream, with_it: &[u8]) -> TcpStream {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && socket.read(&mut byte).is_ok_and(|count| count == 1) {
         head.push(byte[0]);
@@ -60,7 +65,7 @@ fn greet(mut socket: TcpStream) -> TcpStream {
     assert!(text.starts_with("GET /v0/cluster/peer HTTP/1.1\r\n"), "{text}");
     let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: pellucid-peer/1\r\n\r\n";
     // The node may be gone already; the test sees that.
-    let _ = socket.write_all(answer.as_bytes());
+    let _ = socket.write_all(&[answer.as_bytes(), with_it].concat());
     socket
 }
 
@@ -182,6 +187,14 @@ fn a_peer_that_talks_nonsense_is_cut_off_with_the_reason() {
         // And it tries again.
         drop(alone.peer());
     }
+}
+
+/// It was only looked at when more came, as the event that told of it was over.
+#[test]
+fn what_comes_in_one_piece_with_the_consent_is_read() {
+    let alone = start_beside(PATIENCE, &[0xff; 64]);
+    alone.wait_for_log("bytes, where");
+    drop(alone.peer());
 }
 
 #[test]
