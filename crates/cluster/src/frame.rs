@@ -261,7 +261,7 @@ impl Ask<'_> {
 }
 
 impl Answer<'_> {
-    /// Appends the answer to `out`, without its checksum: [`seal_answer`] puts it there, once it is
+    /// Appends the answer to `out`, without its checksum: `seal_answer` puts it there, once it is
     /// known for how long the answer waited.
     pub fn encode_unsealed(&self, out: &mut Vec<u8>) {
         let begin = begin_frame(out, self.id);

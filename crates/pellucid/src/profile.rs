@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// Example: pellucid profile http://127.0.0.1:8080 cpu --seconds 10 -o cpu.html
 ///
-/// Example: PELLUCID_TOKEN=… pellucid profile --ca ca.pem https://db.example:8443 heap --base -600
+/// Example: PELLUCID_TOKEN=… pellucid profile --ca ca.pem https://127.0.0.1:8443 heap --base -600
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArguments {
