@@ -54,7 +54,7 @@ impl Client {
         let mut line = String::new();
         self.socket.read_line(&mut line).map_err(text)?;
         let is_success = line.split(' ').nth(1).is_some_and(|status| status.starts_with('2'));
-        let mut length = 0;
+        let (mut length, mut is_chunked) = (0, false);
         let status = line.trim().to_owned();
         loop {
             line.clear();
@@ -65,13 +65,28 @@ impl Client {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().map_err(text)?;
             }
+            is_chunked |= name.eq_ignore_ascii_case("transfer-encoding");
         }
         self.body.resize(length, 0);
         self.socket.read_exact(&mut self.body).map_err(text)?;
+        while is_chunked && self.chunk()? {}
         if is_success {
             Ok(())
         } else {
             Err(format!("{target}: {status}: {}", String::from_utf8_lossy(&self.body)))
         }
+    }
+
+    /// Appends the next chunk to the body; false after the last (RFC 9112, 7.1).
+    fn chunk(&mut self) -> Result<bool, String> {
+        let mut line = String::new();
+        self.socket.read_line(&mut line).map_err(text)?;
+        let length = usize::from_str_radix(line.trim(), 16).map_err(text)?;
+        let begin = self.body.len();
+        self.body.resize(begin + length, 0);
+        self.socket.read_exact(&mut self.body[begin..]).map_err(text)?;
+        line.clear();
+        self.socket.read_line(&mut line).map_err(text)?;
+        Ok(length > 0)
     }
 }
