@@ -11,6 +11,7 @@
 //! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
 
 mod bounded;
+mod chart;
 mod cluster;
 mod connection_pool;
 mod error;

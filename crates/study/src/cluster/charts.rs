@@ -8,6 +8,7 @@ use pellucid_report::{Chart, ChartSection, Finding, Form, Series, Unit};
 use super::load::Work;
 use super::nodes::Whose;
 use super::{Measured, Row};
+use crate::chart::chart;
 
 impl Measured {
     fn row(&self, work: Work, whose: Whose) -> Option<&Row> {
@@ -169,16 +170,4 @@ fn account(row: &Row, name: &str) -> Option<Chart> {
     }
     chart.series.push(Series::new("rest of execute", vec![Some(rest.max(0.0))]));
     Some(chart)
-}
-
-fn chart(name: String, title: &str, how_to_read: &str, unit: Unit, form: Form) -> Chart {
-    Chart {
-        name,
-        title: title.to_owned(),
-        how_to_read: how_to_read.to_owned(),
-        unit,
-        form,
-        series: Vec::new(),
-        moments: Vec::new(),
-    }
 }

@@ -6,6 +6,7 @@ use super::client::{ClientRun, Stages};
 use super::figures::{Row, mean};
 use super::original;
 use super::plan::{ACCESSES, Access, NODES};
+use crate::chart::chart;
 
 type StageOf = fn(&Stages) -> Option<f64>;
 
@@ -72,18 +73,6 @@ fn section(rows: &[Row], access: Access) -> ChartSection {
             if runs == 1 { "" } else { "s" }
         ),
         charts: vec![times(&rows, name), account(&rows, name), client(&rows, name)],
-    }
-}
-
-fn chart(name: String, title: &str, how_to_read: &str, unit: Unit, form: Form) -> Chart {
-    Chart {
-        name,
-        title: title.to_owned(),
-        how_to_read: how_to_read.to_owned(),
-        unit,
-        form,
-        series: Vec::new(),
-        moments: Vec::new(),
     }
 }
 
