@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use clap::Args;
-use pellucid_server::{CqlOptions, CqlStore, DOCUMENTS_TABLE, ENTITIES_TABLE};
+#[cfg(feature = "cql")]
+use pellucid_server::{CqlOptions, CqlStore};
+use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE};
 use pellucid_store::{Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Store, compare, copy};
 use serde_json::json;
 
@@ -12,6 +14,10 @@ use crate::Failure;
 
 /// What the address of a ring begins with.
 const RING: &str = "cql://";
+/// What a build without the feature says of rings.
+#[cfg(not(feature = "cql"))]
+pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
+    ScyllaDB: build it with its feature `cql`, which is on by default";
 /// Entries between two lines of progress where no terminal shows it.
 const ENTRIES_PER_LINE: u64 = 100_000;
 
@@ -67,6 +73,16 @@ fn open(place: &str) -> Result<Box<dyn Store>, Failure> {
         let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
         return Ok(Box::new(store.map_err(Failure::work)?));
     };
+    open_ring(ring)
+}
+
+#[cfg(not(feature = "cql"))]
+fn open_ring(_: &str) -> Result<Box<dyn Store>, Failure> {
+    Err(Failure::usage(WITHOUT_RINGS))
+}
+
+#[cfg(feature = "cql")]
+fn open_ring(ring: &str) -> Result<Box<dyn Store>, Failure> {
     let (nodes, keyspace) = ring.split_once('/').unwrap_or((ring, ""));
     let mut options = CqlOptions::new(nodes.split(',').map(str::to_owned).collect());
     if !keyspace.is_empty() {

@@ -3,6 +3,7 @@
 //! A setting is a field of [`Settings`], its default in `options` comes from the server itself, and
 //! what it does stands in `options` too; names, help, sources and printing follow from the field.
 
+mod engine;
 mod logging;
 mod options;
 mod print;
