@@ -35,19 +35,23 @@ impl RunCursor {
     }
 
     /// A cursor over `tables`, at the end of what is sought where the direction begins; nothing if
-    /// none of it is there. The table at `index` is the first that has keys behind its beginning.
+    /// none of it is there. `table`, at `index`, is the first that has keys behind its beginning.
     fn at_stem(
-        tables: &Arc<[Arc<Table>]>,
+        table: &Arc<Table>,
         index: usize,
+        tables: impl FnOnce() -> Arc<[Arc<Table>]>,
         sought: &Sought<'_>,
     ) -> Result<Option<RunCursor>> {
-        let mut cursor = TableCursor::new(Arc::clone(&tables[index]));
+        if !table.may_hold_stem(sought.hash) {
+            return Ok(None);
+        }
+        let mut cursor = TableCursor::new(Arc::clone(table));
         let is_there = cursor.seek_stem(sought.stem, sought.hash)?;
         if is_there == Some(false) {
             // Its last key is behind the beginning, and so behind the stem: no other table has it.
             return Ok(None);
         }
-        let mut run = RunCursor::new(Arc::clone(tables));
+        let mut run = RunCursor::new(tables());
         if is_there.is_some() && sought.direction == Direction::Forward {
             (run.index, run.cursor) = (index, Some(cursor));
             return Ok(Some(run));
@@ -292,11 +296,13 @@ impl Merge {
             }
         }
         for table in level_0.iter().filter(|table| has_any_of(range, table)) {
-            let tables = [Arc::clone(table)].into();
-            sources.extend(RunCursor::at_stem(&tables, 0, &sought)?.map(Source::Run));
+            let alone = || [Arc::clone(table)].into();
+            sources.extend(RunCursor::at_stem(table, 0, alone, &sought)?.map(Source::Run));
         }
         for (tables, first) in deeper.into_iter().flatten() {
-            sources.extend(RunCursor::at_stem(tables, first, &sought)?.map(Source::Run));
+            let level = || Arc::clone(tables);
+            let run = RunCursor::at_stem(&tables[first], first, level, &sought)?;
+            sources.extend(run.map(Source::Run));
         }
         Ok(Merge::of_placed(sources, direction))
     }

@@ -35,6 +35,13 @@ impl Table {
         self.stems.directory()
     }
 
+    /// Whether there may be keys with the stem of this hash.
+    #[inline]
+    pub(crate) fn may_hold_stem(&self, hash: u64) -> bool {
+        let stems = self.stems.directory();
+        stems.is_none_or(|directory| directory.find(hash, |place, _| Some(place)).is_some())
+    }
+
     /// Asks for what a look-up of this stem's hash needs first.
     #[inline]
     pub(crate) fn prefetch_stem(&self, hash: u64) {
