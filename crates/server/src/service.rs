@@ -360,7 +360,7 @@ impl Api {
             StoreError::Full(_) => 507,
             StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
             StoreError::Unreachable(_) => 504,
-            StoreError::Corruption(_) | StoreError::Failed(_) => 500,
+            StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
         };
         if let StoreError::Busy(what) = error {
             return busy(response, exchange, what);

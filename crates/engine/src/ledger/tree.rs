@@ -89,7 +89,11 @@ impl Ledger {
     /// Puts an entry into the active memtable. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
-        self.state.version.load().active.insert(entry, key_hash(entry.key));
+        let version = self.state.version.load();
+        if let Some(stem) = self.state.options.rules.stem_of(entry.key) {
+            version.active.note_stem(key_hash(stem));
+        }
+        version.active.insert(entry, key_hash(entry.key));
     }
 
     /// Lets readers see everything up to `sequence`. Under the writer lock, after a batch's
@@ -168,6 +172,19 @@ impl Ledger {
         let version = self.state.version.load_full();
         let at_sequence = self.resolve(at_sequence);
         LedgerScan::new(version, &range, direction, at_sequence)
+    }
+
+    /// The live keys with the stem `stem`, which is not empty and ends with one of its table's
+    /// rule, at `at_sequence` (as in [`Ledger::get`]).
+    pub(crate) fn scan_stem(
+        &self,
+        stem: &[u8],
+        direction: Direction,
+        at_sequence: u64,
+    ) -> Result<LedgerScan> {
+        let version = self.state.version.load_full();
+        let at_sequence = self.resolve(at_sequence);
+        LedgerScan::of_stem(version, stem, direction, at_sequence)
     }
 
     /// Registers a snapshot at the published sequence number.

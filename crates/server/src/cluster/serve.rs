@@ -295,7 +295,9 @@ fn status_of(error: &StoreError) -> AnswerStatus {
         StoreError::ReadOnly(_) => AnswerStatus::ReadOnly,
         StoreError::Busy(_) => AnswerStatus::Busy,
         // A node of a cluster keeps its keys itself, so that no copy can be out of reach.
-        StoreError::Unreachable(_) | StoreError::Failed(_) => AnswerStatus::Failed,
+        StoreError::Unreachable(_) | StoreError::NotInMemory | StoreError::Failed(_) => {
+            AnswerStatus::Failed
+        }
     }
 }
 

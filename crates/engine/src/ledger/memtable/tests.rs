@@ -27,7 +27,7 @@ fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
 }
 
 fn fill(keys: &[Vec<u8>], size_bytes: u64) -> (Arc<Memtable>, Model) {
-    let memtable = Arc::new(Memtable::new(size_bytes));
+    let memtable = Arc::new(Memtable::new(size_bytes, false));
     let mut model = Model::new();
     for (key, sequence) in keys.iter().zip(1..) {
         memtable.insert(&entry(key, sequence), key_hash(key));
@@ -105,7 +105,7 @@ proptest! {
 
 #[test]
 fn runs_stay_few_and_hold_everything_in_order() {
-    let memtable = Arc::new(Memtable::new(1 << 16));
+    let memtable = Arc::new(Memtable::new(1 << 16, false));
     for sequence in 1..=3_000_u64 {
         let key = format!("key{:03}", sequence * 7919 % 701).into_bytes();
         memtable.insert(&entry(&key, sequence), key_hash(&key));
@@ -132,7 +132,7 @@ fn runs_stay_few_and_hold_everything_in_order() {
 #[test]
 fn readers_see_whole_entries_while_a_writer_adds() {
     const ENTRIES: u64 = 60_000;
-    let memtable = Arc::new(Memtable::new(1 << 20));
+    let memtable = Arc::new(Memtable::new(1 << 20, false));
     let published = AtomicU64::new(0);
     let key_of = |sequence: u64| format!("key{:05}", sequence * 7919 % 20_011).into_bytes();
     std::thread::scope(|scope| {
