@@ -123,6 +123,13 @@ fn ranges_are_the_nodes_own_or_merged() {
         assert_eq!(few.text(), text(&mut all.iter().take(7)));
         let none = client.get("/v0/entities?start=x&cluster=true");
         assert_eq!((none.status, none.body.len()), (200, 0));
+        // A peer was asked for what no frame holds, and the event loop ended with it.
+        let long = "k".repeat(1_025);
+        for range in [format!("start={long}"), format!("start=a&end={long}")] {
+            let refused = client.get(&format!("/v0/entities?{range}&cluster=true"));
+            assert_eq!(refused.status, 400, "{}", refused.text());
+        }
+        assert_eq!(client.get(&entity("k".repeat(1_025))).status, 400);
     }
 }
 

@@ -219,6 +219,7 @@ fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
         lifetime_ms: None,
         wait_ms: 1_000,
         trace: None,
+        table: None,
         key: key.as_bytes(),
         value: b"",
     };
