@@ -57,9 +57,10 @@ impl Nodes {
         })?;
         let mut addresses = Vec::new();
         for node in list.nodes() {
-            let (address, _) = Target::parse(node.as_str())?.reach(options.timeout).map_err(|e| {
-                LoadError::Topology(format!("the node {node}, which {url} names, is away: {e}"))
-            })?;
+            let (address, _) =
+                Target::parse(node.as_str())?.reach(options.timeout).map_err(|e| {
+                    LoadError::Topology(format!("the node {node}, which {url} names, is away: {e}"))
+                })?;
             addresses.push(address);
         }
         let usual = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);

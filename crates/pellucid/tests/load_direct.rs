@@ -122,9 +122,7 @@ fn a_node_that_dies_is_asked_by_way_of_the_others() {
     };
     let key = nodes.keys_of(2).next().unwrap();
     assert_eq!(nodes.client(2).get(&common::entity(&key)).status, 404);
-    wait_until(&|| {
-        nodes.client(2).get("/v0/entities?start=k&limit=1").text().contains("value")
-    });
+    wait_until(&|| nodes.client(2).get("/v0/entities?start=k&limit=1").text().contains("value"));
     nodes.stop(2);
     let unreachable = |node: usize| -> u64 {
         let view = nodes.view(node);

@@ -78,9 +78,10 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
     vec![Chart {
         name: "nodes".to_owned(),
         title: "Requests by node".to_owned(),
-        how_to_read: "Each request went to the node that owns its key. Where no connection to that \
+        how_to_read:
+            "Each request went to the node that owns its key. Where no connection to that \
                       was open, it went by way of another, and is counted there, too."
-            .to_owned(),
+                .to_owned(),
         unit: Unit::Count,
         form: Form::Table { columns: vec!["requests".to_owned()] },
         series: rows.map(|(name, count)| Series::new(name, vec![Some(count as f64)])).collect(),

@@ -32,7 +32,7 @@ impl Entries for Merged {
 
     fn next(&mut self) -> Result<NextEntry<'_>, String> {
         if self.own.is_none() && !self.own_is_over {
-            let entry = self.scan.next().map_err(|error| error.to_string())?;
+            let entry = Scan::next(&mut *self.scan).map_err(|error| error.to_string())?;
             self.own = entry.map(|(key, object)| (key.to_vec(), object));
             self.own_is_over = self.own.is_none();
         }
