@@ -1,8 +1,8 @@
 //! Requests straight to the nodes that own their keys, as a client sends them that knows the way.
 //!
 //! A connection is one of a user's then: it has a socket to every node, and one request under way.
-//! The request is made first; its key says which socket it takes. A node whose socket is not open is
-//! asked by way of another one, which forwards the request or says that it cannot.
+//! The request is made first; its key says which socket it takes. A node whose socket is not open
+//! is asked by way of another one, which forwards the request or says that it cannot.
 
 use std::net::SocketAddr;
 use std::ops::Range;

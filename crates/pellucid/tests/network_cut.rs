@@ -131,8 +131,8 @@ fn cable(from: usize, to: usize) -> String {
     format!("to{to}from{from}")
 }
 
-/// Asks until the answer has this status, which it has to have some day; what else it may have until
-/// then is 504.
+/// Asks until the answer has this status, which it has to have some day; until then it may be what
+/// it was, or 504.
 fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
     let begun = Instant::now();
     loop {
