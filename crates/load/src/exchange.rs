@@ -115,13 +115,13 @@ impl Worker {
     }
 
     fn advance_unpaced(&mut self, index: usize) -> Result<(), LoadError> {
-        let Some(script) = self.work.script.as_mut().filter(|script| script.has_delay()) else {
-            return self.fill(index);
-        };
         let index = self.first_of(index);
         let is_idle = match &self.work.directions {
             None => self.connections[index].is_idle(),
             Some(_) => self.has_room(index),
+        };
+        let Some(script) = self.work.script.as_mut().filter(|script| script.has_delay()) else {
+            return self.fill(index);
         };
         let connection = &mut self.connections[index];
         if is_idle && !connection.delayed {

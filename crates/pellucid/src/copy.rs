@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     }
     let has_cluster = [from, to].iter().any(|place| place.starts_with(CLUSTER));
     let secret = secret.as_deref().map(crate::settings::read_secret_bytes).transpose()?;
-    let (from, to) = (open(from, secret.as_ref())?, open(to, secret.as_ref())?);
+    let (from, to) = (open(from, secret.as_deref())?, open(to, secret.as_deref())?);
     let copied_tables = match has_cluster {
         true => {
             eprintln!("documents are left out: a cluster has entities alone");
@@ -84,12 +84,12 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-fn open(place: &str, secret: Option<&Vec<u8>>) -> Result<Box<dyn Store>, Failure> {
+fn open(place: &str, secret: Option<&[u8]>) -> Result<Box<dyn Store>, Failure> {
     if let Some(nodes) = place.strip_prefix(CLUSTER) {
         let urls: Vec<_> = nodes.split(',').map(|node| format!("http://{}", node.trim())).collect();
         let nodes = NodeList::parse(&urls.join(","));
         let nodes = nodes.map_err(|error| Failure::usage(error.to_string()))?;
-        let secret = secret.cloned();
+        let secret = secret.map(<[u8]>::to_vec);
         let options = ShardedOptions { secret, wait: CLUSTER_WAIT, ..ShardedOptions::new(nodes) };
         return Ok(Box::new(ShardedStore::open(options).map_err(Failure::work)?));
     }

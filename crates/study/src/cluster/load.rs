@@ -146,7 +146,7 @@ impl Load<'_> {
     pub(super) fn highest(&self, p99: &str, is_quick: bool) -> Option<f64> {
         let objective = format!("p99={p99}");
         let quick: &[&str] = if is_quick { &["--quick"] } else { &[] };
-        let flags = [&["--find-max", "--slo", &objective], quick].concat();
+        let flags = [&["--find-max", "--slo", objective.as_str()][..], quick].concat();
         figure(&self.call(&flags).ok()?["rate_per_second"]).ok()
     }
 
