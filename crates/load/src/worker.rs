@@ -10,6 +10,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
 use crate::connection::{Connection, InFlight, Kept, Link, Opening};
+use crate::direct::Directions;
 use crate::error::LoadError;
 use crate::http2::Answer;
 use crate::poller::{Poller, wake_up_on_time};
@@ -66,6 +67,8 @@ pub(crate) struct Work {
     pub(crate) requests_per_send: usize,
     /// Sends in flight on a connection, without a rate.
     pub(crate) depth: usize,
+    /// Where requests go, if each goes to the owner of its key.
+    pub(crate) directions: Option<Directions>,
     /// The places of the connections of this thread in the order of all connections.
     pub(crate) connections: Vec<usize>,
     /// When requests start; without it, the loop is closed.
@@ -97,6 +100,7 @@ pub(crate) struct Work {
 pub(crate) struct Outcome {
     pub(crate) recorder: Recorder,
     pub(crate) script: Option<ThreadScript>,
+    pub(crate) directions: Option<Directions>,
     /// Requests that were due or under way at the end.
     pub(crate) unanswered: u64,
     pub(crate) stopped_early: bool,
@@ -147,8 +151,8 @@ impl Worker {
         wake_up_on_time();
         let capture = work.opening.capture;
         let in_flight_limit = work.depth * work.requests_per_send;
-        let connections =
-            work.connections.iter().map(|_| Connection::new(capture, in_flight_limit)).collect();
+        let sockets = work.connections.len() * work.directions.as_ref().map_or(1, |d| d.width());
+        let connections = (0..sockets).map(|_| Connection::new(capture, in_flight_limit)).collect();
         let scope = Scope {
             apart: work.plan.is_some() || !work.keep_alive,
             expected_ns: work.duration.map_or(0, nanoseconds),
@@ -247,6 +251,7 @@ impl Worker {
         Ok(Outcome {
             recorder: self.recorder,
             script: self.work.script,
+            directions: self.work.directions,
             unanswered,
             stopped_early: self.stopped_early,
             cpu_time: self.poller.cpu_time().saturating_sub(cpu_before),
@@ -312,7 +317,20 @@ impl Worker {
 
     /// Whether a connection is among those that are in use now.
     pub(crate) fn is_in_use(&self, index: usize) -> bool {
-        self.work.connections[index] < self.in_use
+        let place = match &self.work.directions {
+            None => index,
+            Some(directions) => index / directions.width(),
+        };
+        self.work.connections[place] < self.in_use
+    }
+
+    /// Whether a request can begin on a connection at `now`.
+    #[inline]
+    fn can_take(&self, index: usize, now: Ticks) -> bool {
+        match self.work.directions {
+            None => self.connections[index].can_take(self.work.keep_alive, now),
+            Some(_) => self.has_room(index),
+        }
     }
 
     /// Queues the connections that can take a request and do not stand in the queue yet.
@@ -320,10 +338,10 @@ impl Worker {
         if self.schedule.is_none() && self.work.keep_alive {
             return;
         }
-        for index in 0..self.connections.len() {
-            let in_use = self.is_in_use(index);
+        for index in (0..self.connections.len()).step_by(self.width()) {
+            let can_take = self.is_in_use(index) && self.can_take(index, now);
             let connection = &mut self.connections[index];
-            if in_use && !connection.queued && connection.can_take(self.work.keep_alive, now) {
+            if can_take && !connection.queued {
                 connection.queued = true;
                 self.free.push_back(index);
             }
@@ -333,11 +351,9 @@ impl Worker {
     /// The connection that has been free for longest.
     pub(crate) fn take_free(&mut self) -> Option<usize> {
         while let Some(index) = self.free.pop_front() {
-            let in_use = self.is_in_use(index);
-            let connection = &mut self.connections[index];
-            connection.queued = false;
+            self.connections[index].queued = false;
             // What stands in the queue can take a request unless it was lost meanwhile.
-            if in_use && connection.can_take(self.work.keep_alive, Ticks(u64::MAX)) {
+            if self.is_in_use(index) && self.can_take(index, Ticks(u64::MAX)) {
                 return Some(index);
             }
         }
@@ -400,6 +416,12 @@ impl Worker {
             }
         }
         self.refill_free(now);
+        if self.work.directions.is_some() && self.schedule.is_none() {
+            // One whose request was lost with its owner goes on by way of the others.
+            for index in (0..self.connections.len()).step_by(self.width()) {
+                self.advance(index)?;
+            }
+        }
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 pub(crate) use crate::settings::logging::Logging;
+pub(crate) use crate::settings::options::read_secret_bytes;
 use crate::settings::sources::Effective;
 pub(crate) use crate::settings::values::{AccountingKind, Size};
 use crate::settings::values::{

@@ -207,7 +207,7 @@ fn read_secret(path: &Path) -> Result<Secret, Failure> {
     read_secret_bytes(path).map(Secret::new)
 }
 
-fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::usage(format!("cannot read the secret in {}: {error}", path.display()))
     })?;
