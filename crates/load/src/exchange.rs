@@ -114,6 +114,16 @@ impl Worker {
         Ok(())
     }
 
+    /// Has the connection go on now, or when all answers of the wake-up are read.
+    #[inline]
+    fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
+        if !self.is_putting_by {
+            return self.advance(index);
+        }
+        self.put_by.push(index);
+        Ok(())
+    }
+
     fn advance_unpaced(&mut self, index: usize) -> Result<(), LoadError> {
         let index = self.first_of(index);
         let is_idle = match &self.work.directions {
@@ -327,11 +337,11 @@ impl Worker {
                         return Ok(());
                     }
                     if drained && count < self.buffer.len() && !ended {
-                        return self.advance(index);
+                        return self.advance_or_put_by(index);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return self.advance(index);
+                    return self.advance_or_put_by(index);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {

@@ -27,6 +27,8 @@ const TICK: Duration = Duration::from_millis(100);
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Sends that are made one after the other before events are looked at.
 const MAX_SENDS_PER_TURN: usize = 256;
+/// Connections whose answers are read before the first of them is sent its next request.
+const PUT_BY_MAX: usize = 32;
 /// Connections that one thread opens at the same time, below the usual backlog of a listener.
 const MAX_CONNECTING: usize = 64;
 /// How long the connections may take to open before the run begins without the missing ones.
@@ -122,6 +124,10 @@ pub(crate) struct Worker {
     pub(crate) answers: Vec<Answer>,
     /// Requests of HTTP/2 that the server has left out, to be sent again before any other.
     pub(crate) left_out: VecDeque<InFlight>,
+    /// Connections of this wake-up that go on when its answers are read.
+    pub(crate) put_by: Vec<usize>,
+    /// Whether they are put by, or go on at once.
+    pub(crate) is_putting_by: bool,
     /// Room of answered requests for what is kept of the next ones.
     #[allow(clippy::vec_box, reason = "the boxes go from one request to the next as they are")]
     pub(crate) spare: Vec<Box<Kept>>,
@@ -177,6 +183,8 @@ impl Worker {
             block: Vec::new(),
             answers: Vec::new(),
             left_out: VecDeque::new(),
+            put_by: Vec::with_capacity(PUT_BY_MAX),
+            is_putting_by: false,
             spare: Vec::new(),
             watcher,
             recorder: Recorder::new(clock, scope),
@@ -363,11 +371,28 @@ impl Worker {
     fn wait_and_handle(&mut self, wait_ns: u64) -> Result<(), LoadError> {
         let count = self.poller.wait(wait_ns).map_err(LoadError::system("wait for sockets"))?;
         for index in 0..count {
+            // Without a rate, the next requests are sent when the answers are read: a system call
+            // costs less behind one of its own kind, and the server is woken for several at once.
+            let place = index % PUT_BY_MAX;
+            if place == 0 {
+                self.is_putting_by = self.schedule.is_none() && count - index > 1;
+            }
             if let Some(readiness) = self.poller.event(index) {
                 self.handle(readiness)?;
             }
+            if self.is_putting_by && (place == PUT_BY_MAX - 1 || index == count - 1) {
+                self.send_put_by()?;
+            }
         }
         Ok(())
+    }
+
+    fn send_put_by(&mut self) -> Result<(), LoadError> {
+        self.is_putting_by = false;
+        let mut put_by = std::mem::take(&mut self.put_by);
+        let outcome = put_by.drain(..).try_for_each(|index| self.advance(index));
+        self.put_by = put_by;
+        outcome
     }
 
     fn is_over(&mut self, now: Ticks) -> bool {
