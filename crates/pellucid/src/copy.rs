@@ -30,12 +30,15 @@ const ENTRIES_PER_LINE: u64 = 100_000;
 /// Copy all entities and documents from one store to another, and compare the two in the end.
 ///
 /// A store is a folder, a ring as cql://HOST:PORT,HOST:PORT/KEYSPACE, or a sharded cluster as
-/// cluster://HOST:PORT,HOST:PORT with all of its nodes, which have to be running. No server may write
-/// to either meanwhile, or have the folder open. A cluster has entities alone, so documents are left
-/// out where one of the two is a cluster. A copy that was cut short goes on where it was when it is started again. Sequence
-/// numbers, and with them ETags and revisions, are new in the copy.
+/// cluster://HOST:PORT,HOST:PORT with all of its nodes, which have to be running. Nobody may write
+/// to either meanwhile, and no server have the folder open. A cluster has entities alone, so
+/// documents are left out where one of the two is a cluster. A copy that was cut short goes on
+/// where it was when it is started again. Sequence numbers, and with them ETags and revisions, are
+/// new in the copy.
 ///
 /// Example: pellucid inspect copy ./data cql://10.0.0.1:9042/pellucid
+///
+/// Example: pellucid inspect copy cluster://10.0.0.1:8080,10.0.0.2:8080 ./data
 #[derive(Args)]
 pub(crate) struct CopyArguments {
     /// The store that is copied.
