@@ -80,6 +80,9 @@ pub(crate) enum Found {
     One(Option<Object>),
 }
 
+/// The key of an entry, and what it holds if its index is unique.
+type FoundEntry<'a> = (&'a [u8], Option<Object>);
+
 impl Found {
     /// The next entry, of which the only one has the key `only`, and what it holds if the index is
     /// unique; the other ones hold nothing.
@@ -87,7 +90,7 @@ impl Found {
         &'a mut self,
         only: &'a [u8],
         is_unique: bool,
-    ) -> Result<Option<(&'a [u8], Option<Object>)>, QueryError> {
+    ) -> Result<Option<FoundEntry<'a>>, QueryError> {
         let scan = match self {
             Found::One(object) => return Ok(object.take().map(|object| (only, Some(object)))),
             Found::Scan(scan) => scan,

@@ -175,7 +175,7 @@ fn rates_are_set_while_the_server_runs() {
     let bytes = allocation_sampling();
     let running = start_with(|options| options.profile_hertz = 19);
     let mut client = running.client();
-    let shown = |client: &mut Client| client.get("/debug/pprof/rates").text();
+    let shown = |client: &mut Client| client.get("/debug/pprof/rates").text().to_owned();
     assert_eq!(shown(&mut client).trim(), format!("hz=19\nbytes={bytes}"));
     for (target, status) in [
         ("/debug/pprof/rates?hz=99", 200),
