@@ -83,6 +83,7 @@ fn slow_requests_of_the_entry_node_show_the_owners_part() {
     assert_eq!(client.get(&target).status, 200);
     let begun = Instant::now();
     loop {
+        assert_eq!(client.get(&target).status, 200);
         let slow = client.get("/_admin/slow?operation=entity_get_forwarded").json().to_string();
         if ["\"peer_wait\"", "\"network\"", "\"owner_"].iter().all(|part| slow.contains(part)) {
             return;
