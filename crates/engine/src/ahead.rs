@@ -2,7 +2,6 @@
 //! waiting for them one after another would take most of a scan's time. So a row's place is asked
 //! for when it is found, its record some rows later, and it is read some rows after that.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -19,22 +18,35 @@ const ROWS_AHEAD_MAX: usize = 16;
 const ROWS_A_LIST: usize = 256;
 
 /// A live key and what the ledger knows of it.
-pub(crate) struct Row {
-    pub(crate) key: Vec<u8>,
-    pub(crate) found: FoundEntry,
+struct Row {
+    key: Vec<u8>,
+    found: FoundEntry,
     /// Where its record is, once that was looked up, in the list of segments.
     place: Option<RecordPlace>,
+}
+
+/// The next row, until the one after it is asked for.
+pub(crate) struct NextRow<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) found: &'a mut FoundEntry,
+    pub(crate) value: Result<Value>,
 }
 
 /// The rows found ahead.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    rows: VecDeque<Row>,
-    /// Keys to be used again.
-    spare_keys: Vec<Vec<u8>>,
+    /// A ring, in which rows stay where they were found: a scan moves millions of them on. Those
+    /// that are over are used again, with the memory of their keys.
+    rows: Vec<Row>,
+    /// Where the first row is.
+    first: usize,
+    /// Rows from there on.
+    length: usize,
+    /// The first row was returned, and goes with the next call.
+    is_returned: bool,
     /// Rows to be found ahead of the next one: few at first, because a scan may end soon.
     wanted: usize,
-    /// Of `rows`, from the front, those whose records were asked for.
+    /// Of the rows, from the first, those whose records were asked for.
     asked: usize,
     segments: Option<Arc<SegmentList>>,
     rows_of_list: usize,
@@ -44,21 +56,99 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// The next row, after which others were found ahead with `find`, which fills the key. The
-    /// caller gives it back with [`Ahead::recycle`].
+    /// The next row with its value, after which others were found ahead with `find`, which fills in
+    /// the key and what was found of it, and says whether there was one.
     pub(crate) fn next(
         &mut self,
         journal: &Journal,
-        mut find: impl FnMut(&mut Vec<u8>) -> Result<Option<FoundEntry>>,
-    ) -> Result<Option<Row>> {
+        mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
+    ) -> Result<Option<NextRow<'_>>> {
+        self.let_go();
         self.renew_list(journal);
         self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
-        while self.rows.len() < self.wanted && !self.is_at_end {
+        while self.length < self.wanted && !self.is_at_end {
             self.find_one(&mut find);
         }
-        let Some(segments) = &self.segments else { return Ok(None) };
-        while self.asked < self.rows.len().min(ROWS_AHEAD_MAX / 2) {
-            let row = &mut self.rows[self.asked];
+        self.ask_for_records();
+        if !self.take_first()? {
+            return Ok(None);
+        }
+        let row = &mut self.rows[self.first];
+        let value = read(journal, self.segments.as_deref(), row);
+        Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
+    }
+
+    /// The next key and what was found of it. The journal is not asked.
+    pub(crate) fn next_found(
+        &mut self,
+        mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
+    ) -> Result<Option<(&[u8], &mut FoundEntry)>> {
+        self.let_go();
+        if self.length == 0 && !self.is_at_end {
+            self.find_one(&mut find);
+        }
+        if !self.take_first()? {
+            return Ok(None);
+        }
+        let row = &mut self.rows[self.first];
+        Ok(Some((&row.key, &mut row.found)))
+    }
+
+    /// Lets go of the row that was returned last.
+    fn let_go(&mut self) {
+        if std::mem::take(&mut self.is_returned) {
+            self.first = self.index(1);
+            self.length -= 1;
+            self.asked = self.asked.saturating_sub(1);
+        }
+    }
+
+    /// Whether there is a row to return. What stopped the finding comes after all of them.
+    fn take_first(&mut self) -> Result<bool> {
+        self.is_returned = self.length > 0;
+        match self.failure.take_if(|_| self.length == 0) {
+            Some(failure) => Err(failure),
+            None => Ok(self.is_returned),
+        }
+    }
+
+    /// Where in the ring the row is that comes so many behind the first.
+    #[inline]
+    fn index(&self, behind: usize) -> usize {
+        let index = self.first + behind;
+        if index >= self.rows.len() { index - self.rows.len() } else { index }
+    }
+
+    fn find_one(&mut self, find: &mut impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>) {
+        if self.length == self.rows.len() {
+            // The ring is full: rows are added at its end, and that is where the last row is.
+            self.rows.rotate_left(self.first);
+            self.first = 0;
+            let length = (2 * self.length).max(1);
+            let row = || Row { key: Vec::new(), found: FoundEntry::nothing(), place: None };
+            self.rows.resize_with(length, row);
+        }
+        let at = self.index(self.length);
+        let row = &mut self.rows[at];
+        match find(&mut row.key, &mut row.found) {
+            Ok(true) => {
+                if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&row.found)) {
+                    segments.prefetch_place(row.found.sequence);
+                }
+                row.place = None;
+                self.length += 1;
+            }
+            Ok(false) => self.is_at_end = true,
+            Err(failure) => (self.is_at_end, self.failure) = (true, Some(failure)),
+        }
+    }
+
+    /// Asks for the records of the first rows.
+    fn ask_for_records(&mut self) {
+        let Some(segments) = &self.segments else { return };
+        while self.asked < self.length.min(ROWS_AHEAD_MAX / 2) {
+            let at = self.index(self.asked);
+            let row = &mut self.rows[at];
             if !is_held(&row.found) {
                 row.place = segments.place(row.found.sequence);
             }
@@ -66,34 +156,6 @@ impl Ahead {
                 segments.prefetch_record(place, record_length(&row.key, &row.found));
             }
             self.asked += 1;
-        }
-        self.asked = self.asked.saturating_sub(1);
-        match (self.rows.pop_front(), self.failure.take()) {
-            (None, Some(failure)) => Err(failure),
-            (row, failure) => {
-                self.failure = failure;
-                Ok(row)
-            }
-        }
-    }
-
-    /// The next row that was found already, if there is one.
-    pub(crate) fn pop(&mut self) -> Option<Row> {
-        self.asked = self.asked.saturating_sub(1);
-        self.rows.pop_front()
-    }
-
-    fn find_one(&mut self, find: &mut impl FnMut(&mut Vec<u8>) -> Result<Option<FoundEntry>>) {
-        let mut key = self.spare_keys.pop().unwrap_or_default();
-        match find(&mut key) {
-            Ok(Some(found)) => {
-                if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&found)) {
-                    segments.prefetch_place(found.sequence);
-                }
-                self.rows.push_back(Row { key, found, place: None });
-            }
-            Ok(None) => self.is_at_end = true,
-            Err(failure) => (self.is_at_end, self.failure) = (true, Some(failure)),
         }
     }
 
@@ -107,27 +169,20 @@ impl Ahead {
         }
         self.rows_of_list += 1;
     }
+}
 
-    /// The value of a row that [`Ahead::next`] returned last.
-    pub(crate) fn read(&self, journal: &Journal, row: &mut Row) -> Result<Value> {
-        if let Some(value) = row.found.take_value() {
-            return Ok(Value::owned(value));
-        }
-        match (&self.segments, row.place) {
-            (Some(segments), Some(place)) if !journal.reads_are_slow() => {
-                segments.read(place, row.found.sequence, &row.key)
-            }
-            _ => {
-                let length = record_length(&row.key, &row.found);
-                journal.read_and_learn(row.found.sequence, &row.key, length)
-            }
-        }
+/// The value of a row.
+fn read(journal: &Journal, segments: Option<&SegmentList>, row: &mut Row) -> Result<Value> {
+    if let Some(value) = row.found.take_value() {
+        return Ok(Value::owned(value));
     }
-
-    /// Takes a key back, to be used again.
-    pub(crate) fn recycle(&mut self, key: Vec<u8>) {
-        if self.spare_keys.len() <= ROWS_AHEAD_MAX {
-            self.spare_keys.push(key);
+    match (segments, row.place) {
+        (Some(segments), Some(place)) if !journal.reads_are_slow() => {
+            segments.read(place, row.found.sequence, &row.key)
+        }
+        _ => {
+            let length = record_length(&row.key, &row.found);
+            journal.read_and_learn(row.found.sequence, &row.key, length)
         }
     }
 }

@@ -24,13 +24,19 @@ pub struct Head {
 }
 
 impl Head {
-    pub(crate) fn from_found(found: FoundEntry) -> Head {
+    pub(crate) fn from_found(mut found: FoundEntry) -> Head {
+        Head::taken_from(&mut found)
+    }
+
+    /// The head of what was found, without moving the rest of it.
+    #[inline]
+    pub(crate) fn taken_from(found: &mut FoundEntry) -> Head {
         Head {
             sequence: found.sequence,
             written_at_ms: found.written_at_ms,
             expires_at_ms: found.expires_at_ms,
             value_length: found.value_length,
-            metadata: Metadata(found.head),
+            metadata: Metadata(found.take_head()),
         }
     }
 }

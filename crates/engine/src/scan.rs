@@ -34,15 +34,13 @@ pub struct Scan {
     inner: Arc<Inner>,
     ledger_scan: LedgerScan,
     ahead: Ahead,
-    /// The internal key that the last call returned.
-    key: Vec<u8>,
     /// Keeps what the scan sees for as long as it goes on.
     _guard: Arc<SnapshotGuard>,
 }
 
 impl std::fmt::Debug for Scan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scan").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Scan").finish_non_exhaustive()
     }
 }
 
@@ -57,7 +55,7 @@ impl Scan {
         let range = internal_range(table.0, bounds);
         let (range, at) = (range.as_key_range(), guard.sequence());
         let ledger_scan = inner.ledger.scan(range, direction.in_ledger(), at)?;
-        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), key: Vec::new(), _guard: guard })
+        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
     }
 
     pub(crate) fn of_stem(
@@ -70,7 +68,7 @@ impl Scan {
         internal.set(table.0, stem)?;
         let (stem, at) = (internal.as_bytes(), guard.sequence());
         let ledger_scan = inner.ledger.scan_stem(stem, direction.in_ledger(), at)?;
-        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), key: Vec::new(), _guard: guard })
+        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
     }
 
     /// The next key with its head and value; `None` at the end.
@@ -80,12 +78,12 @@ impl Scan {
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
         let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
-        let row = self.ahead.next(&inner.journal, |key| advance(inner, ledger_scan, key))?;
-        let Some(mut row) = row else { return Ok(None) };
-        let value = self.ahead.read(&inner.journal, &mut row)?;
-        let object = Object { head: Head::from_found(row.found), value };
-        self.ahead.recycle(std::mem::replace(&mut self.key, row.key));
-        Ok(Some((&self.key[TABLE_PREFIX_LENGTH..], object)))
+        let find =
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(inner, ledger_scan, key, found);
+        let Some(row) = self.ahead.next(&inner.journal, find)? else { return Ok(None) };
+        let value = row.value?;
+        let object = Object { head: Head::taken_from(row.found), value };
+        Ok(Some((&row.key[TABLE_PREFIX_LENGTH..], object)))
     }
 
     /// The next key with its head; `None` at the end. The journal is not touched.
@@ -93,31 +91,30 @@ impl Scan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let found = match self.ahead.pop() {
-            Some(row) => {
-                self.ahead.recycle(std::mem::replace(&mut self.key, row.key));
-                Some(row.found)
-            }
-            None => advance(&self.inner, &mut self.ledger_scan, &mut self.key)?,
-        };
-        Ok(found.map(|found| (&self.key[TABLE_PREFIX_LENGTH..], Head::from_found(found))))
+        let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
+        let find =
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(inner, ledger_scan, key, found);
+        let Some((key, found)) = self.ahead.next_found(find)? else { return Ok(None) };
+        Ok(Some((&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
     }
 }
 
-/// Moves on to the next live key.
+/// Moves on to the next live key, and says whether there was one.
+#[inline]
 fn advance(
     inner: &Inner,
     ledger_scan: &mut LedgerScan,
-    into: &mut Vec<u8>,
-) -> Result<Option<FoundEntry>> {
-    while let Some((key, found)) = ledger_scan.next()? {
-        if inner.time.is_live(&found) {
-            into.clear();
-            into.extend_from_slice(key);
-            return Ok(Some(found));
+    key: &mut Vec<u8>,
+    found: &mut FoundEntry,
+) -> Result<bool> {
+    while ledger_scan.find_next(found)? {
+        if inner.time.is_live(found) {
+            key.clear();
+            key.extend_from_slice(ledger_scan.key());
+            return Ok(true);
         }
     }
-    Ok(None)
+    Ok(false)
 }
 
 /// A range of internal keys.

@@ -15,7 +15,7 @@ use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
 use crate::error::{Error, Result};
 use crate::jobs;
 use crate::journal::{Record, RecordKind, padded_length};
-use crate::ledger::{Entry, Kind, NEWEST};
+use crate::ledger::{Active, Entry, Kind, NEWEST};
 use crate::options::{Acknowledgement, HEAD_LENGTH_MAX};
 use crate::parts;
 use crate::tally::Count;
@@ -138,13 +138,14 @@ impl Inner {
         let written_at_ms = self.options.clock.wall().unix_ms();
         let counting = self.ledger.tally().mine();
         let begun = counting.begin_sample(Count::WriteTurns);
-        let first = self.append(&mut writer, operations, &packed, written_at_ms)?;
+        let active = self.ledger.active();
+        let first = self.append(&mut writer, &active, operations, &packed, written_at_ms)?;
         let appended = begun.map(|begun| counting.add_since(Count::AppendTicks, begun));
         timeline.lap(parts::JOURNAL_APPEND);
-        self.insert(operations, &packed, first, written_at_ms)?;
+        self.insert(&active, operations, &packed, first, written_at_ms)?;
         let last = first + count - 1;
         self.ledger.publish(last);
-        self.ledger.rotate_if_full(last);
+        self.ledger.rotate_if_that_is_full(&active, last);
         if let Some(appended) = appended {
             counting.add_since(Count::MemtableTicks, appended);
             counting.add(Count::BatchSamples, 1);
@@ -253,6 +254,7 @@ impl Inner {
     fn append(
         &self,
         writer: &mut Writer,
+        active: &Active<'_>,
         operations: &[Operation<'_>],
         packed: &PackedValues,
         written_at_ms: u64,
@@ -261,6 +263,8 @@ impl Inner {
         let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
             key.set_entry(operation.table.0, operation.key)?;
+            // The wait for it is over when the record is laid down.
+            active.expect(key.as_bytes());
             let kind = match operation.kind {
                 Kind::Put => RecordKind::Put,
                 Kind::Delete => RecordKind::Delete,
@@ -286,6 +290,7 @@ impl Inner {
 
     fn insert(
         &self,
+        active: &Active<'_>,
         operations: &[Operation<'_>],
         packed: &PackedValues,
         first: u64,
@@ -294,7 +299,7 @@ impl Inner {
         let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
             key.set_entry(operation.table.0, operation.key)?;
-            self.ledger.insert(&Entry {
+            active.insert(&Entry {
                 key: key.as_bytes(),
                 sequence: first + index as u64,
                 kind: operation.kind,

@@ -96,6 +96,11 @@ pub trait Map: Send + Sync {
     fn prefault(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
+    /// Brings the pages from `offset` into memory without changing them, so that a write to them
+    /// need not wait until there is memory. A hint: it may do nothing.
+    fn bring_in(&self, offset: usize, length: usize) {
+        let _ = (offset, length);
+    }
     /// Says that from now on the bytes are read in any order, as with [`MapMode::ReadRandom`]: for
     /// a map that was written in order. A hint: it may do nothing.
     fn expect_random(&self) {}

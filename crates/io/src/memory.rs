@@ -68,6 +68,12 @@ impl ZeroedMemory {
         self.pointer.as_ptr()
     }
 
+    /// Makes it zero again.
+    pub fn clear(&mut self) {
+        // SAFETY: the memory has that many bytes, and belongs to this value alone.
+        unsafe { self.pointer.as_ptr().write_bytes(0, self.layout.size()) };
+    }
+
     /// Number of bytes.
     #[inline]
     #[must_use]
@@ -155,13 +161,17 @@ mod tests {
             LARGE_PAGE_BYTES,
             3 * LARGE_PAGE_BYTES + 5,
         ] {
-            let memory = ZeroedMemory::new(length);
+            let mut memory = ZeroedMemory::new(length);
             assert_eq!(memory.length(), length);
             assert_eq!(memory.pointer().align_offset(LINE_BYTES), 0);
             // SAFETY: the range is the memory, and nobody else has it.
             let bytes = unsafe { std::slice::from_raw_parts_mut(memory.pointer(), length) };
             assert!(bytes.iter().all(|byte| *byte == 0));
             bytes.fill(7);
+            memory.clear();
+            // SAFETY: as above.
+            let bytes = unsafe { std::slice::from_raw_parts(memory.pointer(), length) };
+            assert!(bytes.iter().all(|byte| *byte == 0));
         }
     }
 }

@@ -206,6 +206,18 @@ impl SystemMap {
     }
 }
 
+impl SystemMap {
+    /// Has pages made present. Kernels before 5.14 refuse, and then they come with the first touch.
+    fn populate(&self, offset: usize, length: usize, advice: libc::c_int) {
+        let begin = (offset & !(page_size_bytes() - 1)).min(self.length);
+        let end = offset.saturating_add(length).min(self.length);
+        if begin < end {
+            // SAFETY: the range is within the map and begins on a page.
+            unsafe { libc::madvise(self.pointer.add(begin).cast(), end - begin, advice) };
+        }
+    }
+}
+
 impl Map for SystemMap {
     fn pointer(&self) -> *mut u8 {
         self.pointer
@@ -216,15 +228,13 @@ impl Map for SystemMap {
     }
 
     fn prefault(&self, offset: usize, length: usize) {
-        let begin = (offset & !0xfff).min(self.length);
-        let end = offset.saturating_add(length).min(self.length);
-        if begin < end {
-            let advice =
-                if self.writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
-            // SAFETY: the range is within the map. Kernels before 5.14 refuse the advice, and then
-            // the pages come with the first touch.
-            unsafe { libc::madvise(self.pointer.add(begin).cast(), end - begin, advice) };
-        }
+        let advice =
+            if self.writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+        self.populate(offset, length, advice);
+    }
+
+    fn bring_in(&self, offset: usize, length: usize) {
+        self.populate(offset, length, libc::MADV_POPULATE_READ);
     }
 
     fn prefer_large_pages(&self, length: usize) {
@@ -293,6 +303,7 @@ mod tests {
         file.allocate(8192).unwrap();
         let map = file.map(8192, MapMode::Write).unwrap();
         map.prefer_large_pages(usize::MAX);
+        map.bring_in(100, 5000);
         map.prefault(100, 5000);
         // SAFETY: the offset is within the map, and nobody else uses it.
         unsafe { map.pointer().add(5000).write(7) };

@@ -118,7 +118,7 @@ impl Drop for EngineLog {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_store::EngineStats;
+    use pellucid_store::{EngineStats, JobFigures, LevelFigures};
 
     use super::*;
 
@@ -131,14 +131,19 @@ mod tests {
         later.writes.batches = 5;
         let middle = document(&later);
         later.writes.batches = 12;
+        later.reads.missing.count = 3;
         later.ledger.flush.runs = 1;
+        let compaction = JobFigures { runs: 2, ..JobFigures::default() };
+        later.ledger.levels = vec![LevelFigures { compaction, ..LevelFigures::default() }];
+        later.collected.segments = 4;
         let lines: Vec<Value> = lines(&middle, &document(&later), 30.0)
             .iter()
             .map(|line| serde_json::from_str(line).expect("a line is JSON"))
             .collect();
         let kinds: Vec<_> = lines.iter().map(|line| &line["kind"]).collect();
-        assert_eq!(kinds, ["state", "writes", "flush"]);
-        assert_eq!(lines[1]["figures"]["batches"], 7);
-        assert_eq!(lines[2]["figures"]["runs"], 1);
+        assert_eq!(kinds, ["state", "reads", "writes", "flush", "compaction", "collection"]);
+        assert_eq!(lines[2]["figures"]["batches"], 7);
+        assert_eq!(lines[3]["figures"]["runs"], 1);
+        assert_eq!(lines[5]["figures"]["segments"], 4);
     }
 }

@@ -11,6 +11,7 @@ use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_clock::Clock;
 use pellucid_cluster::ClusterOptions;
+#[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, STEMS, TABLE, part_of};
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
@@ -52,6 +53,7 @@ pub enum StoreKind {
     /// The engine of this process, in the folder of [`ServerOptions::data`].
     Embedded,
     /// A ring of Cassandra or ScyllaDB nodes.
+    #[cfg(feature = "cql")]
     Cql(CqlOptions),
 }
 
@@ -212,6 +214,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
                 let failed = |error| ServerError::Store(options.data.clone(), error);
                 Arc::new(store.map_err(failed)?) as Arc<dyn Store>
             }
+            #[cfg(feature = "cql")]
             StoreKind::Cql(ring) => {
                 let store = CqlStore::open(ring);
                 Arc::new(store.map_err(|error| ServerError::Ring(ring.nodes.join(","), error))?)

@@ -19,10 +19,6 @@ const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
 /// But each sync writes all of the large page that is being filled, 1 ms instead of 0.1: flushes
 /// ask for a few of them, and writers that wait for the medium for thousands.
 const LARGE_SYNCS_MAX: u64 = 16;
-/// So much of a segment's end has no large pages, in bytes.
-const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
-/// Segments below it are not worth large pages, in bytes.
-const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
 
 /// The writing end of the journal. It belongs to the writer lock.
 pub(crate) struct Appender {
@@ -128,12 +124,9 @@ impl Journal {
         // As it was with the segment before, so it will be with this one.
         let is_quiet = syncs.saturating_sub(appender.syncs_at_roll) <= LARGE_SYNCS_MAX;
         appender.syncs_at_roll = syncs;
-        let is_large = is_quiet && segment.shared.map.length() >= LARGE_SEGMENT_MIN_BYTES;
-        if is_large {
-            // Not where the footer will be: what is around it is synced twice.
-            let end = segment.shared.map.length() - LARGE_PAGES_SPARED_BYTES;
-            segment.shared.map.prefer_large_pages(end);
-        }
+        self.prefers_large.store(is_quiet, Ordering::Relaxed);
+        let is_large = segment.shared.is_large.load(Ordering::Relaxed)
+            || (is_quiet && segment.shared.prefer_large_pages());
         let full = appender.active.replace(Active::new(segment, is_large.then_some(syncs)));
         if let Some(full) = full {
             self.hand_over_for_sealing(full)?;

@@ -367,6 +367,7 @@ impl<'a> CollectedWriter<'a> {
             dead_bytes: AtomicU64::new(0),
             marker_bytes: AtomicU64::new(0),
             is_synced: AtomicBool::new(true),
+            is_large: AtomicBool::new(false),
         };
         Ok(Arc::new(Segment::sealed(Arc::new(shared), self.first_sequence, footer)))
     }

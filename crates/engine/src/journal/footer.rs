@@ -90,6 +90,12 @@ impl Footer {
         }
     }
 
+    /// Whether a record is looked for among pairs of sequence number and place.
+    #[inline]
+    pub(super) fn has_pairs(&self) -> bool {
+        matches!(self.places, Places::Sparse { .. })
+    }
+
     /// No tombstone and no expired value up to it has anything older to hide here; `None` if the
     /// segment was not collected.
     pub(crate) fn clean_sequence(&self) -> Option<u64> {

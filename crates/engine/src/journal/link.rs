@@ -101,7 +101,7 @@ impl JournalLink for Journal {
         let mut facts: Vec<_> = segments.segments.iter().map(|segment| segment.facts()).collect();
         for entry in dropped.iter() {
             let Some(index) = segments.find_index(entry.sequence) else { continue };
-            if segments.segments[index].place(entry.sequence).is_some() {
+            if segments.segments[index].has(entry.sequence) {
                 let facts = &mut facts[index];
                 let sum =
                     if entry.is_marker { &mut facts.marker_bytes } else { &mut facts.dead_bytes };

@@ -27,7 +27,7 @@ mod tests;
 mod verify;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -156,6 +156,8 @@ pub(crate) struct Journal {
     /// The highest sequence number known to be on the medium.
     durable: AtomicU64,
     syncs: AtomicU64,
+    /// Whether the next segment shall have large pages.
+    prefers_large: AtomicBool,
     /// How long they took, and how long those who wanted them waited.
     waits: sync::WaitTimes,
     /// Held during a sync; the times of the last one.

@@ -122,6 +122,7 @@ impl Journal {
             appended: AtomicU64::new(last_sequence),
             durable: AtomicU64::new(last_sequence),
             syncs: AtomicU64::new(0),
+            prefers_large: AtomicBool::new(false),
             waits: super::sync::WaitTimes::default(),
             syncing: Mutex::new(SyncTimes::default()),
             poison: OnceLock::new(),
@@ -369,6 +370,7 @@ impl Recovery<'_> {
             dead_bytes: AtomicU64::new(found.dead_bytes),
             marker_bytes: AtomicU64::new(found.marker_bytes),
             is_synced: AtomicBool::new(true),
+            is_large: AtomicBool::new(false),
         };
         Segment::sealed(Arc::new(shared), found.header.first_sequence, footer)
     }

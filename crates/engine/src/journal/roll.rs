@@ -22,6 +22,11 @@ const ROLL_THREAD: &str = "pellucid-journal";
 const SEALING_MAX: usize = 8;
 /// How long a writer waits for the roll thread before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Segments below it are not worth large pages, in bytes.
+const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
+/// So much of a segment's end has no large pages, in bytes: what is around the footer is synced
+/// twice.
+const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
 /// A segment is this share of the journal, between the limits: one that is being written and one
 /// that is ready for it take their space before it is used, and a large share would be felt.
 const SEGMENT_SHARE: u64 = 128;
@@ -52,6 +57,18 @@ enum Spare {
     /// Being made; its number is taken, so no other segment may come before it.
     Making,
     Ready(Arc<SegmentFile>),
+}
+
+impl SegmentFile {
+    /// Asks for large pages, and says whether they are worth it.
+    pub(super) fn prefer_large_pages(&self) -> bool {
+        let is_large = self.map.length() >= LARGE_SEGMENT_MIN_BYTES;
+        if is_large {
+            self.map.prefer_large_pages(self.map.length() - LARGE_PAGES_SPARED_BYTES);
+            self.is_large.store(true, Ordering::Relaxed);
+        }
+        is_large
+    }
 }
 
 impl Journal {
@@ -175,11 +192,20 @@ impl Journal {
                 dead_bytes: AtomicU64::new(0),
                 marker_bytes: AtomicU64::new(0),
                 is_synced: AtomicBool::new(false),
+                is_large: AtomicBool::new(false),
             })),
             Err(error) => {
                 let _ = self.file_system.remove(&path);
                 Err(Error::io("make a segment", &path, error))
             }
+        }
+    }
+
+    /// Brings the pages of a new segment into memory: making them, and large ones above all, takes
+    /// milliseconds where memory is full, and a write should not be what waits for it.
+    fn bring_in(&self, made: &SegmentFile) {
+        if self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages() {
+            made.map.bring_in(0, made.map.length());
         }
     }
 
@@ -290,11 +316,17 @@ impl Journal {
                 drop(roller);
                 let job = self.activity.begin(jobs::SEGMENT, self.clock);
                 let made = self.make_segment_file(self.usual_segment_size_bytes());
-                drop(job);
                 roller = lock(&self.roller);
                 // A writer that finds no spare tries for itself, and gets the error to return.
-                roller.spare = made.map_or(Spare::Absent, Spare::Ready);
+                roller.spare =
+                    made.as_ref().map_or(Spare::Absent, |made| Spare::Ready(made.clone()));
                 self.roller_changed.notify_all();
+                if let Ok(made) = made {
+                    drop(roller);
+                    self.bring_in(&made);
+                    roller = lock(&self.roller);
+                }
+                drop(job);
             } else if let Some(full) = roller.to_seal.pop_front() {
                 roller.is_sealing = true;
                 drop(roller);

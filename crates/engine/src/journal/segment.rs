@@ -113,6 +113,8 @@ pub(crate) struct SegmentFile {
     pub(crate) marker_bytes: AtomicU64,
     /// Whether no more records come and all of them are on the medium.
     pub(crate) is_synced: AtomicBool,
+    /// Whether large pages were asked for.
+    pub(crate) is_large: AtomicBool,
 }
 
 /// A segment, as readers see it.
@@ -235,6 +237,20 @@ impl Segment {
         }
     }
 
+    /// Whether the segment has a record with `sequence`. Only where records were collected, that
+    /// takes more than a look at the ends.
+    #[inline]
+    pub(crate) fn has(&self, sequence: u64) -> bool {
+        let Some(distance) = sequence.checked_sub(self.first_sequence) else { return false };
+        match &self.places {
+            Places::Growing(_) => self.place(sequence).is_some(),
+            Places::Sealed { footer, .. } if !footer.has_pairs() => {
+                footer.number_of(sealed_bytes(&self.shared, footer), distance).is_some()
+            }
+            Places::Sealed { .. } => self.place(sequence).is_some(),
+        }
+    }
+
     /// Asks the processor for the line in which the place of `sequence` is.
     #[inline]
     pub(crate) fn prefetch_place(&self, sequence: u64) {
@@ -280,7 +296,7 @@ impl Segment {
 
     /// Counts the record of a dropped entry, if the segment has it.
     pub(crate) fn count_dropped(&self, dropped: &Dropped) {
-        if self.place(dropped.sequence).is_some() {
+        if self.has(dropped.sequence) {
             let counter = match dropped.is_marker {
                 true => &self.shared.marker_bytes,
                 false => &self.shared.dead_bytes,

@@ -108,6 +108,26 @@ pub(crate) struct FoundEntry {
 }
 
 impl FoundEntry {
+    /// Room for an entry to be found.
+    pub(crate) fn nothing() -> FoundEntry {
+        FoundEntry {
+            sequence: 0,
+            kind: Kind::Delete,
+            value_length: 0,
+            stored_length: 0,
+            written_at_ms: 0,
+            expires_at_ms: 0,
+            head: Head::new(&[]),
+            value: None,
+        }
+    }
+
+    /// The head, of which nothing is left here.
+    #[inline]
+    pub(crate) fn take_head(&mut self) -> Head {
+        std::mem::replace(&mut self.head, Head::new(&[]))
+    }
+
     /// The value, if the ledger knows it: it is held here, or it is empty.
     #[inline]
     pub(crate) fn take_value(&mut self) -> Option<Arc<[u8]>> {

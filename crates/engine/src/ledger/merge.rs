@@ -276,7 +276,9 @@ impl Merge {
         let sought = Sought { stem, hash: key_hash(stem), range, direction };
         let level_0 = version.levels.level(0);
         level_0.iter().for_each(|table| table.prefetch_stem(sought.hash));
-        let mut deeper: [Option<(&Arc<[Arc<Table>]>, usize)>; LEVELS] = [None; LEVELS];
+        // The tables of a level, and the place of the first that may hold the keys.
+        type Begin<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
+        let mut deeper: [Begin<'_>; LEVELS] = [None; LEVELS];
         for (level, place) in deeper.iter_mut().enumerate().skip(1) {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));

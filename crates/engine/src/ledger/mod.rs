@@ -44,6 +44,8 @@ mod version;
 pub(crate) use dropped::DroppedList;
 pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
 pub(crate) use manifest::Manifest;
+#[cfg(test)]
+pub(crate) use memtable::VERSIONS_LOOKED_AT;
 pub(crate) use memtable::memtable_memory_bytes;
 pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
@@ -56,7 +58,7 @@ pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats};
 pub(crate) use table::{STEPS, Step, Table, TableCursor, table_path};
-pub(crate) use tree::Ledger;
+pub(crate) use tree::{Active, Ledger};
 pub(crate) use version::LEVELS;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,

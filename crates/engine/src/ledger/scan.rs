@@ -91,24 +91,35 @@ impl LedgerScan {
     /// are passed over.
     #[allow(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub(crate) fn next(&mut self) -> Result<Option<(&[u8], FoundEntry)>> {
+        let mut found = FoundEntry::nothing();
+        let is_there = self.find_next(&mut found)?;
+        Ok(is_there.then(|| (&self.key[..], found)))
+    }
+
+    /// Moves to the next key, and puts its newest entry that is not above the scan's sequence
+    /// number to where the caller wants it; deleted keys are passed over. False at the end.
+    #[inline]
+    pub(crate) fn find_next(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
-            let found = match self.direction {
-                Direction::Forward => self.next_forward()?,
-                Direction::Reverse => self.next_reverse()?,
+            let is_there = match self.direction {
+                Direction::Forward => self.next_forward(found)?,
+                Direction::Reverse => self.next_reverse(found)?,
             };
-            match found {
-                None => return Ok(None),
-                Some(found) if found.kind == Kind::Put || self.with_tombstones => {
-                    return Ok(Some((&self.key, found)));
-                }
-                Some(_) => {}
+            if !is_there || found.kind == Kind::Put || self.with_tombstones {
+                return Ok(is_there);
             }
         }
     }
 
-    fn next_forward(&mut self) -> Result<Option<FoundEntry>> {
+    /// The key that was moved to last.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn next_forward(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
-            let Some(entry) = self.merge.entry() else { return Ok(None) };
+            let Some(entry) = self.merge.entry() else { return Ok(false) };
             let is_older = !self.is_first && entry.key == &self.key[..];
             if is_older || entry.sequence > self.at_sequence {
                 self.merge.advance()?;
@@ -120,44 +131,45 @@ impl LedgerScan {
                 Bound::Unbounded => false,
             };
             if is_behind {
-                return Ok(None);
+                return Ok(false);
             }
             let is_excluded =
                 matches!(&self.begin, Bound::Excluded(begin) if **begin == *entry.key);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.is_first = false;
-            let found = entry.to_found();
+            *found = entry.to_found();
             self.merge.advance()?;
             if !is_excluded {
-                return Ok(Some(found));
+                return Ok(true);
             }
         }
     }
 
-    fn next_reverse(&mut self) -> Result<Option<FoundEntry>> {
+    fn next_reverse(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
-            let Some(entry) = self.merge.entry() else { return Ok(None) };
+            let Some(entry) = self.merge.entry() else { return Ok(false) };
             let is_behind = match &self.end {
                 Bound::Included(end) => entry.key < &end[..],
                 Bound::Excluded(end) => entry.key <= &end[..],
                 Bound::Unbounded => false,
             };
             if is_behind {
-                return Ok(None);
+                return Ok(false);
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             // Versions of a key come from the oldest to the newest.
-            let mut newest = None;
+            let mut is_there = false;
             while let Some(entry) = self.merge.entry().filter(|entry| entry.key == &self.key[..]) {
                 if entry.sequence <= self.at_sequence {
-                    newest = Some(entry.to_found());
+                    *found = entry.to_found();
+                    is_there = true;
                 }
                 self.merge.advance()?;
             }
-            if newest.is_some() {
-                return Ok(newest);
+            if is_there {
+                return Ok(true);
             }
         }
     }

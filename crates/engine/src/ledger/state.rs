@@ -13,7 +13,7 @@ use pellucid_io::FileSystem;
 use pellucid_thread::{Condvar, Mutex, MutexGuard};
 
 use super::manifest::{Manifest, WriteFailure};
-use super::memtable::Memtable;
+use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
 use super::snapshots::Snapshots;
 use super::stats::Counters;
 use super::table::{
@@ -89,6 +89,8 @@ pub(super) struct State {
     pub(super) tally: Tally,
     /// The memory held of tables.
     pub(super) table_memory: Arc<TableMemory>,
+    /// The memory of memtables that were flushed.
+    pub(super) pool: Arc<MemoryPool>,
     /// Memory in which the keys of tables are collected while they are written: that of the flush
     /// and that of the merge, kept because what is given back is not always reused.
     lent: Mutex<Vec<PlacesBuilder>>,
@@ -125,7 +127,9 @@ impl State {
         table_memory: Arc<TableMemory>,
         manifest: &Manifest,
     ) -> State {
-        let active = Arc::new(Memtable::new(options.memtable_size_bytes, options.knows_stems));
+        let size_bytes = options.memtable_size_bytes;
+        let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(size_bytes)));
+        let active = Arc::new(Memtable::new(size_bytes, options.knows_stems, &pool));
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
         let tally = Tally::new(options.clock);
@@ -140,6 +144,7 @@ impl State {
             counters: Counters::default(),
             tally,
             table_memory,
+            pool,
             lent: Mutex::default(),
             jobs_peak_bytes: AtomicU64::new(0),
             jobs: Mutex::new(()),
@@ -267,8 +272,8 @@ impl State {
     /// lock.
     pub(super) fn seal(&self, last_sequence: u64) {
         let options = &self.options;
-        let active = Memtable::new(options.memtable_size_bytes, options.knows_stems);
-        let active = Arc::new(active);
+        let size_bytes = options.memtable_size_bytes;
+        let active = Arc::new(Memtable::new(size_bytes, options.knows_stems, &self.pool));
         let _edit = self.lock_edit();
         let current = self.version.load();
         let memtable = Arc::clone(&current.active);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arc_swap::Guard;
 use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
 
@@ -16,14 +17,39 @@ use super::snapshots::SnapshotGuard;
 use super::state::{Edit, State};
 use super::stats::{LedgerMemory, LedgerStats, LevelStats};
 use super::table::{Table, TableMemory, table_folder, table_path};
-use super::version::{LEVELS, Levels};
+use super::version::{LEVELS, Levels, Version};
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
     Records, background,
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
+use crate::rules::TableRules;
 use crate::tally::Tally;
+
+/// The memtable that entries go to. It stays the active one for as long as the writer lock is held
+/// and [`Ledger::rotate_if_full`] is not called.
+pub(crate) struct Active<'a> {
+    version: Guard<Arc<Version>>,
+    rules: &'a TableRules,
+}
+
+impl Active<'_> {
+    /// Asks for the memory that an entry of `key` will need.
+    #[inline]
+    pub(crate) fn expect(&self, key: &[u8]) {
+        self.version.active.expect(key_hash(key));
+    }
+
+    /// Puts an entry into it. Only under the writer lock.
+    #[inline]
+    pub(crate) fn insert(&self, entry: &Entry<'_>) {
+        if let Some(stem) = self.rules.stem_of(entry.key) {
+            self.version.active.note_stem(key_hash(stem));
+        }
+        self.version.active.insert(entry, key_hash(entry.key));
+    }
+}
 
 /// The ledger of a store.
 pub(crate) struct Ledger {
@@ -86,14 +112,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// The memtable that entries go to. Under the writer lock.
+    #[inline]
+    pub(crate) fn active(&self) -> Active<'_> {
+        Active { version: self.state.version.load(), rules: &self.state.options.rules }
+    }
+
     /// Puts an entry into the active memtable. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
-        let version = self.state.version.load();
-        if let Some(stem) = self.state.options.rules.stem_of(entry.key) {
-            version.active.note_stem(key_hash(stem));
-        }
-        version.active.insert(entry, key_hash(entry.key));
+        self.active().insert(entry);
     }
 
     /// Lets readers see everything up to `sequence`. Under the writer lock, after a batch's
@@ -119,11 +147,13 @@ impl Ledger {
     /// writer lock, between batches.
     #[inline]
     pub(crate) fn rotate_if_full(&self, last_sequence: u64) {
-        let is_full = {
-            let version = self.state.version.load();
-            version.active.is_full(self.state.options.memtable_size_bytes)
-        };
-        if is_full {
+        self.rotate_if_that_is_full(&self.active(), last_sequence);
+    }
+
+    /// As [`Ledger::rotate_if_full`], with the active memtable at hand.
+    #[inline]
+    pub(crate) fn rotate_if_that_is_full(&self, active: &Active<'_>, last_sequence: u64) {
+        if active.version.active.is_full(self.state.options.memtable_size_bytes) {
             self.state.seal(last_sequence);
         }
     }
@@ -286,7 +316,9 @@ impl Ledger {
         let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
         stats.debt_bytes = debt_bytes(&state.options, &version.levels);
         stats.memory = LedgerMemory {
-            memtables_bytes: version.active.memory_bytes() + sealed.sum::<u64>(),
+            memtables_bytes: version.active.memory_bytes()
+                + sealed.sum::<u64>()
+                + state.pool.kept_bytes(),
             tables_bytes: state.table_memory.used_bytes(),
             jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
         };

@@ -3,11 +3,12 @@
 //! Nodes name each other by 4-byte places instead of pointers, which halves their links. A place is
 //! a chunk number and an offset in units of 8 bytes.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pellucid_io::ZeroedMemory;
+
+use super::pool::MemoryPool;
 
 /// Bytes of a unit: everything handed out begins at a multiple of it.
 pub(super) const UNIT_SIZE_BYTES: usize = 8;
@@ -27,6 +28,7 @@ pub(super) struct Arena {
     /// The first byte of each chunk, set once.
     pointers: Box<[AtomicPtr<u8>]>,
     chunks: Mutex<Vec<ZeroedMemory>>,
+    pool: Arc<MemoryPool>,
     /// The chunk in use, and how many of its units are taken and there.
     chunk: AtomicU32,
     taken_units: AtomicU32,
@@ -60,11 +62,12 @@ unsafe impl Sync for Arena {}
 
 impl Arena {
     /// An empty arena that is expected to grow to about `expected_bytes`.
-    pub(super) fn new(expected_bytes: u64) -> Arena {
+    pub(super) fn new(expected_bytes: u64, pool: &Arc<MemoryPool>) -> Arena {
         let chunk_size_bytes = chunk_size_bytes(expected_bytes);
         let arena = Arena {
             pointers: (0..CHUNKS_MAX).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             chunks: Mutex::new(Vec::new()),
+            pool: Arc::clone(pool),
             chunk: AtomicU32::new(0),
             taken_units: AtomicU32::new(0),
             chunk_units: AtomicU32::new(0),
@@ -144,7 +147,7 @@ impl Arena {
     }
 
     fn add_chunk(&self, size_bytes: usize) {
-        let chunk = ZeroedMemory::new(size_bytes);
+        let chunk = self.pool.take(size_bytes);
         let pointer = chunk.pointer();
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         self.memory_bytes.fetch_add(size_bytes as u64, Ordering::Relaxed);
@@ -159,14 +162,25 @@ impl Arena {
     }
 }
 
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let chunks = self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        chunks.drain(..).for_each(|chunk| self.pool.give_back(chunk));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn arena(expected_bytes: u64) -> Arena {
+        Arena::new(expected_bytes, &Arc::new(MemoryPool::new(1 << 20)))
+    }
+
     #[test]
     fn what_is_handed_out_never_overlaps() {
         for expected_bytes in [8 << 20, 10_000, 0] {
-            check_hand_outs(&Arena::new(expected_bytes));
+            check_hand_outs(&arena(expected_bytes));
         }
     }
 
@@ -194,7 +208,7 @@ mod tests {
     #[test]
     fn memory_is_as_foretold() {
         for expected_bytes in [4 << 10, 100_000, 1 << 20, 8 << 20] {
-            let arena = Arena::new(expected_bytes);
+            let arena = arena(expected_bytes);
             while arena.size_bytes() < expected_bytes {
                 // SAFETY: one thread.
                 unsafe { arena.allocate(48) };

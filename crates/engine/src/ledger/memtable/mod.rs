@@ -11,12 +11,14 @@ mod arena;
 mod node;
 mod order;
 mod places;
+mod pool;
 mod stems;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use self::order::MemtableCursor;
+pub(crate) use self::pool::MemoryPool;
 
 use self::arena::{Arena, arena_memory_bytes};
 use self::node::{Node, node_size_bytes, write_node};
@@ -33,6 +35,12 @@ const NODE_SIZE_USUAL_BYTES: u64 = 48;
 
 /// Bytes of an entry's place in the order.
 const ORDER_SIZE_BYTES: u64 = 4;
+
+#[cfg(test)]
+thread_local! {
+    /// Versions of keys that look-ups of this thread have looked at in memtables.
+    pub(crate) static VERSIONS_LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
 /// The number of keys of usual size that a memtable of `size_bytes` is made for.
 fn keys_expected(size_bytes: u64) -> usize {
@@ -62,12 +70,12 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable that will be sealed at about `size_bytes`, and knows the stems of its keys
-    /// if `knows_stems`.
-    pub(crate) fn new(size_bytes: u64, knows_stems: bool) -> Memtable {
+    /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`, which
+    /// knows the stems of its keys if `knows_stems`.
+    pub(crate) fn new(size_bytes: u64, knows_stems: bool, pool: &Arc<MemoryPool>) -> Memtable {
         let memtable = Memtable {
-            arena: Arena::new(size_bytes),
-            places: Places::new(keys_expected(size_bytes)),
+            arena: Arena::new(size_bytes, pool),
+            places: Places::new(keys_expected(size_bytes), pool),
             order: Order::default(),
             stems: knows_stems.then(|| Stems::new(keys_expected(size_bytes))),
             last: AtomicU32::new(HEAD_PLACE),
@@ -170,6 +178,12 @@ impl Memtable {
         self.stems.as_ref().is_none_or(|stems| stems.may_hold(hash))
     }
 
+    /// Asks for the memory that adding an entry will look at first. `hash` is that of its key.
+    #[inline]
+    pub(crate) fn expect(&self, hash: u64) {
+        self.places.prefetch(hash);
+    }
+
     /// The newest entry of `key` that is not above `at_sequence`. `hash` is that of the key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at_sequence: u64) -> Option<Entry<'_>> {
@@ -180,6 +194,8 @@ impl Memtable {
         }
         let mut place = self.places.find(hash, |place| keys_equal(self.node(place).key(), key))?;
         while place != HEAD_PLACE {
+            #[cfg(test)]
+            VERSIONS_LOOKED_AT.with(|count| count.set(count.get() + 1));
             let node = self.node(place);
             if node.sequence() <= at_sequence {
                 return Some(node.entry());

@@ -5,9 +5,12 @@
 //! the old slots, in which all that was published to them still stands.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pellucid_io::ZeroedMemory;
+
+use super::pool::MemoryPool;
+use crate::ledger::prefetch::prefetch;
 
 /// Share of the slots that may be taken, in eighths.
 const LOAD_MAX_EIGHTHS: usize = 6;
@@ -23,9 +26,9 @@ struct Slots {
 }
 
 impl Slots {
-    fn new(count: usize) -> Slots {
+    fn new(count: usize, pool: &MemoryPool) -> Slots {
         assert!(count.is_power_of_two(), "a mask selects the slot");
-        Slots { memory: ZeroedMemory::new(count * SLOT_SIZE_BYTES), mask: count - 1 }
+        Slots { memory: pool.take(count * SLOT_SIZE_BYTES), mask: count - 1 }
     }
 
     #[inline]
@@ -71,18 +74,20 @@ pub(super) struct Places {
     #[expect(clippy::vec_box, reason = "readers hold on to the slots while the vector grows")]
     all: Mutex<Vec<Box<Slots>>>,
     taken: AtomicUsize,
+    pool: Arc<MemoryPool>,
 }
 
 impl Places {
     /// A table for about `keys` keys; it grows when there are more.
-    pub(super) fn new(keys: usize) -> Places {
+    pub(super) fn new(keys: usize, pool: &Arc<MemoryPool>) -> Places {
         let count = slots_for(keys);
         let places = Places {
             current: AtomicPtr::new(std::ptr::null_mut()),
             all: Mutex::new(Vec::new()),
             taken: AtomicUsize::new(0),
+            pool: Arc::clone(pool),
         };
-        places.make_current(Slots::new(count));
+        places.make_current(Slots::new(count, pool));
         places
     }
 
@@ -112,6 +117,13 @@ impl Places {
     fn current(&self) -> &Slots {
         // SAFETY: `new` made slots current, and none are freed before `self` is.
         unsafe { &*self.current.load(Ordering::Acquire) }
+    }
+
+    /// Asks for the line in which the key with this hash is or would be.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        let slot: *const AtomicU64 = self.current().slot((hash >> 32) as usize);
+        prefetch(slot.cast());
     }
 
     /// The newest node of the key with this hash for which `is_key` holds.
@@ -146,7 +158,7 @@ impl Places {
 
     #[cold]
     fn grow(&self, old: &Slots) {
-        let slots = Slots::new((old.mask + 1) * 2);
+        let slots = Slots::new((old.mask + 1) * 2, &self.pool);
         for index in 0..=old.mask {
             let value = old.slot(index).load(Ordering::Relaxed);
             if value != 0 {
@@ -158,13 +170,20 @@ impl Places {
     }
 }
 
+impl Drop for Places {
+    fn drop(&mut self) {
+        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
+        all.drain(..).for_each(|slots| self.pool.give_back(slots.memory));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn finds_all_keys_however_far_it_grows() {
-        let places = Places::new(1);
+        let places = Places::new(1, &Arc::new(MemoryPool::new(0)));
         let hash_of = |key: u32| crate::codec::key_hash(&key.to_le_bytes());
         assert_eq!(places.find(hash_of(1), |place| place == 1), None);
         for key in 1..=20_000_u32 {

@@ -26,8 +26,17 @@ fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
     }
 }
 
+/// With memory that others have used before.
+fn memtable(size_bytes: u64) -> Arc<Memtable> {
+    let pool = Arc::new(MemoryPool::new(64 << 20));
+    let before = Memtable::new(size_bytes, false, &pool);
+    (1..100).for_each(|sequence| before.insert(&entry(b"before", sequence), key_hash(b"before")));
+    drop(before);
+    Arc::new(Memtable::new(size_bytes, false, &pool))
+}
+
 fn fill(keys: &[Vec<u8>], size_bytes: u64) -> (Arc<Memtable>, Model) {
-    let memtable = Arc::new(Memtable::new(size_bytes, false));
+    let memtable = memtable(size_bytes);
     let mut model = Model::new();
     for (key, sequence) in keys.iter().zip(1..) {
         memtable.insert(&entry(key, sequence), key_hash(key));
@@ -105,7 +114,7 @@ proptest! {
 
 #[test]
 fn runs_stay_few_and_hold_everything_in_order() {
-    let memtable = Arc::new(Memtable::new(1 << 16, false));
+    let memtable = memtable(1 << 16);
     for sequence in 1..=3_000_u64 {
         let key = format!("key{:03}", sequence * 7919 % 701).into_bytes();
         memtable.insert(&entry(&key, sequence), key_hash(&key));
@@ -132,7 +141,7 @@ fn runs_stay_few_and_hold_everything_in_order() {
 #[test]
 fn readers_see_whole_entries_while_a_writer_adds() {
     const ENTRIES: u64 = 60_000;
-    let memtable = Arc::new(Memtable::new(1 << 20, false));
+    let memtable = memtable(1 << 20);
     let published = AtomicU64::new(0);
     let key_of = |sequence: u64| format!("key{:05}", sequence * 7919 % 20_011).into_bytes();
     std::thread::scope(|scope| {

@@ -23,6 +23,8 @@ const SLOTS_A_LINE: usize = 16;
 const KEYS_A_LINE: usize = 11;
 /// With fewer bits of tag, too many look-ups would go to a block in vain.
 const TAG_BITS_MIN: u32 = 8;
+/// So many keys ahead of the one that is entered, the lines of another are asked for.
+const KEYS_AHEAD: usize = 12;
 
 /// Memory of the directory of a table with so many keys.
 pub(super) fn directory_size_bytes(keys: u64) -> u64 {
@@ -127,12 +129,27 @@ impl DirectoryBuilder {
             let count = lines as usize * SLOTS_A_LINE;
             std::slice::from_raw_parts_mut(directory.memory.pointer().cast::<u32>(), count)
         };
-        for (hash, value, _) in self.values(&directory) {
+        let names_records = self.names_records();
+        let mut records = names_records
+            .then(|| NamedRecords::new(lines as usize, self.highest_record, budget))
+            .flatten();
+        for (index, (hash, value, record)) in self.values(&directory).enumerate() {
+            if let Some(ahead) = self.hashes.get(index + KEYS_AHEAD) {
+                let line = directory.line_of(*ahead);
+                prefetch(slots.as_ptr().wrapping_add(line * SLOTS_A_LINE).cast());
+                records.iter().for_each(|records| records.prefetch(line));
+            }
             // There are more slots than keys, so that one is free.
-            let free = directory.slots_from(hash).find(|slot| slots[*slot] == 0)?;
+            let free = directory.slot_with(slots, hash, 0)?;
             slots[free] = value;
+            if let Some(records) = &mut records {
+                records.set(free, record);
+            }
         }
-        directory.name_records(self, budget);
+        if let Some(records) = records {
+            // The directory is new, so there are none yet.
+            let _ = directory.records.set(records);
+        }
         Some(directory)
     }
 }
@@ -178,10 +195,7 @@ impl Directory {
             return;
         };
         for (hash, value, record) in builder.values(self) {
-            let mut slots = self.slots_from(hash);
-            let is_key =
-                |slot: &usize| self.line(slot / SLOTS_A_LINE)[slot % SLOTS_A_LINE] == value;
-            if let Some(slot) = slots.find(is_key) {
+            if let Some(slot) = self.slot_with(self.slots(), hash, value) {
                 records.set(slot, record);
             }
         }
@@ -195,12 +209,23 @@ impl Directory {
         self.records.get()?.at(slot)
     }
 
-    /// All slots, from the first one in which the key with this hash can be.
+    /// All slots.
+    fn slots(&self) -> &[u32] {
+        let count = self.lines as usize * SLOTS_A_LINE;
+        // SAFETY: the memory holds that many aligned slots, and is not written any more.
+        unsafe { std::slice::from_raw_parts(self.memory.pointer().cast::<u32>(), count) }
+    }
+
+    /// The first of `slots` that holds `value`, from the line on in which the key with this hash
+    /// can be.
     #[inline]
-    fn slots_from(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
-        let line = self.line_of(hash);
-        let lines = (line..self.lines as usize).chain(0..line);
-        lines.flat_map(|line| (0..SLOTS_A_LINE).map(move |slot| line * SLOTS_A_LINE + slot))
+    fn slot_with(&self, slots: &[u32], hash: u64, value: u32) -> Option<usize> {
+        let (lines, _) = slots.as_chunks::<SLOTS_A_LINE>();
+        let first = self.line_of(hash);
+        (first..lines.len()).chain(0..first).find_map(|line| {
+            let matches = matches_in(&lines[line], 0, value);
+            (matches != 0).then(|| line * SLOTS_A_LINE + matches.trailing_zeros() as usize)
+        })
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Writes a table, front to back.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -186,8 +187,9 @@ impl TableWriter {
     /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
     /// descending.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
-        let is_new_key = self.entries == 0 || self.last != entry.key;
-        assert!(self.entries == 0 || &self.last[..] <= entry.key, "entries come in order");
+        let order = self.last[..].cmp(entry.key);
+        let is_new_key = self.entries == 0 || order != Ordering::Equal;
+        assert!(self.entries == 0 || order != Ordering::Greater, "entries come in order");
         let block_size_bytes = match self.compression {
             Compression::None => self.shape.block_size_bytes,
             Compression::Lz4 => self.shape.block_size_bytes * PACKED_BLOCK_FACTOR,

@@ -1,0 +1,182 @@
+//! What the longest puts wait for: the puts of the studies on one thread, and of each one that
+//! takes long how much of that was processor time, how much the thread was ready to run and did not
+//! get a processor, and how much it slept, or the host had taken the processor away.
+//!
+//! It asks `/proc` for that, so it runs on Linux only.
+//!
+//! `cargo run --release -p pellucid-engine --example pauses [COUNT] [FOLDER]`
+
+#![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use pellucid_account::Timeline;
+use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Result};
+use pellucid_io::SeededRandom;
+
+const COUNT: u64 = 5_000_000;
+const VALUE_LENGTH: usize = 280;
+/// Puts from which on one is told of, in nanoseconds.
+const LONG_NS: u64 = 2_000_000;
+/// The system is asked once in so many puts: an answer takes as long as ten of them.
+const ASKED_EVERY: u64 = 512;
+/// So many of the longest puts are told of.
+const TOLD_MAX: usize = 25;
+
+/// What the system knows of this thread.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    processor_ns: u64,
+    ready_ns: u64,
+    sleeps: u64,
+    put_off: u64,
+    faults: u64,
+    stolen_ticks: u64,
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn number(text: Option<&str>) -> u64 {
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+impl Known {
+    fn now() -> Known {
+        let (schedule, status) =
+            (read("/proc/thread-self/schedstat"), read("/proc/thread-self/status"));
+        let (stat, all) = (read("/proc/thread-self/stat"), read("/proc/stat"));
+        let mut times = schedule.split(' ');
+        let of_status = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name));
+            number(line.and_then(|line| line.split(':').nth(1)))
+        };
+        // Behind the name of the thread, which may hold blanks: state is the first field.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        Known {
+            processor_ns: number(times.next()),
+            ready_ns: number(times.next()),
+            sleeps: of_status("voluntary_ctxt_switches"),
+            put_off: of_status("nonvoluntary_ctxt_switches"),
+            faults: number(fields.split_whitespace().nth(7)),
+            stolen_ticks: number(all.split_whitespace().nth(8)),
+        }
+    }
+
+    fn since(self, before: Known) -> Known {
+        Known {
+            processor_ns: self.processor_ns.saturating_sub(before.processor_ns),
+            ready_ns: self.ready_ns.saturating_sub(before.ready_ns),
+            sleeps: self.sleeps - before.sleeps,
+            put_off: self.put_off - before.put_off,
+            faults: self.faults - before.faults,
+            stolen_ticks: self.stolen_ticks.saturating_sub(before.stolen_ticks),
+        }
+    }
+}
+
+/// A put that took long.
+struct Long {
+    index: u64,
+    took_ns: u64,
+    /// Since the system was asked last, at most [`ASKED_EVERY`] puts before.
+    window_ns: u64,
+    known: Known,
+}
+
+fn key(number: u64) -> [u8; 10] {
+    let mut key = *b"0000000000";
+    let mut rest = number;
+    for digit in key.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    key
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let count = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(COUNT);
+    let folder = arguments.next().map_or_else(
+        || std::env::temp_dir().join(format!("pellucid-pauses-{}", std::process::id())),
+        PathBuf::from,
+    );
+    let engine = Engine::open(&folder, EngineOptions::default())?;
+    let table = engine.table("pauses")?;
+    let (mut timeline, mut random) = (Timeline::off(), SeededRandom::new(1));
+    let value = [b'v'; VALUE_LENGTH];
+    let mut long = Vec::new();
+    let all = Known::now();
+    let (mut before, mut asked_at) = (all, Instant::now());
+    let (begun, mut last) = (asked_at, asked_at);
+    for index in 0..count {
+        let key = key(random.below(count));
+        engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline)?;
+        let now = Instant::now();
+        let took_ns = now.duration_since(last).as_nanos() as u64;
+        last = now;
+        if took_ns >= LONG_NS || index.is_multiple_of(ASKED_EVERY) {
+            let known = Known::now();
+            if took_ns >= LONG_NS {
+                let window_ns = now.duration_since(asked_at).as_nanos() as u64;
+                long.push(Long { index, took_ns, window_ns, known: known.since(before) });
+            }
+            last = Instant::now();
+            (before, asked_at) = (known, last);
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    engine.flush()?;
+    let settled = begun.elapsed().as_secs_f64();
+    println!(
+        "{count} puts: {:.0}/s, {:.0}/s until flushed",
+        count as f64 / seconds,
+        count as f64 / settled
+    );
+    tell("all", (settled * 1e9) as u64, Known::now().since(all));
+    println!("{} puts took 2 ms or more", long.len());
+    long.sort_by_key(|one| std::cmp::Reverse(one.took_ns));
+    for one in long.iter().take(TOLD_MAX) {
+        let name = format!("{:>8}: {:.1} ms", one.index, one.took_ns as f64 / 1e6);
+        tell(&name, one.window_ns, one.known);
+    }
+    let stats = engine.stats();
+    let seconds_of = |ns: u64| ns as f64 / 1e9;
+    let flush = &stats.ledger.flush;
+    println!("flushes: {} in {:.2} s: {flush:?}", flush.runs, seconds_of(flush.duration_ns));
+    for level in &stats.ledger.levels {
+        let merges = &level.compaction;
+        if merges.runs > 0 {
+            println!(
+                "merges: {} in {:.2} s: {merges:?}",
+                merges.runs,
+                seconds_of(merges.duration_ns)
+            );
+        }
+    }
+    println!("{:?}", stats.writes);
+    drop(engine);
+    if std::env::args().nth(2).is_none() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    Ok(())
+}
+
+fn tell(name: &str, window_ns: u64, known: Known) {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let rest_ns = window_ns.saturating_sub(known.processor_ns + known.ready_ns);
+    println!(
+        "{name}: of {:.1} ms processor {:.1}, ready {:.1}, asleep or stolen {:.1}; slept {} times, \
+         put off {}, {} faults, {} ticks stolen",
+        ms(window_ns),
+        ms(known.processor_ns),
+        ms(known.ready_ns),
+        ms(rest_ns),
+        known.sleeps,
+        known.put_off,
+        known.faults,
+        known.stolen_ticks,
+    );
+}

@@ -1,0 +1,110 @@
+//! Memory of memtables that are gone, for those to come.
+//!
+//! A memtable takes some megabytes every few hundred thousand writes. Where the machine's memory is
+//! full of files, the system looks for large pages for milliseconds, on the thread of the writer
+//! that touches them first; so memory is used again, and cleared by who gives it back, which is the
+//! thread that flushed it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pellucid_io::ZeroedMemory;
+
+/// Memory to be used again: of one memtable at most, so that together with those that are there it
+/// is never more than there were at once.
+pub(crate) struct MemoryPool {
+    pieces: Mutex<Pieces>,
+    limit_bytes: u64,
+}
+
+#[derive(Default)]
+struct Pieces {
+    /// The one that was given back last is the last.
+    kept: VecDeque<ZeroedMemory>,
+    bytes: u64,
+}
+
+impl MemoryPool {
+    /// An empty pool that keeps up to `limit_bytes`.
+    pub(crate) fn new(limit_bytes: u64) -> MemoryPool {
+        MemoryPool { pieces: Mutex::default(), limit_bytes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pieces> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `length` bytes of zeros.
+    pub(super) fn take(&self, length: usize) -> ZeroedMemory {
+        let mut pieces = self.lock();
+        let Some(at) = pieces.kept.iter().position(|piece| piece.length() == length) else {
+            drop(pieces);
+            return ZeroedMemory::new(length);
+        };
+        let piece = pieces.kept.remove(at);
+        pieces.bytes -= length as u64;
+        piece.expect("the position was found in the same list")
+    }
+
+    /// Keeps `piece` for later, if there is room; the oldest ones make some. The lengths that
+    /// memtables ask for again are powers of two; others were made for a large entry.
+    pub(super) fn give_back(&self, mut piece: ZeroedMemory) {
+        let length = piece.length() as u64;
+        if length > self.limit_bytes || !length.is_power_of_two() {
+            return;
+        }
+        piece.clear();
+        let mut gone = Vec::new();
+        let mut pieces = self.lock();
+        pieces.bytes += length;
+        pieces.kept.push_back(piece);
+        while pieces.bytes > self.limit_bytes {
+            let oldest = pieces.kept.pop_front().expect("what is counted is kept");
+            pieces.bytes -= oldest.length() as u64;
+            gone.push(oldest);
+        }
+        // The system takes its time to take memory back.
+        drop(pieces);
+        drop(gone);
+    }
+
+    /// Bytes that are kept.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.lock().bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_back_is_zero_and_of_the_length_that_was_asked_for() {
+        let pool = MemoryPool::new(10_000);
+        for length in [4_096, 128, 4_096] {
+            let piece = pool.take(length);
+            // SAFETY: the range is the memory, and nobody else has it.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(piece.pointer(), length) };
+            assert!(piece.length() == length && bytes.iter().all(|byte| *byte == 0));
+            bytes.fill(7);
+            pool.give_back(piece);
+        }
+        assert_eq!(pool.kept_bytes(), 4_096 + 128);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_limit_and_the_oldest_goes_first() {
+        let pool = MemoryPool::new(10_000);
+        pool.give_back(ZeroedMemory::new(16_384));
+        pool.give_back(ZeroedMemory::new(5_000));
+        assert_eq!(pool.kept_bytes(), 0, "too long, and of an unusual length");
+        for length in [4_096, 1_024, 2_048, 4_096] {
+            pool.give_back(ZeroedMemory::new(length));
+        }
+        assert_eq!(pool.kept_bytes(), 1_024 + 2_048 + 4_096);
+        drop(pool.take(4_096));
+        assert_eq!(pool.kept_bytes(), 1_024 + 2_048);
+        drop(pool.take(4_096));
+        assert_eq!(pool.kept_bytes(), 1_024 + 2_048, "that one was new");
+    }
+}
