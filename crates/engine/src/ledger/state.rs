@@ -408,8 +408,8 @@ impl State {
         lock(&self.lent).pop().unwrap_or_default()
     }
 
-    /// Makes the directories of a table that was written, and takes the memory back in which its keys
-    /// were collected.
+    /// Makes the directories of a table that was written, and takes the memory back in which its
+    /// keys were collected.
     pub(super) fn written(&self, new: NewTable) -> WrittenTable {
         let with_stems = self.options.knows_stems;
         let directories = new.places.finish(new.blocks, with_stems, &self.table_memory);

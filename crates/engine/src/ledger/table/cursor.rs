@@ -116,8 +116,8 @@ impl TableCursor {
         self.enter(block, |entries| index.min(entries - 1))
     }
 
-    /// Moves to the first entry whose key has the stem `stem`, whose hash is given, and says whether
-    /// there is one. Nothing if the table does not know the stems of its keys.
+    /// Moves to the first entry whose key has the stem `stem`, whose hash is given, and says
+    /// whether there is one. Nothing if the table does not know the stems of its keys.
     pub(crate) fn seek_stem(&mut self, stem: &[u8], hash: u64) -> Result<Option<bool>> {
         let table = Arc::clone(&self.table);
         let Some(directory) = table.stems() else { return Ok(None) };
