@@ -14,12 +14,14 @@ mod neighbours;
 mod overload;
 mod peers;
 mod profiles;
+mod protocols;
+mod wires;
 mod wrk;
 
 use std::process::ExitCode;
 
 const BENCHMARKS: &str =
-    "http, idle, accounting, cluster, documents, neighbours, overload, profiles or load";
+    "http, idle, accounting, cluster, protocols, documents, neighbours, overload, profiles or load";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -43,7 +45,10 @@ fn main() -> ExitCode {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
-        Some("cluster") => cluster::run(effort),
+        Some("cluster") => {
+            protocols::run(Effort { runs: 3, ..effort }).and_then(|_| cluster::run(effort))
+        }
+        Some("protocols") => protocols::run(effort),
         Some("documents") => documents::run(effort),
         Some("neighbours") => neighbours::run(effort),
         Some("overload") => overload::run(effort),

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, document_of,
+    NewCollection, OnDuplicate, STEMS, document_of,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
@@ -39,6 +39,7 @@ fn world() -> World {
         segment_size_bytes: 256 << 10,
         background: false,
         file_system: Arc::new(SimulatedFileSystem::new()),
+        stem_rules: vec![STEMS],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

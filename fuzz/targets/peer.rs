@@ -1,10 +1,10 @@
-//! What peers of a cluster send: frames, pages, ranges, and the file with the list of nodes. The
-//! first byte says what it is; lengths and checksums are made right, so that what is behind them is
-//! reached.
+//! What peers of a cluster send: frames, pages, ranges, operations, and the file with the list of
+//! nodes. The first byte says what it is; lengths and checksums are made right, so that what is
+//! behind them is reached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pellucid_cluster::{Frame, Page, RangeAsk, Remembered, decode, encode_pong};
+use pellucid_cluster::{Frame, Page, PartOperation, RangeAsk, Remembered, decode, encode_pong};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
@@ -29,7 +29,7 @@ fn frame(body: &[u8]) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, rest)) = data.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => frame(rest),
         1 => {
             let _ = decode(rest, FRAME_BYTES_MAX);
@@ -48,6 +48,13 @@ fuzz_target!(|data: &[u8]| {
             let mut again = Vec::new();
             range.encode(&mut again);
             assert_eq!(again, rest);
+        }
+        5 => {
+            let Ok(operations) = PartOperation::decode_all(rest) else { return };
+            let mut again = Vec::new();
+            operations.iter().for_each(|operation| operation.encode(&mut again));
+            let second = PartOperation::decode_all(&again).unwrap();
+            assert_eq!(format!("{operations:?}"), format!("{second:?}"));
         }
         _ => {
             let mut bytes = rest.to_vec();

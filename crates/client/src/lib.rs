@@ -13,6 +13,7 @@
 
 mod connection;
 mod error;
+mod way;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use pellucid_topology::{NodeList, NodeUrl};
 
 use connection::{Connection, Response};
 pub use error::ClientError;
+pub use way::Way;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,8 +37,16 @@ pub struct Client {
 /// # Errors
 /// If it cannot be asked, or does not answer as a Pellucid node does.
 pub fn topology(url: &str) -> Result<NodeList, ClientError> {
+    topology_within(url, PATIENCE)
+}
+
+/// As [`topology`], for whom an answer may take so long.
+///
+/// # Errors
+/// As [`topology`].
+pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, ClientError> {
     let node = NodeUrl::parse(url)?;
-    let answer = Connection::open(&node, PATIENCE)?.call("GET", "/v0/cluster", b"")?;
+    let answer = Connection::open(&node, patience)?.call("GET", "/v0/cluster", b"")?;
     let nodes = match answer.status {
         200 => nodes_of(&answer)?,
         status => return Err(ClientError::Refused { status, what: answer.text() }),

@@ -351,8 +351,11 @@ impl<R> Callers<R> {
         let _ = registry.deregister(&mut caller.socket);
         self.generations[slot] = self.generations[slot].wrapping_add(1);
         if !reason.is_empty() {
-            let url = self.cluster.url(caller.node);
-            let line = format!("a connection of the peer {url} was closed: {reason}");
+            let who = match caller.node == self.cluster.own() {
+                true => "a guest".to_owned(),
+                false => format!("the peer {}", self.cluster.url(caller.node)),
+            };
+            let line = format!("a connection of {who} was closed: {reason}");
             self.cluster.log(News::Bad(&line));
         }
     }

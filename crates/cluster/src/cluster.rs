@@ -8,6 +8,7 @@ use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 
 use crate::addresses::Addresses;
 use crate::board::{Board, PeerView};
+use crate::handshake::GUEST;
 
 /// How long a request waits for its owner, unless an operator says otherwise.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(1);
@@ -19,8 +20,8 @@ pub const IN_FLIGHT_DEFAULT: usize = 1_024;
 pub struct ClusterOptions {
     /// All nodes.
     pub nodes: NodeList,
-    /// Which of them this is.
-    pub node: NodeUrl,
+    /// Which of them this is; nothing for a guest, who has no keys.
+    pub node: Option<NodeUrl>,
     /// What nodes prove to each other that they know.
     pub secret: Option<Vec<u8>>,
     /// How long a request waits for its owner.
@@ -37,19 +38,26 @@ impl ClusterOptions {
     pub fn new(nodes: NodeList, node: NodeUrl) -> ClusterOptions {
         ClusterOptions {
             nodes,
-            node,
+            node: Some(node),
             secret: None,
             wait: WAIT_DEFAULT,
             silence: WAIT_DEFAULT,
             in_flight_max: IN_FLIGHT_DEFAULT,
         }
     }
+
+    /// The same for a guest of these nodes: it asks each of them for what is the node's own.
+    #[must_use]
+    pub fn of_guest(nodes: NodeList) -> ClusterOptions {
+        let node = nodes.nodes()[0].clone();
+        ClusterOptions { node: None, ..ClusterOptions::new(nodes, node) }
+    }
 }
 
 impl std::fmt::Debug for ClusterOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes = self.nodes.text();
-        let node = self.node.as_str();
+        let node = self.node.as_ref().map_or(GUEST, NodeUrl::as_str);
         f.debug_struct("ClusterOptions").field("nodes", &nodes).field("node", &node).finish()
     }
 }
@@ -84,10 +92,13 @@ impl Cluster {
         loops: usize,
         log: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> Result<Arc<Cluster>, TopologyError> {
-        let own = options
-            .nodes
-            .index_of(&options.node)
-            .ok_or_else(|| TopologyError::of_stranger(&options.node, &options.nodes))?;
+        let own = match &options.node {
+            None => options.nodes.nodes().len(),
+            Some(node) => options
+                .nodes
+                .index_of(node)
+                .ok_or_else(|| TopologyError::of_stranger(node, &options.nodes))?,
+        };
         let boards = options.nodes.nodes().iter().map(|_| Board::new(loops)).collect();
         Ok(Arc::new(Cluster {
             fingerprint: options.nodes.fingerprint(),
@@ -105,7 +116,7 @@ impl Cluster {
         &self.options.nodes
     }
 
-    /// The place of this node in the list.
+    /// The place of this node in the list; for a guest, the one behind it, where no node is.
     #[must_use]
     pub fn own(&self) -> usize {
         self.own

@@ -29,8 +29,12 @@ pub(crate) const REPLY_NS_AT: usize = 60;
 
 const ANSWER: u8 = 0x81;
 const PONG: u8 = 0x82;
+/// Bytes that the name of a table may have.
+pub const TABLE_NAME_BYTES_MAX: usize = 255;
+
 const HAS_LIFETIME: u8 = 1;
 const HAS_TRACE: u8 = 2;
+const HAS_TABLE: u8 = 4;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,17 @@ pub enum AskKind {
     Range = 6,
     /// Whether anybody is there.
     Ping = 7,
+    /// To write several operations, which are the value; see [`crate::PartOperation`].
+    Write = 8,
+}
+
+/// The table that an ask is about, if it is not the one of the entity API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableOfAsk<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Bytes of the key's beginning by which it finds its owner.
+    pub part_length: u16,
 }
 
 /// A trace that a request belongs to, and the span of whoever asks.
@@ -78,7 +93,9 @@ pub struct Ask<'a> {
     pub wait_ms: u32,
     /// The trace that it belongs to.
     pub trace: Option<TraceOfAsk>,
-    /// The key; none for batches and pings.
+    /// The table that it is about; nothing for that of the entity API.
+    pub table: Option<TableOfAsk<'a>>,
+    /// The key; none for batches, writes and pings.
     pub key: &'a [u8],
     /// The value; see [`AskKind`].
     pub value: &'a [u8],
@@ -226,7 +243,8 @@ impl Ask<'_> {
     /// Appends the ask to `out`.
     ///
     /// # Panics
-    /// If the key is longer than a store takes, or the value beyond 4 GiB: callers have checked.
+    /// If the key is longer than a store takes, the value beyond 4 GiB, or a table's name beyond
+    /// [`TABLE_NAME_BYTES_MAX`]: callers have checked.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_LENGTH_MAX, "the API has checked the key");
         let begin = begin_frame(out, self.id);
@@ -244,6 +262,7 @@ impl Ask<'_> {
         let mut flags = 0;
         flags |= if self.lifetime_ms.is_some() { HAS_LIFETIME } else { 0 };
         flags |= if self.trace.is_some() { HAS_TRACE } else { 0 };
+        flags |= if self.table.is_some() { HAS_TABLE } else { 0 };
         let value_length = u32::try_from(self.value.len()).expect("a value is below 4 GiB");
         out.extend_from_slice(&[self.kind as u8, acknowledgement, condition, flags]);
         out.extend_from_slice(&self.wait_ms.to_le_bytes());
@@ -254,9 +273,24 @@ impl Ask<'_> {
         out.extend_from_slice(&span.to_le_bytes());
         out.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
         out.extend_from_slice(&value_length.to_le_bytes());
+        if let Some(TableOfAsk { name, part_length }) = self.table {
+            let name_length = u8::try_from(name.len()).expect("the name of a table was checked");
+            out.extend_from_slice(&part_length.to_le_bytes());
+            out.push(name_length);
+            out.extend_from_slice(name.as_bytes());
+        }
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
         finish_frame(out, begin);
+    }
+
+    /// The bytes by which the key finds its owner; nothing if the ask says what cannot be.
+    #[must_use]
+    pub fn owned_by(&self) -> Option<&[u8]> {
+        match self.table {
+            None => Some(self.key),
+            Some(table) => self.key.get(..usize::from(table.part_length)),
+        }
     }
 }
 
@@ -377,6 +411,7 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
         5 => AskKind::Batch,
         6 => AskKind::Range,
         7 => AskKind::Ping,
+        8 => AskKind::Write,
         _ => return Err(Malformed("kind")),
     };
     let acknowledgement = match bytes[17] {
@@ -394,20 +429,28 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
         _ => return Err(Malformed("condition")),
     };
     let flags = bytes[19];
-    if flags & !(HAS_LIFETIME | HAS_TRACE) != 0 {
+    if flags & !(HAS_LIFETIME | HAS_TRACE | HAS_TABLE) != 0 {
         return Err(Malformed("flags"));
     }
     let trace = u128::from(u64_at(bytes, 40)) | u128::from(u64_at(bytes, 48)) << 64;
     let trace = TraceOfAsk { trace, span: u64_at(bytes, 56) };
     let (key_length, value_length) = (u32_at(bytes, 64) as usize, u32_at(bytes, 68) as usize);
-    let is_keyed = !matches!(kind, AskKind::Batch | AskKind::Ping);
-    if key_length > KEY_LENGTH_MAX || is_keyed != (key_length > 0) {
+    let is_keyed = match kind {
+        AskKind::Get | AskKind::Head | AskKind::Put | AskKind::Delete => Some(true),
+        AskKind::Batch | AskKind::Write | AskKind::Ping => Some(false),
+        // A range may begin with the table.
+        AskKind::Range => None,
+    };
+    if key_length > KEY_LENGTH_MAX || is_keyed.is_some_and(|is| is != (key_length > 0)) {
         return Err(Malformed("key"));
     }
-    if ASK_BYTES as u64 + key_length as u64 + value_length as u64 != bytes.len() as u64 {
+    let content = &bytes[ASK_BYTES..];
+    let (table, content) =
+        if flags & HAS_TABLE == 0 { (None, content) } else { decode_table(content)? };
+    if key_length as u64 + value_length as u64 != content.len() as u64 {
         return Err(Malformed("length"));
     }
-    let (key, value) = bytes[ASK_BYTES..].split_at(key_length);
+    let (key, value) = content.split_at(key_length);
     Ok(Ask {
         id: u64_at(bytes, 8),
         kind,
@@ -416,9 +459,20 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
         lifetime_ms: (flags & HAS_LIFETIME != 0).then(|| u64_at(bytes, 32)),
         wait_ms: u32_at(bytes, 20),
         trace: (flags & HAS_TRACE != 0 && trace.trace != 0 && trace.span != 0).then_some(trace),
+        table,
         key,
         value,
     })
+}
+
+/// The table at the beginning of an ask's content, and what follows it.
+fn decode_table(bytes: &[u8]) -> Result<(Option<TableOfAsk<'_>>, &[u8]), FrameError> {
+    let wrong = FrameError::Malformed("table");
+    let (head, rest) = bytes.split_first_chunk::<3>().ok_or(wrong.clone())?;
+    let part_length = u16::from_le_bytes([head[0], head[1]]);
+    let (name, rest) = rest.split_at_checked(usize::from(head[2])).ok_or(wrong.clone())?;
+    let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).ok_or(wrong)?;
+    Ok((Some(TableOfAsk { name, part_length }), rest))
 }
 
 fn decode_answer(bytes: &[u8]) -> Result<Answer<'_>, FrameError> {

@@ -17,6 +17,8 @@ use crate::frame::PROTOCOL;
 
 /// The path of the request.
 pub const PEER_PATH: &str = "/v0/cluster/peer";
+/// What a caller says that it is who asks for what it needs, and is no node itself.
+pub const GUEST: &str = "guest";
 /// Seconds that the clocks of two nodes may be apart; older proofs are not taken.
 const PROOF_SECONDS_MAX: u64 = 300;
 /// Bytes that the answer to the request may have.
@@ -40,7 +42,7 @@ pub struct Hello<'a> {
 /// A caller that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// Its place in the list.
+    /// Its place in the list; of a guest, that of the node that it calls.
     pub from: usize,
     /// What we prove, for `Pellucid-Proof` of the answer.
     pub proof: Option<String>,
@@ -102,6 +104,9 @@ impl Cluster {
             );
             return Err(conflict(what));
         }
+        if hello.from == GUEST {
+            return Ok(Welcome { from: self.own(), proof });
+        }
         let from = NodeUrl::parse(hello.from).ok();
         match from.and_then(|from| self.nodes().index_of(&from)) {
             Some(from) if from != self.own() => Ok(Welcome { from, proof }),
@@ -135,7 +140,8 @@ impl Cluster {
 
     /// The request with which this node asks the one at place `to`.
     pub(crate) fn hello(&self, to: usize, unix_seconds: u64) -> Vec<u8> {
-        let (from, to) = (self.url(self.own()), self.url(to));
+        let from = self.options.node.as_ref().map_or(GUEST, NodeUrl::as_str);
+        let to = self.url(to);
         let (nodes, time) = (self.nodes().text(), unix_seconds.to_string());
         let mut text = format!(
             "GET {PEER_PATH} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\
@@ -144,7 +150,7 @@ impl Cluster {
             to.authority()
         );
         if let Some(secret) = &self.options.secret {
-            let proof = proof_of(secret, from.as_str(), to.as_str(), &nodes, &time);
+            let proof = proof_of(secret, from, to.as_str(), &nodes, &time);
             text += &format!("Pellucid-Proof: {proof}\r\n");
         }
         text += "\r\n";
@@ -341,6 +347,26 @@ mod tests {
         assert!(wrong.what.contains("--advertise"), "{}", wrong.what);
         let twin = two.welcome(parts(&read(&two.hello(1, 0))), 0).unwrap_err();
         assert!(twin.what.contains("two nodes"), "{}", twin.what);
+    }
+
+    /// It is no node, and knows the list and the secret as nodes do.
+    #[test]
+    fn a_guest_is_taken_like_a_node() {
+        let guest = |secret: Option<&str>, list| {
+            let mut options = ClusterOptions::of_guest(NodeList::parse(list).unwrap());
+            options.secret = secret.map(|secret| secret.as_bytes().to_vec());
+            Cluster::new(options, 1, |_| {}).unwrap()
+        };
+        let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
+        let known = guest(Some("one secret"), LIST);
+        assert_eq!((known.own(), known.owner(b"key") < 2), (2, true));
+        let welcome = two.welcome(parts(&read(&known.hello(1, 0))), 0).unwrap();
+        assert_eq!(welcome.from, two.own());
+        let stranger = two.welcome(parts(&read(&guest(None, LIST).hello(1, 0))), 0).unwrap_err();
+        assert_eq!(stranger.status, 401);
+        let other = guest(Some("one secret"), "http://10.0.0.2:2");
+        let other = two.welcome(parts(&read(&other.hello(0, 0))), 0).unwrap_err();
+        assert!(other.what.contains("lists of nodes differ"), "{}", other.what);
     }
 
     #[test]

@@ -17,7 +17,10 @@ mod cluster;
 mod frame;
 mod handshake;
 mod link;
+mod merge;
+mod operations;
 mod outcome;
+mod owner;
 mod peers;
 mod range;
 mod remembered;
@@ -31,10 +34,17 @@ pub use clipped::clipped_ns;
 pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
-    FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, TraceOfAsk, decode, encode_pong, frame_length,
+    FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, TABLE_NAME_BYTES_MAX, TableOfAsk, TraceOfAsk,
+    decode, encode_pong, frame_length,
 };
-pub use handshake::{Hello, PEER_PATH, Refused, Welcome};
+pub use handshake::{GUEST, Hello, PEER_PATH, Refused, Welcome};
+pub use merge::{MergedEntry, RangePages};
+pub use operations::PartOperation;
 pub use outcome::{Asked, Failure, Outcome, Times};
+pub use owner::{
+    FORWARD_PARTS, NETWORK, OWNER_JOURNAL, OWNER_LEDGER, OWNER_OTHER, OWNER_QUEUE, OWNER_RECEIVE,
+    OWNER_WAIT, OwnerAnswer, PEER_WAIT,
+};
 pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
 pub use remembered::{Remembered, RememberedError};

@@ -94,18 +94,11 @@ impl<C> Peers<C> {
     /// # Panics
     /// If it is this node.
     pub fn ask(&mut self, node: usize, ask: Ask<'_>, context: C) -> Asked {
+        if let Some(failure) = self.refuses(node) {
+            return Err(failure);
+        }
         let link = self.links[node].as_mut().expect("a node does not ask itself");
-        let (board, owner) = (self.cluster.board(node), || self.cluster.url(node).to_string());
-        if let Some(reason) = &link.down {
-            add(&board.counters.unreachable, 1);
-            return Err(Failure::Unreachable { owner: owner(), reason: reason.clone() });
-        }
-        let is_full = link.in_flight >= self.cluster.options.in_flight_max
-            || link.waiting_bytes() > OUT_BYTES_MAX;
-        if is_full {
-            add(&board.counters.refused, 1);
-            return Err(Failure::Full { owner: owner() });
-        }
+        let board = self.cluster.board(node);
         let asked = self.clock.now();
         let until = Ticks(asked.0 + self.wait_ticks);
         let id = self.under_way.insert(Waiting { context, node, asked, sent: None, until });
@@ -119,6 +112,26 @@ impl<C> Peers<C> {
         add(&board.counters.asked, 1);
         add(&board.counters.in_flight, 1);
         Ok(())
+    }
+
+    /// Why nothing can be asked of the node at this place now; that it was wanted is counted.
+    ///
+    /// # Panics
+    /// If it is this node.
+    #[must_use]
+    pub fn refuses(&self, node: usize) -> Option<Failure> {
+        let link = self.links[node].as_ref().expect("a node does not ask itself");
+        let (board, owner) = (self.cluster.board(node), || self.cluster.url(node).to_string());
+        if let Some(reason) = &link.down {
+            add(&board.counters.unreachable, 1);
+            return Some(Failure::Unreachable { owner: owner(), reason: reason.clone() });
+        }
+        let is_full = link.in_flight >= self.cluster.options.in_flight_max
+            || link.waiting_bytes() > OUT_BYTES_MAX;
+        is_full.then(|| {
+            add(&board.counters.refused, 1);
+            Failure::Full { owner: owner() }
+        })
     }
 
     /// Does what an event of this link asks for.
@@ -556,6 +569,7 @@ fn ping() -> Ask<'static> {
         lifetime_ms: None,
         wait_ms: 0,
         trace: None,
+        table: None,
         key: b"",
         value: b"",
     }

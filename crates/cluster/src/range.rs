@@ -14,7 +14,9 @@ const REVERSE: u8 = 1;
 const HAS_END: u8 = 2;
 const BEHIND: u8 = 4;
 /// Bytes of an entry before its key and value.
-const ENTRY_BYTES: usize = 16;
+const ENTRY_BYTES: usize = 32;
+/// Where an entry says when its time is over.
+const EXPIRES_AT: usize = 16;
 
 /// A page that is asked for: the value of the ask, whose key is where the page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,10 @@ impl<'a> RangeAsk<'a> {
 pub struct PageEntry<'a> {
     /// Its sequence number.
     pub sequence: u64,
+    /// When it was written, in milliseconds since the Unix epoch.
+    pub written_at_ms: u64,
+    /// When its time is over, likewise; zero for never.
+    pub expires_at_ms: u64,
     /// Its key.
     pub key: &'a [u8],
     /// Its value.
@@ -84,12 +90,22 @@ pub struct PageEntry<'a> {
 impl PageEntry<'_> {
     /// Appends it to a page.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.sequence.to_le_bytes());
+        for number in [self.sequence, self.written_at_ms, self.expires_at_ms] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
         out.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
         let length = u32::try_from(self.value.len()).expect("a value is below 4 GiB");
         out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
+    }
+}
+
+impl PageEntry<'_> {
+    /// Notes when the time of an encoded entry at the beginning of `bytes` is over: a walk says so
+    /// only once it has let go of the entry.
+    pub fn set_expires_at_ms(bytes: &mut [u8], expires_at_ms: u64) {
+        bytes[EXPIRES_AT..EXPIRES_AT + 8].copy_from_slice(&expires_at_ms.to_le_bytes());
     }
 }
 
@@ -143,15 +159,16 @@ impl Page {
 
 fn entry_at(bytes: &[u8], at: usize) -> Option<(PageEntry<'_>, usize)> {
     let head = bytes.get(at..at + ENTRY_BYTES)?;
-    let sequence = u64::from_le_bytes(head[..8].try_into().ok()?);
-    let key_length = u32::from_le_bytes(head[8..12].try_into().ok()?) as usize;
-    let value_length = u32::from_le_bytes(head[12..].try_into().ok()?) as usize;
+    let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+    let (sequence, written_at_ms, expires_at_ms) = (number(0)?, number(8)?, number(16)?);
+    let key_length = u32::from_le_bytes(head[24..28].try_into().ok()?) as usize;
+    let value_length = u32::from_le_bytes(head[28..].try_into().ok()?) as usize;
     let key_at = at + ENTRY_BYTES;
     let key = bytes.get(key_at..key_at.checked_add(key_length)?)?;
     let value_at = key_at + key_length;
     let end = value_at.checked_add(value_length)?;
     let value = bytes.get(value_at..end)?;
-    Some((PageEntry { sequence, key, value }, end))
+    Some((PageEntry { sequence, written_at_ms, expires_at_ms, key, value }, end))
 }
 
 #[cfg(test)]
@@ -177,8 +194,8 @@ mod tests {
     fn a_page_is_read_entry_by_entry() {
         let mut bytes = Vec::new();
         let entries = [
-            PageEntry { sequence: 1, key: b"a", value: b"one" },
-            PageEntry { sequence: 2, key: b"b", value: b"" },
+            PageEntry { sequence: 1, written_at_ms: 3, expires_at_ms: 0, key: b"a", value: b"one" },
+            PageEntry { sequence: 2, written_at_ms: 4, expires_at_ms: 5, key: b"b", value: b"" },
         ];
         entries.iter().for_each(|entry| entry.encode(&mut bytes));
         assert!(Page::new(bytes[..bytes.len() - 1].to_vec()).is_err());

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use pellucid_cluster::{
-    Answer, AnswerStatus, Ask, AskKind, Frame, FrameError, OwnerTimes, TraceOfAsk, decode,
-    encode_pong,
+    Answer, AnswerStatus, Ask, AskKind, Frame, FrameError, OwnerTimes, TableOfAsk, TraceOfAsk,
+    decode, encode_pong,
 };
 use pellucid_store::{Acknowledgement, Condition};
 use proptest::prelude::*;
@@ -19,6 +19,7 @@ fn put() -> Ask<'static> {
         lifetime_ms: Some(1_500),
         wait_ms: 1_000,
         trace: Some(TraceOfAsk { trace: 0xaabb, span: 0xcc }),
+        table: None,
         key: b"key",
         value: b"value",
     }
@@ -121,6 +122,7 @@ proptest! {
         key in proptest::collection::vec(any::<u8>(), 1..300),
         value in proptest::collection::vec(any::<u8>(), 0..3_000),
         condition in 0..4_u8,
+        table: Option<(u16, String)>,
     ) {
         let condition = match condition {
             0 => Condition::None,
@@ -128,7 +130,10 @@ proptest! {
             2 => Condition::Present,
             _ => Condition::Sequence(sequence),
         };
-        let ask = Ask { id, lifetime_ms, wait_ms, condition, key: &key, value: &value, ..put() };
+        let named = table.as_ref().filter(|(_, name)| (1..256).contains(&name.len()));
+        let table = named.map(|(part_length, name)| TableOfAsk { name, part_length: *part_length });
+        let ask =
+            Ask { id, lifetime_ms, wait_ms, condition, table, key: &key, value: &value, ..put() };
         let mut bytes = Vec::new();
         ask.encode(&mut bytes);
         prop_assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Ask(ask), bytes.len()))));
@@ -137,7 +142,7 @@ proptest! {
     #[test]
     fn what_a_stranger_makes_up_is_a_frame_or_an_error(
         mut body in proptest::collection::vec(any::<u8>(), 0..200),
-        kind in prop_oneof![0..9_u8, 0x80..0x84_u8],
+        kind in prop_oneof![0..10_u8, 0x80..0x84_u8],
     ) {
         if let Some(at) = body.get_mut(8) {
             *at = kind;

@@ -5,20 +5,25 @@
 //! over counts as absent, and then written if they still have the versions that were read. Where
 //! they do not, it is all done again. A table in parts is written only so, because the ring orders
 //! such writes among themselves by agreement, and plain ones by timestamp.
+//!
+//! A transaction whose answer does not come may have happened. To find out, each leaves a note in
+//! its partition that names writer and write. As a writer's transactions of a partition follow one
+//! another, its last note says exactly whether the one in doubt was made, whatever others have
+//! written since, and a serial read of it ends what was under way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use pellucid_clock::Clock;
 use pellucid_store::{Condition, Result, StoreError, Table, Written};
-use scylla::errors::ExecutionError;
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row};
 
-use crate::error::{error_of, is_uncertain};
+use crate::error::Failed;
 use crate::place::Space;
 use crate::plain::{Entry, Values, unconditional};
 use crate::read::bound;
@@ -31,6 +36,11 @@ use crate::versions::{Drawn, now_us};
 const ATTEMPTS_MAX: u32 = 64;
 /// The longest pause before it is made again.
 const PAUSE_MAX_MS: u64 = 64;
+/// Times that the outcome of a write in doubt is asked for, and the pause in between.
+const LOOKS_MAX: u32 = 4;
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+/// How long a write is made again, in longest waits for an answer.
+const WAITS_MAX: u32 = 3;
 /// Keys of which the versions are read at once.
 const KEYS_AT_ONCE: usize = 256;
 /// How far ahead of our own clock a plain write may be stamped for it to be waited out.
@@ -69,9 +79,16 @@ impl Conditional {
     }
 
     async fn attempts(&self, laps: &mut Laps) -> Result<Written> {
+        let (turns, wait_max) = (&self.ring.turns, self.ring.timeout);
+        laps.begin();
+        let turn = turns.take(&self.space.name, &self.entries[0].place, wait_max).await;
+        laps.has_turn();
+        let _turn = turn?;
         if self.space.is_in_parts() {
             self.list_part(laps).await?;
         }
+        let begun = Clock::monotonic().stopwatch();
+        let patience_ns = (wait_max * WAITS_MAX).as_nanos() as u64;
         for attempt in 0..ATTEMPTS_MAX {
             let state = self.state(laps).await?;
             self.judge(&state)?;
@@ -80,6 +97,7 @@ impl Conditional {
                 Outcome::Applied => {
                     return Ok(Written { sequence: drawn.first + self.count as u64 - 1 });
                 }
+                Outcome::Refused if begun.elapsed_ns() > patience_ns => break,
                 Outcome::Refused => {
                     let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
                     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
@@ -188,10 +206,13 @@ impl Conditional {
             // Nothing but deletions of what is not there.
             return Ok(Outcome::Applied);
         }
+        let (space, by) = (&self.space.name[..], self.ring.writer);
+        let note = Values::Done(space, &self.entries[0], by, drawn.first as i64);
+        steps.push((&self.ring.statements.note_done, note));
         match self.execute(steps, laps).await {
             Ok(answer) => outcome_of(answer),
-            Err(error) if is_uncertain(&error) => self.look(state, drawn, &error, laps).await,
-            Err(error) => Err(error_of(&error)),
+            Err(failed) if failed.is_uncertain() => self.look(drawn, failed, laps).await,
+            Err(failed) => Err(failed.into()),
         }
     }
 
@@ -226,12 +247,7 @@ impl Conditional {
         &self,
         steps: Vec<(&PreparedStatement, Values<'_>)>,
         laps: &mut Laps,
-    ) -> std::result::Result<QueryResult, ExecutionError> {
-        if let [(statement, values)] = &steps[..] {
-            let mut statement = (*statement).clone().bind(values)?;
-            statement.set_consistency(self.level);
-            return self.ring.ask(statement, laps).await;
-        }
+    ) -> std::result::Result<QueryResult, Failed> {
         let mut batch = Batch::new(BatchType::Unlogged);
         let mut values = Vec::with_capacity(steps.len());
         for (statement, of_step) in steps {
@@ -240,39 +256,32 @@ impl Conditional {
         }
         batch.set_consistency(self.level);
         batch.set_serial_consistency(Some(SerialConsistency::Serial));
-        self.ring.session.batch(&batch, values).await
+        self.ring.ask_batch(batch, values, laps).await
     }
 
-    /// Finds out what became of a write whose answer did not come: a serial read ends whatever is
-    /// under way in the partition.
-    async fn look(
-        &self,
-        before: &State,
-        drawn: Drawn,
-        error: &ExecutionError,
-        laps: &mut Laps,
-    ) -> Result<Outcome> {
-        let unknown = || {
-            let text = error_of(error).to_string();
-            StoreError::Unreachable(format!("it is unknown whether the write happened: {text}"))
-        };
-        let entry = self.entries.iter().find(|entry| entry.value.is_some()).ok_or_else(unknown)?;
-        let values = (&self.space.name, &entry.place, vec![&entry.key[..]]);
-        let mut statement = bound(&self.ring.statements.versions, &values)?;
+    /// Finds out what became of a write whose answer did not come.
+    async fn look(&self, drawn: Drawn, failed: Failed, laps: &mut Laps) -> Result<Outcome> {
+        let values = (&self.space.name, &self.entries[0].place);
+        let mut statement = bound(&self.ring.statements.done, &values)?;
         statement.set_consistency(Consistency::Serial);
-        let answer = self.ring.answer(statement, laps).await.map_err(|_| unknown())?;
-        let mut after = State::new();
-        note(answer, &mut after)?;
-        let found = after.get(&entry.key);
-        if found.is_some_and(|found| found.version as u64 == drawn.first + entry.index as u64) {
-            return Ok(Outcome::Applied);
+        for _ in 0..LOOKS_MAX {
+            if let Ok(answer) = self.ring.ask(statement.clone(), laps).await {
+                let is_done = last_of(answer, self.ring.writer)? == Some(drawn.first as i64);
+                return Ok(if is_done { Outcome::Applied } else { Outcome::Refused });
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
         }
-        let is_watched = self.watched().iter().any(|watched| watched.key == entry.key);
-        if is_watched && found.map(|f| f.version) == before.get(&entry.key).map(|f| f.version) {
-            return Ok(Outcome::Refused);
-        }
-        Err(unknown())
+        let text = StoreError::from(failed);
+        Err(StoreError::Unreachable(format!("it is unknown whether the write happened: {text}")))
     }
+}
+
+/// The last transaction of a writer that is noted in a partition.
+fn last_of(answer: QueryResult, writer: i64) -> Result<Option<i64>> {
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    type Row = (String, Vec<u8>, Option<HashMap<i64, i64>>);
+    let row = rows.maybe_first_row::<Row>().map_err(unexpected)?;
+    Ok(row.and_then(|(_, _, done)| done?.get(&writer).copied()))
 }
 
 /// Adds the versions in an answer to `state`. Returns by how many microseconds the latest of them

@@ -21,7 +21,7 @@ pub(crate) async fn connect(options: &CqlOptions) -> Result<Session> {
         .consistency(Consistency::Quorum)
         .serial_consistency(Some(SerialConsistency::Serial))
         .request_timeout(Some(options.timeout))
-        .retry_policy(Arc::new(Again))
+        .retry_policy(Arc::new(Again::default()))
         .build();
     let looks = std::num::NonZeroU32::new(TRACE_LOOKS).expect("it is not zero");
     let mut builder = SessionBuilder::new()

@@ -3,6 +3,56 @@
 use pellucid_store::StoreError;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
+/// A request that failed: how it ended, and what a node said of missing copies before.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: ExecutionError,
+    pub(crate) said: Option<RequestAttemptError>,
+}
+
+impl From<Failed> for StoreError {
+    fn from(failed: Failed) -> StoreError {
+        let error = error_of(&failed.error);
+        let said = match failed.said {
+            Some(RequestAttemptError::DbError(of_ring, message)) => {
+                error_of_ring(&of_ring, &message)
+            }
+            _ => return error,
+        };
+        match (failed.error, error, said) {
+            // It is the last thing that was said, and stands in the error already.
+            (ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)), error, _) => error,
+            (_, StoreError::Unreachable(end), StoreError::Unreachable(said)) => {
+                StoreError::Unreachable(format!("{said}; then {end}"))
+            }
+            (_, error, _) => error,
+        }
+    }
+}
+
+impl Failed {
+    /// Whether it is unknown what became of the transaction. Its reads come after an earlier try
+    /// of the coordinator's own, so that they leave as much open as its writes.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        match &self.error {
+            ExecutionError::RequestTimeout(_)
+            | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => {
+                true
+            }
+            ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
+                error,
+                DbError::WriteTimeout { .. }
+                    | DbError::WriteFailure { .. }
+                    | DbError::ReadTimeout { .. }
+                    | DbError::ReadFailure { .. }
+                    | DbError::ServerError
+                    | DbError::Other(_)
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// What the driver's error means to whoever asked.
 pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
     match error {
@@ -12,7 +62,7 @@ pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
         ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
         | ExecutionError::ConnectionPoolError(_)
         | ExecutionError::EmptyPlan => {
-            StoreError::Unreachable(format!("no node of the ring could be asked: {error}"))
+            StoreError::Unreachable(format!("no further node could be asked: {error}"))
         }
         ExecutionError::RequestTimeout(after) => {
             StoreError::Unreachable(format!("the ring did not answer within {after:?}"))
@@ -53,17 +103,19 @@ fn error_of_ring(error: &DbError, message: &str) -> StoreError {
     }
 }
 
-/// Whether it is unknown what became of the write.
-pub(crate) fn is_uncertain(error: &ExecutionError) -> bool {
-    matches!(
-        error,
-        ExecutionError::RequestTimeout(_)
-            | ExecutionError::LastAttemptError(
-                RequestAttemptError::BrokenConnectionError(_)
-                    | RequestAttemptError::DbError(
-                        DbError::WriteTimeout { .. } | DbError::WriteFailure { .. },
-                        _
-                    )
-            )
-    )
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::statement::Consistency;
+
+    #[test]
+    fn the_number_of_missing_copies_is_not_lost_behind_a_dead_node() {
+        let unavailable =
+            DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
+        let said = Some(RequestAttemptError::DbError(unavailable, String::new()));
+        let failed = Failed { error: ExecutionError::EmptyPlan, said };
+        assert!(!failed.is_uncertain(), "nobody wrote anything");
+        let StoreError::Unreachable(text) = failed.into() else { panic!("it is a 504") };
+        assert!(text.starts_with("1 copies can be reached where 2 have to answer"), "{text}");
+    }
 }

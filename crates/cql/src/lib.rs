@@ -23,6 +23,7 @@ mod scan;
 mod schema;
 mod store;
 mod traces;
+mod turns;
 mod versions;
 
 pub use options::{CqlOptions, Password};

@@ -15,7 +15,17 @@ pub(crate) const CONNECTION_WAIT: Part = Part::new(1);
 pub(crate) const RING: Part = Part::new(2);
 /// Reading the answer.
 pub(crate) const DECODE: Part = Part::new(3);
+/// Until this process had made its transactions of the same partition that came before.
+pub(crate) const TURN_WAIT: Part = Part::new(4);
 
 /// The names of the parts, by slot.
-pub const NAMES: [&str; PARTS_MAX] =
-    ["encode", "connection_wait", "ring", "decode", "unused_4", "unused_5", "unused_6", "unused_7"];
+pub const NAMES: [&str; PARTS_MAX] = [
+    "encode",
+    "connection_wait",
+    "ring",
+    "decode",
+    "turn_wait",
+    "unused_5",
+    "unused_6",
+    "unused_7",
+];

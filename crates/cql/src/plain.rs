@@ -13,10 +13,9 @@ use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::error::error_of;
 use crate::place::Space;
 use crate::read::{bound, check_key};
-use crate::ring::Ring;
+use crate::ring::{Laps, Ring};
 use crate::rows::Lifetime;
 use crate::versions::Drawn;
 
@@ -119,6 +118,8 @@ pub(crate) enum Values<'a> {
     /// A put over this version.
     PutOver(&'a str, &'a Entry, i64, Lifetime, i64),
     DeleteThis(&'a str, &'a Entry, i64),
+    /// The note of which transaction of a writer it is.
+    Done(&'a str, &'a Entry, i64, i64),
 }
 
 impl SerializeRow for Values<'_> {
@@ -147,6 +148,9 @@ impl SerializeRow for Values<'_> {
             }
             Values::DeleteThis(space, entry, over) => {
                 (space, &entry.place, &entry.key, over).serialize(context, writer)
+            }
+            Values::Done(space, entry, by, version) => {
+                (by, version, space, &entry.place).serialize(context, writer)
             }
         }
     }
@@ -199,8 +203,8 @@ pub(crate) fn write(
             (answer.map(|_| written), laps)
         });
     }
-    ring.later(timeline, move |ring, laps| async move {
-        let result = write_batch(&ring, level, &space, &entries, drawn).await;
+    ring.later(timeline, move |ring, mut laps| async move {
+        let result = write_batch(&ring, level, &space, &entries, drawn, &mut laps).await;
         (result.map(|()| written), laps)
     })
 }
@@ -212,6 +216,7 @@ async fn write_batch(
     space: &Space,
     entries: &[Entry],
     drawn: Drawn,
+    laps: &mut Laps,
 ) -> Result<()> {
     let is_spread = entries.iter().any(|entry| entry.place != entries[0].place);
     let kind = if is_spread { BatchType::Logged } else { BatchType::Unlogged };
@@ -225,6 +230,6 @@ async fn write_batch(
     batch.set_consistency(level);
     batch.set_timestamp(Some(drawn.time_us));
     batch.set_is_idempotent(true);
-    let done = ring.session.batch(&batch, values).await;
-    done.map(|_| ()).map_err(|error| error_of(&error))
+    ring.ask_batch(batch, values, laps).await?;
+    Ok(())
 }

@@ -2,24 +2,30 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use pellucid_account::{EngineCounts, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_store::{Answer, Arrival, PartTime, Pending, Result, StoreError, Table};
 use scylla::client::session::Session;
 use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::Batch;
 use scylla::statement::bound::BoundStatement;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::connect::connect;
-use crate::error::error_of;
+use crate::error::Failed;
 use crate::options::CqlOptions;
 use crate::parts;
 use crate::place::Space;
+use crate::plain::Values;
+use crate::retry::Again;
 use crate::schema::{Statements, make, prepare};
 use crate::traces::{Traces, look};
+use crate::turns::Turns;
 use crate::versions::Versions;
 
 /// The name of the threads that talk to the ring.
@@ -38,6 +44,11 @@ pub(crate) struct Ring {
     pub(crate) traces: Traces,
     pub(crate) asked: AtomicU64,
     pub(crate) buckets: u16,
+    /// The longest wait for an answer.
+    pub(crate) timeout: Duration,
+    pub(crate) turns: Turns,
+    /// Whose transactions the ring notes as this process's.
+    pub(crate) writer: i64,
     trace_share: f64,
     clock: Clock,
     in_flight: AtomicUsize,
@@ -51,6 +62,7 @@ pub(crate) struct Laps {
     clock: Clock,
     ring_ticks: u64,
     decode_ticks: u64,
+    turn_ticks: u64,
     last: Ticks,
 }
 
@@ -89,6 +101,9 @@ impl Ring {
             traces: Traces::default(),
             asked: AtomicU64::new(0),
             buckets: options.buckets.max(1),
+            timeout: options.timeout,
+            turns: Turns::new(),
+            writer: RandomState::new().hash_one(std::process::id()) as i64,
             trace_share: options.trace_share,
             clock: Clock::monotonic(),
             in_flight: AtomicUsize::new(0),
@@ -148,7 +163,7 @@ impl Ring {
         };
         let (clock, ring) = (self.clock, Arc::clone(self));
         let handed_over = clock.now();
-        let laps = Laps { clock, ring_ticks: 0, decode_ticks: 0, last: handed_over };
+        let laps = Laps::begun(clock, handed_over);
         let found = ask(Arc::clone(self), laps);
         Answer::Later(Pending::new(move |callback| {
             ring.spawn(async move {
@@ -183,21 +198,53 @@ impl Ring {
         self: &Arc<Self>,
         mut statement: BoundStatement,
         laps: &mut Laps,
-    ) -> std::result::Result<QueryResult, scylla::errors::ExecutionError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let is_traced = self.traces.is_due(self.trace_share);
+    ) -> std::result::Result<QueryResult, Failed> {
+        let again = Again::default();
+        statement.set_retry_policy(Some(Arc::new(again.clone())));
+        let is_traced = self.is_traced();
         if is_traced {
             statement.set_tracing(true);
         }
         laps.begin();
         let answer = self.session.execute_bound_unpaged(&statement).await;
+        self.note(&answer, is_traced, laps);
+        answer.map_err(|error| Failed { error, said: again.said() })
+    }
+
+    /// As [`Ring::ask`], for several statements at once.
+    pub(crate) async fn ask_batch(
+        self: &Arc<Self>,
+        mut batch: Batch,
+        values: Vec<Values<'_>>,
+        laps: &mut Laps,
+    ) -> std::result::Result<QueryResult, Failed> {
+        let again = Again::default();
+        batch.set_retry_policy(Some(Arc::new(again.clone())));
+        let is_traced = self.is_traced();
+        batch.set_tracing(is_traced);
+        laps.begin();
+        let answer = self.session.batch(&batch, values).await;
+        self.note(&answer, is_traced, laps);
+        answer.map_err(|error| Failed { error, said: again.said() })
+    }
+
+    fn is_traced(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.traces.is_due(self.trace_share)
+    }
+
+    fn note<E>(
+        self: &Arc<Self>,
+        answer: &std::result::Result<QueryResult, E>,
+        is_traced: bool,
+        laps: &mut Laps,
+    ) {
         let ticks = laps.end_of_ring();
-        if let Ok(answer) = &answer
+        if let Ok(answer) = answer
             && is_traced
         {
             look(self, answer, self.clock.nanoseconds(ticks) / 1_000);
         }
-        answer
     }
 
     /// As [`Ring::ask`], with the store's errors.
@@ -206,12 +253,12 @@ impl Ring {
         statement: BoundStatement,
         laps: &mut Laps,
     ) -> Result<QueryResult> {
-        self.ask(statement, laps).await.map_err(|error| error_of(&error))
+        Ok(self.ask(statement, laps).await?)
     }
 
     /// Laps for work of which nobody keeps an account.
     pub(crate) fn no_laps(&self) -> Laps {
-        Laps { clock: self.clock, ring_ticks: 0, decode_ticks: 0, last: self.clock.now() }
+        Laps::begun(self.clock, self.clock.now())
     }
 }
 
@@ -225,7 +272,12 @@ impl Drop for Ring {
 }
 
 impl Laps {
-    fn begin(&mut self) {
+    fn begun(clock: Clock, last: Ticks) -> Laps {
+        Laps { clock, ring_ticks: 0, decode_ticks: 0, turn_ticks: 0, last }
+    }
+
+    /// Begins a time that ends with one of the calls below.
+    pub(crate) fn begin(&mut self) {
         self.last = self.clock.now();
     }
 
@@ -244,12 +296,20 @@ impl Laps {
         self.last = now;
     }
 
+    /// Ends the time in which others of this process wrote to the partition.
+    pub(crate) fn has_turn(&mut self) {
+        let now = self.clock.now();
+        self.turn_ticks += now.since(self.last);
+        self.last = now;
+    }
+
     fn arrival<T>(self, result: Result<T>, handed_over: Ticks, begun: Ticks) -> Arrival<T> {
         let part = |part, ticks| PartTime { part, ticks, until: self.last, waited_for: 0 };
         let times = vec![
             part(parts::CONNECTION_WAIT, begun.since(handed_over)),
             part(parts::RING, self.ring_ticks),
             part(parts::DECODE, self.decode_ticks),
+            part(parts::TURN_WAIT, self.turn_ticks),
         ];
         Arrival { result, parts: times, started: None, counts: EngineCounts::default() }
     }

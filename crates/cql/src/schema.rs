@@ -21,6 +21,9 @@ use crate::options::CqlOptions;
 const REPLICATION_USUAL: u32 = 3;
 /// Bytes that the name of a keyspace may have, as the ring has it.
 const KEYSPACE_LENGTH_MAX: usize = 48;
+/// How long the ring remembers a writer's last transaction in a partition, in seconds: far longer
+/// than the writer asks for it.
+const NOTE_TTL_S: u32 = 3_600;
 
 /// All statements, prepared.
 pub(crate) struct Statements {
@@ -32,6 +35,9 @@ pub(crate) struct Statements {
     pub(crate) put_over: PreparedStatement,
     pub(crate) delete_this: PreparedStatement,
     pub(crate) versions: PreparedStatement,
+    /// Notes, within a transaction, which one of a writer's it is, and reads such notes.
+    pub(crate) note_done: PreparedStatement,
+    pub(crate) done: PreparedStatement,
     /// Forward and backward.
     pub(crate) objects: [PreparedStatement; 2],
     /// Forward and backward.
@@ -76,7 +82,7 @@ pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32>
         (
             "contents",
             "space text, part blob, key blob, version bigint, expires bigint, length bigint, \
-             value blob, PRIMARY KEY ((space, part), key)",
+             value blob, done map<bigint, bigint> static, PRIMARY KEY ((space, part), key)",
         ),
     ];
     for (name, columns) in tables {
@@ -154,6 +160,11 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
             "SELECT key, version, expires, WRITETIME(version) {from} {here} AND key IN ?"
         ))
         .await?,
+        note_done: once(format!(
+            "UPDATE {keyspace}.contents USING TTL {NOTE_TTL_S} SET done[?] = ? WHERE {here}"
+        ))
+        .await?,
+        done: safe(format!("SELECT DISTINCT space, part, done {from} {here}")).await?,
         objects: [safe(walk(object, "ASC")).await?, safe(walk(object, "DESC")).await?],
         heads: [safe(walk(head, "ASC")).await?, safe(walk(head, "DESC")).await?],
         note_part: safe(format!("INSERT INTO {keyspace}.parts (space, part) VALUES (?, ?)"))

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pellucid_account::Timeline;
-use pellucid_store::{Acknowledgement, Condition, Operation, Range, Scan, Store, Table, Written};
+use pellucid_store::{
+    Acknowledgement, Condition, Operation, Range, Scan, StemRule, Store, Table, Written,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -15,7 +17,7 @@ use crate::definition::{CollectionDefinition, DatabaseDefinition, IndexState};
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::layout::{
     DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
-    garbage_key, index_prefix, part_of,
+    garbage_key, index_prefix, part_of, stem_of,
 };
 use crate::names::SYSTEM_DATABASE;
 use crate::ticks::Ticks;
@@ -28,6 +30,10 @@ const SYSTEM_DATABASE_ID: u64 = 1;
 
 /// By storage number, how many documents there are, and the highest sequence number among them.
 type Counts = BTreeMap<u64, (u64, u64)>;
+
+/// What an embedded store has to be told so that an equality that an index answers is looked up and
+/// not searched for.
+pub const STEMS: StemRule = StemRule { table: TABLE, stem_of };
 
 /// The databases of a store.
 pub struct Documents {

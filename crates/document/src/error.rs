@@ -78,6 +78,7 @@ numbers! {
     USER_NOT_FOUND = 1703, "user not found";
     QUEUE_FULL = 21003, "queue is full";
     QUEUE_TIME_VIOLATED = 21004, "queue time violated";
+    NOT_IN_MEMORY = 65534, "not in memory";
 }
 
 /// The document that stands in the way of a write, or does not have the revision asked for.
@@ -144,6 +145,7 @@ impl From<StoreError> for DocumentError {
             StoreError::Full(_) => ErrorNumber::STORE_FULL,
             StoreError::ReadOnly(_) => ErrorNumber::READ_ONLY,
             StoreError::Busy(_) => ErrorNumber::QUEUE_FULL,
+            StoreError::NotInMemory => ErrorNumber::NOT_IN_MEMORY,
             StoreError::Corruption(_) | StoreError::Failed(_) | StoreError::Unreachable(_) => {
                 ErrorNumber::INTERNAL
             }

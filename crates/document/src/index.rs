@@ -1,11 +1,14 @@
 //! Indexes on documents: which entries a document has in one.
 
+use std::ops::Bound;
+
+use pellucid_aql::IndexRange;
 use pellucid_value::{Number, ObjectRef, Ref, index_key};
 
 use crate::definition::{IndexDefinition, IndexKind};
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index_range::KeyRange;
-use crate::layout::{bound_fields, index_prefix, push_document};
+use crate::layout::{FIELDS_KEPT_BYTES, bound_fields, index_prefix, push_document};
 use crate::moment::seconds_of;
 
 /// Entries that one document may have in one index: arrays in two fields give their product.
@@ -218,6 +221,21 @@ impl Index {
         (0..count)
             .filter_map(|number| self.uncut(&values, number))
             .any(|uncut| range.holds(&uncut) && self.entry_of(uncut, key).key == entry)
+    }
+
+    /// The beginning of the keys of all entries in a range that wants one value of each field:
+    /// of a unique index, the key of the only one. Nothing for other ranges, and where values are
+    /// cut, as only documents say which entries are meant then.
+    pub(crate) fn key_of_all(&self, range: &IndexRange) -> Option<Vec<u8>> {
+        let is_whole = range.equal.len() == self.fields.len()
+            && matches!((&range.low, &range.high), (Bound::Unbounded, Bound::Unbounded));
+        if !is_whole {
+            return None;
+        }
+        let mut key = Vec::with_capacity(self.prefix.len() + ENTRY_BYTES);
+        key.extend_from_slice(&self.prefix);
+        range.equal.iter().for_each(|value| index_key::encode(value.view(), &mut key));
+        (key.len() <= self.prefix.len() + FIELDS_KEPT_BYTES).then_some(key)
     }
 
     /// Another document has the values already.

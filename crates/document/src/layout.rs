@@ -88,6 +88,18 @@ pub fn part_of(key: &[u8]) -> usize {
     }
 }
 
+/// How many first bytes of a key are its stem: of an entry that may repeat, all but the document,
+/// since whoever looks it up knows its values alone. As [`pellucid_store::StemOf`] wants it, because
+/// fields are encoded so that none begins with another one.
+pub(crate) fn stem_of(key: &[u8]) -> Option<usize> {
+    let storage_end = part_of(key);
+    if storage_end == 0 || key.get(storage_end) != Some(&ENTRIES) {
+        return None;
+    }
+    let document = usize::from(*key.last()?) + 1;
+    key.len().checked_sub(document).filter(|stem| *stem > storage_end)
+}
+
 /// The prefix of a collection's documents.
 pub(crate) fn documents_prefix(storage: u64) -> Vec<u8> {
     let mut key = storage_prefix(storage);
@@ -164,6 +176,11 @@ mod tests {
         key.extend_from_slice(b"fields");
         push_document(&mut key, b"the-key");
         assert_eq!(document_of_entry(&key), Some(&b"the-key"[..]));
+        assert_eq!(stem_of(&key), Some(key.len() - b"the-key".len() - 1));
+        assert_eq!(stem_of(&index_prefix(7, 8, true)), None, "they are looked up as a whole");
+        assert_eq!(stem_of(&documents_prefix(7)), None);
+        assert_eq!(stem_of(&garbage_key(&documents_prefix(7))), None);
+        assert_eq!(stem_of(&[]), None);
         assert_eq!(document_of_entry(&[9]), None);
         assert_eq!(document_of_entry(&[]), None);
     }

@@ -44,7 +44,7 @@ pub use definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexDefinition, IndexKind,
     IndexState,
 };
-pub use documents::{Documents, TABLE};
+pub use documents::{Documents, STEMS, TABLE};
 pub use error::{DocumentError, ErrorNumber, Result, Standing};
 pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate};
 pub use index::{FieldPath, Index};

@@ -19,7 +19,7 @@ use crate::error::DocumentError;
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
 use crate::layout::end_of_prefix;
-use crate::query_scans::{DocumentScan, Entries, EntryScan, ValueScan};
+use crate::query_scans::{DocumentScan, Entries, EntryScan, Found, ValueScan};
 use crate::query_writes::QueryWrites;
 use crate::transaction::Committed;
 
@@ -142,12 +142,23 @@ impl QueryData {
         let index = index.ok_or_else(|| {
             QueryError::new(1212, "an index of the query's plan is gone: try again")
         })?;
+        let (snapshot, table) = (Arc::clone(self.snapshot()?), self.documents.table);
+        if let Some(key) = index.key_of_all(&request.range) {
+            let found = if index.definition.unique {
+                let object = snapshot.get(table, &key, &mut Timeline::off());
+                Found::One(object.map_err(store_error)?)
+            } else {
+                let scan = snapshot.scan_stem(table, &key, request.reverse);
+                Found::Scan(scan.map_err(store_error)?)
+            };
+            return Ok(Entries { snapshot, table, shape, index, keys: None, key, found });
+        }
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index, &low, &high);
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
-        let (snapshot, table) = (Arc::clone(self.snapshot()?), self.documents.table);
-        let scan = snapshot.scan(table, range).map_err(store_error)?;
-        Ok(Entries { snapshot, table, shape, index, keys, scan })
+        let found = Found::Scan(snapshot.scan(table, range).map_err(store_error)?);
+        let keys = keys.is_wider().then_some(keys);
+        Ok(Entries { snapshot, table, shape, index, keys, key: Vec::new(), found })
     }
 }
 
@@ -217,7 +228,7 @@ impl Source for QueryData {
     ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
         let entries = self.entries(collection, request)?;
         // Where long values are cut, only documents say which entries are meant.
-        if entries.keys.is_wider() {
+        if entries.keys.is_some() {
             return Ok(None);
         }
         Ok(Some(Box::new(ValueScan { entries, values: Vec::new() })))

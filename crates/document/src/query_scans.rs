@@ -64,25 +64,63 @@ pub(crate) struct Entries {
     pub(crate) table: Table,
     pub(crate) shape: Arc<Shape>,
     pub(crate) index: Arc<Index>,
-    pub(crate) keys: KeyRange,
-    pub(crate) scan: Box<dyn Scan>,
+    /// What of that belongs to the answer, if not all of it does.
+    pub(crate) keys: Option<KeyRange>,
+    /// What the keys of all entries that are meant begin with, if one value of each field is: of a
+    /// unique index, the key of the only one.
+    pub(crate) key: Vec<u8>,
+    pub(crate) found: Found,
+}
+
+/// The entries that were found.
+pub(crate) enum Found {
+    /// Any number of them.
+    Scan(Box<dyn Scan>),
+    /// At most one, until it was looked at.
+    One(Option<Object>),
+}
+
+impl Found {
+    /// The next entry, of which the only one has the key `only`, and what it holds if the index is
+    /// unique; the other ones hold nothing.
+    fn next<'a>(
+        &'a mut self,
+        only: &'a [u8],
+        is_unique: bool,
+    ) -> Result<Option<(&'a [u8], Option<Object>)>, QueryError> {
+        let scan = match self {
+            Found::One(object) => return Ok(object.take().map(|object| (only, Some(object)))),
+            Found::Scan(scan) => scan,
+        };
+        if is_unique {
+            let found = scan.next().map_err(store_error)?;
+            return Ok(found.map(|(entry, object)| (entry, Some(object))));
+        }
+        Ok(scan.next_head().map_err(store_error)?.map(|(entry, _)| (entry, None)))
+    }
+}
+
+/// The key of the document of an entry.
+fn document_key<'a>(entry: &'a [u8], held: &'a Option<Object>) -> &'a [u8] {
+    match held {
+        Some(object) => &object.value,
+        None => document_of_entry(entry).unwrap_or_default(),
+    }
 }
 
 impl Entries {
     /// The document of the next entry within the range; nothing at the end.
     fn next(&mut self) -> Result<Option<Object>, QueryError> {
+        let is_unique = self.index.definition.unique;
         loop {
-            let Some((entry, object)) = self.scan.next().map_err(store_error)? else {
+            let Some((entry, held)) = self.found.next(&self.key, is_unique)? else {
                 return Ok(None);
             };
-            let key = match self.index.definition.unique {
-                true => &*object.value,
-                false => document_of_entry(entry).unwrap_or_default(),
-            };
+            let key = document_key(entry, &held);
             let found = document(&*self.snapshot, self.table, &self.shape, key)?;
-            if self.keys.is_wider() {
+            if let Some(keys) = &self.keys {
                 let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
-                if !self.index.has_within(document, &key, entry, &self.keys) {
+                if !self.index.has_within(document, &key, entry, keys) {
                     continue;
                 }
             }
@@ -133,9 +171,11 @@ pub(crate) struct ValueScan {
 impl ValueScan {
     /// Fills in the values of the next entry; false at the end.
     fn next(&mut self) -> Result<bool, QueryError> {
-        let Entries { snapshot, table, shape, index, scan, .. } = &mut self.entries;
+        let Entries { snapshot, table, shape, index, found, key, .. } = &mut self.entries;
         self.values.clear();
-        let Some((entry, object)) = scan.next().map_err(store_error)? else { return Ok(false) };
+        let Some((entry, held)) = found.next(key, index.definition.unique)? else {
+            return Ok(false);
+        };
         let mut rest = &entry[index.prefix.len()..];
         for _ in &index.fields {
             match index_key::decode(rest) {
@@ -148,11 +188,7 @@ impl ValueScan {
         }
         if self.values.len() < index.fields.len() {
             // What the key does not say, or not exactly, the document does.
-            let key = match index.definition.unique {
-                true => &*object.value,
-                false => document_of_entry(entry).unwrap_or_default(),
-            };
-            let found = document(&**snapshot, *table, shape, key)?;
+            let found = document(&**snapshot, *table, shape, document_key(entry, &held))?;
             let document = Ref::Object(object_of(&found.value)?);
             let value = |path: &[String]| {
                 path.iter().fold(document, |value, name| value.attribute(name)).to_value()

@@ -24,6 +24,7 @@ use crate::scan::internal_range;
 use crate::stats::{
     EngineStats, LedgerFigures, LevelReads, MemoryFigures, ReadFigures, WriteFigures,
 };
+use crate::stem::StemRule;
 
 /// The file that is locked for as long as the store is open.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -188,11 +189,12 @@ impl Engine {
             threads: Mutex::default(),
             lock: Mutex::new(Some(guard)),
         });
-        // The threads first: a long replay needs flushes while it goes on.
-        inner.start_threads()?;
-        // What is in tables first: replay depends on the options of tables.
+        // What is in tables first: replay depends on the options of tables, and so does the thread
+        // that collects the stems of their keys.
         inner.ledger.publish(inner.ledger.flushed_sequence());
         inner.load_catalogue()?;
+        // The threads before replay: a long one needs flushes while it goes on.
+        inner.start_threads()?;
         inner.replay()?;
         inner.load_catalogue()?;
         inner.start_collection()?;
@@ -300,14 +302,19 @@ impl Inner {
         if key.starts_with(&CATALOGUE_TABLE.to_be_bytes())
             && let Ok(definition) = Definition::decode(head)
         {
-            self.note_definition(&definition);
+            self.note_definition(key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default(), &definition);
         }
     }
 
-    /// Takes note of what a definition means for the entries of its table.
-    pub(crate) fn note_definition(&self, definition: &Definition) {
+    /// Takes note of what a definition, which is in the catalogue under `key`, means for the
+    /// entries of its table.
+    pub(crate) fn note_definition(&self, key: &[u8], definition: &Definition) {
         self.shapes.note(definition);
         definition.note_rule(&self.rules);
+        let is_its_own = |rule: &&StemRule| rule.table.as_bytes() == key;
+        if let Some(rule) = self.options.stem_rules.iter().find(is_its_own) {
+            self.rules.set_stems(definition.table.0, rule.stem_of);
+        }
     }
 
     /// Brings what is only in the journal back into memory.
@@ -366,8 +373,8 @@ impl Inner {
         while let Some((key, entry)) = scan.next()? {
             let unreadable = |what| Error::corruption(&self.directory, 0, what);
             let definition = Definition::decode(&entry.head).map_err(unreadable)?;
-            self.note_definition(&definition);
             let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
+            self.note_definition(key, &definition);
             let added = catalogue.add(key, definition, &self.options.head_rules);
             added.map_err(unreadable)?;
         }

@@ -71,6 +71,7 @@ mod scan;
 mod selection;
 mod snapshot;
 mod stats;
+mod stem;
 mod tables;
 mod tally;
 mod write;
@@ -102,3 +103,4 @@ pub use stats::{
     LevelReads, MemoryFigures, MemoryShare, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures,
     WriteFigures,
 };
+pub use stem::{StemOf, StemRule};

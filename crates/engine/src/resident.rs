@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 use crate::object::{Head, Object};
 use crate::parts;
 
+/// Reads that belong together are taken for slow from here on: hundreds from memory take less.
+const SLOW_TOGETHER_NS: u64 = 1_000_000;
+
 thread_local! {
     /// Whether this thread's read must end rather than wait.
     static REQUIRED: Cell<bool> = const { Cell::new(false) };
@@ -77,6 +80,29 @@ impl Engine {
         timeline: &mut Timeline,
     ) -> Result<InMemory<Option<Head>>> {
         self.in_memory(timeline, |engine, timeline| engine.head(table, key, timeline))
+    }
+
+    /// Has `reads` make reads that belong together on a thread that must not wait: while reads are
+    /// slow, those that would wait end with [`Error::NotInMemory`] instead. `reads` says whether
+    /// none of its own did, and so does this; otherwise all of them are to be made again on a thread
+    /// that may wait.
+    pub fn all_in_memory(&self, reads: impl FnOnce() -> bool) -> bool {
+        let (journal, clock) = (&self.inner.journal, self.inner.options.clock);
+        if !journal.reads_are_slow() {
+            let begun = clock.stopwatch();
+            let are_here = reads();
+            if begun.elapsed_ns() >= SLOW_TOGETHER_NS {
+                journal.note_away();
+            }
+            return are_here;
+        }
+        let requirement = Requirement::begin();
+        let are_here = reads();
+        drop(requirement);
+        if !are_here {
+            journal.note_away();
+        }
+        are_here
     }
 
     /// Whether no read of late had to wait for the medium. Only a hint: the next one may.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::compression::Compression;
+use crate::stem::{StemOf, StemRules};
 
 /// The longest value that the ledger can hold beside the journal, in bytes: a block holds several.
 pub const HELD_VALUE_LENGTH_MAX: u32 = 1 << 10;
@@ -55,12 +56,16 @@ impl TableRule {
 
 /// The rules of all tables, by number. A table that is not known, and the catalogue, has the
 /// default one.
-pub(crate) struct TableRules(Box<[OnceLock<Box<[AtomicU32]>>]>);
+pub(crate) struct TableRules {
+    chunks: Box<[OnceLock<Box<[AtomicU32]>>]>,
+    stems: StemRules,
+}
 
 impl Default for TableRules {
     fn default() -> TableRules {
         let chunks = (usize::from(u16::MAX) + 1) / CHUNK_TABLES;
-        TableRules((0..chunks).map(|_| OnceLock::new()).collect())
+        let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
+        TableRules { chunks, stems: StemRules::default() }
     }
 }
 
@@ -75,7 +80,7 @@ impl TableRules {
     #[inline]
     pub(crate) fn of(&self, table: u16) -> TableRule {
         let (chunk, index) = place(table);
-        match self.0[chunk].get() {
+        match self.chunks[chunk].get() {
             Some(chunk) => TableRule::unpack(chunk[index].load(Ordering::Relaxed)),
             None => TableRule::default(),
         }
@@ -92,7 +97,19 @@ impl TableRules {
     pub(crate) fn set(&self, table: u16, rule: TableRule) {
         let (chunk, index) = place(table);
         let none = || (0..CHUNK_TABLES).map(|_| AtomicU32::new(0)).collect();
-        self.0[chunk].get_or_init(none)[index].store(rule.pack(), Ordering::Relaxed);
+        self.chunks[chunk].get_or_init(none)[index].store(rule.pack(), Ordering::Relaxed);
+    }
+
+    /// The stem of an internal key, if its table has a rule for that.
+    #[inline]
+    pub(crate) fn stem_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        self.stems.stem_of(key)
+    }
+
+    /// Sets the rule by which keys of table `table` have stems: before the first of them is known
+    /// here.
+    pub(crate) fn set_stems(&self, table: u16, stem_of: StemOf) {
+        self.stems.set(table, stem_of);
     }
 }
 

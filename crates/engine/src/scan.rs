@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ahead::Ahead;
 use crate::catalogue::TableId;
-use crate::codec::TABLE_PREFIX_LENGTH;
+use crate::codec::{InternalKey, TABLE_PREFIX_LENGTH};
 use crate::engine::Inner;
 use crate::error::Result;
 use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
@@ -18,6 +18,15 @@ pub enum Direction {
     Forward,
     /// From the largest key to the smallest.
     Backward,
+}
+
+impl Direction {
+    fn in_ledger(self) -> ledger::Direction {
+        match self {
+            Direction::Forward => ledger::Direction::Forward,
+            Direction::Backward => ledger::Direction::Reverse,
+        }
+    }
 }
 
 /// The keys of a range at one moment, one after another.
@@ -44,11 +53,21 @@ impl Scan {
         direction: Direction,
     ) -> Result<Scan> {
         let range = internal_range(table.0, bounds);
-        let direction = match direction {
-            Direction::Forward => ledger::Direction::Forward,
-            Direction::Backward => ledger::Direction::Reverse,
-        };
-        let ledger_scan = inner.ledger.scan(range.as_key_range(), direction, guard.sequence())?;
+        let (range, at) = (range.as_key_range(), guard.sequence());
+        let ledger_scan = inner.ledger.scan(range, direction.in_ledger(), at)?;
+        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
+    }
+
+    pub(crate) fn of_stem(
+        inner: Arc<Inner>,
+        guard: Arc<SnapshotGuard>,
+        (table, stem): (TableId, &[u8]),
+        direction: Direction,
+    ) -> Result<Scan> {
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, stem)?;
+        let (stem, at) = (internal.as_bytes(), guard.sequence());
+        let ledger_scan = inner.ledger.scan_stem(stem, direction.in_ledger(), at)?;
         Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
     }
 

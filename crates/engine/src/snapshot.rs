@@ -125,4 +125,41 @@ impl Snapshot {
         let (inner, guard) = self.parts();
         Scan::new(inner, guard, table, (start, end), direction)
     }
+
+    /// The keys of a stem, which has to be a whole one by the table's rule
+    /// ([`crate::EngineOptions::stem_rules`]): those that begin with it. It is quick whether there
+    /// are any or not, and a table without a rule answers, too.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// // What stands up to the colon, with it.
+    /// let stem_of = |key: &[u8]| key.iter().position(|byte| *byte == b':').map(|at| at + 1);
+    /// let options =
+    ///     EngineOptions { stem_rules: vec![StemRule { table: "by colour", stem_of }], ..options };
+    /// let engine = Engine::open("/store", options)?;
+    /// let table = engine.table("by colour")?;
+    /// # let mut timeline = Timeline::off();
+    /// for key in ["blue:sea", "red:poppy", "red:rose"] {
+    ///     engine.put(table, key.as_bytes(), b"", b"", Acknowledgement::Os, &mut timeline)?;
+    /// }
+    /// let mut scan = engine.snapshot().scan_stem(table, b"red:", Direction::Forward)?;
+    /// let mut keys = Vec::new();
+    /// while let Some((key, _head)) = scan.next_head()? {
+    ///     keys.push(key.to_vec());
+    /// }
+    /// assert_eq!(keys, [&b"red:poppy"[..], b"red:rose"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn scan_stem(&self, table: TableId, stem: &[u8], direction: Direction) -> Result<Scan> {
+        let (inner, guard) = self.parts();
+        Scan::of_stem(inner, guard, (table, stem), direction)
+    }
 }

@@ -164,7 +164,7 @@ impl Inner {
         let encoded = definition.encode();
         let entry = Operation::put(TableId(CATALOGUE_TABLE), key, &[]).with_head(&encoded);
         self.write(&[entry], 0, &mut Timeline::off())?;
-        self.note_definition(&definition);
+        self.note_definition(key, &definition);
         let added = catalogue.add(key, definition, &self.options.head_rules);
         added.expect("the key was made for the definition");
         Ok(table)

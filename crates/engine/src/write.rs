@@ -254,7 +254,7 @@ impl Inner {
     fn append(
         &self,
         writer: &mut Writer,
-        active: &Active,
+        active: &Active<'_>,
         operations: &[Operation<'_>],
         packed: &PackedValues,
         written_at_ms: u64,
@@ -290,7 +290,7 @@ impl Inner {
 
     fn insert(
         &self,
-        active: &Active,
+        active: &Active<'_>,
         operations: &[Operation<'_>],
         packed: &PackedValues,
         first: u64,

@@ -1,5 +1,6 @@
 //! The event loop: it owns its connections, and runs each request to completion on its own thread.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,9 +14,10 @@ use pellucid_thread::LOOP_PHASE;
 
 use crate::batch::Batch;
 use crate::compression::Compressor;
-use crate::connection::{Closing, Connection, Stage};
+use crate::connection::{Closing, Connection, Finished, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
 use crate::links::{Due, link_of};
+use crate::output::SPARE_QUEUES_MAX;
 use crate::response::DateLine;
 use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
@@ -71,6 +73,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) out: Vec<u8>,
     /// Responses that are written when the other connections of the wake-up have theirs.
     pub(crate) batch: Batch,
+    /// Queues for the responses of connections that have none, so that idle ones hold no memory.
+    pub(crate) spare_queues: Vec<VecDeque<Finished>>,
     /// What bodies are compressed with.
     pub(crate) compressor: Compressor,
     /// Where the bodies of streams are written, before the protocol frames them.
@@ -116,6 +120,7 @@ impl<S: Service> EventLoop<S> {
             scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             out: Vec::new(),
             batch: Batch::new(&clock),
+            spare_queues: Vec::with_capacity(SPARE_QUEUES_MAX),
             body: Vec::new(),
             date_line: DateLine::at(clock.wall()),
             date_until: clock.now(),

@@ -8,6 +8,7 @@ use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::connection::{Connection, Finished};
 use crate::event_loop::{EventLoop, Fate};
+use crate::limits::BATCH_CONNECTIONS_MAX;
 use crate::service::Service;
 use crate::socket::send;
 use crate::tls::Sent;
@@ -15,7 +16,34 @@ use crate::tls::Sent;
 /// An output buffer that has grown beyond this is given back.
 pub(crate) const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
+/// Queues of responses that a loop keeps for its connections: as many as a batch may need, and one.
+pub(crate) const SPARE_QUEUES_MAX: usize = BATCH_CONNECTIONS_MAX + 1;
+
+/// A queue that has grown beyond this many responses, by pipelining, is given back.
+const QUEUE_KEPT_RESPONSES: usize = 16;
+
 impl<S: Service> EventLoop<S> {
+    /// Notes a response that is encoded: it is recorded when it is out.
+    #[inline]
+    pub(crate) fn finish(&mut self, connection: &mut Connection, finished: Finished) {
+        if connection.finished.capacity() == 0
+            && let Some(spare) = self.spare_queues.pop()
+        {
+            connection.finished = spare;
+        }
+        connection.finished.push_back(finished);
+    }
+
+    /// Takes the queue from a connection whose responses are all out.
+    #[inline]
+    fn take_queue(&mut self, connection: &mut Connection) {
+        let queue = std::mem::take(&mut connection.finished);
+        let is_small = queue.capacity() <= QUEUE_KEPT_RESPONSES;
+        if is_small && self.spare_queues.len() < SPARE_QUEUES_MAX {
+            self.spare_queues.push(queue);
+        }
+    }
+
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
     /// are out. What the kernel does not take stays with the connection.
     pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
@@ -71,6 +99,9 @@ impl<S: Service> EventLoop<S> {
             if let Some(Finished { record: Some(record), .. }) = finished {
                 self.recorder.record_sealed(record, Some(written));
             }
+        }
+        if connection.finished.is_empty() {
+            self.take_queue(connection);
         }
         connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
     }

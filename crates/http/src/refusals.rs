@@ -73,7 +73,7 @@ impl<S: Service> EventLoop<S> {
             timeline.stamp_at(stamp, at);
         }
         let record = self.recorder.seal(&timeline, facts);
-        connection.finished.push_back(Finished { record, end: out.len() });
+        self.finish(connection, Finished { record, end: out.len() });
     }
 
     /// Answers, in plain text, a client that does not know that TLS is spoken here.

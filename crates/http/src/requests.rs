@@ -399,7 +399,7 @@ impl<S: Service> EventLoop<S> {
             _ => {
                 self.last = timeline.stamp(Stamp::Encoded);
                 let record = self.recorder.seal(&timeline, facts);
-                connection.finished.push_back(Finished { record, end: written.end });
+                self.finish(connection, Finished { record, end: written.end });
                 if is_upgrade {
                     connection.stage = Stage::Leaving;
                 } else if !outcome.keep_alive {

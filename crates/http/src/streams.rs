@@ -53,7 +53,7 @@ impl<S: Service> EventLoop<S> {
         let Streaming { mut timeline, facts, keep_alive, .. } = streaming;
         timeline.stamp(Stamp::Encoded);
         let record = self.recorder.seal(&timeline, facts);
-        connection.finished.push_back(Finished { record, end });
+        self.finish(connection, Finished { record, end });
         if !keep_alive {
             self.close_after_response(connection);
         }

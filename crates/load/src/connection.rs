@@ -63,11 +63,10 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// Begins to connect.
-    fn connect(&self) -> io::Result<TcpStream> {
+    fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
         if let Some(simulation) = &self.simulation {
             return simulation.connect();
         }
-        let address = self.address;
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -141,12 +140,13 @@ impl Connection {
     pub(crate) fn open(
         &mut self,
         opening: &Opening,
+        address: SocketAddr,
         poller: &Poller,
         token: usize,
         now: Ticks,
     ) -> io::Result<()> {
         self.close(now);
-        let socket = opening.connect()?;
+        let socket = opening.connect(address)?;
         poller.register(socket.as_fd(), token)?;
         self.stream = Some(match &opening.tls {
             Some(tls) => Stream::tls(socket, tls.session()?),

@@ -29,6 +29,8 @@ pub enum LoadError {
         /// The last refusal.
         reason: io::Error,
     },
+    /// It is not known where the nodes of the cluster are; the text says why.
+    Topology(String),
     /// TLS cannot be used as asked for; the text says why and what to do.
     Tls(String),
     /// The script cannot be read, or raised an error; the text names file and line.
@@ -67,6 +69,7 @@ impl fmt::Display for LoadError {
             LoadError::Connect { address, reason } => {
                 write!(f, "unable to connect to {address}: {reason}")
             }
+            LoadError::Topology(text) => f.write_str(text),
             LoadError::Tls(text) => write!(f, "TLS: {text}"),
             LoadError::Script(text) => write!(f, "script error: {text}"),
             LoadError::Work(text) => f.write_str(text),
@@ -83,6 +86,7 @@ impl std::error::Error for LoadError {
             | LoadError::System { reason, .. } => Some(reason),
             LoadError::Option(_)
             | LoadError::Url { .. }
+            | LoadError::Topology(_)
             | LoadError::Tls(_)
             | LoadError::Script(_)
             | LoadError::Work(_) => None,

@@ -76,9 +76,9 @@ impl Worker {
     /// Puts a connection that can take a request into the queue of those.
     #[inline]
     pub(crate) fn queue(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        if !connection.queued && connection.has_room() {
-            connection.queued = true;
+        let index = self.first_of(index);
+        if !self.connections[index].queued && self.has_room(index) {
+            self.connections[index].queued = true;
             self.free.push_back(index);
         }
     }
@@ -114,12 +114,27 @@ impl Worker {
         Ok(())
     }
 
+    /// Has the connection go on now, or when all answers of the wake-up are read.
+    #[inline]
+    fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
+        if !self.is_putting_by {
+            return self.advance(index);
+        }
+        self.put_by.push(index);
+        Ok(())
+    }
+
     fn advance_unpaced(&mut self, index: usize) -> Result<(), LoadError> {
+        let index = self.first_of(index);
+        let is_idle = match &self.work.directions {
+            None => self.connections[index].is_idle(),
+            Some(_) => self.has_room(index),
+        };
         let Some(script) = self.work.script.as_mut().filter(|script| script.has_delay()) else {
             return self.fill(index);
         };
         let connection = &mut self.connections[index];
-        if connection.is_idle() && !connection.delayed {
+        if is_idle && !connection.delayed {
             let delay_ms = script.delay_ms()?.clamp(0.0, LONGEST_DELAY_MS);
             let delay_ticks = self.clock.ticks((delay_ms * 1e6) as u64);
             connection.delayed = true;
@@ -132,6 +147,9 @@ impl Worker {
     pub(crate) fn fill(&mut self, index: usize) -> Result<(), LoadError> {
         if !self.is_in_use(index) {
             return Ok(());
+        }
+        if self.work.directions.is_some() {
+            return if self.has_room(index) { self.send_direct(index, None) } else { Ok(()) };
         }
         let connection = &self.connections[index];
         let limit = self.work.depth * self.work.requests_per_send;
@@ -152,6 +170,9 @@ impl Worker {
         sends: usize,
         intended: Option<Ticks>,
     ) -> Result<(), LoadError> {
+        if self.work.directions.is_some() {
+            return self.send_direct(index, intended);
+        }
         let allowed = usize::try_from(self.quota_left).unwrap_or(usize::MAX);
         let batch = self.work.requests_per_send;
         let sends = sends.min(allowed.div_ceil(batch));
@@ -226,13 +247,16 @@ impl Worker {
 
     /// Begins to watch the request that was made last, whose bytes begin at `begin`.
     #[cold]
-    fn watch(&mut self, index: usize, begin: usize) {
+    pub(crate) fn watch(&mut self, index: usize, begin: usize) {
         let connection = &mut self.connections[index];
         let opened = (!self.work.keep_alive).then_some(connection.opened);
         let watch = self.watcher.watch(connection.free_since, opened);
         if self.watcher.asks() {
-            if let Requests::Fixed { bytes, .. } = &self.work.requests {
-                connection.out.extend_from_slice(bytes);
+            match &self.work.requests {
+                Requests::Fixed { bytes, .. } if connection.out.len() == begin => {
+                    connection.out.extend_from_slice(bytes);
+                }
+                _ => {}
             }
             insert_headers(watch.trace_id, &mut connection.out, begin);
         }
@@ -313,11 +337,11 @@ impl Worker {
                         return Ok(());
                     }
                     if drained && count < self.buffer.len() && !ended {
-                        return self.advance(index);
+                        return self.advance_or_put_by(index);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return self.advance(index);
+                    return self.advance_or_put_by(index);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {

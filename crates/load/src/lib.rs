@@ -28,6 +28,7 @@
 
 mod connection;
 mod crew;
+mod direct;
 mod error;
 mod exchange;
 mod http2;
@@ -63,6 +64,7 @@ mod worker;
 mod workload;
 pub mod wrk2;
 
+pub use direct::DirectResult;
 pub use error::LoadError;
 pub use knee::{Knee, KneeSearch, SearchOptions, Step};
 pub use objective::Objectives;

@@ -29,8 +29,13 @@ impl Worker {
     /// Opens the socket of a connection.
     pub(crate) fn open(&mut self, index: usize) {
         let now = self.clock.now();
-        let (opening, connection) = (&self.work.opening, &mut self.connections[index]);
-        if let Err(error) = connection.open(opening, &self.poller, index, now) {
+        let opening = &self.work.opening;
+        let address = match &self.work.directions {
+            None => opening.address,
+            Some(directions) => directions.address(index % directions.width()),
+        };
+        let connection = &mut self.connections[index];
+        if let Err(error) = connection.open(opening, address, &self.poller, index, now) {
             self.lose(index, Loss::Connect(error));
         }
     }

@@ -82,6 +82,9 @@ pub struct LoadOptions {
     /// HTTP/2 with so many requests in flight on a connection, with a rate or without; otherwise
     /// HTTP/1.1. Without TLS, the server is taken to know (prior knowledge, RFC 9113 section 3.3).
     pub http2_streams: Option<usize>,
+    /// Whether each request goes to the node of a sharded cluster that owns its key; which nodes
+    /// there are the target is asked. Every connection then has a socket to each of them.
+    pub direct: bool,
     /// Whether watched requests, at most about a thousand a second and thread, carry
     /// `Prefer: timing` and a `traceparent`, so that servers that can tell of their own time do.
     pub ask_timing: bool,
@@ -113,6 +116,7 @@ impl LoadOptions {
             sources: None,
             pipeline_depth: 1,
             http2_streams: None,
+            direct: false,
             ask_timing: false,
             tls: TlsOptions::default(),
             stop: Arc::new(AtomicBool::new(false)),
@@ -163,7 +167,7 @@ impl LoadOptions {
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 20] = [
+        let checks: [(bool, &str); 21] = [
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -221,6 +225,15 @@ impl LoadOptions {
             (
                 self.keep_alive || self.pipeline_depth == 1,
                 "a connection for each request leaves nothing to pipeline",
+            ),
+            (
+                !self.direct
+                    || self.keep_alive
+                        && self.pipeline_depth == 1
+                        && self.http2_streams.is_none()
+                        && !self.target.is_tls()
+                        && self.simulation.is_none(),
+                "--direct speaks HTTP/1.1 without TLS, as nodes do, on connections that are kept",
             ),
             (
                 self.simulation.is_none() || self.threads == 1,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use pellucid_clock::WallTime;
 
+use crate::direct::DirectResult;
 use crate::error::LoadError;
 use crate::samples::Sample;
 use crate::schedule::Arrivals;
@@ -150,6 +151,8 @@ pub struct LoadResult {
     /// Times at which a request of HTTP/2 was sent again, because the server had left it out when
     /// it ended a connection (`GOAWAY`) or refused a stream. Its times go on from its first send.
     pub sent_again: u64,
+    /// Where the requests went, if each went to the owner of its key.
+    pub direct: Option<DirectResult>,
     /// The first error in words, as a hint where to look.
     pub first_error: Option<String>,
     /// Answers by the first digit of their status, so `[2]` counts 200 to 299.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::connection::Opening;
 use crate::crew::{Crew, Measured};
+use crate::direct::Nodes;
 use crate::error::LoadError;
 use crate::http2;
 use crate::options::{Limit, LoadOptions};
@@ -48,15 +49,16 @@ pub fn run(
 ) -> Result<LoadResult, LoadError> {
     options.check()?;
     let opening = reach(options)?;
+    let nodes = options.direct.then(|| Nodes::find(options)).transpose()?;
     let address = opening.address;
     let clock = options.clock();
     let controls: Vec<Arc<ThreadControl>> = (0..options.threads).map(|_| Arc::default()).collect();
     let script = Script::load(options, address, &controls)?;
-    let (script, works) = divide(options, &opening, &controls, script)?;
+    let (script, works) = divide(options, &opening, nodes.as_ref(), &controls, script)?;
     progress(Progress::Ready);
     let crew = Crew::start(works, clock)?;
     let measured = crew.watch(options, &controls, clock, progress)?;
-    Ok(put_together(options, measured, script))
+    Ok(put_together(options, nodes.as_ref(), measured, script))
 }
 
 /// Finds the address that is loaded, and makes sure that it speaks what it has to.
@@ -96,6 +98,7 @@ fn has_own_trace(options: &LoadOptions) -> bool {
 fn divide(
     options: &LoadOptions,
     opening: &Opening,
+    nodes: Option<&Nodes>,
     controls: &[Arc<ThreadControl>],
     script: Option<(Script, Vec<ThreadScript>)>,
 ) -> Result<(Option<Script>, Vec<Work>), LoadError> {
@@ -117,6 +120,11 @@ fn divide(
         let share = ThreadShare::of(thread, options.threads, quota);
         let requests = make_requests(options, share, thread_script.as_mut())?;
         let requests_per_send = thread_script.as_ref().map_or(1, ThreadScript::requests_per_send);
+        if requests_per_send > 1 && options.direct {
+            let text = "a script that returns several requests at once cannot be used with \
+                        --direct, as each has its own way";
+            return Err(LoadError::Script(text.to_owned()));
+        }
         if requests_per_send > 1 && options.http2_streams.is_some() {
             let text = "a script that returns several requests at once needs HTTP/1.1";
             return Err(LoadError::Script(text.to_owned()));
@@ -139,6 +147,7 @@ fn divide(
             requests,
             requests_per_send,
             script: thread_script,
+            directions: nodes.map(Nodes::directions),
             depth: options.http2_streams.unwrap_or(options.pipeline_depth),
             connections: (thread..options.connections).step_by(options.threads).collect(),
             plan,
@@ -184,7 +193,14 @@ fn make_requests(
     Ok(Requests::Fixed { bytes, bodiless })
 }
 
-fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script>) -> LoadResult {
+fn put_together(
+    options: &LoadOptions,
+    nodes: Option<&Nodes>,
+    measured: Measured,
+    script: Option<Script>,
+) -> LoadResult {
+    let directions = measured.outcomes.iter().filter_map(|outcome| outcome.directions.as_ref());
+    let direct = nodes.map(|nodes| nodes.result(directions));
     let mut sum: Option<Recorder> = None;
     let (mut per_thread, mut thread_scripts) = (Vec::new(), Vec::new());
     let (mut unanswered, mut stopped_early) = (0, false);
@@ -226,6 +242,7 @@ fn put_together(options: &LoadOptions, measured: Measured, script: Option<Script
         bytes: recorder.bytes,
         errors: recorder.errors,
         sent_again: recorder.sent_again,
+        direct,
         first_error: recorder.first_error,
         status_classes: recorder.status_classes,
         response_time: recorder.response_time,

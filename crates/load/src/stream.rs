@@ -1,8 +1,10 @@
-//! A socket with or without TLS, which the event loop reads and writes without waiting.
+//! A socket with or without TLS, which the event loop reads and writes without waiting. Without, it
+//! goes past the C library, whose calls arm and disarm thread cancellation each time.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
+use rustix::net::{RecvFlags, SendFlags};
 use rustls::ClientConnection;
 
 /// What a connection reads from and writes to.
@@ -51,7 +53,10 @@ impl Stream {
     #[inline]
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Plain(socket) => {
+                let (count, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
+                Ok(count)
+            }
             Stream::Tls(stream) => stream.read(buffer),
         }
     }
@@ -59,7 +64,7 @@ impl Stream {
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Plain(socket) => Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?),
             Stream::Tls(stream) => stream.write(bytes),
         }
     }

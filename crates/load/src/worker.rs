@@ -10,6 +10,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
 use crate::connection::{Connection, InFlight, Kept, Link, Opening};
+use crate::direct::Directions;
 use crate::error::LoadError;
 use crate::http2::Answer;
 use crate::poller::{Poller, wake_up_on_time};
@@ -26,6 +27,8 @@ const TICK: Duration = Duration::from_millis(100);
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Sends that are made one after the other before events are looked at.
 const MAX_SENDS_PER_TURN: usize = 256;
+/// Connections whose answers are read before the first of them is sent its next request.
+const PUT_BY_MAX: usize = 32;
 /// Connections that one thread opens at the same time, below the usual backlog of a listener.
 const MAX_CONNECTING: usize = 64;
 /// How long the connections may take to open before the run begins without the missing ones.
@@ -66,6 +69,8 @@ pub(crate) struct Work {
     pub(crate) requests_per_send: usize,
     /// Sends in flight on a connection, without a rate.
     pub(crate) depth: usize,
+    /// Where requests go, if each goes to the owner of its key.
+    pub(crate) directions: Option<Directions>,
     /// The places of the connections of this thread in the order of all connections.
     pub(crate) connections: Vec<usize>,
     /// When requests start; without it, the loop is closed.
@@ -97,6 +102,7 @@ pub(crate) struct Work {
 pub(crate) struct Outcome {
     pub(crate) recorder: Recorder,
     pub(crate) script: Option<ThreadScript>,
+    pub(crate) directions: Option<Directions>,
     /// Requests that were due or under way at the end.
     pub(crate) unanswered: u64,
     pub(crate) stopped_early: bool,
@@ -118,6 +124,10 @@ pub(crate) struct Worker {
     pub(crate) answers: Vec<Answer>,
     /// Requests of HTTP/2 that the server has left out, to be sent again before any other.
     pub(crate) left_out: VecDeque<InFlight>,
+    /// Connections of this wake-up that go on when its answers are read.
+    pub(crate) put_by: Vec<usize>,
+    /// Whether they are put by, or go on at once.
+    pub(crate) is_putting_by: bool,
     /// Room of answered requests for what is kept of the next ones.
     #[allow(clippy::vec_box, reason = "the boxes go from one request to the next as they are")]
     pub(crate) spare: Vec<Box<Kept>>,
@@ -147,8 +157,8 @@ impl Worker {
         wake_up_on_time();
         let capture = work.opening.capture;
         let in_flight_limit = work.depth * work.requests_per_send;
-        let connections =
-            work.connections.iter().map(|_| Connection::new(capture, in_flight_limit)).collect();
+        let sockets = work.connections.len() * work.directions.as_ref().map_or(1, |d| d.width());
+        let connections = (0..sockets).map(|_| Connection::new(capture, in_flight_limit)).collect();
         let scope = Scope {
             apart: work.plan.is_some() || !work.keep_alive,
             expected_ns: work.duration.map_or(0, nanoseconds),
@@ -173,6 +183,8 @@ impl Worker {
             block: Vec::new(),
             answers: Vec::new(),
             left_out: VecDeque::new(),
+            put_by: Vec::with_capacity(PUT_BY_MAX),
+            is_putting_by: false,
             spare: Vec::new(),
             watcher,
             recorder: Recorder::new(clock, scope),
@@ -247,6 +259,7 @@ impl Worker {
         Ok(Outcome {
             recorder: self.recorder,
             script: self.work.script,
+            directions: self.work.directions,
             unanswered,
             stopped_early: self.stopped_early,
             cpu_time: self.poller.cpu_time().saturating_sub(cpu_before),
@@ -312,7 +325,20 @@ impl Worker {
 
     /// Whether a connection is among those that are in use now.
     pub(crate) fn is_in_use(&self, index: usize) -> bool {
-        self.work.connections[index] < self.in_use
+        let place = match &self.work.directions {
+            None => index,
+            Some(directions) => index / directions.width(),
+        };
+        self.work.connections[place] < self.in_use
+    }
+
+    /// Whether a request can begin on a connection at `now`.
+    #[inline]
+    fn can_take(&self, index: usize, now: Ticks) -> bool {
+        match self.work.directions {
+            None => self.connections[index].can_take(self.work.keep_alive, now),
+            Some(_) => self.has_room(index),
+        }
     }
 
     /// Queues the connections that can take a request and do not stand in the queue yet.
@@ -320,10 +346,10 @@ impl Worker {
         if self.schedule.is_none() && self.work.keep_alive {
             return;
         }
-        for index in 0..self.connections.len() {
-            let in_use = self.is_in_use(index);
+        for index in (0..self.connections.len()).step_by(self.width()) {
+            let can_take = self.is_in_use(index) && self.can_take(index, now);
             let connection = &mut self.connections[index];
-            if in_use && !connection.queued && connection.can_take(self.work.keep_alive, now) {
+            if can_take && !connection.queued {
                 connection.queued = true;
                 self.free.push_back(index);
             }
@@ -333,11 +359,9 @@ impl Worker {
     /// The connection that has been free for longest.
     pub(crate) fn take_free(&mut self) -> Option<usize> {
         while let Some(index) = self.free.pop_front() {
-            let in_use = self.is_in_use(index);
-            let connection = &mut self.connections[index];
-            connection.queued = false;
+            self.connections[index].queued = false;
             // What stands in the queue can take a request unless it was lost meanwhile.
-            if in_use && connection.can_take(self.work.keep_alive, Ticks(u64::MAX)) {
+            if self.is_in_use(index) && self.can_take(index, Ticks(u64::MAX)) {
                 return Some(index);
             }
         }
@@ -347,11 +371,28 @@ impl Worker {
     fn wait_and_handle(&mut self, wait_ns: u64) -> Result<(), LoadError> {
         let count = self.poller.wait(wait_ns).map_err(LoadError::system("wait for sockets"))?;
         for index in 0..count {
+            // Without a rate, the next requests are sent when the answers are read: a system call
+            // costs less behind one of its own kind, and the server is woken for several at once.
+            let place = index % PUT_BY_MAX;
+            if place == 0 {
+                self.is_putting_by = self.schedule.is_none() && count - index > 1;
+            }
             if let Some(readiness) = self.poller.event(index) {
                 self.handle(readiness)?;
             }
+            if self.is_putting_by && (place == PUT_BY_MAX - 1 || index == count - 1) {
+                self.send_put_by()?;
+            }
         }
         Ok(())
+    }
+
+    fn send_put_by(&mut self) -> Result<(), LoadError> {
+        self.is_putting_by = false;
+        let mut put_by = std::mem::take(&mut self.put_by);
+        let outcome = put_by.drain(..).try_for_each(|index| self.advance(index));
+        self.put_by = put_by;
+        outcome
     }
 
     fn is_over(&mut self, now: Ticks) -> bool {
@@ -400,6 +441,12 @@ impl Worker {
             }
         }
         self.refill_free(now);
+        if self.work.directions.is_some() && self.schedule.is_none() {
+            // One whose request was lost with its owner goes on by way of the others.
+            for index in (0..self.connections.len()).step_by(self.width()) {
+                self.advance(index)?;
+            }
+        }
         Ok(())
     }
 

@@ -24,7 +24,8 @@ use crate::settings::Size;
 /// control group where the system allows it, and says so where not. request-life asks where the
 /// time of a request goes in the server, phase by phase. connection-pool asks what limits an
 /// application with many queries at a time, by ArangoDB's drivers in Node.js, which it installs
-/// with npm below ~/.cache. cluster asks what forwarding costs, by three nodes on this machine.
+/// with npm below ~/.cache. cluster asks what forwarding costs, by one node alone and three on this
+/// machine, loaded by way of one of them and directly.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
 #[derive(Args)]
@@ -55,7 +56,8 @@ pub(crate) struct StudyArguments {
     /// both].
     #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
     queries: Option<u64>,
-    /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200].
+    /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200]; cluster:
+    /// those of each load [default: 8, --quick 2, --full 30].
     #[arg(long)]
     seconds: Option<u64>,
     /// merge-tree: memory of the store, its files' pages included [default: 1G, --quick 256M,
@@ -125,7 +127,8 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
     };
     let study: Box<dyn Study> = match arguments.name {
         Name::Cluster => {
-            Box::new(ClusterStudy::new(ClusterStudyOptions { scale, data: arguments.data }))
+            let (seconds, data) = (arguments.seconds, arguments.data);
+            Box::new(ClusterStudy::new(ClusterStudyOptions { scale, seconds, data }))
         }
         Name::ConnectionPool => Box::new(ConnectionPool::new(ConnectionPoolOptions {
             scale,

@@ -46,6 +46,12 @@ pub fn set_allocation_sampling(mean_bytes: u64) {
     MEAN_BYTES.store(mean_bytes, Ordering::Relaxed);
 }
 
+/// The mean distance of samples in bytes, as it was last set; zero for none.
+#[must_use]
+pub fn allocation_sampling() -> u64 {
+    MEAN_BYTES.load(Ordering::Relaxed)
+}
+
 /// Sites of allocations so far.
 pub(crate) fn sites() -> Vec<Site> {
     SITES.all()

@@ -24,7 +24,7 @@ mod timers;
 
 pub use component::OTHER;
 pub use folded::{folded, folded_beside, head_of};
-pub use heap::{SAMPLE_BYTES, SampledAllocator, set_allocation_sampling};
+pub use heap::{SAMPLE_BYTES, SampledAllocator, allocation_sampling, set_allocation_sampling};
 pub use history::HISTORY_SAMPLES_MAX;
 pub use moments::MOMENT_PAUSE;
 pub use pprof::pprof;

@@ -136,6 +136,20 @@ impl Profiler {
         handler::now_ns()
     }
 
+    /// The usual rate, in samples per second of processor time; zero for none.
+    #[must_use]
+    pub fn usual_hertz(&self) -> u32 {
+        lock(&self.inner.shared.state).usual_hertz
+    }
+
+    /// Samples at `hertz` from now on where nobody has asked for more; zero for not at all. What
+    /// was sampled stays.
+    pub fn set_usual_hertz(&self, hertz: u32) {
+        let mut state = lock(&self.inner.shared.state);
+        state.usual_hertz = hertz.min(HERTZ_MAX);
+        state.apply_rate();
+    }
+
     /// Samples at `hertz` at least, until what is returned is dropped.
     pub fn boost(&self, hertz: u32) -> Boost {
         let shared = Arc::clone(&self.inner.shared);
@@ -212,7 +226,12 @@ fn period_ns(hertz: u32) -> u64 {
 impl State {
     fn apply_rate(&mut self) {
         let asked = self.boosts.iter().map(|(_, hertz)| *hertz).max().unwrap_or(0);
-        let period_ns = period_ns(asked.max(self.usual_hertz));
+        let hertz = asked.max(self.usual_hertz);
+        if hertz == 0 {
+            self.timers.set_period(0);
+            return;
+        }
+        let period_ns = period_ns(hertz);
         self.timers.set_period(period_ns);
         handler::set_period(period_ns);
     }

@@ -78,7 +78,7 @@ impl Timers {
         }
     }
 
-    /// Sets the processor time between two samples.
+    /// Sets the processor time between two samples; zero for no samples.
     pub(crate) fn set_period(&mut self, period_ns: u64) {
         if period_ns != self.period_ns {
             self.period_ns = period_ns;
@@ -114,7 +114,7 @@ fn arm(timer: &Timer, period_ns: u64) {
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     };
     // The first tick comes at a random time, so that threads that begin together part.
-    let first_ns = (exponential(period_ns as f64) as u64).clamp(1, 2 * period_ns);
+    let first_ns = (exponential(period_ns as f64) as u64).clamp(period_ns.min(1), 2 * period_ns);
     let spec = libc::itimerspec { it_interval: time(period_ns), it_value: time(first_ns) };
     // SAFETY: the timer exists, and the specification is valid. It fails for a thread that ended.
     unsafe { libc::timer_settime(timer.id, 0, &raw const spec, ptr::null_mut()) };

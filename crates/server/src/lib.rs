@@ -43,6 +43,7 @@ pub use pellucid_cluster::{
     ClusterOptions, IN_FLIGHT_DEFAULT as CLUSTER_IN_FLIGHT_DEFAULT,
     WAIT_DEFAULT as CLUSTER_WAIT_DEFAULT,
 };
+#[cfg(feature = "cql")]
 pub use pellucid_cql::{CqlOptions, CqlStore, Password as CqlPassword};
 pub use pellucid_http::Limits;
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};

@@ -1,6 +1,7 @@
 //! The names that the account knows requests by.
 
 use pellucid_account::{Names, Part};
+use pellucid_cluster::FORWARD_PARTS;
 use pellucid_http::Refusal;
 use pellucid_store::Store;
 
@@ -145,36 +146,6 @@ const QUERY_PARTS: [&str; 8] = [
     "query_run",
     "group_wait",
     "sync",
-];
-
-/// Of a forwarded request, until the kernel had it: for the connection to the owner, and for the
-/// others of its wake-up.
-pub(crate) const PEER_WAIT: Part = Part::new(0);
-/// Of its round trip, what the owner does not account for: the way there and back.
-pub(crate) const NETWORK: Part = Part::new(1);
-/// At the owner, until the read that had it returned.
-pub(crate) const OWNER_RECEIVE: Part = Part::new(2);
-/// At the owner, behind others, or until another thread began with it.
-pub(crate) const OWNER_QUEUE: Part = Part::new(3);
-/// At the owner, looking the key up.
-pub(crate) const OWNER_LEDGER: Part = Part::new(4);
-/// At the owner, reading the record, or writing it.
-pub(crate) const OWNER_JOURNAL: Part = Part::new(5);
-/// At the owner, waiting: for flushes and merges, other writers, a sync.
-pub(crate) const OWNER_WAIT: Part = Part::new(6);
-/// At the owner, the rest: the memtable, and the answer until it was sent.
-pub(crate) const OWNER_OTHER: Part = Part::new(7);
-
-/// The parts of `execute` of forwarded requests.
-const FORWARD_PARTS: [&str; 8] = [
-    "peer_wait",
-    "network",
-    "owner_receive",
-    "owner_queue",
-    "owner_ledger",
-    "owner_journal",
-    "owner_wait",
-    "owner_other",
 ];
 
 impl Outcome {

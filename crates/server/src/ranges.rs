@@ -73,11 +73,11 @@ pub(crate) fn begin(
     store: &dyn Store,
     table: Table,
     log: &Log,
-) -> Result<RangeBody, StoreError> {
+) -> Result<RangeBody<Box<dyn Scan>>, StoreError> {
     let Query { start, end, left, reverse, .. } = query;
     let range = Range { start, end: end.as_deref(), reverse: *reverse };
     let scan = store.scan(table, range)?;
-    Ok(RangeBody { scan, form, left: *left, open: None, log: log.clone() })
+    Ok(RangeBody::new(scan, form, *left, log))
 }
 
 /// Framed if the client names it, with whatever parameters.
@@ -90,9 +90,41 @@ pub(crate) fn form_of(request: &Request<'_>) -> Form {
     if types.any(is_framed) { Form::Ndjson } else { Form::Plain }
 }
 
+/// Where the entries of a range come from.
+pub(crate) trait Entries: Send {
+    /// What it is, for the log.
+    const WHAT: &'static str;
+
+    /// The next entry.
+    ///
+    /// # Errors
+    /// Why there is none, though the range is not over.
+    fn next(&mut self) -> Result<NextEntry<'_>, String>;
+}
+
+/// What comes next of a range.
+pub(crate) enum NextEntry<'a> {
+    /// An entry.
+    Here(Cow<'a, [u8]>, Object),
+    /// An entry that has not come yet: the body is asked again once it has.
+    NotHere,
+    /// Nothing.
+    Over,
+}
+
+impl Entries for Box<dyn Scan> {
+    const WHAT: &'static str = "a range";
+
+    fn next(&mut self) -> Result<NextEntry<'_>, String> {
+        let next = Scan::next(&mut **self).map_err(|error| error.to_string())?;
+        Ok(next
+            .map_or(NextEntry::Over, |(key, object)| NextEntry::Here(Cow::Borrowed(key), object)))
+    }
+}
+
 /// The entries of a range as a body.
-pub(crate) struct RangeBody {
-    scan: Box<dyn Scan>,
+pub(crate) struct RangeBody<E> {
+    entries: E,
     form: Form,
     left: u64,
     /// The entry whose value is not out yet: values go out in pieces, so that a stream holds little
@@ -101,12 +133,19 @@ pub(crate) struct RangeBody {
     log: Log,
 }
 
-pub(crate) struct OpenEntry {
+struct OpenEntry {
     object: Object,
     sent: usize,
 }
 
-impl BodySource for RangeBody {
+impl<E: Entries> RangeBody<E> {
+    /// A body of `left` entries at most.
+    pub(crate) fn new(entries: E, form: Form, left: u64, log: &Log) -> RangeBody<E> {
+        RangeBody { entries, form, left, open: None, log: log.clone() }
+    }
+}
+
+impl<E: Entries> BodySource for RangeBody<E> {
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
@@ -119,14 +158,15 @@ impl BodySource for RangeBody {
             if self.left == 0 {
                 return Filled::Last;
             }
-            match self.scan.next() {
-                Ok(None) => return Filled::Last,
-                Ok(Some((key, object))) => {
-                    write_key(out, self.form, key);
-                    self.open = Some(OpenEntry::new(object));
+            match self.entries.next() {
+                Ok(NextEntry::Over) => return Filled::Last,
+                Ok(NextEntry::NotHere) => return Filled::Waiting,
+                Ok(NextEntry::Here(key, object)) => {
+                    write_key(out, self.form, &key);
+                    self.open = Some(OpenEntry { object, sent: 0 });
                 }
-                Err(error) => {
-                    self.log.error(&format!("a range was cut short: {error}"));
+                Err(what) => {
+                    self.log.error(&format!("{} was cut short: {what}", E::WHAT));
                     return Filled::Broken;
                 }
             }
@@ -136,7 +176,7 @@ impl BodySource for RangeBody {
     }
 }
 
-pub(crate) fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
+fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
     match form {
         Form::Plain => {
             out.extend_from_slice(key);
@@ -151,12 +191,8 @@ pub(crate) fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
 }
 
 impl OpenEntry {
-    pub(crate) fn new(object: Object) -> OpenEntry {
-        OpenEntry { object, sent: 0 }
-    }
-
     /// Writes about `room` bytes of what is left of the entry; true if that was all of it.
-    pub(crate) fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
+    fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
         let rest = &self.object.value[self.sent..];
         match form {
             Form::Plain => {

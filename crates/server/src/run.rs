@@ -11,12 +11,13 @@ use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_clock::Clock;
 use pellucid_cluster::ClusterOptions;
+#[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_document::{Documents, TABLE, part_of};
+use pellucid_document::{Documents, STEMS, TABLE, part_of};
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_profile::USUAL_HERTZ;
 use pellucid_store::{
-    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, Store, StoreError,
+    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Store, StoreError,
 };
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
@@ -52,6 +53,7 @@ pub enum StoreKind {
     /// The engine of this process, in the folder of [`ServerOptions::data`].
     Embedded,
     /// A ring of Cassandra or ScyllaDB nodes.
+    #[cfg(feature = "cql")]
     Cql(CqlOptions),
 }
 
@@ -207,10 +209,12 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let open = |options: &ServerOptions| {
         Ok(match &options.store {
             StoreKind::Embedded => {
-                let store = EmbeddedStore::open(&options.data, options.embedded);
+                let engine = EngineOptions { stem_rules: vec![STEMS], ..EngineOptions::default() };
+                let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);
                 let failed = |error| ServerError::Store(options.data.clone(), error);
                 Arc::new(store.map_err(failed)?) as Arc<dyn Store>
             }
+            #[cfg(feature = "cql")]
             StoreKind::Cql(ring) => {
                 let store = CqlStore::open(ring);
                 Arc::new(store.map_err(|error| ServerError::Ring(ring.nodes.join(","), error))?)

@@ -29,7 +29,7 @@ use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
-use crate::profiles::{Profiles, Recorded};
+use crate::profiles::{Profiles, RATES_PATH, Recorded};
 use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -317,6 +317,7 @@ impl Api {
             "/v0/batch" => self.batch(request, response, exchange),
             "/v0/status" => self.status(request, response, exchange),
             "/v0/cluster" => self.cluster_page(request, response, exchange),
+            RATES_PATH => self.profile_rates(request, response, exchange),
             PEER_PATH => self.welcome_peer(request, response, exchange),
             path => match page_of(path) {
                 Some(page) => self.show(page, request, response, exchange),
@@ -359,7 +360,7 @@ impl Api {
             StoreError::Full(_) => 507,
             StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
             StoreError::Unreachable(_) => 504,
-            StoreError::Corruption(_) | StoreError::Failed(_) => 500,
+            StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
         };
         if let StoreError::Busy(what) = error {
             return busy(response, exchange, what);

@@ -123,6 +123,13 @@ fn ranges_are_the_nodes_own_or_merged() {
         assert_eq!(few.text(), text(&mut all.iter().take(7)));
         let none = client.get("/v0/entities?start=x&cluster=true");
         assert_eq!((none.status, none.body.len()), (200, 0));
+        // A peer was asked for what no frame holds, and the event loop ended with it.
+        let long = "k".repeat(1_025);
+        for range in [format!("start={long}"), format!("start=a&end={long}")] {
+            let refused = client.get(&format!("/v0/entities?{range}&cluster=true"));
+            assert_eq!(refused.status, 400, "{}", refused.text());
+        }
+        assert_eq!(client.get(&entity("k".repeat(1_025))).status, 400);
     }
 }
 
@@ -226,6 +233,35 @@ fn lists_that_differ_are_detected_and_named_on_both_sides() {
     }
     one.stop().unwrap();
     other.stop().unwrap();
+}
+
+#[test]
+fn a_node_that_comes_back_with_another_list_is_refused_until_it_has_the_right_one() {
+    let mut nodes = Nodes::start(2, |_| {});
+    let target = entity(nodes.key_of(1));
+    let address = nodes.nodes[1].address;
+    nodes.stop(1);
+    let third = free_addresses(1)[0];
+    let other = list_of(&[nodes.nodes[0].address, address, third]);
+    // It has no keys, so it may start with whatever list.
+    let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &other)).unwrap();
+    let begun = Instant::now();
+    loop {
+        let answer = nodes.client(0).get(&target);
+        assert_eq!(answer.status, 504);
+        let names_both =
+            [&nodes.list, &other].iter().all(|list| answer.text().contains(&list.text()));
+        if names_both {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.stop().unwrap();
+    let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &nodes.list)).unwrap();
+    nodes.nodes[1].server = Some(server);
+    nodes.wait_for(0, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
+    assert_eq!(nodes.client(0).call("PUT", &target, &[], b"x").status, 201);
 }
 
 #[test]

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use common::entity;
 use common::nodes::{Node, PATIENCE, free_addresses, list_of, options, try_start};
-use pellucid_cluster::{Answer, AnswerStatus, Ask, AskKind, Frame, decode};
-use pellucid_server::NodeList;
-use pellucid_store::{Acknowledgement, Condition};
+use pellucid_cluster::{Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, decode};
+use pellucid_server::{ClusterOptions, NodeList};
+use pellucid_store::{Acknowledgement, Condition, Operation};
 use tempfile::TempDir;
 
 /// How long the node under test waits for its peer.
@@ -33,6 +33,11 @@ fn start(silence: Duration) -> Alone {
 
 /// As [`start`], with a peer that sends `with_it` in one piece with its consent.
 fn start_beside(silence: Duration, with_it: &'static [u8]) -> Alone {
+    start_as(with_it, |cluster| (cluster.wait, cluster.silence) = (WAIT, silence))
+}
+
+/// As [`start_beside`], with a cluster as `set` leaves it.
+fn start_as(with_it: &'static [u8], set: impl Fn(&mut ClusterOptions)) -> Alone {
     let addresses = free_addresses(2);
     let list = list_of(&addresses);
     let listener = TcpListener::bind(addresses[1]).unwrap();
@@ -49,7 +54,7 @@ fn start_beside(silence: Duration, with_it: &'static [u8]) -> Alone {
     let mut options = options(&folder, addresses[0], &list);
     options.threads = 1;
     if let Some(cluster) = &mut options.cluster {
-        (cluster.wait, cluster.silence) = (WAIT, silence);
+        set(cluster);
     }
     let (server, log) = try_start(options).unwrap();
     Alone { node: Node { server: Some(server), address: addresses[0], folder, log }, list, greeted }
@@ -166,6 +171,60 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     assert!(answer.status == 504 || answer.text() == "in time", "{answer:?}");
 }
 
+/// How many asks the node has under way with its peer.
+fn in_flight(alone: &Alone) -> u64 {
+    let view = alone.client().get("/v0/cluster").json();
+    let nodes = view["nodes"].as_array().unwrap();
+    nodes.iter().filter_map(|node| node["in_flight"].as_u64()).sum()
+}
+
+#[test]
+fn beyond_its_room_a_peer_is_asked_nothing_more() {
+    let alone = start_as(b"", |cluster| {
+        (cluster.wait, cluster.silence, cluster.in_flight_max) = (PATIENCE, PATIENCE, 2);
+    });
+    let mut peer = alone.peer();
+    let theirs = common::request("GET", &entity(alone.key(true)), &[], b"");
+    let mut waiting = [(); 2].map(|()| alone.client());
+    let mut buffer = Vec::new();
+    let ids = waiting.each_mut().map(|client| {
+        client.send(&theirs);
+        next_ask(&mut peer, &mut buffer)
+    });
+    let refused = alone.client().get(&entity(alone.key(true)));
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("too many requests"), "{}", refused.text());
+    // Answers come in any order.
+    for (id, client) in ids.into_iter().zip(&mut waiting).rev() {
+        peer.write_all(&found(id, b"here")).unwrap();
+        assert_eq!(client.answer().text(), "here");
+    }
+    let mut next = alone.client();
+    next.send(&theirs);
+    let id = next_ask(&mut peer, &mut buffer);
+    peer.write_all(&found(id, b"room again")).unwrap();
+    assert_eq!(next.answer().text(), "room again");
+}
+
+/// Nobody waits for the answer any more, and it is thrown away.
+#[test]
+fn a_client_that_goes_away_leaves_nothing_behind() {
+    let alone = start_as(b"", |cluster| (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE));
+    let mut peer = alone.peer();
+    let theirs = entity(alone.key(true));
+    let (mut gone, mut buffer) = (alone.client(), Vec::new());
+    gone.send(&common::request("GET", &theirs, &[], b""));
+    let id = next_ask(&mut peer, &mut buffer);
+    assert_eq!(in_flight(&alone), 1);
+    drop(gone);
+    let mut stays = alone.client();
+    stays.send(&common::request("GET", &theirs, &[], b""));
+    let other = next_ask(&mut peer, &mut buffer);
+    peer.write_all(&[found(id, b"for nobody"), found(other, b"for one")].concat()).unwrap();
+    assert_eq!(stays.answer().text(), "for one");
+    assert_eq!(in_flight(&alone), 0);
+}
+
 #[test]
 fn a_peer_that_hangs_is_taken_for_dead() {
     let alone = start(Duration::from_millis(200));
@@ -219,28 +278,48 @@ fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
         lifetime_ms: None,
         wait_ms: 1_000,
         trace: None,
+        table: None,
         key: key.as_bytes(),
         value: b"",
     };
+    // Likewise several operations of which one is another's.
+    let own_key = alone.key(false);
+    let mut operations = Vec::new();
+    for key in [own_key.as_bytes(), key.as_bytes()] {
+        let (value, condition, lifetime_ms) = (Some(&b"x"[..]), Condition::None, None);
+        let operation = Operation { key, value, condition, lifetime_ms };
+        PartOperation { operation, part_length: key.len() as u16 }.encode(&mut operations);
+    }
+    let write = Ask { id: 6, kind: AskKind::Write, key: b"", value: &operations, ..ask };
     // At once with the request: what is read beyond it belongs to the protocol.
     let mut bytes = hello.into_bytes();
     ask.encode(&mut bytes);
+    write.encode(&mut bytes);
     socket.write_all(&bytes).unwrap();
     let mut received = Vec::new();
-    let answered = loop {
+    let [answered, written] = loop {
         let mut piece = [0; 4_096];
         let count = socket.read(&mut piece).unwrap();
         assert!(count > 0, "{}", String::from_utf8_lossy(&received));
         received.extend_from_slice(&piece[..count]);
         let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
         assert!(received.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&received));
-        if let Some((frame, _)) = decode(&received[end + 4..], 1 << 20).unwrap() {
+        let (mut answers, mut rest) = (Vec::new(), &received[end + 4..]);
+        while let Some((frame, length)) = decode(rest, 1 << 20).unwrap() {
             let Frame::Answer(answer) = frame else { panic!("{frame:?}") };
-            break (answer.id, answer.status, String::from_utf8_lossy(answer.payload).into_owned());
+            let what = String::from_utf8_lossy(answer.payload).into_owned();
+            answers.push((answer.id, answer.status, what));
+            rest = &rest[length..];
+        }
+        if let Ok(both) = <[_; 2]>::try_from(answers) {
+            break both;
         }
     };
-    assert_eq!((answered.0, answered.1), (5, AnswerStatus::NotOwner));
-    assert!(answered.2.contains(peer) && answered.2.contains(&own), "{}", answered.2);
+    for (answer, id) in [(answered, 5), (written, 6)] {
+        assert_eq!((answer.0, answer.1), (id, AnswerStatus::NotOwner));
+        assert!(answer.2.contains(peer) && answer.2.contains(&own), "{}", answer.2);
+    }
+    assert_eq!(alone.client().get(&entity(&own_key)).status, 404, "nothing of it was written");
     // Garbage ends the connection, and says why.
     socket.write_all(&[0xff; 16]).unwrap();
     alone.wait_for_log("bytes, where");

@@ -207,3 +207,42 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
         assert_eq!(queue.distribution.max_ns > 0, mode == HandOver::Always, "{mode:?}");
     }
 }
+
+/// After one slow read all queries went to the workers. Now each tries on its event loop, and goes
+/// there only if what it reads is not in memory.
+#[test]
+fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    // Of a store that was just opened nobody knows yet what is in memory.
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut client = Client::connect(server.address());
+    let mut post = |target: &str, body: String| {
+        let answer = client.call("POST", target, &[], body);
+        assert!(answer.status < 300, "{}", answer.text());
+        answer
+    };
+    post("/_api/collection", r#"{"name":"c"}"#.into());
+    post("/_api/index?collection=c", r#"{"type":"persistent","fields":["n"]}"#.into());
+    let text = "x".repeat(300);
+    for n in 0..10 {
+        post("/_api/document/c", format!(r#"{{"n":{n},"text":"{text}"}}"#));
+    }
+    let query = r#"FOR d IN c FILTER d.n == @n RETURN d"#;
+    let body = |n: u32| format!(r#"{{"query":"{query}","bindVars":{{"n":{n}}}}}"#);
+    // The first is planned by a worker.
+    post("/_api/cursor", body(0));
+    for n in 1..5 {
+        let answer = post("/_api/cursor", body(n));
+        assert_eq!(answer.json()["result"][0]["n"], n);
+        assert_eq!(answer.header("X-Arango-Queue-Time-Seconds"), Some("0.000000"));
+    }
+    disk.hold();
+    let mut waiting = Client::connect(server.address());
+    waiting.send(&common::request("POST", "/_api/cursor", &[], body(7).as_bytes()));
+    assert_eq!(client.get("/v0/status").status, 200);
+    assert_eq!(client.get("/_api/version").status, 200);
+    disk.release();
+    let answer = waiting.answer();
+    assert_eq!((answer.status, &answer.json()["result"][0]["text"]), (201, &text.into()));
+    server.stop().unwrap();
+}

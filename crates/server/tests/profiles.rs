@@ -11,7 +11,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Client, Running, entity, start, start_with};
-use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, set_allocation_sampling};
+use pellucid_profile::{
+    SAMPLE_BYTES, SampledAllocator, allocation_sampling, set_allocation_sampling,
+};
 
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
@@ -163,6 +165,37 @@ fn what_cannot_be_had_is_told() {
         assert!(answer.text().contains(text), "{}", answer.text());
     }
     assert_eq!(client.call("POST", "/debug/pprof/heap", &[], b"").status, 405);
+}
+
+/// The rates are set while the server runs, within their limits, and a server that was started
+/// without sampling says so.
+#[test]
+fn rates_are_set_while_the_server_runs() {
+    let _turn = turn();
+    let bytes = allocation_sampling();
+    let running = start_with(|options| options.profile_hertz = 19);
+    let mut client = running.client();
+    let shown = |client: &mut Client| client.get("/debug/pprof/rates").text();
+    assert_eq!(shown(&mut client).trim(), format!("hz=19\nbytes={bytes}"));
+    for (target, status) in [
+        ("/debug/pprof/rates?hz=99", 200),
+        ("/debug/pprof/rates?bytes=65536", 200),
+        ("/debug/pprof/rates?hz=5000", 400),
+        ("/debug/pprof/rates", 400),
+    ] {
+        assert_eq!(client.call("PUT", target, &[], b"").status, status, "{target}");
+    }
+    assert_eq!(shown(&mut client).trim(), "hz=99\nbytes=65536");
+    assert_eq!(client.call("PUT", "/debug/pprof/rates?hz=0&bytes=0", &[], b"").status, 200);
+    assert_eq!(shown(&mut client).trim(), "hz=0\nbytes=0");
+    // What is asked for is recorded all the same, as long as it is asked for.
+    assert_eq!(client.get("/debug/pprof/profile?seconds=0.2&format=folded").status, 200);
+    assert_eq!(client.call("DELETE", "/debug/pprof/rates", &[], b"").status, 405);
+    set_allocation_sampling(bytes);
+    drop((client, running));
+    let running = start_with(|options| options.profile_hertz = 0);
+    let answer = running.client().call("PUT", "/debug/pprof/rates?hz=19", &[], b"");
+    assert!(answer.status == 409 && answer.text().contains("--profile-hertz"), "{}", answer.text());
 }
 
 /// Allocations and waits have times, too: the minute before an incident can be looked at after it.

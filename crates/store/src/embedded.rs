@@ -231,6 +231,14 @@ impl Store for EmbeddedStore {
         }
     }
 
+    fn all_in_memory(&self, reads: &mut dyn FnMut() -> bool) -> bool {
+        match self.hand_over {
+            HandOver::Auto => self.engine.all_in_memory(reads),
+            HandOver::Never => reads(),
+            HandOver::Always => false,
+        }
+    }
+
     fn workers(&self) -> Option<&Workers> {
         (self.hand_over != HandOver::Never).then_some(&self.workers)
     }
@@ -360,6 +368,15 @@ impl Snapshot for EmbeddedSnapshot {
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
         scan(&self.snapshot, table, range)
     }
+
+    fn scan_stem(&self, table: Table, stem: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
+        let scan = self.snapshot.scan_stem(table.0, stem, direction(reverse))?;
+        Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
+    }
+}
+
+fn direction(reverse: bool) -> Direction {
+    if reverse { Direction::Backward } else { Direction::Forward }
 }
 
 fn scan(
@@ -367,7 +384,7 @@ fn scan(
     table: Table,
     range: Range<'_>,
 ) -> Result<Box<dyn Scan>> {
-    let direction = if range.reverse { Direction::Backward } else { Direction::Forward };
+    let direction = direction(range.reverse);
     let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
     let scan = snapshot.scan(table.0, Bound::Included(range.start), end, direction)?;
     Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))

@@ -29,6 +29,9 @@ pub enum StoreError {
     /// Fewer copies answered than had to. The text says how many, or which node is not there. Of a
     /// write it is unknown whether it happened; it may be seen later.
     Unreachable(String),
+    /// What is read is not in memory, and the thread must not wait for it
+    /// ([`Store::all_in_memory`](crate::Store::all_in_memory)).
+    NotInMemory,
     /// Anything else that failed below.
     Failed(String),
 }
@@ -45,6 +48,9 @@ impl fmt::Display for StoreError {
             | StoreError::Failed(what) => f.write_str(what),
             StoreError::ConditionFailed { current: Some(sequence), .. } => {
                 write!(f, "the condition does not hold: the entry's ETag is \"{sequence}\"")
+            }
+            StoreError::NotInMemory => {
+                f.write_str("what is read is not in memory: ask a thread that may wait")
             }
             StoreError::ConditionFailed { current: None, .. } => {
                 f.write_str("the condition does not hold: there is no such entry")
@@ -83,8 +89,8 @@ impl From<pellucid_engine::Error> for StoreError {
             Error::DiskFull { .. } => StoreError::Full(text),
             Error::Corruption { .. } => StoreError::Corruption(text),
             Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
-            Error::NotInMemory
-            | Error::Io { .. }
+            Error::NotInMemory => StoreError::NotInMemory,
+            Error::Io { .. }
             | Error::Version { .. }
             | Error::Foreign { .. }
             | Error::ManifestMissing { .. }

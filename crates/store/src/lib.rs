@@ -28,7 +28,7 @@ pub use model::{
 };
 pub use pellucid_engine::{
     EngineOptions, EngineStats, FoundFigures, Job, JobFigures, KEY_LENGTH_MAX, LevelFigures,
-    MemoryShare, SAMPLED_EVERY, SampledTime, parts,
+    MemoryShare, SAMPLED_EVERY, SampledTime, StemOf, StemRule, parts,
 };
 pub use store::{Range, Scan, Snapshot, Store};
 pub use workers::{Place, Workers};

@@ -142,6 +142,16 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Has `reads` make a few reads that belong together on a thread that must not block: where one
+    /// would have to wait for the medium, it fails with
+    /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory), which `reads` tells by false.
+    /// False is returned then, or if the store does not answer from memory and nothing was called:
+    /// whatever was read has to be read again on a thread that may block.
+    fn all_in_memory(&self, reads: &mut dyn FnMut() -> bool) -> bool {
+        let _ = reads;
+        false
+    }
+
     /// The threads that requests are handed over to, if the store has any.
     fn workers(&self) -> Option<&Workers> {
         None
@@ -171,6 +181,18 @@ pub trait Snapshot: Send + Sync {
     /// # Errors
     /// If the walk cannot begin.
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
+
+    /// Walks the keys that begin with `stem`, from the last to the first if `reverse`. Where the
+    /// store was told which beginnings of keys are stems ([`StemRule`](crate::StemRule)), it has to
+    /// be a whole one; few of them are then found as quickly as a key is.
+    ///
+    /// # Errors
+    /// If the walk cannot begin.
+    fn scan_stem(&self, table: Table, stem: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
+        let last = stem.iter().rposition(|byte| *byte < u8::MAX);
+        let end = last.map(|last| [&stem[..last], &[stem[last] + 1]].concat());
+        self.scan(table, Range { start: stem, end: end.as_deref(), reverse })
+    }
 }
 
 /// A walk over a range. It holds a snapshot, and a bounded amount of memory.

@@ -78,6 +78,12 @@ fn split(whole: i128) -> (f64, u16) {
 
 /// Appends text with all its bytes turned by `turn`.
 fn encode_text(text: &str, turn: u8, out: &mut Vec<u8>) {
+    if turn == 0 && !text.as_bytes().contains(&0) {
+        // As nearly all values are: nothing has to be turned or marked.
+        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(&[0, 1]);
+        return;
+    }
     for byte in text.bytes() {
         out.push(byte ^ turn);
         if byte == 0 {

@@ -94,6 +94,8 @@ pub(crate) struct Reuse {
     fixed: Vec<(String, Value)>,
     /// The collections, and what [`Source::version`] said of them.
     versions: Vec<(String, u64)>,
+    /// Bind variables that the query has.
+    names: usize,
 }
 
 impl Reuse {
@@ -107,7 +109,14 @@ impl Reuse {
         }
         let names = plan.collections.iter().map(|(collection, _)| &collection.name);
         let versions = names.map(|name| Some((name.clone(), source.version(name)?)));
-        Some(Reuse { fixed, versions: versions.collect::<Option<_>>()? })
+        let versions = versions.collect::<Option<_>>()?;
+        // Each bind variable is one of the two, or both.
+        let mut names: Vec<&str> = fixed.iter().map(|(name, _)| name.as_str()).collect();
+        names.extend(plan.parameters.iter().map(|(_, name)| name.as_str()));
+        names.sort_unstable();
+        names.dedup();
+        let names = names.len();
+        Some(Reuse { fixed, versions, names })
     }
 
     /// Whether the plan serves for these values, and on the collections as they are.
@@ -119,13 +128,9 @@ impl Reuse {
         };
         let is_version = |(name, version): &(String, u64)| source.version(name) == Some(*version);
         let is_given = |(_, name): &(Slot, String)| is_simple(&binds.attribute(name));
-        // Each bind variable is one of the two, so that none may be given beside them.
-        let mut names: Vec<&str> = self.fixed.iter().map(|(name, _)| name.as_str()).collect();
-        names.extend(plan.parameters.iter().map(|(_, name)| name.as_str()));
-        names.sort_unstable();
-        names.dedup();
         let given = binds.view().as_object().map_or(0, |given| given.len());
-        names.len() == given
+        // None may be given beside those.
+        self.names == given
             && self.fixed.iter().all(is_same)
             && plan.parameters.iter().all(is_given)
             && self.versions.iter().all(is_version)

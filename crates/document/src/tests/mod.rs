@@ -18,7 +18,7 @@ use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, Result, WriteOptions,
+    NewCollection, OnDuplicate, Result, STEMS, WriteOptions,
 };
 
 const COLLECTION: &str = "c";
@@ -34,6 +34,7 @@ fn open(files: &SimulatedFileSystem) -> Result<Arc<Documents>> {
         file_system: Arc::new(files.clone()),
         clock: pellucid_clock::Clock::monotonic(),
         identity_seed: Some(1),
+        stem_rules: vec![STEMS],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
-    Result, WriteOptions, document_of,
+    Result, STEMS, WriteOptions, document_of,
 };
-use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore};
+use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions};
 use pellucid_value::{Ref, json, packed};
 use tempfile::TempDir;
 
@@ -18,7 +18,9 @@ pub(crate) struct World {
 }
 
 pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
-    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    let engine_options = EngineOptions { stem_rules: vec![STEMS], ..EngineOptions::default() };
+    let options = EmbeddedOptions::default();
+    let store = EmbeddedStore::open_with(folder.path(), options, engine_options).unwrap();
     Arc::new(Documents::open(Arc::new(store)).unwrap())
 }
 

@@ -106,19 +106,27 @@ impl State {
     fn wants_directory(&self) -> bool {
         let version = self.version.load();
         let wants = |table: &Table| {
-            table.wants_directory(&self.table_memory) || table.wants_records(&self.table_memory)
+            table.wants_directory(&self.table_memory)
+                || table.wants_records(&self.table_memory)
+                || self.wants_stems_of(table)
         };
         version.levels.all().any(|(_, table)| wants(table))
     }
 
+    fn wants_stems_of(&self, table: &Table) -> bool {
+        self.options.knows_stems && table.wants_stems(&self.table_memory)
+    }
+
     /// Makes the directory of one table that has none: of those that were there when the store was
     /// opened, and of those for which there was no room when they were written. Then come those
-    /// whose directories name no records, for the same reasons.
+    /// that do not know the stems of their keys, or whose directories name no records, for the same
+    /// reasons.
     fn make_one_directory(&self) -> bool {
         let version = self.version.load_full();
         let memory = &self.table_memory;
         let tables = || version.levels.all().map(|(_, table)| table);
         let wanted = tables().find(|table| table.wants_directory(memory));
+        let wanted = wanted.or_else(|| tables().find(|table| self.wants_stems_of(table)));
         let Some(table) = wanted.or_else(|| tables().find(|table| table.wants_records(memory)))
         else {
             return false;
@@ -127,7 +135,8 @@ impl State {
         let _job = start_job(&DIRECTORY);
         let mut lent = self.lend_memory();
         let is_wanted = || self.sealed() == 0 && !self.is_closing();
-        table.make_directory(&self.table_memory, &mut lent, is_wanted);
+        let stems = (&*self.options.rules, self.options.knows_stems);
+        table.make_directories(&self.table_memory, &mut lent, stems, is_wanted);
         self.give_back(lent);
         true
     }

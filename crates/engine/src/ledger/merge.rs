@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::memtable::{Memtable, MemtableCursor};
 use super::table::{Table, TableCursor};
-use super::version::Version;
+use super::version::{LEVELS, Version};
 use super::{Direction, Entry, KeyRange};
+use crate::codec::key_hash;
 use crate::error::Result;
 
 /// A cursor over tables that follow one another: those of a level.
@@ -19,10 +20,46 @@ pub(crate) struct RunCursor {
     is_aimed: bool,
 }
 
+/// The keys that a scan by their stem is for.
+struct Sought<'a> {
+    stem: &'a [u8],
+    hash: u64,
+    range: &'a KeyRange<'a>,
+    direction: Direction,
+}
+
 impl RunCursor {
     /// A cursor over `tables`, which are in order and do not overlap.
     pub(crate) fn new(tables: Arc<[Arc<Table>]>) -> RunCursor {
         RunCursor { tables, index: 0, cursor: None, is_aimed: false }
+    }
+
+    /// A cursor over `tables`, at the end of what is sought where the direction begins; nothing if
+    /// none of it is there. `table`, at `index`, is the first that has keys behind its beginning.
+    fn at_stem(
+        table: &Arc<Table>,
+        index: usize,
+        tables: impl FnOnce() -> Arc<[Arc<Table>]>,
+        sought: &Sought<'_>,
+    ) -> Result<Option<RunCursor>> {
+        if !table.may_hold_stem(sought.hash) {
+            return Ok(None);
+        }
+        let mut cursor = TableCursor::new(Arc::clone(table));
+        let is_there = cursor.seek_stem(sought.stem, sought.hash)?;
+        if is_there == Some(false) {
+            // Its last key is behind the beginning, and so behind the stem: no other table has it.
+            return Ok(None);
+        }
+        let mut run = RunCursor::new(tables());
+        if is_there.is_some() && sought.direction == Direction::Forward {
+            (run.index, run.cursor) = (index, Some(cursor));
+            return Ok(Some(run));
+        }
+        let mut source = Source::Run(run);
+        seek(&mut source, sought.range, sought.direction)?;
+        let Source::Run(run) = source else { return Ok(None) };
+        Ok(Some(run))
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
@@ -189,6 +226,11 @@ impl Merge {
         for source in &mut sources {
             seek(source, range, direction)?;
         }
+        Ok(Merge::of_placed(sources, direction))
+    }
+
+    /// A merge of sources that stand where it begins.
+    fn of_placed(sources: Vec<Source>, direction: Direction) -> Merge {
         let standing = |source: usize| {
             let entry = sources[source].entry()?;
             Some(Standing { front: front_of(entry.key), source })
@@ -198,7 +240,7 @@ impl Merge {
         for position in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(position);
         }
-        Ok(merge)
+        merge
     }
 
     /// A merge of everything that a version holds.
@@ -213,7 +255,7 @@ impl Merge {
             memtables.flat_map(Memtable::cursors).map(Source::Memtable).collect();
         let level_0 = version.levels.level(0);
         sources.extend(level_0.iter().filter(|table| has_any_of(range, table)).map(run));
-        for level in 1..super::version::LEVELS {
+        for level in 1..LEVELS {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));
             if tables.get(first).is_some_and(|table| has_any_of(range, table)) {
@@ -221,6 +263,50 @@ impl Merge {
             }
         }
         Merge::new(sources, range, direction)
+    }
+
+    /// A merge of what a version holds of the keys with the stem `stem`, which fill `range`. Where
+    /// that is known, what has none of them is left out, and the others need no search.
+    pub(crate) fn of_stem(
+        version: &Version,
+        stem: &[u8],
+        range: &KeyRange<'_>,
+        direction: Direction,
+    ) -> Result<Merge> {
+        let sought = Sought { stem, hash: key_hash(stem), range, direction };
+        let level_0 = version.levels.level(0);
+        level_0.iter().for_each(|table| table.prefetch_stem(sought.hash));
+        // The tables of a level, and the place of the first that may hold the keys.
+        type Begin<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
+        let mut deeper: [Begin<'_>; LEVELS] = [None; LEVELS];
+        for (level, place) in deeper.iter_mut().enumerate().skip(1) {
+            let tables = version.levels.level(level);
+            let first = tables.partition_point(|table| ends_before(range, table));
+            if let Some(table) = tables.get(first).filter(|table| has_any_of(range, table)) {
+                table.prefetch_stem(sought.hash);
+                *place = Some((tables, first));
+            }
+        }
+        let mut sources = Vec::with_capacity(4);
+        let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
+        for memtable in std::iter::once(&version.active).chain(sealed) {
+            if memtable.may_hold_stem(sought.hash) {
+                for mut source in memtable.cursors().into_iter().map(Source::Memtable) {
+                    seek(&mut source, range, direction)?;
+                    sources.push(source);
+                }
+            }
+        }
+        for table in level_0.iter().filter(|table| has_any_of(range, table)) {
+            let alone = || [Arc::clone(table)].into();
+            sources.extend(RunCursor::at_stem(table, 0, alone, &sought)?.map(Source::Run));
+        }
+        for (tables, first) in deeper.into_iter().flatten() {
+            let level = || Arc::clone(tables);
+            let run = RunCursor::at_stem(&tables[first], first, level, &sought)?;
+            sources.extend(run.map(Source::Run));
+        }
+        Ok(Merge::of_placed(sources, direction))
     }
 
     /// The entry that comes next.

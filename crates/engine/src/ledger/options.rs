@@ -45,6 +45,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) clock: Clock,
     /// What holds for the entries of each table of keys.
     pub(crate) rules: Arc<TableRules>,
+    /// Whether some tables of keys have stems.
+    pub(crate) knows_stems: bool,
     /// Where jobs are noted.
     pub(crate) activity: Activity,
 }
@@ -65,6 +67,7 @@ impl Default for LedgerOptions {
             background: true,
             clock: Clock::monotonic(),
             rules: Arc::default(),
+            knows_stems: false,
             activity: crate::jobs::activity(),
         }
     }

@@ -7,6 +7,7 @@ use super::merge::Merge;
 use super::version::Version;
 use super::{Direction, FoundEntry, KeyRange, Kind};
 use crate::error::Result;
+use crate::stem::end_of_prefix;
 
 /// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
 /// that come meanwhile change nothing for it.
@@ -38,11 +39,35 @@ impl LedgerScan {
         at_sequence: u64,
     ) -> Result<LedgerScan> {
         let merge = Merge::of_version(&version, range, direction)?;
+        Ok(LedgerScan::of_merge(merge, version, range, direction, at_sequence))
+    }
+
+    /// The keys with a stem.
+    pub(super) fn of_stem(
+        version: Arc<Version>,
+        stem: &[u8],
+        direction: Direction,
+        at_sequence: u64,
+    ) -> Result<LedgerScan> {
+        let behind = end_of_prefix(stem);
+        let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = KeyRange { start: Bound::Included(stem), end };
+        let merge = Merge::of_stem(&version, stem, &range, direction)?;
+        Ok(LedgerScan::of_merge(merge, version, &range, direction, at_sequence))
+    }
+
+    fn of_merge(
+        merge: Merge,
+        version: Arc<Version>,
+        range: &KeyRange<'_>,
+        direction: Direction,
+        at_sequence: u64,
+    ) -> LedgerScan {
         let (begin, end) = match direction {
             Direction::Forward => (range.start, range.end),
             Direction::Reverse => (range.end, range.start),
         };
-        Ok(LedgerScan {
+        LedgerScan {
             merge,
             direction,
             at_sequence,
@@ -52,7 +77,7 @@ impl LedgerScan {
             key: Vec::new(),
             is_first: true,
             _version: version,
-        })
+        }
     }
 
     /// The same scan, but with the tombstones, too.

@@ -1,7 +1,6 @@
 //! Which versions of a key somebody may still read: what is published, and the snapshots.
 
 use std::cmp::Ordering as Order;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,8 +10,8 @@ use super::{Entry, Kind, Verdict};
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     published: AtomicU64,
-    /// How many snapshots read at each sequence number.
-    registered: Mutex<BTreeMap<u64, usize>>,
+    /// How many snapshots read at each sequence number, ascending.
+    registered: Mutex<Vec<(u64, usize)>>,
 }
 
 impl Snapshots {
@@ -35,19 +34,24 @@ impl Snapshots {
         // Under the lock, so that a retention made later knows of the snapshot and one made earlier
         // drops nothing that it sees.
         let sequence = self.published();
-        *registered.entry(sequence).or_insert(0) += 1;
+        // What is published only rises.
+        match registered.last_mut().filter(|(last, _)| *last == sequence) {
+            Some((_, count)) => *count += 1,
+            None => registered.push((sequence, 1)),
+        }
         SnapshotGuard { snapshots: Arc::clone(self), sequence }
     }
 
     /// Number of registered snapshots.
     pub(crate) fn registered(&self) -> usize {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|one| one.1).sum()
     }
 
     /// What can still be asked for.
     pub(crate) fn view(&self) -> View {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-        View { published: self.published(), snapshots: registered.keys().copied().collect() }
+        let snapshots = registered.iter().map(|(sequence, _)| *sequence).collect();
+        View { published: self.published(), snapshots }
     }
 
     /// The rule of what may be dropped, as of now; `now_ms` tells what has expired.
@@ -55,7 +59,7 @@ impl Snapshots {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         Retention {
             published: self.published(),
-            snapshots: registered.keys().copied().collect(),
+            snapshots: registered.iter().map(|(sequence, _)| *sequence).collect(),
             now_ms,
             key: Vec::new(),
             newer: None,
@@ -90,10 +94,11 @@ impl Drop for SnapshotGuard {
     fn drop(&mut self) {
         let registered = &self.snapshots.registered;
         let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = registered.get_mut(&self.sequence).expect("a guard is counted until it drops");
-        *count -= 1;
-        if *count == 0 {
-            registered.remove(&self.sequence);
+        let at = registered.binary_search_by_key(&self.sequence, |(sequence, _)| *sequence);
+        let at = at.expect("a guard is counted until it drops");
+        registered[at].1 -= 1;
+        if registered[at].1 == 0 {
+            registered.remove(at);
         }
     }
 }

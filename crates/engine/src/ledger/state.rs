@@ -17,8 +17,8 @@ use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
 use super::snapshots::Snapshots;
 use super::stats::Counters;
 use super::table::{
-    Directory, DirectoryBuilder, NewTable, Table, TableFacts, TableMemory, TableShape,
-    table_folder, table_path,
+    Directories, NewTable, PlacesBuilder, Table, TableFacts, TableMemory, TableShape, table_folder,
+    table_path,
 };
 use super::version::{Levels, SealedMemtable, Version};
 use super::{DroppedList, JournalLink, LedgerOptions, SegmentFacts};
@@ -40,10 +40,10 @@ const LENT_MAX: usize = 2;
 /// The share of a job's memory that its list of dropped entries may take.
 const DROPPED_SHARE: u64 = 16;
 
-/// A table that was written, with the directory for which there was room.
+/// A table that was written, with the directories for which there was room.
 pub(super) struct WrittenTable {
     pub(super) facts: TableFacts,
-    directory: Option<Directory>,
+    directories: Directories,
 }
 
 /// What is guarded by the lock on edits.
@@ -93,7 +93,7 @@ pub(super) struct State {
     pub(super) pool: Arc<MemoryPool>,
     /// Memory in which the keys of tables are collected while they are written: that of the flush
     /// and that of the merge, kept because what is given back is not always reused.
-    lent: Mutex<Vec<DirectoryBuilder>>,
+    lent: Mutex<Vec<PlacesBuilder>>,
     /// The most that a job took for a table.
     pub(super) jobs_peak_bytes: AtomicU64,
     pub(super) jobs: Mutex<()>,
@@ -129,7 +129,7 @@ impl State {
     ) -> State {
         let size_bytes = options.memtable_size_bytes;
         let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(size_bytes)));
-        let active = Arc::new(Memtable::new(size_bytes, &pool));
+        let active = Arc::new(Memtable::new(size_bytes, options.knows_stems, &pool));
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
         let tally = Tally::new(options.clock);
@@ -271,7 +271,9 @@ impl State {
     /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
     /// lock.
     pub(super) fn seal(&self, last_sequence: u64) {
-        let active = Arc::new(Memtable::new(self.options.memtable_size_bytes, &self.pool));
+        let options = &self.options;
+        let size_bytes = options.memtable_size_bytes;
+        let active = Arc::new(Memtable::new(size_bytes, options.knows_stems, &self.pool));
         let _edit = self.lock_edit();
         let current = self.version.load();
         let memtable = Arc::clone(&current.active);
@@ -381,9 +383,7 @@ impl State {
             let mut table =
                 Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
             table.count_memory(&self.table_memory);
-            if let Some(directory) = new.directory {
-                table.give_directory(directory);
-            }
+            table.give_directories(new.directories);
             table.prefault();
             Ok(Arc::new(table))
         };
@@ -404,20 +404,21 @@ impl State {
     }
 
     /// Memory to collect the keys of a table in.
-    pub(super) fn lend_memory(&self) -> DirectoryBuilder {
+    pub(super) fn lend_memory(&self) -> PlacesBuilder {
         lock(&self.lent).pop().unwrap_or_default()
     }
 
-    /// Makes the directory of a table that was written, and takes the memory back in which its keys
+    /// Makes the directories of a table that was written, and takes the memory back in which its keys
     /// were collected.
     pub(super) fn written(&self, new: NewTable) -> WrittenTable {
-        let directory = new.directory.finish(new.blocks, &self.table_memory);
-        self.give_back(new.directory);
-        WrittenTable { facts: new.facts, directory }
+        let with_stems = self.options.knows_stems;
+        let directories = new.places.finish(new.blocks, with_stems, &self.table_memory);
+        self.give_back(new.places);
+        WrittenTable { facts: new.facts, directories }
     }
 
     /// Takes back what was lent.
-    pub(super) fn give_back(&self, memory: DirectoryBuilder) {
+    pub(super) fn give_back(&self, memory: PlacesBuilder) {
         let mut lent = lock(&self.lent);
         if lent.len() < LENT_MAX {
             lent.push(memory);

@@ -24,23 +24,30 @@ use super::{
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
+use crate::rules::TableRules;
 use crate::tally::Tally;
 
 /// The memtable that entries go to. It stays the active one for as long as the writer lock is held
 /// and [`Ledger::rotate_if_full`] is not called.
-pub(crate) struct Active(Guard<Arc<Version>>);
+pub(crate) struct Active<'a> {
+    version: Guard<Arc<Version>>,
+    rules: &'a TableRules,
+}
 
-impl Active {
+impl Active<'_> {
     /// Asks for the memory that an entry of `key` will need.
     #[inline]
     pub(crate) fn expect(&self, key: &[u8]) {
-        self.0.active.expect(key_hash(key));
+        self.version.active.expect(key_hash(key));
     }
 
     /// Puts an entry into it. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
-        self.0.active.insert(entry, key_hash(entry.key));
+        if let Some(stem) = self.rules.stem_of(entry.key) {
+            self.version.active.note_stem(key_hash(stem));
+        }
+        self.version.active.insert(entry, key_hash(entry.key));
     }
 }
 
@@ -107,8 +114,8 @@ impl Ledger {
 
     /// The memtable that entries go to. Under the writer lock.
     #[inline]
-    pub(crate) fn active(&self) -> Active {
-        Active(self.state.version.load())
+    pub(crate) fn active(&self) -> Active<'_> {
+        Active { version: self.state.version.load(), rules: &self.state.options.rules }
     }
 
     /// Puts an entry into the active memtable. Only under the writer lock.
@@ -145,8 +152,8 @@ impl Ledger {
 
     /// As [`Ledger::rotate_if_full`], with the active memtable at hand.
     #[inline]
-    pub(crate) fn rotate_if_that_is_full(&self, active: &Active, last_sequence: u64) {
-        if active.0.active.is_full(self.state.options.memtable_size_bytes) {
+    pub(crate) fn rotate_if_that_is_full(&self, active: &Active<'_>, last_sequence: u64) {
+        if active.version.active.is_full(self.state.options.memtable_size_bytes) {
             self.state.seal(last_sequence);
         }
     }
@@ -195,6 +202,19 @@ impl Ledger {
         let version = self.state.version.load_full();
         let at_sequence = self.resolve(at_sequence);
         LedgerScan::new(version, &range, direction, at_sequence)
+    }
+
+    /// The live keys with the stem `stem`, which is not empty and ends with one of its table's
+    /// rule, at `at_sequence` (as in [`Ledger::get`]).
+    pub(crate) fn scan_stem(
+        &self,
+        stem: &[u8],
+        direction: Direction,
+        at_sequence: u64,
+    ) -> Result<LedgerScan> {
+        let version = self.state.version.load_full();
+        let at_sequence = self.resolve(at_sequence);
+        LedgerScan::of_stem(version, stem, direction, at_sequence)
     }
 
     /// Registers a snapshot at the published sequence number.

@@ -111,12 +111,22 @@ impl<T: Read + Write + Unpin> Client<T> {
         headers: &[(&str, &str)],
         requests: &[(&str, &[u8])],
     ) -> Vec<Result<Answer, h2::Error>> {
+        let posts: Vec<_> = requests.iter().map(|(path, body)| ("POST", *path, *body)).collect();
+        self.call_all(headers, &posts)
+    }
+
+    /// As [`Client::exchange_with`], for requests that name their methods.
+    pub(crate) fn call_all(
+        &mut self,
+        headers: &[(&str, &str)],
+        requests: &[(&str, &str, &[u8])],
+    ) -> Vec<Result<Answer, h2::Error>> {
         let mut pending = Vec::new();
-        for (path, body) in requests {
+        for (method, path, body) in requests {
             let mut send = self.send.clone();
             self.run(|context| send.poll_ready(context)).unwrap();
             let uri = format!("http://localhost{path}");
-            let request = http::Request::post(uri);
+            let request = http::Request::builder().method(*method).uri(uri);
             let request =
                 headers.iter().fold(request, |all, (name, value)| all.header(*name, *value));
             let request = request.body(()).unwrap();

@@ -81,7 +81,7 @@ fn a_body_waits_for_the_windows_of_the_server() {
     let sent: usize = kinds_of(&out).iter().filter(|f| f.0 == frame::DATA).map(|f| f.3).sum();
     assert_eq!(sent, 65_535);
     let more = |stream| frame_of(frame::WINDOW_UPDATE, 0, stream, &[0, 1, 0, 0]);
-    assert_eq!(received(&mut http2, &more(0)).1, [], "the stream's own window is used up");
+    assert_eq!(received(&mut http2, &more(0)).1, [0_u8; 0], "the stream's own window is used up");
     let (_, rest) = received(&mut http2, &more(1));
     let last = *kinds_of(&rest).last().unwrap();
     assert_eq!((last.0, last.1), (frame::DATA, frame::END_STREAM));

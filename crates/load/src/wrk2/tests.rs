@@ -46,6 +46,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         bytes: 13_401_000,
         errors: ErrorCounts::default(),
         sent_again: 0,
+        direct: None,
         first_error: None,
         status_classes: [0; 10],
         service_time: response_time.clone(),

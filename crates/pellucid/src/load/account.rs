@@ -1,11 +1,24 @@
 //! What the server itself says of a load, if it is one that keeps an account.
 
 use pellucid_account::{OperationAccount, Snapshot};
-use pellucid_load::{LoadOptions, LoadResult, ask};
+use pellucid_load::{LoadOptions, LoadResult, Target, ask};
 
 /// The server's account of the last seconds: of the operation that occurred most.
 pub(super) fn of_run(options: &LoadOptions, result: &LoadResult) -> Option<OperationAccount> {
     window(options, result.duration.as_secs() + 1)
+}
+
+/// The same of every node that requests went to, in their order.
+pub(super) fn of_nodes(
+    options: &LoadOptions,
+    result: &LoadResult,
+) -> Vec<Option<OperationAccount>> {
+    let nodes = result.direct.iter().flat_map(|direct| &direct.nodes);
+    let accounts = nodes.map(|(url, _)| {
+        let target = Target::parse(url).ok()?;
+        of_run(&LoadOptions { target, ..options.clone() }, result)
+    });
+    accounts.collect()
 }
 
 /// The server's account of the last `seconds`.

@@ -25,6 +25,8 @@ const DEFAULT_STREAMS: usize = 32;
 ///
 /// Example: pellucid load --http2 --streams 100 -c 4 --insecure https://127.0.0.1:8443/
 ///
+/// Example: pellucid load --direct -c 64 -R 5000 -s get.lua http://127.0.0.1:8081
+///
 /// Example: pellucid load --work mix.toml --find-max --slo p99=5ms http://127.0.0.1:8080
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -59,6 +61,10 @@ pub(crate) struct LoadArguments {
     /// With --http2: requests in flight on a connection [default: 32].
     #[arg(long, requires = "http2", value_name = "N", value_parser = count)]
     streams: Option<u64>,
+    /// Go to the node of a sharded cluster that owns each request's key: which nodes there are the
+    /// URL's is asked (`GET /v0/cluster`). Every connection has a socket to each of them.
+    #[arg(long, conflicts_with_all = ["http2", "no_keep_alive"])]
+    direct: bool,
     /// With https: trust the authorities of this file (PEM) instead of the system's.
     #[arg(long, value_name = "FILE.pem")]
     ca: Option<PathBuf>,
@@ -226,6 +232,7 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
         options.http2_streams = Some(arguments.streams.map_or(DEFAULT_STREAMS, small));
     }
     options.tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
+    options.direct = arguments.direct;
     options.ask_timing = !arguments.no_timing;
     options.timeout = arguments.timeout.unwrap_or(options.timeout);
     options.warm_up = arguments.warm_up.unwrap_or(options.warm_up);

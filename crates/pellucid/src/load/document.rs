@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
-use pellucid_load::{Arrivals, Interval, Judgement, LoadResult, OperationResult};
+use pellucid_load::{Arrivals, DirectResult, Interval, Judgement, LoadResult, OperationResult};
 use pellucid_report::Machine;
 use pellucid_report::json::encoded;
 use serde_json::{Value, json};
@@ -87,6 +87,14 @@ fn figures(result: &LoadResult) -> Value {
         "tls_time": histogram(&result.tls_time),
         "stopped_early": result.stopped_early,
     })
+}
+
+/// The nodes that requests went to, each with its own account of the operation that occurred most.
+pub(super) fn direct(direct: &DirectResult, accounts: &[Option<OperationAccount>]) -> Value {
+    let nodes = direct.nodes.iter().zip(accounts).map(|((url, requests), account)| {
+        json!({ "url": url, "requests": requests, "account": account })
+    });
+    json!({ "nodes": nodes.collect::<Vec<_>>(), "by_another": direct.by_another })
 }
 
 fn operation(operation: &OperationResult) -> Value {

@@ -54,15 +54,21 @@ fn single(task: &Task) -> Result<(), Failure> {
         false => None,
     };
     if task.json {
+        let nodes = account::of_nodes(&task.options, &result);
         let account = account.as_ref();
-        println!("{}", document::of(&result, &judgement, account, &ways, &background));
+        let mut document = document::of(&result, &judgement, account, &ways, &background);
+        if let Some(direct) = &result.direct {
+            document["direct"] = document::direct(direct, &nodes);
+        }
+        println!("{document}");
     } else {
         print!("{}", wrk2::table(&result, task.latency));
-        print!("{}{}", show::operations(&result), ways.text(&result));
+        print!("{}{}", show::direct(&result), show::operations(&result));
+        print!("{}", ways.text(&result));
         print!("{}", show::judgement(&judgement));
     }
     result.call_done().map_err(Failure::work)?;
-    let charts = [ways.charts(), background.charts()].concat();
+    let charts = [ways.charts(), section::nodes(&result), background.charts()].concat();
     let written = task.outputs.write(&[(&result, judgement, account, charts)]);
     for path in written? {
         eprintln!("wrote {}", path.display());

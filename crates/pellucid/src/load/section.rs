@@ -3,7 +3,7 @@
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_load::{Figures, Judgement, LoadResult, judge};
-use pellucid_report::{Sample, Section, Stretch, Verdict};
+use pellucid_report::{Chart, Form, Sample, Section, Series, Stretch, Unit, Verdict};
 
 use super::outputs::Measured;
 
@@ -35,6 +35,10 @@ pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section
         Some(_) => "requests start on schedule whether the last one was answered or not",
         None => "every connection sends as soon as it has its answer",
     };
+    let ways = match &result.direct {
+        Some(_) => "; each request goes to the owner of its key",
+        None => "",
+    };
     let samples = result.samples.iter().map(|sample| Sample {
         offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
         response_time_ns: sample.response_time_ns,
@@ -45,7 +49,7 @@ pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section
     Section {
         name: counted(*connections, "connection"),
         description: format!(
-            "{} over {} of {}{kept}; {starts}",
+            "{} over {} of {}{kept}; {starts}{ways}",
             result.url,
             counted(*connections, "connection"),
             counted(*threads, "thread"),
@@ -64,6 +68,25 @@ pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section
         verdict: Some(verdict_of(judgement)),
         charts: charts.clone(),
     }
+}
+
+/// Which nodes the requests went to, if each went to the owner of its key.
+pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
+    let Some(direct) = &result.direct else { return Vec::new() };
+    let rows = direct.nodes.iter().map(|(url, requests)| (url.as_str(), *requests));
+    let rows = rows.chain([("by way of another node", direct.by_another)]);
+    vec![Chart {
+        name: "nodes".to_owned(),
+        title: "Requests by node".to_owned(),
+        how_to_read:
+            "Each request went to the node that owns its key. Where no connection to that \
+                      was open, it went by way of another, and is counted there, too."
+                .to_owned(),
+        unit: Unit::Count,
+        form: Form::Table { columns: vec!["requests".to_owned()] },
+        series: rows.map(|(name, count)| Series::new(name, vec![Some(count as f64)])).collect(),
+        moments: Vec::new(),
+    }]
 }
 
 /// What a run may be taken for.

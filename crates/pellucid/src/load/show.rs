@@ -72,6 +72,24 @@ pub(super) fn judgement(judgement: &Judgement) -> String {
     text
 }
 
+/// Where the requests went, if each went to the owner of its key.
+pub(super) fn direct(result: &LoadResult) -> String {
+    let Some(direct) = &result.direct else { return String::new() };
+    let mut text = "  Direct: each request went to the owner of its key.\n".to_owned();
+    let all: u64 = direct.nodes.iter().map(|(_, requests)| requests).sum();
+    for (node, requests) in &direct.nodes {
+        let share = *requests as f64 * 100.0 / all.max(1) as f64;
+        text.push_str(&format!("    {node:<40}{requests:>12}{share:>8.1} %\n"));
+    }
+    if direct.by_another > 0 {
+        let by_another = direct.by_another;
+        text.push_str(&format!(
+            "    {by_another} went by another node, as no connection to the owner was open.\n"
+        ));
+    }
+    text
+}
+
 /// The figures of single operations, if there are several.
 pub(super) fn operations(result: &LoadResult) -> String {
     if result.operations.is_empty() {

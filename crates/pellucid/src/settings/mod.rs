@@ -3,6 +3,7 @@
 //! A setting is a field of [`Settings`], its default in `options` comes from the server itself, and
 //! what it does stands in `options` too; names, help, sources and printing follow from the field.
 
+mod engine;
 mod logging;
 mod options;
 mod print;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 pub(crate) use crate::settings::logging::Logging;
+pub(crate) use crate::settings::options::read_secret_bytes;
 use crate::settings::sources::Effective;
 pub(crate) use crate::settings::values::{AccountingKind, Size};
 use crate::settings::values::{

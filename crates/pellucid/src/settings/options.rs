@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use pellucid_server::access::{Authentication, Secret};
 use pellucid_server::{
     Accounting, Acknowledgement, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
-    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, CqlOptions, CqlPassword, Export,
-    Exposure, HandOver, NodeList, NodeUrl, ServerOptions, StoreKind, TlsFiles, TopologyError,
+    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HandOver, NodeList,
+    NodeUrl, ServerOptions, TlsFiles, TopologyError,
 };
 
 use crate::Failure;
@@ -24,7 +24,6 @@ impl Settings {
     pub(crate) fn defaults() -> Settings {
         let options = ServerOptions::new(PathBuf::new());
         let limits = options.limits;
-        let ring = CqlOptions::new(Vec::new());
         let size = |bytes: usize| Some(Size(bytes as u64));
         Settings {
             data: None,
@@ -42,14 +41,6 @@ impl Settings {
             cluster_silence: Some(Span(WAIT_DEFAULT)),
             cluster_in_flight_max: Some(IN_FLIGHT_DEFAULT),
             engine: Some(EngineKind::Embedded),
-            cql: None,
-            cql_keyspace: Some(ring.keyspace),
-            cql_replication: None,
-            cql_user: None,
-            cql_password_file: None,
-            cql_buckets: Some(ring.buckets),
-            cql_timeout: Some(Span(ring.timeout)),
-            cql_trace_share: Some(ring.trace_share),
             sync: Some(Sync::Os),
             threads: None,
             accounting: Some(AccountingKind::Full),
@@ -75,6 +66,7 @@ impl Settings {
             profile_bytes: Some(Size(pellucid_profile::SAMPLE_BYTES)),
             engine_log: Some(Span(options.engine_log)),
             stop_timeout: Some(Span(limits.stop)),
+            ..Settings::engine_defaults()
         }
     }
 
@@ -114,61 +106,6 @@ impl Settings {
         self.limit(&mut options)?;
         self.follow(&mut options)?;
         Ok(options)
-    }
-
-    fn store(&self) -> Result<StoreKind, Failure> {
-        if let EngineKind::Embedded = self.engine.unwrap_or(EngineKind::Embedded) {
-            return match &self.cql {
-                None => Ok(StoreKind::Embedded),
-                Some(_) => Err(Failure::usage("--cql goes with --engine cql")),
-            };
-        }
-        let nodes = self.cql.as_deref().unwrap_or_default().split(',').map(str::trim);
-        let nodes: Vec<_> = nodes.filter(|node| !node.is_empty()).map(str::to_owned).collect();
-        if nodes.is_empty() {
-            return Err(Failure::usage("say where the ring is: --cql HOST:PORT,HOST:PORT"));
-        }
-        if self.cluster.is_some() {
-            let what = "--cluster is for nodes that keep their keys themselves: a ring's servers \
-                        need no list, as each of them reaches every key";
-            return Err(Failure::usage(what));
-        }
-        let mut ring = CqlOptions::new(nodes);
-        if let Some(keyspace) = &self.cql_keyspace {
-            ring.keyspace.clone_from(keyspace);
-        }
-        ring.replication = self.cql_replication;
-        ring.buckets = self.cql_buckets.unwrap_or(ring.buckets);
-        ring.timeout = self.cql_timeout.map_or(ring.timeout, |span| span.0);
-        ring.trace_share = self.cql_trace_share.unwrap_or(ring.trace_share);
-        if ring.buckets == 0 || ring.replication == Some(0) {
-            return Err(Failure::usage("--cql-buckets and --cql-replication are at least 1"));
-        }
-        if !(0.0..=1.0).contains(&ring.trace_share) {
-            return Err(Failure::usage("--cql-trace-share lies between 0 and 1"));
-        }
-        if let Some(Size(bytes)) = self.value_max {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            ring.value_bytes_max = ring.value_bytes_max.min(bytes);
-        }
-        ring.login = match (&self.cql_user, &self.cql_password_file) {
-            (None, None) => None,
-            (Some(user), Some(file)) => {
-                let password = std::fs::read_to_string(file).map_err(|error| {
-                    let file = file.display();
-                    Failure::usage(format!("cannot read the password in {file}: {error}"))
-                })?;
-                Some((
-                    user.clone(),
-                    CqlPassword(password.trim_end_matches(['\r', '\n']).to_owned()),
-                ))
-            }
-            _ => {
-                let what = "--cql-user and --cql-password-file are given both or neither";
-                return Err(Failure::usage(what));
-            }
-        };
-        Ok(StoreKind::Cql(ring))
     }
 
     fn secure(&self, options: &mut ServerOptions) -> Result<(), Failure> {
@@ -270,7 +207,7 @@ fn read_secret(path: &Path) -> Result<Secret, Failure> {
     read_secret_bytes(path).map(Secret::new)
 }
 
-fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::usage(format!("cannot read the secret in {}: {error}", path.display()))
     })?;

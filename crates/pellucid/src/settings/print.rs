@@ -44,21 +44,22 @@ pub(crate) fn example() -> String {
     let defaults = Table::try_from(Settings::defaults()).unwrap_or_default();
     for argument in Settings::augment_args(clap::Command::new("settings")).get_arguments() {
         let name = argument.get_long().unwrap_or_default();
+        // What this build cannot do has no value to show.
+        let Some(value) = defaults.get(name).cloned().or_else(|| instance(name)) else { continue };
         let help = argument.get_long_help().or(argument.get_help());
         let help = help.map(ToString::to_string).unwrap_or_default();
         text.push('\n');
         for line in wrap(&help) {
             let _ = writeln!(text, "# {line}");
         }
-        let value = defaults.get(name).cloned().unwrap_or_else(|| instance(name));
         let _ = writeln!(text, "#{name} = {value}");
     }
     text
 }
 
 /// What a setting without a default might be.
-fn instance(name: &str) -> Value {
-    Value::from(match name {
+fn instance(name: &str) -> Option<Value> {
+    Some(Value::from(match name {
         "data" => "/var/lib/pellucid",
         "tls-cert" => "/etc/pellucid/certificate.pem",
         "tls-key" => "/etc/pellucid/key.pem",
@@ -70,12 +71,12 @@ fn instance(name: &str) -> Value {
         "cql" => "10.0.0.1:9042,10.0.0.2:9042",
         "cql-user" => "pellucid",
         "cql-password-file" => "/etc/pellucid/ring-password",
-        "cql-replication" => return Value::Integer(3),
+        "cql-replication" => return Some(Value::Integer(3)),
         "otlp" => "http://127.0.0.1:4318",
         "otlp-header" => "x-key: secret",
-        "threads" => return Value::Integer(4),
-        _ => "",
-    })
+        "threads" => return Some(Value::Integer(4)),
+        _ => return None,
+    }))
 }
 
 fn names() -> Vec<String> {
@@ -101,7 +102,7 @@ fn wrap(text: &str) -> Vec<String> {
     lines
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cql"))]
 mod tests {
     use super::*;
     use crate::settings::sources::parse;

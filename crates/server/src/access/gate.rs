@@ -48,7 +48,7 @@ fn need_of(method: &str, path: &str) -> Need {
         "/v0/entity" | "/v0/entities" => return Need::Right(Scope::Table(ENTITIES), right),
         "/v0/batch" => return Need::Right(Scope::Table(ENTITIES), Right::Write),
         "/metrics" => return Need::Right(Scope::Admin, Right::Read),
-        path if path.starts_with(FOLDER) => return Need::Right(Scope::Admin, Right::Read),
+        path if path.starts_with(FOLDER) => return Need::Right(Scope::Admin, right),
         _ => {}
     }
     // A document API path may begin with a database; what follows decides. Handlers decode paths,
@@ -278,6 +278,7 @@ mod tests {
             ("POST", "/v0/batch", entities(Right::Write)),
             ("GET", "/metrics", Need::Right(Scope::Admin, Right::Read)),
             ("GET", "/debug/pprof/heap", Need::Right(Scope::Admin, Right::Read)),
+            ("PUT", "/debug/pprof/rates", Need::Right(Scope::Admin, Right::Write)),
             ("GET", "/_admin/account", Need::Right(Scope::Admin, Right::Read)),
             ("POST", "/_admin/profile", Need::Right(Scope::Admin, Right::Write)),
             ("GET", "/_db/x/%5Fadmin/log", Need::Right(Scope::Admin, Right::Read)),

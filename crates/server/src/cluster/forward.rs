@@ -6,10 +6,10 @@ use pellucid_cluster::{
     AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Failure, Hello, PROTOCOL, TraceOfAsk,
 };
 use pellucid_http::{Handled, Request, Response};
-use pellucid_store::{Acknowledgement, Condition, Head, Object, StoreError, Value, Written};
+use pellucid_store::{Acknowledgement, Condition, Head, Object, Value, Written};
 
 use super::links::Context;
-use super::{Brought, OwnerAnswer, Waiting};
+use super::{Brought, Waiting};
 use crate::batch;
 use crate::conditions::{KeptConditions, ReadConditions, Verdict};
 use crate::entity::{INLINE_VALUE_BYTES_MAX, begin_read};
@@ -100,6 +100,7 @@ impl Api {
             lifetime_ms,
             wait_ms: 0,
             trace,
+            table: None,
             key,
             value,
         };
@@ -156,21 +157,20 @@ impl Api {
             Ok(answer) => answer,
             Err(failure) => return failed(&failure, response, exchange),
         };
-        answer.add_to(exchange.timeline);
+        if exchange.timeline.is_on() {
+            let parts = answer.parts(exchange.timeline.clock());
+            parts.iter().for_each(|part| part.add_to(exchange.timeline));
+        }
         exchange.timeline.stamp(Stamp::Executed);
         if answer.status == AnswerStatus::NotOwner {
             let what = String::from_utf8_lossy(&payload).into_owned();
             self.shared.log.error(&format!("a forwarded request was not taken: {what}"));
             return respond_text(response, exchange, 500, &what);
         }
-        if let Some(error) = error_of(&answer, &payload) {
+        if let Some(error) = answer.error(&payload) {
             return self.store_error(&error, response, exchange);
         }
-        let head = (answer.status == AnswerStatus::Found).then_some(Head {
-            sequence: answer.sequence,
-            written_at_ms: answer.written_at_ms,
-            value_length: answer.value_length,
-        });
+        let head = answer.head();
         match waiting {
             Waiting::Write(reply) => {
                 let written = Written { sequence: answer.sequence };
@@ -246,27 +246,6 @@ impl Api {
 
 fn verdict_of(conditions: Option<Box<KeptConditions>>, head: Option<&Head>) -> Verdict {
     conditions.map_or(Verdict::Proceed, |conditions| conditions.judge(head))
-}
-
-/// The owner's error, in the terms of a store.
-fn error_of(answer: &OwnerAnswer, payload: &[u8]) -> Option<StoreError> {
-    let text = || String::from_utf8_lossy(payload).into_owned();
-    Some(match answer.status {
-        AnswerStatus::Found | AnswerStatus::Missing | AnswerStatus::Written => return None,
-        AnswerStatus::ConditionFailed => StoreError::ConditionFailed {
-            index: answer.detail as usize,
-            current: (answer.sequence > 0).then_some(answer.sequence),
-        },
-        AnswerStatus::Unacceptable => StoreError::Unacceptable(text()),
-        AnswerStatus::Full => StoreError::Full(text()),
-        AnswerStatus::Corruption => StoreError::Corruption(text()),
-        AnswerStatus::ReadOnly => StoreError::ReadOnly(text()),
-        AnswerStatus::Busy | AnswerStatus::Late => StoreError::Busy(text()),
-        AnswerStatus::Failed => StoreError::Failed(text()),
-        AnswerStatus::NotOwner | AnswerStatus::Page => {
-            StoreError::Failed("the owner has answered something else".to_owned())
-        }
-    })
 }
 
 /// Answers that the owner has not.

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use mio::net::TcpStream;
 use pellucid_account::Record;
-use pellucid_cluster::{Callers, Cluster, Outcome, Page, Peers};
+use pellucid_cluster::{Callers, Cluster, Outcome, OwnerAnswer, Peers, RangePages};
 use pellucid_http::{LinkTurn, Messenger, Ticket};
 
-use super::range::{Pages, RangePages};
 use super::serve::{Served, serve};
-use super::{Brought, OwnerAnswer, Waiting};
+use super::{Brought, Waiting};
 use crate::service::{Api, Later};
 
 /// Numbers of links: up to here those of peers, from here on those of callers.
@@ -79,19 +78,9 @@ impl Links {
             let Some(kept) = range.upgrade() else { return false };
             let mut pages = kept.lock().unwrap_or_else(PoisonError::into_inner);
             let mut failed = false;
-            for node in 0..pages.nodes.len() {
-                if !matches!(pages.nodes[node].pages, Pages::Wanted) {
-                    continue;
-                }
+            for node in pages.wanted() {
                 let context = Context::Range(*ticket, Weak::clone(range), node);
-                let asked = pages.ask(node, |ask| peers.ask(node, ask, context));
-                pages.nodes[node].pages = match asked {
-                    Ok(()) => Pages::Asked,
-                    Err(failure) => {
-                        failed = true;
-                        Pages::Failed(failure.to_string())
-                    }
-                };
+                failed |= !pages.ask(node, None, |ask| peers.ask(node, ask, context));
             }
             if failed {
                 turn.go_on(*ticket);
@@ -118,15 +107,7 @@ fn bring(
                         payload = buffers.pop().unwrap_or_default();
                         payload.extend_from_slice(answer.payload);
                     }
-                    Ok(OwnerAnswer {
-                        status: answer.status,
-                        detail: answer.detail,
-                        sequence: answer.sequence,
-                        written_at_ms: answer.written_at_ms,
-                        value_length: answer.value_length,
-                        owner: answer.times,
-                        times,
-                    })
+                    Ok(OwnerAnswer::new(&answer, times))
                 }
             };
             turn.complete(ticket, Later::Forwarded(Brought { waiting, result, payload }));
@@ -135,19 +116,7 @@ fn bring(
             // A range whose client has gone wants nothing more.
             let Some(range) = range.upgrade() else { return };
             let mut pages = range.lock().unwrap_or_else(PoisonError::into_inner);
-            pages.nodes[node].pages = match outcome {
-                Outcome::Failed(failure) => Pages::Failed(failure.to_string()),
-                Outcome::Answered(answer, _) => match answer.status {
-                    pellucid_cluster::AnswerStatus::Page => {
-                        match Page::new(answer.payload.to_vec()) {
-                            Ok(page) if answer.detail == 1 => Pages::Last(page),
-                            Ok(page) => Pages::Here(page),
-                            Err(error) => Pages::Failed(error.to_string()),
-                        }
-                    }
-                    _ => Pages::Failed(String::from_utf8_lossy(answer.payload).into_owned()),
-                },
-            };
+            pages.bring(node, outcome);
             drop(pages);
             turn.go_on(ticket);
         }

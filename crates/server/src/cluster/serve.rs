@@ -6,12 +6,12 @@ use pellucid_account::{Flight, Part, Phase, Record, Recorder, RequestFacts, Stam
 use pellucid_clock::Ticks;
 use pellucid_cluster::{
     ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, CallerId, Callers, Cluster, OwnerTimes,
-    PAGE_BYTES, PageEntry, RangeAsk, Reply, clipped_ns,
+    PAGE_BYTES, PageEntry, PartOperation, RangeAsk, Reply, clipped_ns,
 };
 use pellucid_http::{LinkTurn, Messenger};
 use pellucid_store::{
     Answer as StoreAnswer, Arrival, Head, Object, Operation as StoreOperation, Range,
-    Result as StoreResult, StoreError, Written,
+    Result as StoreResult, StoreError, Table, Written,
 };
 use pellucid_thread::set_operation;
 
@@ -107,7 +107,7 @@ fn operation_of(kind: AskKind) -> Operation {
         AskKind::Head => Operation::PeerHead,
         AskKind::Put => Operation::PeerPut,
         AskKind::Delete => Operation::PeerDelete,
-        AskKind::Batch => Operation::PeerBatch,
+        AskKind::Batch | AskKind::Write => Operation::PeerBatch,
         AskKind::Range | AskKind::Ping => Operation::PeerRange,
     }
 }
@@ -125,11 +125,18 @@ fn execute(
         let what = "too many asks wait for the medium".to_owned();
         return StoreAnswer::Now(Err(StoreError::Busy(what)));
     }
-    let is_keyed = !matches!(ask.kind, AskKind::Batch | AskKind::Range);
-    if is_keyed && cluster.owner(ask.key) != cluster.own() {
-        return now(not_owner(cluster, ask.key));
+    let is_keyed = !matches!(ask.kind, AskKind::Batch | AskKind::Write | AskKind::Range);
+    if is_keyed && !is_own(cluster, ask.owned_by()) {
+        return now(not_owner(cluster, ask.owned_by()));
     }
-    let (store, table) = (&shared.store, shared.entities);
+    let store = &shared.store;
+    let table = match ask.table {
+        None => shared.entities,
+        Some(table) => match store.table(table.name) {
+            Ok(table) => table,
+            Err(error) => return StoreAnswer::Now(Err(error)),
+        },
+    };
     match ask.kind {
         AskKind::Get => map(store.get(table, ask.key, timeline), Found::Object),
         AskKind::Head => map(store.head(table, ask.key, timeline), Found::Head),
@@ -148,13 +155,27 @@ fn execute(
                 Err(what) => return now(Found::Refused(AnswerStatus::Unacceptable, what)),
             };
             let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
-            let strange = operations.iter().find(|o| cluster.owner(o.key) != cluster.own());
+            let strange = operations.iter().find(|o| !is_own(cluster, Some(o.key)));
             if let Some(strange) = strange {
-                return now(not_owner(cluster, strange.key));
+                return now(not_owner(cluster, Some(strange.key)));
             }
             map(store.write(table, &operations, ask.acknowledgement, timeline), Found::Written)
         }
-        AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(shared, ask)),
+        AskKind::Write => {
+            let parts = match PartOperation::decode_all(ask.value) {
+                Ok(parts) => parts,
+                Err(error) => {
+                    return now(Found::Refused(AnswerStatus::Unacceptable, error.to_string()));
+                }
+            };
+            let strange = parts.iter().find(|part| !is_own(cluster, part.owned_by()));
+            if let Some(strange) = strange {
+                return now(not_owner(cluster, strange.owned_by()));
+            }
+            let operations: Vec<_> = parts.iter().map(|part| part.operation).collect();
+            map(store.write(table, &operations, ask.acknowledgement, timeline), Found::Written)
+        }
+        AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(shared, table, ask)),
     }
 }
 
@@ -175,14 +196,23 @@ fn map<T: Send + 'static>(
     }
 }
 
-fn not_owner(cluster: &Cluster, key: &[u8]) -> Found {
-    let (own, owner) = (cluster.url(cluster.own()), cluster.url(cluster.owner(key)));
+/// Whether what is owned by these bytes is this node's.
+fn is_own(cluster: &Cluster, owned_by: Option<&[u8]>) -> bool {
+    owned_by.is_some_and(|bytes| cluster.owner(bytes) == cluster.own())
+}
+
+fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> Found {
+    let Some(owned_by) = owned_by else {
+        let what = "a part that is longer than its key".to_owned();
+        return Found::Refused(AnswerStatus::Unacceptable, what);
+    };
+    let (own, owner) = (cluster.url(cluster.own()), cluster.url(cluster.owner(owned_by)));
     let what = format!("{own} was asked for a key of {owner} as if it were its own");
     Found::Refused(AnswerStatus::NotOwner, what)
 }
 
 /// One page of a range of ours.
-fn page(shared: &Shared, ask: &Ask<'_>) -> StoreResult<Found> {
+fn page(shared: &Shared, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
     let range = match RangeAsk::decode(ask.value) {
         Ok(range) => range,
         Err(error) => return Ok(Found::Refused(AnswerStatus::Unacceptable, error.to_string())),
@@ -190,7 +220,7 @@ fn page(shared: &Shared, ask: &Ask<'_>) -> StoreResult<Found> {
     let RangeAsk { reverse, behind, end, entries_max, first } = range;
     // A page behind a key begins with that key forwards, and ends before it backwards.
     let (start, end) = if reverse && behind { (first, Some(ask.key)) } else { (ask.key, end) };
-    let mut scan = shared.store.scan(shared.entities, Range { start, end, reverse })?;
+    let mut scan = shared.store.scan(table, Range { start, end, reverse })?;
     let (mut bytes, mut entries) = (Vec::new(), 0);
     let mut skipped = (behind && !reverse).then_some(ask.key);
     while entries < entries_max && bytes.len() < PAGE_BYTES {
@@ -198,8 +228,14 @@ fn page(shared: &Shared, ask: &Ask<'_>) -> StoreResult<Found> {
         if skipped.take() == Some(key) {
             continue;
         }
-        let sequence = object.head.sequence;
-        PageEntry { sequence, key, value: &object.value }.encode(&mut bytes);
+        let Head { sequence, written_at_ms, .. } = object.head;
+        let entry =
+            PageEntry { sequence, written_at_ms, expires_at_ms: 0, key, value: &object.value };
+        let at = bytes.len();
+        entry.encode(&mut bytes);
+        if let Some(expires_at_ms) = scan.expires_at_ms() {
+            PageEntry::set_expires_at_ms(&mut bytes[at..], expires_at_ms);
+        }
         entries += 1;
     }
     Ok(Found::Page(bytes, entries >= entries_max))
@@ -295,7 +331,9 @@ fn status_of(error: &StoreError) -> AnswerStatus {
         StoreError::ReadOnly(_) => AnswerStatus::ReadOnly,
         StoreError::Busy(_) => AnswerStatus::Busy,
         // A node of a cluster keeps its keys itself, so that no copy can be out of reach.
-        StoreError::Unreachable(_) | StoreError::Failed(_) => AnswerStatus::Failed,
+        StoreError::Unreachable(_) | StoreError::NotInMemory | StoreError::Failed(_) => {
+            AnswerStatus::Failed
+        }
     }
 }
 

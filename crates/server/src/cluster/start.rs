@@ -44,7 +44,11 @@ pub(crate) fn join(
     });
     let cluster = cluster.transpose()?;
     let before = Remembered::read(folder).map_err(|error| refused(error.to_string()))?;
-    let given = options.map(|options| (&options.nodes, &options.node));
+    let given = match options {
+        None => None,
+        Some(ClusterOptions { nodes, node: Some(node), .. }) => Some((nodes, node)),
+        Some(_) => return Err(refused("a server is one of the nodes, and no guest".to_owned())),
+    };
     let is_empty = || {
         let all = Range { start: b"", end: None, reverse: false };
         let first = store.scan(entities, all).and_then(|mut scan| Ok(scan.next_head()?.is_none()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, PointResult, QueryError, QueryOptions, Source, number};
-use pellucid_document::QueryData;
+use pellucid_document::{ErrorNumber, QueryData};
 
 use crate::access::Identity;
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
@@ -15,7 +15,7 @@ use super::asked::{Asked, asked};
 use super::call::{Call, Method};
 use super::cursor::{check_rights, cursor, query_error, rest_of};
 use super::extra::{Done, push_trailer};
-use super::queries::stopwatch;
+use super::queries::{Cursor, stopwatch};
 use super::reply::Reply;
 
 /// The longest body that is looked at.
@@ -25,9 +25,20 @@ const LIGHT_QUERY_BYTES_MAX: usize = 4 << 10;
 /// what the system's allocator takes for a large piece, for which it tidies up first.
 const ANSWER_BYTES: usize = 1_000;
 
+/// Something that a query reads is not in memory.
+struct Away;
+
+/// What a light query came to.
+enum Light {
+    Answer(Reply),
+    /// A result that may have to be kept.
+    Rest(Box<Cursor>),
+}
+
 impl DocumentApi {
-    /// The answer to a light query, and its account; nothing for other calls. What a call got here
-    /// before it turned out to be another one leaves no trace.
+    /// The answer to a light query, and its account; nothing for other calls, and where something
+    /// would have to be waited for. What a call got here before it turned out to be another one
+    /// leaves no trace.
     pub(super) fn answer_light(
         self: &Arc<Self>,
         call: &Call<'_>,
@@ -42,12 +53,37 @@ impl DocumentApi {
             || call.is_async
             || call.transaction.is_some()
             || call.body.len() > LIGHT_QUERY_BYTES_MAX
-            || !self.documents.store().is_in_memory()
             || refuse(call, caller).is_some()
         {
             return None;
         }
         let mut timeline = timeline.clone();
+        let mut found = None;
+        let are_here = self.documents.store().all_in_memory(&mut || {
+            found = self.find_light(call, caller, &mut timeline);
+            !matches!(found, Some(Err(Away)))
+        });
+        match found.filter(|_| are_here)? {
+            Ok(Light::Answer(reply)) => Some((reply, timeline)),
+            Ok(Light::Rest(mut cursor)) => {
+                // A number may have to be written down, and that is not a read.
+                let given = self.documents.next_tick().and_then(|id| {
+                    cursor.id = id;
+                    self.give(cursor, 201, call.request)
+                });
+                Some((given.unwrap_or_else(|error| Reply::error(&error)), timeline))
+            }
+            Err(Away) => None,
+        }
+    }
+
+    /// As [`Self::answer_light`], with what was noted in `timeline`.
+    fn find_light(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> Option<Result<Light, Away>> {
         let mut asked = asked(call).ok()?;
         if asked.is_stream || asked.profile != 0 {
             return None;
@@ -67,10 +103,8 @@ impl DocumentApi {
             timeline.lap(QUERY_RUN);
             match written {
                 Ok(None) => {}
-                Ok(Some(body)) => return Some((Reply::json(201, body), timeline)),
-                Err(error) => {
-                    return Some((Reply::error(&query_error(&error, "executing")), timeline));
-                }
+                Ok(Some(body)) => return Some(Ok(Light::Answer(Reply::json(201, body)))),
+                Err(error) => return Some(failed(&error)),
             }
         }
         asked.options = QueryOptions { is_light: true, ..asked.options };
@@ -80,19 +114,24 @@ impl DocumentApi {
             Execution::bound(Arc::clone(&plan), binds, source, asked.options.clone(), kill);
         let rest = rest_of(execution, &asked, &plan, [0, 0], |_| {});
         timeline.lap(QUERY_RUN);
-        let rest = match rest {
+        match rest {
             Err(error) if error.number == number::NOT_LIGHT => {
                 statement.note_heavy();
-                return None;
+                None
             }
-            rest => rest.map_err(|error| query_error(&error, "executing")),
-        };
-        let reply = rest.and_then(|rest| {
-            let id = self.documents.next_tick()?;
-            self.give(cursor(id, &asked, &database, rest, &data), 201, call.request)
-        });
-        Some((reply.unwrap_or_else(|error| Reply::error(&error)), timeline))
+            Err(error) => Some(failed(&error)),
+            // Its number comes when it is known that it is kept.
+            Ok(rest) => Some(Ok(Light::Rest(cursor(0, &asked, &database, rest, &data)))),
+        }
     }
+}
+
+/// What a query has failed with.
+fn failed(error: &QueryError) -> Result<Light, Away> {
+    if error.number == ErrorNumber::NOT_IN_MEMORY.0 {
+        return Err(Away);
+    }
+    Ok(Light::Answer(Reply::error(&query_error(error, "executing"))))
 }
 
 /// The body of the answer whose values `write` appends, at most as many as it is told; nothing if

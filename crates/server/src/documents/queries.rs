@@ -156,3 +156,67 @@ impl Queries {
 pub(crate) fn stopwatch() -> Stopwatch {
     Clock::system().stopwatch()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use super::*;
+
+    fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Vec<Value>>) {
+        let values = Arc::new(vec![Value::from("a result that somebody wanted")]);
+        let held = Arc::downgrade(&values);
+        let cursor = Cursor {
+            id,
+            database: "d".to_owned(),
+            text: String::new(),
+            rest: Rest::Ready(vec![Value::Array(values)].into_iter()),
+            batch_size: 1,
+            next_batch: 1,
+            trailer: Vec::new(),
+            ttl_ms: 1,
+            expires_at_ms,
+            last_batch: None,
+            may_retry: false,
+            is_exhausted: false,
+            committed: None,
+        };
+        (Box::new(cursor), held)
+    }
+
+    /// The memory of a result comes back when its time is over, and not before.
+    #[test]
+    fn what_nobody_asks_for_in_time_is_freed() {
+        let queries = Queries::default();
+        let (first, of_first) = cursor(1, 100);
+        let (second, of_second) = cursor(2, 200);
+        queries.keep(first).unwrap();
+        queries.keep(second).unwrap();
+        queries.remove_expired(99);
+        assert!(of_first.upgrade().is_some());
+        queries.remove_expired(150);
+        assert!(of_first.upgrade().is_none() && of_second.upgrade().is_some());
+        assert_eq!(queries.take("d", 1).err().map(|error| error.number.0), Some(1600));
+        // One that is being read is nobody's to remove, and so is not found a second time.
+        let taken = queries.take("d", 2).unwrap();
+        queries.remove_expired(300);
+        assert!(of_second.upgrade().is_some());
+        assert_eq!(queries.take("d", 2).err().map(|error| error.number.0), Some(1601));
+        queries.forget(taken.id);
+        drop(taken);
+        assert!(of_second.upgrade().is_none());
+    }
+
+    #[test]
+    fn cursors_beyond_the_limit_are_refused() {
+        let queries = Queries::default();
+        for id in 0..CURSORS_MAX as u64 {
+            queries.keep(cursor(id, u64::MAX).0).unwrap();
+        }
+        let refused = queries.keep(cursor(u64::MAX, u64::MAX).0).err();
+        assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
+        // One that is there is kept again.
+        let again = queries.take("d", 7).unwrap();
+        queries.keep(again).unwrap();
+    }
+}

@@ -4,6 +4,7 @@
 //! A profile takes seconds to record and a moment to write, so a thread of its own does both, and
 //! no event loop waits.
 
+mod rates;
 mod render;
 mod request;
 
@@ -18,6 +19,7 @@ use pellucid_thread::{Job, start_job};
 
 use crate::names::NAMES;
 use crate::service::{Api, Later, Loop, respond_text};
+pub(crate) use rates::RATES_PATH;
 use request::{Asked, Span};
 
 /// Profiles that may be recorded at a time.
@@ -34,6 +36,7 @@ profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
   /debug/pprof/allocs   memory that was allocated since the start, or in the next ?seconds=
   /debug/pprof/mutex    waits for locks, by who held them
   /debug/pprof/block    waits for locks and conditions, by who waited
+  /debug/pprof/rates    how often is sampled when nobody records; PUT ?hz=19&bytes=524288 sets it
 parameters:
   seconds=10            record for so long
   hz=199                processor time: samples per second, up to 999
@@ -74,6 +77,11 @@ impl Profiles {
     pub(crate) fn start(hertz: u32) -> io::Result<Profiles> {
         let profiler = (hertz > 0).then(|| Profiler::start(hertz)).transpose()?;
         Ok(Profiles { profiler, recordings: Arc::default() })
+    }
+
+    /// What samples processor time, if anything does.
+    fn profiler(&self) -> Option<&Profiler> {
+        self.profiler.as_ref()
     }
 
     fn take_place(&self) -> Option<Place> {

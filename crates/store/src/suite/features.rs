@@ -21,7 +21,40 @@ pub(super) fn check(feature: Feature, is_supported: bool, store: &dyn Store) {
             assert_eq!(using.keys("", None, false), "");
         }
         (Feature::LargeBatchesAcrossParts, _) => large_batches(&using, is_supported),
+        (Feature::BatchesAcrossParts, true) => batches(&using),
+        (Feature::BatchesAcrossParts, false) => no_batches(&using),
+        (Feature::OneLine, _) => one_line(&using, is_supported),
     }
+}
+
+fn batches(using: &Using<'_>) {
+    using.put("old", "x");
+    let written = using.write(&[put("a", "1"), delete("old"), put("b", "2"), put("a", "3")]);
+    assert_eq!(using.value("a").unwrap(), b"3", "the last one about a key stands");
+    assert_eq!(using.head("a").unwrap().sequence, written.unwrap().sequence);
+    assert_eq!(using.keys("", None, false), "a b ");
+}
+
+/// Of pairs of keys, some lie together by chance; the others are refused, and nothing is written of
+/// them.
+fn no_batches(using: &Using<'_>) {
+    let pairs = (0..100).map(|index| (format!("{index} one"), format!("{index} other")));
+    let mut refused = 0;
+    for (one, other) in pairs {
+        let written = using.write(&[put(&one, "x"), put(&other, "x")]);
+        if written.is_err() {
+            is_unacceptable(written);
+            assert!(using.get(&one).is_none() && using.get(&other).is_none());
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "it has batches after all");
+}
+
+fn one_line(using: &Using<'_>, is_supported: bool) {
+    let sequences: Vec<u64> =
+        (0..200).map(|index| using.put(&format!("line {index}"), "x")).collect();
+    assert_eq!(sequences.is_sorted_by(|one, next| one < next), is_supported);
 }
 
 fn conditions(using: &Using<'_>) {

@@ -22,11 +22,20 @@ pub enum Feature {
     ConditionsAcrossParts,
     /// A batch over several parts of a table has room for thousands of entries.
     LargeBatchesAcrossParts,
+    /// There are batches over several parts of a table at all.
+    BatchesAcrossParts,
+    /// Sequence numbers are in one line over all keys.
+    OneLine,
 }
 
 /// All features.
-const FEATURES: [Feature; 3] =
-    [Feature::Snapshots, Feature::ConditionsAcrossParts, Feature::LargeBatchesAcrossParts];
+const FEATURES: [Feature; 5] = [
+    Feature::Snapshots,
+    Feature::ConditionsAcrossParts,
+    Feature::LargeBatchesAcrossParts,
+    Feature::BatchesAcrossParts,
+    Feature::OneLine,
+];
 
 /// A kind of store under test.
 pub struct Kind<'a> {
@@ -49,13 +58,12 @@ pub fn behaves(kind: &Kind<'_>) {
     assert_eq!(store.value_bytes_max(), kind.value_bytes_max);
     checks::reads_and_writes(&using("reads and writes"));
     checks::conditions(&using("conditions"));
-    checks::batches(&using("batches"));
     checks::limits(&using("limits"));
     checks::lifetimes(&using("lifetimes"));
     checks::scans(&using("scans"));
     checks::tables(store.as_ref());
     checks::parts(store.as_ref());
-    checks::acknowledgements(&using("acknowledgements"));
+    checks::acknowledgements(store.as_ref());
     checks::copies(&using("copies"));
     checks::figures(store.as_ref());
     checks::concurrent_increments(store.as_ref());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pellucid_account::OperationAccount;
 use pellucid_report::{Chart, ChartSection, Finding, Form, Series, Unit};
 
-use super::load::Work;
+use super::load::{BAR_ENDS_US, BARS, PERCENTILES, Work};
 use super::nodes::Whose;
 use super::{Measured, Row};
 use crate::chart::chart;
@@ -17,17 +17,26 @@ impl Measured {
 
     /// A figure of forwarded requests over that of the node's own.
     fn ratio(&self, work: Work, of: impl Fn(&Row) -> f64) -> f64 {
-        let of = |whose| self.row(work, whose).map_or(f64::NAN, &of);
-        of(Whose::Others) / of(Whose::Own)
+        self.ratio_of(work, [Whose::Others, Whose::Own], of)
+    }
+
+    /// A figure of one kind of load over that of another.
+    fn ratio_of(&self, work: Work, pair: [Whose; 2], of: impl Fn(&Row) -> f64) -> f64 {
+        let [one, other] = pair.map(|whose| self.row(work, whose).map_or(f64::NAN, &of));
+        one / other
     }
 }
 
 pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
     let cpu = |work| measured.ratio(work, |row| row.processor_ns);
-    let tail = |work| measured.ratio(work, |row| row.loaded.p99_ns);
+    let tail = |work| measured.ratio(work, |row| row.loaded.p99_ns());
     let (put, get) = (cpu(Work::Put), cpu(Work::Get));
-    let p99 = |work| measured.row(work, Whose::All).map_or(f64::NAN, |row| row.loaded.p99_ns);
+    let p99 = |work| measured.row(work, Whose::All).map_or(f64::NAN, |row| row.loaded.p99_ns());
     let missing = p99(Work::GetMissing) / p99(Work::Get);
+    let against_one =
+        |work, whose| measured.ratio_of(work, [whose, Whose::Alone], |row| row.processor_ns);
+    let direct = [Work::Put, Work::Get].map(|work| against_one(work, Whose::Direct));
+    let by_one = [Work::Put, Work::Get].map(|work| against_one(work, Whose::All));
     let keys: u64 = measured.shares.iter().sum();
     let thirds = measured.shares.iter().map(|share| *share as f64 * 3.0 / keys.max(1) as f64);
     let furthest = thirds.map(|third| (third - 1.0).abs()).fold(0.0, f64::max);
@@ -60,6 +69,24 @@ pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
                 ("cpu_get", get),
                 ("p99_put", tail(Work::Put)),
                 ("p99_get", tail(Work::Get)),
+            ],
+        ),
+        finding(
+            "three_cost_more_than_one",
+            "Latencies of PUT were higher than those of the node alone before, because of the \
+             requests to the other nodes.",
+            format!(
+                "Against a node alone, three that share the keys take {:.2} (PUT) and {:.2} (GET) \
+                 times the processor time of a request if each owner is asked directly, and {:.2} \
+                 and {:.2} times if one is asked for all.",
+                direct[0], direct[1], by_one[0], by_one[1]
+            ),
+            Some(by_one.iter().any(|ratio| *ratio > 1.25)),
+            &[
+                ("direct_put", direct[0]),
+                ("direct_get", direct[1]),
+                ("by_one_put", by_one[0]),
+                ("by_one_get", by_one[1]),
             ],
         ),
         finding(
@@ -110,34 +137,56 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
         Work::Get => "get",
         Work::GetMissing => "get_missing",
     };
-    let rate = rows.first().map_or(0.0, |row| row.rate);
-    let columns = ["p50", "p90", "p99", "p99.9", "max", "processor time"];
+    let (rate, highest) = rows.first().map_or((0.0, 0.0), |row| (row.rate, row.highest));
+    let columns = PERCENTILES.iter().map(|(name, _)| *name).chain(["processor time"]);
     let mut times = chart(
         format!("{name}_times"),
         "Percentiles, and processor time",
-        "Service times as the clients saw them. Processor time is that of all nodes, by request.",
+        "Response times as the clients saw them, from the intended start. Processor time is that \
+         of all nodes, by request.",
         Unit::Nanoseconds,
-        Form::Table { columns: columns.map(str::to_owned).to_vec() },
+        Form::Table { columns: columns.map(str::to_owned).collect() },
     );
     let values = |row: &&Row| {
-        let mut values: Vec<_> =
-            row.loaded.percentiles().iter().map(|(_, value)| Some(*value)).collect();
-        values.push(Some(row.processor_ns));
+        let percentiles = row.loaded.percentiles_ns.iter();
+        let values = percentiles.chain([&row.processor_ns]).map(|value| Some(*value)).collect();
         Series::new(row.whose.title(), values)
     };
     times.series = rows.iter().map(values).collect();
-    let mut charts = vec![times];
+    let mut charts = vec![times, histogram(&rows, name)];
     charts.extend(
         rows.iter().find(|row| row.whose == Whose::Others).and_then(|row| account(row, name)),
     );
     ChartSection {
         name: work.title().to_owned(),
         description: format!(
-            "{rate:.0} requests a second for keys of the node that is asked, for keys of the \
-             others, and for all."
+            "{rate:.0} requests a second, of {highest:.0} at most for keys of other nodes, put on \
+             one node alone and on three in four ways."
         ),
         charts,
     }
+}
+
+/// How the response times are spread, a column of bars for each kind of load.
+fn histogram(rows: &[&Row], name: &str) -> Chart {
+    let mut chart = chart(
+        format!("{name}_histogram"),
+        "How the response times are spread",
+        "Of all requests, the share whose response time lies below the bound and above the one \
+         before.",
+        Unit::Share,
+        Form::Table { columns: rows.iter().map(|row| row.whose.title().to_owned()).collect() },
+    );
+    let bound = |bar: usize| match BAR_ENDS_US.get(bar) {
+        Some(end_us) => format!("below {}", Unit::Nanoseconds.show((end_us * 1_000) as f64)),
+        None => "beyond".to_owned(),
+    };
+    let series = (0..BARS).map(|bar| {
+        let shares = rows.iter().map(|row| Some(row.loaded.shares[bar])).collect();
+        Series::new(bound(bar), shares)
+    });
+    chart.series = series.collect();
+    chart
 }
 
 /// Where the time of a forwarded request goes: the entry node's phases, and within `execute` the

@@ -21,22 +21,32 @@ const FILLERS: u64 = 4;
 /// How long nodes have to meet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whose keys are asked for.
+/// Whose keys are asked for, and whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
+    /// All keys, of a node that is alone and has them all.
+    Alone,
+    /// All keys, each of its owner.
+    Direct,
+    /// Keys of the node that is asked.
     Own,
+    /// Keys of the others.
     Others,
+    /// All keys, of one node.
     All,
 }
 
 impl Whose {
-    pub(super) const ALL: [Whose; 3] = [Whose::Own, Whose::Others, Whose::All];
+    pub(super) const ALL: [Whose; 5] =
+        [Whose::Alone, Whose::Direct, Whose::Own, Whose::Others, Whose::All];
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Whose::Own => "own keys",
-            Whose::Others => "forwarded",
-            Whose::All => "all keys",
+            Whose::Alone => "one node alone",
+            Whose::Direct => "three, each owner directly",
+            Whose::Own => "three, keys of the one asked",
+            Whose::Others => "three, all forwarded",
+            Whose::All => "three, all keys of one",
         }
     }
 }
@@ -48,6 +58,9 @@ pub(super) struct Nodes {
     /// The place in the list of the node that is asked.
     asked: usize,
     url: String,
+    /// A node that is no part of the cluster, and its URL.
+    alone: Process,
+    alone_url: String,
 }
 
 fn failed(error: impl std::fmt::Display) -> StudyError {
@@ -80,9 +93,18 @@ impl Nodes {
             process.ask(&serde_json::to_string(&plan).map_err(failed)?)?;
             processes.push(process);
         }
+        let plan = NodePlan {
+            data: folder.join("alone"),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            nodes: None,
+            is_profiled: false,
+        };
+        let mut alone = Process::start("the node alone", program)?;
+        let address = alone.ask(&serde_json::to_string(&plan).map_err(failed)?)?;
+        let alone_url = format!("http://{address}");
         let url = urls[0].clone();
         let asked = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);
-        let nodes = Nodes { processes, list, asked, url };
+        let nodes = Nodes { processes, list, asked, url, alone, alone_url };
         nodes.meet()?;
         Ok(nodes)
     }
@@ -119,33 +141,16 @@ impl Nodes {
     }
 
     /// The URL of the node that is asked.
-    pub(super) fn url(&self) -> &str {
-        &self.url
+    pub(super) fn url(&self, whose: Whose) -> &str {
+        if whose == Whose::Alone { &self.alone_url } else { &self.url }
     }
 
-    /// Puts keys with values, each at its owner; returns how many each node has.
+    /// Puts keys with values, each at its owner, and all into the node that is alone; returns how
+    /// many each node of the cluster has.
     pub(super) fn fill(&self, keys: u64) -> Result<Vec<u64>, StudyError> {
-        let value = vec![b'v'; VALUE_BYTES];
-        std::thread::scope(|scope| {
-            let fillers: Vec<_> = (0..FILLERS)
-                .map(|filler| {
-                    let value = &value;
-                    scope.spawn(move || {
-                        let mut client = Client::connect(&self.url)?;
-                        for number in (filler..keys).step_by(FILLERS as usize) {
-                            client.put(key(number).as_bytes(), value)?;
-                        }
-                        Ok::<(), pellucid_client::ClientError>(())
-                    })
-                })
-                .collect();
-            for filler in fillers {
-                let filled =
-                    filler.join().map_err(|_| failed("a thread that fills has panicked"))?;
-                filled.map_err(failed)?;
-            }
-            Ok::<(), StudyError>(())
-        })?;
+        for url in [&self.url, &self.alone_url] {
+            fill(url, keys)?;
+        }
         let mut shares = vec![0; NODES];
         for number in 0..keys {
             shares[self.list.owner(key(number).as_bytes())] += 1;
@@ -159,15 +164,18 @@ impl Nodes {
         let is_one = |key: &String| match whose {
             Whose::Own => self.list.owner(key.as_bytes()) == self.asked,
             Whose::Others => self.list.owner(key.as_bytes()) != self.asked,
-            Whose::All => true,
+            Whose::Alone | Whose::Direct | Whose::All => true,
         };
         numbers.map(key).filter(is_one).take(count).collect()
     }
 
-    /// Processor time of all nodes so far.
-    pub(super) fn processor_ns(&mut self) -> Result<u64, StudyError> {
-        let times = self
-            .processes
+    /// Processor time so far of all nodes that such a load has to do with.
+    pub(super) fn processor_ns(&mut self, whose: Whose) -> Result<u64, StudyError> {
+        let processes = match whose {
+            Whose::Alone => std::slice::from_mut(&mut self.alone),
+            _ => &mut self.processes[..],
+        };
+        let times = processes
             .iter_mut()
             .map(|process| process.ask("processor")?.parse::<u64>().map_err(failed));
         times.sum()
@@ -186,6 +194,30 @@ impl Nodes {
     }
 
     pub(super) fn stop(self) -> Result<(), StudyError> {
-        self.processes.into_iter().try_for_each(Process::stop)
+        self.processes.into_iter().chain([self.alone]).try_for_each(Process::stop)
     }
+}
+
+/// Puts keys with values by way of the node at `url`, by several threads.
+fn fill(url: &str, keys: u64) -> Result<(), StudyError> {
+    let value = vec![b'v'; VALUE_BYTES];
+    std::thread::scope(|scope| {
+        let fillers: Vec<_> = (0..FILLERS)
+            .map(|filler| {
+                let value = &value;
+                scope.spawn(move || {
+                    let mut client = Client::connect(url)?;
+                    for number in (filler..keys).step_by(FILLERS as usize) {
+                        client.put(key(number).as_bytes(), value)?;
+                    }
+                    Ok::<(), pellucid_client::ClientError>(())
+                })
+            })
+            .collect();
+        for filler in fillers {
+            let filled = filler.join().map_err(|_| failed("a thread that fills has panicked"))?;
+            filled.map_err(failed)?;
+        }
+        Ok(())
+    })
 }

@@ -28,6 +28,24 @@ pub(super) fn plain_bytes(text: &[u8]) -> usize {
     at + text[at..].iter().take_while(plain).count()
 }
 
+/// Whether all of a text is ASCII that stands for itself.
+pub(crate) fn is_plain(text: &[u8]) -> bool {
+    let are_plain = |word: u64| {
+        let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        (marks(word, b'"') | marks(word, b'\\') | controls | word & HIGHS) == 0
+    };
+    // What is left is looked at together with bytes that were looked at before.
+    if let Some(last) = text.last_chunk::<8>() {
+        let (words, _) = text.as_chunks::<8>();
+        return words.iter().chain([last]).all(|word| are_plain(u64::from_le_bytes(*word)));
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        let [first, last] = [first, last].map(|half| u64::from(u32::from_le_bytes(*half)));
+        return are_plain(first << 32 | last);
+    }
+    text.iter().all(|byte| matches!(byte, b' '..=b'~' | 0x7f if *byte != b'"' && *byte != b'\\'))
+}
+
 /// Reads the escape behind a backslash into `out`, and says how many bytes it takes. Errors come
 /// with their place.
 pub(super) fn unescape(text: &[u8], out: &mut String) -> Result<usize, (JsonProblem, usize)> {
@@ -69,4 +87,24 @@ fn unicode(text: &[u8]) -> Result<(char, usize), (JsonProblem, usize)> {
 fn hexadecimal(text: &[u8]) -> Option<u32> {
     let digits = text.first_chunk::<4>()?;
     digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn plain_text_is_told_at_any_length(text in prop::collection::vec(any::<u8>(), 0..30)) {
+            // Mostly letters, or none would be plain.
+            let some = |byte: &u8| if *byte < 200 { b'a' + byte % 26 } else { byte - 200 };
+            for text in [text.iter().map(some).collect::<Vec<_>>(), text] {
+                let is_it = |byte: &u8| {
+                    byte.is_ascii() && *byte >= 0x20 && *byte != b'"' && *byte != b'\\'
+                };
+                prop_assert_eq!(is_plain(&text), text.iter().all(is_it), "{:?}", text);
+            }
+        }
+    }
 }

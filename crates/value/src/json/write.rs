@@ -3,7 +3,8 @@
 
 use std::io::Write as _;
 
-use crate::{Number, Ref};
+use crate::packed::write_json;
+use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
 /// `.0` where they are whole.
@@ -61,6 +62,21 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
 
 /// Appends the value.
 pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
+    let node = match value {
+        Ref::Array(ArrayRef::Packed(array)) => array.node(),
+        Ref::Object(ObjectRef::Packed(object)) => object.node(),
+        _ => return write_parts(value, out),
+    };
+    let begin = out.len();
+    if write_json(node, out).is_none() {
+        // Damaged: as much of it as can be read.
+        out.truncate(begin);
+        write_parts(value, out);
+    }
+}
+
+/// As [`write`], by what each part of the value reads as.
+fn write_parts(value: Ref<'_>, out: &mut Vec<u8>) {
     match value {
         Ref::Null => out.extend_from_slice(b"null"),
         Ref::Bool(true) => out.extend_from_slice(b"true"),

@@ -26,11 +26,13 @@ mod build;
 mod check;
 mod front;
 mod measure;
+mod text;
 
 pub use build::Builder;
 pub use check::{Damage, check};
 pub use front::{FRONT_MAX, Front, with_front};
 pub use measure::json_length;
+pub(crate) use text::write_json;
 
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
@@ -127,6 +129,17 @@ fn string_at(node: &[u8]) -> Option<(&[u8], usize)> {
     Some((node.get(start..end)?, end))
 }
 
+/// Bytes as text; nothing if they are no UTF-8. Names and most strings are ASCII, which is told
+/// faster.
+#[inline]
+fn text_of(bytes: &[u8]) -> Option<&str> {
+    if bytes.is_ascii() {
+        // SAFETY: ASCII is UTF-8.
+        return Some(unsafe { std::str::from_utf8_unchecked(bytes) });
+    }
+    std::str::from_utf8(bytes).ok()
+}
+
 impl<'a> Ref<'a> {
     /// The node at the front of `node`; null if it makes no sense.
     #[must_use]
@@ -138,7 +151,7 @@ impl<'a> Ref<'a> {
         let first = *node.first()?;
         Some(match first {
             tag::SHORT_STRING..=tag::SHORT_STRING_END | tag::STRING => {
-                Ref::String(std::str::from_utf8(string_at(node)?.0).ok()?)
+                Ref::String(text_of(string_at(node)?.0)?)
             }
             tag::FALSE => Ref::Bool(false),
             tag::TRUE => Ref::Bool(true),
@@ -311,7 +324,7 @@ impl<'a> PackedObject<'a> {
     pub(crate) fn sorted(self, place: usize) -> Option<(&'a str, Ref<'a>)> {
         let entry = self.0.entry(place)?;
         let (name, end) = string_at(entry)?;
-        Some((std::str::from_utf8(name).ok()?, Ref::of_node(entry.get(end..)?)))
+        Some((text_of(name)?, Ref::of_node(entry.get(end..)?)))
     }
 
     /// The member that begins at `offset`, and where the next one does.
@@ -320,7 +333,7 @@ impl<'a> PackedObject<'a> {
         let (name, end) = string_at(entry)?;
         let node = entry.get(end..)?;
         let next = offset + end + extent(node)?;
-        Some((std::str::from_utf8(name).ok()?, Ref::of_node(node), next))
+        Some((text_of(name)?, Ref::of_node(node), next))
     }
 }
 

@@ -12,6 +12,7 @@ mod node;
 mod order;
 mod places;
 mod pool;
+mod stems;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use self::arena::{Arena, arena_memory_bytes};
 use self::node::{Node, node_size_bytes, write_node};
 use self::order::Order;
 use self::places::{Places, places_memory_bytes};
+use self::stems::{Stems, stems_memory_bytes};
 use super::{Entry, Kind};
 use crate::codec::keys_equal;
 
@@ -48,7 +50,8 @@ fn keys_expected(size_bytes: u64) -> usize {
 /// All memory that a memtable takes when it is sealed at `size_bytes`.
 pub(crate) fn memtable_memory_bytes(size_bytes: u64) -> u64 {
     let keys = keys_expected(size_bytes);
-    arena_memory_bytes(size_bytes) + places_memory_bytes(keys) + keys as u64 * ORDER_SIZE_BYTES
+    let beside = places_memory_bytes(keys) + stems_memory_bytes(keys);
+    arena_memory_bytes(size_bytes) + beside + keys as u64 * ORDER_SIZE_BYTES
 }
 
 /// Entries in memory.
@@ -56,6 +59,8 @@ pub(crate) struct Memtable {
     arena: Arena,
     places: Places,
     order: Order,
+    /// The stems of its keys, if there are any.
+    stems: Option<Stems>,
     /// The node that was added last.
     last: AtomicU32,
     writing: AtomicBool,
@@ -65,12 +70,14 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`.
-    pub(crate) fn new(size_bytes: u64, pool: &Arc<MemoryPool>) -> Memtable {
+    /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`, which
+    /// knows the stems of its keys if `knows_stems`.
+    pub(crate) fn new(size_bytes: u64, knows_stems: bool, pool: &Arc<MemoryPool>) -> Memtable {
         let memtable = Memtable {
             arena: Arena::new(size_bytes, pool),
             places: Places::new(keys_expected(size_bytes), pool),
             order: Order::default(),
+            stems: knows_stems.then(|| Stems::new(keys_expected(size_bytes))),
             last: AtomicU32::new(HEAD_PLACE),
             writing: AtomicBool::new(false),
             entries: AtomicU64::new(0),
@@ -111,7 +118,8 @@ impl Memtable {
 
     /// All memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.arena.memory_bytes() + self.places.memory_bytes() + self.order.memory_bytes()
+        let stems = self.stems.as_ref().map_or(0, Stems::memory_bytes);
+        self.arena.memory_bytes() + self.places.memory_bytes() + self.order.memory_bytes() + stems
     }
 
     /// Number of entries.
@@ -154,6 +162,20 @@ impl Memtable {
         let highest = self.highest_sequence.load(Ordering::Relaxed).max(entry.sequence);
         self.highest_sequence.store(highest, Ordering::Relaxed);
         self.writing.store(false, Ordering::Release);
+    }
+
+    /// Notes the hash of an entry's stem, before the entry is added.
+    #[inline]
+    pub(crate) fn note_stem(&self, hash: u64) {
+        if let Some(stems) = &self.stems {
+            stems.note(hash);
+        }
+    }
+
+    /// Whether there may be keys with the stem of this hash.
+    #[inline]
+    pub(crate) fn may_hold_stem(&self, hash: u64) -> bool {
+        self.stems.as_ref().is_none_or(|stems| stems.may_hold(hash))
     }
 
     /// Asks for the memory that adding an entry will look at first. `hash` is that of its key.

@@ -29,10 +29,10 @@ fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
 /// With memory that others have used before.
 fn memtable(size_bytes: u64) -> Arc<Memtable> {
     let pool = Arc::new(MemoryPool::new(64 << 20));
-    let before = Memtable::new(size_bytes, &pool);
+    let before = Memtable::new(size_bytes, false, &pool);
     (1..100).for_each(|sequence| before.insert(&entry(b"before", sequence), key_hash(b"before")));
     drop(before);
-    Arc::new(Memtable::new(size_bytes, &pool))
+    Arc::new(Memtable::new(size_bytes, false, &pool))
 }
 
 fn fill(keys: &[Vec<u8>], size_bytes: u64) -> (Arc<Memtable>, Model) {

@@ -116,6 +116,24 @@ impl TableCursor {
         self.enter(block, |entries| index.min(entries - 1))
     }
 
+    /// Moves to the first entry whose key has the stem `stem`, whose hash is given, and says whether
+    /// there is one. Nothing if the table does not know the stems of its keys.
+    pub(crate) fn seek_stem(&mut self, stem: &[u8], hash: u64) -> Result<Option<bool>> {
+        let table = Arc::clone(&self.table);
+        let Some(directory) = table.stems() else { return Ok(None) };
+        let found = directory.find(hash, |place, _| {
+            table.prefetch_entry(place);
+            match self.enter(place.block, |entries| place.entry.min(entries - 1)) {
+                Err(error) => Some(Err(error)),
+                Ok(()) => self.key.starts_with(stem).then_some(Ok(true)),
+            }
+        });
+        if found.is_none() {
+            self.block = table.blocks();
+        }
+        found.unwrap_or(Ok(false)).map(Some)
+    }
+
     /// Moves to the last entry whose key is below `key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         let block = self.table.block_for(key);

@@ -13,6 +13,7 @@ mod memory;
 mod named;
 mod packed;
 mod reader;
+mod stems;
 mod steps;
 mod writer;
 
@@ -23,11 +24,11 @@ use crate::codec::checksum_seed;
 pub(crate) use block::check_block;
 pub(crate) use closing::check_closing;
 pub(crate) use cursor::TableCursor;
-pub(crate) use directory::{Directory, DirectoryBuilder};
 pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
 pub(crate) use memory::TableMemory;
 pub(crate) use reader::Table;
+pub(crate) use stems::{Directories, PlacesBuilder};
 pub(crate) use steps::{STEPS, Step, StepTimes};
 pub(crate) use writer::{NewTable, TableShape, TableWriter, WriterTimes};
 

@@ -1,5 +1,7 @@
 //! Reads a table through a map of its file.
 
+mod directories;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,13 +11,14 @@ use pellucid_io::{FileSystem, MapMode};
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
 use super::closing::{Part, check_facts, read_closing};
-use super::directory::{Directory, DirectoryBuilder, EntryPlace, directory_size_bytes};
+use super::directory::{Directory, EntryPlace};
 use super::filter::FilterShape;
 use super::index::{IndexShape, largest_key};
 use super::memory::{TableMemory, Taken};
 use super::packed::{Opened, is_packed, unpack_block};
+use super::stems::KnownStems;
 use super::{TableFacts, part_seed, table_path};
-use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, key_hash, read_u32};
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, read_u32};
 use crate::error::{Error, Result};
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 use crate::ledger::{Answer, FoundEntry, Records};
@@ -41,6 +44,7 @@ pub(crate) struct Table {
     /// A bit for each block: whether its checksum was found right.
     checked: Box<[AtomicU64]>,
     directory: OnceLock<Directory>,
+    stems: KnownStems,
     /// No directory is to be made, because one cannot be.
     is_plain: AtomicBool,
     /// The directory is not to name records, because there are none.
@@ -127,6 +131,7 @@ impl Table {
             index_shape,
             checked,
             directory: OnceLock::new(),
+            stems: KnownStems::default(),
             is_plain: AtomicBool::new(false),
             is_nameless: AtomicBool::new(false),
             entries_a_block,
@@ -175,95 +180,7 @@ impl Table {
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let directory = self.directory.get().map_or(0, Directory::size_bytes);
-        self.fixed_bytes() + self.index_shape.size_bytes() + directory
-    }
-
-    /// Takes the directory that was made when the table had been written.
-    pub(crate) fn give_directory(&self, directory: Directory) {
-        // Whoever was first has made the same.
-        let _ = self.directory.set(directory);
-    }
-
-    /// Whether the table has no directory, and the budget has room for one.
-    pub(crate) fn wants_directory(&self, budget: &TableMemory) -> bool {
-        self.directory.get().is_none()
-            && !self.is_plain.load(Ordering::Relaxed)
-            && budget.has_room_for_directory(directory_size_bytes(self.keys))
-    }
-
-    /// Whether the table has a directory that names no records, and the budget has room for them.
-    pub(crate) fn wants_records(&self, budget: &TableMemory) -> bool {
-        !self.is_nameless.load(Ordering::Relaxed)
-            && self.directory.get().is_some_and(|directory| directory.wants_records(budget))
-    }
-
-    /// Makes the directory from the blocks, or has that which there is name its records, unless
-    /// `is_wanted` says no meanwhile. Damage is not this one's to report: the table then does
-    /// without, and reads of the block will tell.
-    pub(crate) fn make_directory(
-        &self,
-        budget: &Arc<TableMemory>,
-        builder: &mut DirectoryBuilder,
-        is_wanted: impl Fn() -> bool,
-    ) {
-        builder.clear();
-        let mut key = Vec::new();
-        for block_index in 0..self.blocks() {
-            if !is_wanted() {
-                return;
-            }
-            if self.collect(block_index, &mut key, builder).is_err() {
-                self.is_plain.store(true, Ordering::Relaxed);
-                self.is_nameless.store(true, Ordering::Relaxed);
-                return;
-            }
-        }
-        self.is_nameless.store(!builder.names_records(), Ordering::Relaxed);
-        if let Some(directory) = self.directory.get() {
-            directory.name_records(builder, budget);
-            return;
-        }
-        match builder.finish(self.blocks(), budget) {
-            Some(directory) => self.give_directory(directory),
-            None if budget.has_room_for_directory(directory_size_bytes(self.keys)) => {
-                self.is_plain.store(true, Ordering::Relaxed);
-            }
-            None => {}
-        }
-    }
-
-    fn collect(
-        &self,
-        block_index: usize,
-        key: &mut Vec<u8>,
-        builder: &mut DirectoryBuilder,
-    ) -> Result<()> {
-        let faulty = |fault| self.corrupted(block_index, fault);
-        let opened = self.open_block(block_index)?;
-        let block = opened.block().map_err(faulty)?;
-        for index in 0..block.entries() {
-            let entry = block.entry(index).map_err(faulty)?;
-            let is_same = key.strip_prefix(block.prefix()) == Some(entry.key_rest);
-            if !is_same {
-                key.clear();
-                key.extend_from_slice(block.prefix());
-                key.extend_from_slice(entry.key_rest);
-                let entry = entry.with_key(key);
-                builder.add(key_hash(key), block_index, index, entry.record_to_read());
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether look-ups are answered by a directory.
-    #[inline]
-    pub(crate) fn has_directory(&self) -> bool {
-        self.directory.get().is_some()
-    }
-
-    /// Memory of the directory.
-    pub(crate) fn directory_bytes(&self) -> u64 {
-        self.directory.get().map_or(0, |directory| directory.size_bytes() as u64)
+        self.fixed_bytes() + self.index_shape.size_bytes() + directory + self.stems.size_bytes()
     }
 
     /// Blocks, and how many of them were checked since the table was opened.
@@ -489,7 +406,7 @@ impl Table {
     /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset,
     /// the shared prefix, and about where the entry is.
     #[inline]
-    fn prefetch_entry(&self, place: EntryPlace) {
+    pub(super) fn prefetch_entry(&self, place: EntryPlace) {
         let range = self.block_place(place.block);
         let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
         let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;

@@ -12,6 +12,7 @@ use super::*;
 use crate::codec::key_hash;
 use crate::error::Error;
 use crate::ledger::{Answer, Entry, FoundEntry, Kind, NoRecords};
+use crate::rules::TableRules;
 
 const STORE: u64 = 0x5151;
 fn shape() -> TableShape {
@@ -26,6 +27,13 @@ fn folder() -> tempfile::TempDir {
 }
 
 type Row = (Vec<u8>, u64);
+
+/// Makes the directories of a table whose keys have their first three bytes as their stem.
+fn make_directories(table: &Table, budget: &Arc<TableMemory>) {
+    let rules = TableRules::default();
+    rules.set_stems(0, |key| (key.len() > 1).then_some(1));
+    table.make_directories(budget, &mut PlacesBuilder::default(), (&rules, true), || true);
+}
 
 fn entry((key, sequence): &Row) -> Entry<'_> {
     let value = sequence.is_multiple_of(3).then_some(&key[..]);
@@ -84,7 +92,7 @@ proptest! {
                 let found = found.map(Answer::into_entry);
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
-            table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
+            make_directories(&table, &budget);
             prop_assert!(budget.used_bytes() > 0);
             prop_assert!(!table.wants_directory(&budget));
         }
@@ -168,7 +176,9 @@ fn the_writer_knows_where_its_keys_are() {
     let mut table = Table::open(&SystemFileSystem, folder.path(), STORE, new.facts).unwrap();
     let budget = TableMemory::new(1 << 20);
     table.count_memory(&budget);
-    table.give_directory(new.directory.finish(new.blocks, &budget).unwrap());
+    let directories = new.places.finish(new.blocks, true, &budget);
+    assert!(directories.keys.is_some());
+    table.give_directories(directories);
     assert_eq!(budget.used_bytes(), table.memory_bytes() as u64);
     let mut counts = EngineCounts::default();
     for row in &rows {
@@ -179,6 +189,43 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(get(&table, &(b"none".to_vec(), 1), &mut counts).unwrap(), None);
     assert_eq!((counts.filters_excluded, counts.blocks), (1, 0), "the directory alone answered");
     drop(table);
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+/// A cursor goes to the first key of a stem, whichever block that is in, and says which stems are
+/// not there.
+#[test]
+fn stems_are_found_where_they_begin() {
+    let key = |stem: u8, rest: u16| [&[0, 0, stem][..], &rest.to_be_bytes()].concat();
+    let stems = (0..200_u8).step_by(2);
+    // Some have keys in several blocks, and two versions of the first one.
+    let rows: Vec<Row> = stems
+        .flat_map(|stem| {
+            let rests = (0..u16::from(stem)).map(move |rest| (key(stem, rest), 5));
+            [(key(stem, 0), 9)].into_iter().chain(rests)
+        })
+        .collect();
+    let folder = folder();
+    let facts = write(folder.path(), 1, &rows);
+    let table = Arc::new(Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap());
+    let mut cursor = TableCursor::new(Arc::clone(&table));
+    let seek = |cursor: &mut TableCursor, stem: u8| {
+        let stem = [0, 0, stem];
+        let found = cursor.seek_stem(&stem, key_hash(&stem)).unwrap();
+        (found, cursor.entry().map(|entry| (entry.key.to_vec(), entry.sequence)))
+    };
+    assert_eq!(seek(&mut cursor, 2).0, None, "nobody has collected the stems");
+    let budget = TableMemory::new(1 << 20);
+    make_directories(&table, &budget);
+    assert!(!table.wants_stems(&budget));
+    for stem in 0..200 {
+        let expected = match stem % 2 {
+            0 => (Some(true), Some((key(stem, 0), 9))),
+            _ => (Some(false), None),
+        };
+        assert_eq!(seek(&mut cursor, stem), expected);
+    }
+    drop((cursor, table));
     assert_eq!(budget.used_bytes(), 0);
 }
 
@@ -194,7 +241,7 @@ fn without_memory_answers_come_from_the_file() {
     let needed = budget.used_bytes();
     assert!(needed > 0, "what is needed is counted");
     assert!(!table.wants_directory(&budget));
-    table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
+    make_directories(&table, &budget);
     assert_eq!(budget.used_bytes(), needed);
     for row in &rows {
         let mut counts = EngineCounts::default();
@@ -215,7 +262,7 @@ fn a_damaged_table_gets_no_directory() {
     let table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
     let budget = TableMemory::new(1 << 20);
     assert!(table.wants_directory(&budget));
-    table.make_directory(&budget, &mut DirectoryBuilder::default(), || true);
+    make_directories(&table, &budget);
     assert!(!table.wants_directory(&budget), "it is not tried again");
     let get = |row: &Row| get(&table, row, &mut EngineCounts::default());
     assert!(rows.iter().any(|row| matches!(get(row), Err(Error::Corruption { .. }))));

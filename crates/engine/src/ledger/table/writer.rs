@@ -8,12 +8,12 @@ use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem};
 
 use super::block_builder::BlockBuilder;
-use super::directory::DirectoryBuilder;
 use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
 use super::packed::pack_block;
+use super::stems::PlacesBuilder;
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, part_seed, table_path};
-use crate::codec::{FileHeader, FileKind, checksum, checksum_seed, key_hash};
+use crate::codec::{FileHeader, FileKind, checksum, checksum_seed};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
@@ -55,7 +55,7 @@ pub(crate) struct NewTable {
     /// What the manifest shall hold of it.
     pub(crate) facts: TableFacts,
     /// Where its keys are.
-    pub(crate) directory: DirectoryBuilder,
+    pub(crate) places: PlacesBuilder,
     /// Its blocks.
     pub(crate) blocks: usize,
     /// What took how long.
@@ -98,7 +98,7 @@ pub(crate) struct TableWriter {
     /// Where blocks are packed.
     packed: Vec<u8>,
     index: IndexBuilder,
-    directory: DirectoryBuilder,
+    places: PlacesBuilder,
     times: WriterTimes,
     entries: u64,
     tombstones: u64,
@@ -138,7 +138,7 @@ impl TableWriter {
             compression: Compression::None,
             packed: Vec::new(),
             index: IndexBuilder::default(),
-            directory: DirectoryBuilder::default(),
+            places: PlacesBuilder::default(),
             times: WriterTimes::default(),
             entries: 0,
             tombstones: 0,
@@ -170,18 +170,18 @@ impl TableWriter {
         self.written_bytes + self.buffer.len() as u64
     }
 
-    /// Collects keys in the memory of `directory`, which others have used before.
-    pub(crate) fn with_memory(mut self, directory: DirectoryBuilder) -> TableWriter {
+    /// Collects keys in the memory of `places`, which others have used before.
+    pub(crate) fn with_memory(mut self, places: PlacesBuilder) -> TableWriter {
         assert!(self.entries == 0, "memory is lent before the first entry");
-        self.directory = directory;
-        self.directory.clear();
+        self.places = places;
+        self.places.clear();
         self
     }
 
     /// Memory of what is collected of the entries: it grows with them.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let expiries = self.expiries_ms.len() * size_of::<u64>();
-        self.directory.memory_bytes() + self.index.memory_bytes() + expiries as u64
+        self.places.memory_bytes() + self.index.memory_bytes() + expiries as u64
     }
 
     /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
@@ -203,8 +203,8 @@ impl TableWriter {
             self.begin_keys_of(entry.key)?;
         }
         if is_new_key {
-            let (block, index) = (self.index.blocks(), self.block.entries());
-            self.directory.add(key_hash(entry.key), block, index, entry.record_to_read());
+            let place = (self.index.blocks(), self.block.entries());
+            self.places.add(entry, place, &self.shape.rules);
             self.last.clear();
             self.last.extend_from_slice(entry.key);
         }
@@ -292,7 +292,8 @@ impl TableWriter {
         let begun = self.shape.clock.stopwatch();
         let filter_offset = self.offset();
         let begin = self.buffer.len();
-        build_filter(self.directory.hashes(), self.shape.filter_bits_per_key, &mut self.buffer);
+        let hashes = self.places.keys().hashes();
+        build_filter(hashes, self.shape.filter_bits_per_key, &mut self.buffer);
         self.seal(begin);
         let index_offset = self.offset();
         let begin = self.buffer.len();
@@ -315,8 +316,8 @@ impl TableWriter {
             smallest: self.smallest.into(),
             largest: self.last.into(),
         };
-        let (directory, blocks) = (self.directory, self.index.blocks());
-        Ok(NewTable { facts, directory, blocks, times: self.times })
+        let (places, blocks) = (self.places, self.index.blocks());
+        Ok(NewTable { facts, places, blocks, times: self.times })
     }
 
     /// When so many entries will have expired that it is worth to write the table anew; 0 for
@@ -341,7 +342,7 @@ impl TableWriter {
             self.highest_sequence,
             self.tombstones,
             self.value_bytes,
-            self.directory.hashes().len() as u64,
+            self.places.keys().hashes().len() as u64,
             stale_at_ms,
         ];
         let mut closing = [0; CLOSING_SIZE_BYTES];

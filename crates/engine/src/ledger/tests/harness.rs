@@ -39,6 +39,7 @@ pub(super) fn small_options() -> LedgerOptions {
         background: false,
         clock: pellucid_clock::Clock::monotonic(),
         rules: Arc::default(),
+        knows_stems: false,
         activity: crate::jobs::activity(),
     }
 }

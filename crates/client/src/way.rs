@@ -1,0 +1,98 @@
+//! The way of a request to the node that owns its key, for whoever makes requests itself.
+
+use pellucid_topology::NodeList;
+
+/// The path of the requests that are about one key.
+const ENTITY_PATH: &[u8] = b"/v0/entity";
+/// The name of the parameter that has the key.
+const KEY_PARAMETER: &[u8] = b"id";
+
+/// Finds the owners of requests; nothing is allocated once it has grown to what is usual.
+#[derive(Clone, Debug)]
+pub struct Way {
+    nodes: NodeList,
+    key: Vec<u8>,
+}
+
+impl Way {
+    /// Ways to these nodes.
+    #[must_use]
+    pub fn new(nodes: NodeList) -> Way {
+        Way { nodes, key: Vec::new() }
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &NodeList {
+        &self.nodes
+    }
+
+    /// The place of the node that owns the key which a request's target, path and query, is about;
+    /// nothing if it is about none.
+    #[must_use]
+    pub fn owner_of_target(&mut self, target: &[u8]) -> Option<usize> {
+        let query = target.strip_prefix(ENTITY_PATH)?.strip_prefix(b"?")?;
+        let pairs = query.split(|byte| *byte == b'&');
+        let mut named = pairs.filter_map(|pair| {
+            let at = pair.iter().position(|byte| *byte == b'=')?;
+            (pair[..at] == *KEY_PARAMETER).then(|| &pair[at + 1..])
+        });
+        let encoded = named.next()?;
+        self.key.clear();
+        let mut rest = encoded;
+        while let Some((byte, behind)) = rest.split_first() {
+            rest = behind;
+            match (byte, behind) {
+                (b'%', [high, low, behind @ ..]) => {
+                    let digit = |digit: u8| char::from(digit).to_digit(16);
+                    let decoded = digit(*high)? * 16 + digit(*low)?;
+                    self.key.push(u8::try_from(decoded).ok()?);
+                    rest = behind;
+                }
+                (b'%', _) => return None,
+                (byte, _) => self.key.push(*byte),
+            }
+        }
+        (!self.key.is_empty()).then(|| self.nodes.owner(&self.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target_of;
+
+    fn way() -> Way {
+        Way::new(NodeList::parse("http://10.0.0.1:1,http://10.0.0.2:2,http://10.0.0.3:3").unwrap())
+    }
+
+    #[test]
+    fn whatever_a_client_asks_for_finds_the_owner_of_its_key() {
+        let mut way = way();
+        let keys: [&[u8]; 6] = [b"a", b"key0000000001", b"\n&=\xff %", b"+", b"\0", &[0xff; 300]];
+        for key in keys {
+            let target = target_of(key);
+            let owner = way.nodes().owner(key);
+            assert_eq!(way.owner_of_target(target.as_bytes()), Some(owner), "{target}");
+            let more = format!("{target}&ttl=3");
+            assert_eq!(way.owner_of_target(more.as_bytes()), Some(owner), "{more}");
+        }
+        let behind = way.owner_of_target(b"/v0/entity?sync=os&id=a");
+        assert_eq!(behind, Some(way.nodes().owner(b"a")));
+    }
+
+    #[test]
+    fn what_is_about_no_key_has_no_owner() {
+        for target in [
+            "/v0/status",
+            "/v0/entity",
+            "/v0/entity?id=",
+            "/v0/entity?ID=a",
+            "/v0/entity?id=%4",
+            "/v0/entity?id=%zz",
+            "/v0/entities?start=a&id=a",
+        ] {
+            assert_eq!(way().owner_of_target(target.as_bytes()), None, "{target}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The pages of a range over all nodes, merged in the order of keys.
+//!
+//! Every node is asked for one page at a time, so memory holds a page of each, and whoever stops
+//! reading stops the walk. Who asks is somebody else: an event loop, or a store over peers.
+
+use pellucid_store::{Acknowledgement, Condition, Head, Object, Value};
+
+use crate::frame::{AnswerStatus, Ask, AskKind, TableOfAsk};
+use crate::outcome::{Asked, Outcome};
+use crate::range::{Page, RangeAsk};
+
+/// The pages of one node.
+enum Pages {
+    /// The next one is to be asked for.
+    Wanted,
+    /// It was.
+    Asked,
+    Here(Page),
+    Last(Page),
+    Over,
+    Failed(String),
+}
+
+struct NodePages {
+    pages: Pages,
+    /// The key of the last entry that was taken.
+    last_key: Option<Vec<u8>>,
+}
+
+/// An entry of the range.
+#[derive(Debug)]
+pub struct MergedEntry {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Head and value.
+    pub object: Object,
+    /// When its time is over, in milliseconds since the Unix epoch.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// See the module.
+pub struct RangePages {
+    nodes: Vec<NodePages>,
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+    reverse: bool,
+    entries_max: u32,
+}
+
+impl RangePages {
+    /// The range from `start` to `end` over `nodes` nodes. The one at place `own` is not asked:
+    /// its entries come from elsewhere.
+    #[must_use]
+    pub fn new(
+        nodes: usize,
+        own: Option<usize>,
+        start: Vec<u8>,
+        end: Option<Vec<u8>>,
+        reverse: bool,
+        entries_max: u32,
+    ) -> RangePages {
+        let nodes = (0..nodes).map(|node| NodePages {
+            pages: if Some(node) == own { Pages::Over } else { Pages::Wanted },
+            last_key: None,
+        });
+        RangePages { nodes: nodes.collect(), start, end, reverse, entries_max }
+    }
+
+    /// Whether it is walked from its end.
+    #[must_use]
+    pub fn is_reverse(&self) -> bool {
+        self.reverse
+    }
+
+    /// The nodes whose next page has to be asked for.
+    #[must_use]
+    pub fn wanted(&self) -> Vec<usize> {
+        let is_wanted = |node: &usize| matches!(self.nodes[*node].pages, Pages::Wanted);
+        (0..self.nodes.len()).filter(is_wanted).collect()
+    }
+
+    /// Makes the ask for the next page of a node. False if it could not be asked; the range then
+    /// fails.
+    pub fn ask(
+        &mut self,
+        node: usize,
+        table: Option<TableOfAsk<'_>>,
+        ask: impl FnOnce(Ask<'_>) -> Asked,
+    ) -> bool {
+        let last_key = self.nodes[node].last_key.as_deref();
+        let range = RangeAsk {
+            reverse: self.reverse,
+            behind: last_key.is_some(),
+            end: self.end.as_deref(),
+            entries_max: self.entries_max,
+            first: if self.reverse { &self.start } else { b"" },
+        };
+        let mut value = Vec::new();
+        range.encode(&mut value);
+        let asked = ask(Ask {
+            id: 0,
+            kind: AskKind::Range,
+            acknowledgement: Acknowledgement::Memory,
+            condition: Condition::None,
+            lifetime_ms: None,
+            wait_ms: 0,
+            trace: None,
+            table,
+            key: last_key.unwrap_or(&self.start),
+            value: &value,
+        });
+        let is_asked = asked.is_ok();
+        self.nodes[node].pages = match asked {
+            Ok(()) => Pages::Asked,
+            Err(failure) => Pages::Failed(failure.to_string()),
+        };
+        is_asked
+    }
+
+    /// Takes what became of the ask for a page of this node.
+    pub fn bring(&mut self, node: usize, outcome: Outcome<'_>) {
+        self.nodes[node].pages = match outcome {
+            Outcome::Failed(failure) => Pages::Failed(failure.to_string()),
+            Outcome::Answered(answer, _) => match answer.status {
+                AnswerStatus::Page => match Page::new(answer.payload.to_vec()) {
+                    Ok(page) if answer.detail == 1 => Pages::Last(page),
+                    Ok(page) => Pages::Here(page),
+                    Err(error) => Pages::Failed(error.to_string()),
+                },
+                _ => Pages::Failed(String::from_utf8_lossy(answer.payload).into_owned()),
+            },
+        };
+    }
+
+    /// Whether every node has an entry to show, or none any more.
+    ///
+    /// # Errors
+    /// What a node has failed with.
+    pub fn are_here(&mut self) -> Result<bool, String> {
+        let mut are_here = true;
+        for node in &mut self.nodes {
+            match &node.pages {
+                Pages::Here(page) if page.entry().is_none() => {
+                    node.pages = Pages::Wanted;
+                    are_here = false;
+                }
+                Pages::Last(page) if page.entry().is_none() => node.pages = Pages::Over,
+                Pages::Wanted | Pages::Asked => are_here = false,
+                Pages::Failed(what) => return Err(what.clone()),
+                Pages::Here(_) | Pages::Last(_) | Pages::Over => {}
+            }
+        }
+        Ok(are_here)
+    }
+
+    fn page(&self, node: usize) -> Option<&Page> {
+        match &self.nodes[node].pages {
+            Pages::Here(page) | Pages::Last(page) => Some(page),
+            _ => None,
+        }
+    }
+
+    /// The node whose entry comes next, and its key.
+    #[must_use]
+    pub fn next(&self) -> Option<(usize, &[u8])> {
+        let entries = (0..self.nodes.len()).filter_map(|node| {
+            let entry = self.page(node)?.entry()?;
+            Some((node, entry.key))
+        });
+        let by_key = |a: &(usize, &[u8]), b: &(usize, &[u8])| a.1.cmp(b.1);
+        if self.reverse { entries.max_by(by_key) } else { entries.min_by(by_key) }
+    }
+
+    /// Takes the entry of a node.
+    pub fn take(&mut self, node: usize) -> Option<MergedEntry> {
+        let node = &mut self.nodes[node];
+        let (Pages::Here(page) | Pages::Last(page)) = &mut node.pages else { return None };
+        let entry = page.entry()?;
+        let key = entry.key.to_vec();
+        let value_length = entry.value.len() as u64;
+        let written_at_ms = entry.written_at_ms;
+        let head = Head { sequence: entry.sequence, written_at_ms, value_length };
+        let value = Value::Owned(entry.value.to_vec());
+        let expires_at_ms = (entry.expires_at_ms > 0).then_some(entry.expires_at_ms);
+        page.advance();
+        let last_key = node.last_key.get_or_insert_default();
+        last_key.clear();
+        last_key.extend_from_slice(&key);
+        Some(MergedEntry { key, object: Object { head, value }, expires_at_ms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Answer;
+    use crate::outcome::{Failure, Times};
+    use crate::range::PageEntry;
+    use pellucid_clock::Ticks;
+
+    fn bring(pages: &mut RangePages, node: usize, keys: &[&str], is_last: bool) {
+        let mut payload = Vec::new();
+        for key in keys {
+            let key = key.as_bytes();
+            PageEntry { sequence: 1, written_at_ms: 2, expires_at_ms: 0, key, value: b"" }
+                .encode(&mut payload);
+        }
+        let answer = Answer {
+            detail: u32::from(is_last),
+            payload: &payload,
+            ..Answer::plain(0, AnswerStatus::Page)
+        };
+        let times = Times { asked: Ticks(0), sent: Ticks(0), received: Ticks(0) };
+        pages.bring(node, Outcome::Answered(answer, times));
+    }
+
+    fn take(pages: &mut RangePages) -> String {
+        let mut taken = String::new();
+        while pages.are_here().unwrap() {
+            let Some((node, _)) = pages.next() else { return taken + "." };
+            taken += str::from_utf8(&pages.take(node).unwrap().key).unwrap();
+        }
+        taken
+    }
+
+    #[test]
+    fn entries_come_in_order_and_pages_as_they_are_wanted() {
+        let mut pages = RangePages::new(3, Some(1), b"a".to_vec(), None, false, 9);
+        assert_eq!(pages.wanted(), [0, 2]);
+        let mut asked = Vec::new();
+        for node in [0, 2] {
+            assert!(pages.ask(node, None, |ask| {
+                asked.push(ask.key.to_vec());
+                Ok(())
+            }));
+        }
+        assert_eq!((asked, pages.wanted()), (vec![b"a".to_vec(), b"a".to_vec()], vec![]));
+        bring(&mut pages, 0, &["a", "d"], false);
+        assert_eq!(take(&mut pages), "");
+        bring(&mut pages, 2, &["b", "c", "e"], true);
+        assert_eq!(take(&mut pages), "abcd");
+        assert_eq!(pages.wanted(), [0], "what comes behind `d` may come before `e`");
+        pages.ask(0, None, |ask| {
+            assert_eq!(ask.key, b"d");
+            Ok(())
+        });
+        bring(&mut pages, 0, &["f"], true);
+        assert_eq!(take(&mut pages), "ef.");
+    }
+
+    #[test]
+    fn a_node_that_fails_fails_the_range() {
+        let mut pages = RangePages::new(2, None, Vec::new(), None, true, 9);
+        let (owner, reason) = ("http://a:1".to_owned(), "it is off".to_owned());
+        let gone = Failure::Unreachable { owner, reason };
+        assert!(!pages.ask(0, None, |_| Err(gone.clone())));
+        assert!(pages.are_here().unwrap_err().contains("it is off"));
+        let mut pages = RangePages::new(1, None, Vec::new(), None, true, 9);
+        pages.bring(0, Outcome::Failed(gone));
+        assert!(pages.are_here().is_err());
+    }
+}

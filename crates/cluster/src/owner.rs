@@ -1,0 +1,192 @@
+//! An owner's answer once it has come, in the terms of whoever asked: a store's, and the account's.
+//! Event loops that forward requests use it, and the store over peers does.
+
+use pellucid_account::{PARTS_MAX, Part};
+use pellucid_clock::Clock;
+use pellucid_store::{Head, PartTime, StoreError};
+
+use crate::frame::{Answer, AnswerStatus, OwnerTimes};
+use crate::outcome::{Failure, Times};
+
+/// Of a forwarded request, until the kernel had it: for the connection to the owner, and for the
+/// others of its wake-up.
+pub const PEER_WAIT: Part = Part::new(0);
+/// Of its round trip, what the owner does not account for: the way there and back.
+pub const NETWORK: Part = Part::new(1);
+/// At the owner, until the read that had it returned.
+pub const OWNER_RECEIVE: Part = Part::new(2);
+/// At the owner, behind others, or until another thread began with it.
+pub const OWNER_QUEUE: Part = Part::new(3);
+/// At the owner, looking the key up.
+pub const OWNER_LEDGER: Part = Part::new(4);
+/// At the owner, reading the record, or writing it.
+pub const OWNER_JOURNAL: Part = Part::new(5);
+/// At the owner, waiting: for flushes and merges, other writers, a sync.
+pub const OWNER_WAIT: Part = Part::new(6);
+/// At the owner, the rest: the memtable, and the answer until it was sent.
+pub const OWNER_OTHER: Part = Part::new(7);
+
+/// The names of the parts of `execute` of a forwarded request.
+pub const FORWARD_PARTS: [&str; PARTS_MAX] = [
+    "peer_wait",
+    "network",
+    "owner_receive",
+    "owner_queue",
+    "owner_ledger",
+    "owner_journal",
+    "owner_wait",
+    "owner_other",
+];
+
+/// The fixed part of an owner's answer.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerAnswer {
+    /// How it ended.
+    pub status: AnswerStatus,
+    /// See [`AnswerStatus`].
+    pub detail: u32,
+    /// The sequence number of what was found or written.
+    pub sequence: u64,
+    /// When it was written, in milliseconds since the Unix epoch.
+    pub written_at_ms: u64,
+    /// Length of the value in bytes.
+    pub value_length: u64,
+    /// Where the time went at the owner.
+    pub owner: OwnerTimes,
+    /// When it was asked, sent and answered here.
+    pub times: Times,
+}
+
+impl OwnerAnswer {
+    /// Of an answer as it came.
+    #[must_use]
+    pub fn new(answer: &Answer<'_>, times: Times) -> OwnerAnswer {
+        let Answer { status, detail, sequence, written_at_ms, value_length, .. } = *answer;
+        let owner = answer.times;
+        OwnerAnswer { status, detail, sequence, written_at_ms, value_length, owner, times }
+    }
+
+    /// What the parts of `execute` took: here until it was sent, on the way, and at the owner. The
+    /// two clocks are compared by their durations alone; if the owner says more than was waited, it
+    /// is cut to that, last parts first.
+    #[must_use]
+    pub fn parts(&self, clock: Clock) -> [PartTime; PARTS_MAX] {
+        let Times { asked, sent, received } = self.times;
+        let mut left = received.since(sent);
+        let parts = &self.owner.parts_ns;
+        let ns = |slots: &[usize]| slots.iter().map(|slot| u64::from(parts[*slot])).sum::<u64>();
+        let (ledger_ns, journal_ns, wait_ns) = (ns(&[2]), ns(&[3, 4]), ns(&[0, 1, 6, 7]));
+        let execute_ns = u64::from(self.owner.execute_ns);
+        let other_ns = execute_ns.saturating_sub(ledger_ns + journal_ns + wait_ns)
+            + u64::from(self.owner.reply_ns);
+        let time = |part, ticks| PartTime { part, ticks, until: received, waited_for: 0 };
+        let mut at_owner = |part, part_ns| {
+            let ticks = clock.ticks(part_ns).min(left);
+            left -= ticks;
+            time(part, ticks)
+        };
+        let owner = [
+            at_owner(OWNER_RECEIVE, u64::from(self.owner.receive_ns)),
+            at_owner(OWNER_QUEUE, u64::from(self.owner.queue_ns)),
+            at_owner(OWNER_LEDGER, ledger_ns),
+            at_owner(OWNER_JOURNAL, journal_ns),
+            at_owner(OWNER_WAIT, wait_ns),
+            at_owner(OWNER_OTHER, other_ns),
+        ];
+        let [receive, queue, ledger, journal, wait, other] = owner;
+        let (waited, network) = (time(PEER_WAIT, sent.since(asked)), time(NETWORK, left));
+        [waited, network, receive, queue, ledger, journal, wait, other]
+    }
+
+    /// The head of what was found.
+    #[must_use]
+    pub fn head(&self) -> Option<Head> {
+        (self.status == AnswerStatus::Found).then_some(Head {
+            sequence: self.sequence,
+            written_at_ms: self.written_at_ms,
+            value_length: self.value_length,
+        })
+    }
+
+    /// The owner's error; `payload` says why.
+    #[must_use]
+    pub fn error(&self, payload: &[u8]) -> Option<StoreError> {
+        let text = || String::from_utf8_lossy(payload).into_owned();
+        Some(match self.status {
+            AnswerStatus::Found | AnswerStatus::Missing | AnswerStatus::Written => return None,
+            AnswerStatus::ConditionFailed => StoreError::ConditionFailed {
+                index: self.detail as usize,
+                current: (self.sequence > 0).then_some(self.sequence),
+            },
+            AnswerStatus::Unacceptable => StoreError::Unacceptable(text()),
+            AnswerStatus::Full => StoreError::Full(text()),
+            AnswerStatus::Corruption => StoreError::Corruption(text()),
+            AnswerStatus::ReadOnly => StoreError::ReadOnly(text()),
+            AnswerStatus::Busy | AnswerStatus::Late => StoreError::Busy(text()),
+            AnswerStatus::Failed | AnswerStatus::NotOwner => StoreError::Failed(text()),
+            AnswerStatus::Page => {
+                StoreError::Failed("the owner has answered something else".to_owned())
+            }
+        })
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> StoreError {
+        let text = failure.to_string();
+        match failure {
+            Failure::Full { .. } => StoreError::Busy(text),
+            _ => StoreError::Unreachable(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_clock::Ticks;
+
+    use super::*;
+
+    fn parts_of(owner: OwnerTimes) -> [u64; PARTS_MAX] {
+        let times = Times { asked: Ticks(1_000), sent: Ticks(2_000), received: Ticks(8_000) };
+        let answer = OwnerAnswer::new(
+            &Answer { times: owner, ..Answer::plain(1, AnswerStatus::Missing) },
+            times,
+        );
+        let parts = answer.parts(Clock::monotonic());
+        for (slot, part) in (0..).zip(&parts) {
+            assert_eq!((part.part, part.until), (Part::new(slot), Ticks(8_000)));
+        }
+        parts.map(|part| part.ticks)
+    }
+
+    #[test]
+    fn the_parts_of_a_forwarded_request_fill_its_round_trip() {
+        let mut owner = OwnerTimes {
+            receive_ns: 100,
+            queue_ns: 200,
+            execute_ns: 1_000,
+            reply_ns: 50,
+            ..OwnerTimes::default()
+        };
+        owner.parts_ns[2] = 300;
+        owner.parts_ns[3] = 400;
+        assert_eq!(parts_of(owner), [1_000, 6_000 - 1_350, 100, 200, 300, 400, 0, 350]);
+    }
+
+    #[test]
+    fn an_owner_that_says_more_than_was_waited_is_cut() {
+        let owner = OwnerTimes { receive_ns: 5_000, execute_ns: u32::MAX, ..OwnerTimes::default() };
+        assert_eq!(parts_of(owner), [1_000, 0, 5_000, 0, 0, 0, 0, 1_000]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_unreachable_and_what_is_full_is_busy() {
+        let owner = || "http://a:1".to_owned();
+        let full = StoreError::from(Failure::Full { owner: owner() });
+        assert!(matches!(full, StoreError::Busy(_)));
+        let gone = Failure::Lost { owner: owner(), reason: "it is off".to_owned() };
+        let StoreError::Unreachable(text) = StoreError::from(gone) else { panic!() };
+        assert!(text.contains("http://a:1") && text.contains("it is off"), "{text}");
+    }
+}

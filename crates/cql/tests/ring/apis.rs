@@ -1,0 +1,90 @@
+//! Both APIs over the ring, as clients see them.
+
+use std::sync::Arc;
+
+use pellucid_cql::CqlStore;
+use serde_json::{Value, json};
+
+use super::http::{Answer, Running};
+use super::options;
+
+fn server(keyspace: &str) -> Running {
+    Running::on(Arc::new(CqlStore::open(&options(keyspace)).unwrap()))
+}
+
+pub(crate) fn entities() {
+    let server = server("apis");
+    let path = "/v0/entity?id=a";
+    assert_eq!(server.expect(404, "GET", path, "").body, "");
+    let first = server.expect(201, "PUT", path, "one");
+    let second = server.expect(201, "PUT", path, "two");
+    assert_ne!(first.header("ETag"), second.header("ETag"));
+    let found = server.expect(200, "GET", path, "");
+    assert_eq!((&found.body[..], found.header("ETag")), ("two", second.header("ETag")));
+    let head = server.ask("HEAD", path, "", "");
+    assert_eq!((head.status, head.header("Content-Length")), (200, "3"));
+    let stale = format!("If-Match: {}\r\n", first.header("ETag"));
+    assert_eq!(server.ask("PUT", path, &stale, "three").status, 412);
+    let current = format!("If-Match: {}\r\n", second.header("ETag"));
+    assert_eq!(server.ask("PUT", path, &current, "three").status, 201);
+    assert_eq!(server.ask("PUT", path, "If-None-Match: *\r\n", "four").status, 412);
+    server.expect(201, "PUT", "/v0/entity?id=b&ack=3&from=3", "all copies");
+    assert_eq!(server.expect(200, "GET", "/v0/entity?id=b&ack=1&from=3", "").body, "all copies");
+    for wrong in ["ack=1&from=2", "ack=0&from=3", "ack=4&from=3", "ack=2", "from=3"] {
+        server.expect(400, "GET", &format!("/v0/entity?id=b&{wrong}"), "");
+    }
+    server.expect(201, "PUT", "/v0/entity?id=c&ttl=3600", "");
+    let range = server.expect(200, "GET", "/v0/entities?start=a", "");
+    assert_eq!(range.header("Transfer-Encoding"), "chunked");
+    assert!(range.body.contains("a\nthreeb\nall copiesc\n"), "{range:?}");
+    let backward = server.expect(200, "GET", "/v0/entities?start=a&end=c&reverse=true", "");
+    assert!(backward.body.contains("b\nall copiesa\nthree"), "{backward:?}");
+    server.expect(202, "DELETE", path, "");
+    server.expect(404, "GET", path, "");
+    // `eg==` is z, and `MQ==` is 1.
+    let batch = "{\"op\":\"put\",\"key\":\"eg==\",\"value\":\"MQ==\"}\n";
+    server.expect(200, "POST", "/v0/batch", batch);
+    assert_eq!(server.expect(200, "GET", "/v0/entity?id=z", "").body, "1");
+    let metrics = server.expect(200, "GET", "/metrics", "").body;
+    assert!(metrics.contains("cql_requests_total"), "the store's figures are there");
+    server.stop();
+}
+
+fn ask(server: &Running, status: u16, method: &str, path: &str, body: &Value) -> Value {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer: Answer = server.expect(status, method, path, &body);
+    if answer.body.is_empty() { Value::Null } else { answer.json() }
+}
+
+fn query(server: &Running, text: &str) -> Value {
+    ask(server, 201, "POST", "/_api/cursor", &json!({ "query": text }))["result"].clone()
+}
+
+/// Documents commit with their index entries, and another server finds both.
+pub(crate) fn documents() {
+    let first = server("documents");
+    ask(&first, 200, "POST", "/_api/collection", &json!({"name": "c"}));
+    let index = json!({"type": "persistent", "fields": ["n"], "unique": true});
+    ask(&first, 201, "POST", "/_api/index?collection=c", &index);
+    let items: Vec<_> = (0..50).map(|n| json!({"_key": format!("k{n}"), "n": n})).collect();
+    ask(&first, 202, "POST", "/_api/document/c", &json!(items));
+    let twice = ask(&first, 409, "POST", "/_api/document/c", &json!({"_key": "other", "n": 7}));
+    assert_eq!(twice["errorNum"], 1210, "the index is unique");
+    ask(&first, 404, "GET", "/_api/document/c/other", &Value::Null);
+    assert_eq!(query(&first, "FOR d IN c FILTER d.n == 7 RETURN d._key"), json!(["k7"]));
+    let found = ask(&first, 200, "GET", "/_api/document/c/k7", &Value::Null);
+    ask(&first, 202, "PATCH", "/_api/document/c/k7", &json!({"n": 1_007}));
+    let stale = format!("If-Match: \"{}\"\r\n", found["_rev"].as_str().unwrap());
+    assert_eq!(first.ask("PUT", "/_api/document/c/k7", &stale, "{}").status, 412);
+    query(&first, "FOR d IN c FILTER d.n >= 40 AND d.n < 45 REMOVE d IN c");
+    ask(&first, 202, "DELETE", "/_api/document/c/k0", &Value::Null);
+    let left = "FOR d IN c FILTER d.n >= 38 SORT d.n RETURN d.n";
+    let expected = json!([38, 39, 45, 46, 47, 48, 49, 1_007]);
+    assert_eq!(query(&first, left), expected);
+    first.stop();
+    let second = server("documents");
+    assert_eq!(query(&second, left), expected);
+    let count = ask(&second, 200, "GET", "/_api/collection/c/count", &Value::Null);
+    assert_eq!(count["count"], 44);
+    second.stop();
+}

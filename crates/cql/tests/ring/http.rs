@@ -1,0 +1,76 @@
+//! A server on a store, and the simplest client of it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use pellucid_server::{Log, RunningServer, ServerOptions, start_on};
+use pellucid_store::Store;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A server that runs for as long as it is held.
+pub(crate) struct Running {
+    server: Option<RunningServer>,
+    _folder: TempDir,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The value of a header, which is empty if it is not there.
+    pub(crate) fn header(&self, wanted: &str) -> &str {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).next_back();
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+impl Running {
+    /// Serves from `store`.
+    pub(crate) fn on(store: Arc<dyn Store>) -> Running {
+        let folder = TempDir::new().unwrap();
+        let mut options = ServerOptions::new(folder.path().to_owned());
+        options.listen = "127.0.0.1:0".parse().unwrap();
+        // Nothing here is to end because a machine is slow.
+        options.limits.exchange = super::PATIENCE;
+        let server = start_on(store, options, Log::new(|_| {})).unwrap();
+        Running { server: Some(server), _folder: folder }
+    }
+
+    /// The answer to a request; nothing if there is none.
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.server.as_ref().unwrap().address()).unwrap();
+        stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{headers}");
+        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        let status = head[9..12].parse().unwrap();
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// As [`Running::ask`], for an answer that has to have this status.
+    pub(crate) fn expect(&self, status: u16, method: &str, path: &str, body: &str) -> Answer {
+        let answer = self.ask(method, path, "", body);
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        answer
+    }
+
+    /// Ends it cleanly.
+    pub(crate) fn stop(mut self) {
+        self.server.take().unwrap().stop().unwrap();
+    }
+}

@@ -1,0 +1,167 @@
+//! The store over a real ring of three Cassandra nodes: the suite of all kinds, and the loss of
+//! nodes. One test, because there is one ring, and its nodes take half a minute to start.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod apis;
+mod http;
+mod losses;
+mod nodes;
+
+use std::time::{Duration, Instant};
+
+use nodes::Ring;
+use pellucid_account::Timeline;
+use pellucid_cql::{CqlOptions, CqlStore};
+use pellucid_store::suite::{Feature, Kind, behaves};
+use pellucid_store::{
+    Acknowledgement, Condition, Copies, Operation, Result, Store, StoreError, Table,
+};
+
+/// The largest value of the stores under test, in bytes.
+const VALUE_BYTES_MAX: usize = 100_000;
+/// The longest wait for what has to come to pass, however slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(250);
+/// Increments of each of the writers that contend.
+const INCREMENTS: usize = 25;
+fn options(keyspace: &str) -> CqlOptions {
+    CqlOptions {
+        keyspace: keyspace.to_owned(),
+        replication: Some(3),
+        buckets: 8,
+        timeout: Duration::from_secs(30),
+        trace_share: 0.05,
+        value_bytes_max: VALUE_BYTES_MAX,
+        ..CqlOptions::new(Ring::addresses())
+    }
+}
+
+#[test]
+fn a_ring() {
+    let mut ring = Ring::start();
+    step("all copies are there", wait_for_all_copies);
+    step("the suite of all kinds", suite);
+    step("numbers of copies", numbers_of_copies_are_checked);
+    step("several writers in two processes", writers_contend);
+    step("traces", requests_are_traced);
+    step("entities over HTTP", apis::entities);
+    step("documents over HTTP", apis::documents);
+    let acknowledged = step("a node dies", || losses::one_node_dies(&mut ring));
+    step("another one dies", || losses::another_node_dies(&mut ring, &acknowledged));
+}
+
+/// Says what is being done and how long it took: on a slow machine this takes minutes.
+fn step<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    println!("ring: {name} …");
+    let result = work();
+    println!("ring: {name}: {:.1} s", begun.elapsed().as_secs_f64());
+    result
+}
+
+fn suite() {
+    behaves(&Kind {
+        open: &|| Box::new(CqlStore::open(&options("suite")).unwrap()),
+        value_bytes_max: VALUE_BYTES_MAX,
+        unsupported: &[
+            Feature::Snapshots,
+            Feature::ConditionsAcrossParts,
+            Feature::LargeBatchesAcrossParts,
+        ],
+    });
+}
+
+/// A ring that has just begun may not have all nodes in everybody's view.
+fn wait_for_all_copies() {
+    let begun = Instant::now();
+    loop {
+        let written = CqlStore::open(&options("suite")).and_then(|store| {
+            let all = Copies { ack: 3, from: 3 };
+            let table = store.table("first")?;
+            put(&*store.waiting_for(all)?.unwrap(), table, "first")
+        });
+        match written {
+            Ok(()) => return,
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn put(store: &dyn Store, table: Table, key: &str) -> Result<()> {
+    let (key, value) = (key.as_bytes(), Some(key.as_bytes()));
+    let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+    let answer = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
+    answer.wait().map(|_| ())
+}
+
+fn get(store: &dyn Store, table: Table, key: &str) -> Result<Option<Vec<u8>>> {
+    let answer = store.get(table, key.as_bytes(), &mut Timeline::off());
+    Ok(answer.wait()?.map(|object| object.value.to_vec()))
+}
+
+fn numbers_of_copies_are_checked() {
+    let usual = CqlOptions { replication: None, ..options("usual") };
+    let store = CqlStore::open(&usual).unwrap();
+    assert_eq!(store.copies(), 3, "as many as there are nodes");
+    let other = store.waiting_for(Copies { ack: 1, from: 2 });
+    assert!(matches!(other, Err(StoreError::Unacceptable(_))), "`from` is all copies");
+    assert!(store.waiting_for(Copies { ack: 2, from: 3 }).unwrap().is_none(), "the majority");
+}
+
+/// Servers that know nothing of each other increment one number. What the ring leaves in doubt is
+/// looked up, so that each increment counts once.
+fn writers_contend() {
+    let stores: Vec<_> = (0..2).map(|_| CqlStore::open(&options("suite")).unwrap()).collect();
+    let table = |store: &CqlStore| store.table("contended").unwrap();
+    put(&stores[0], table(&stores[0]), "0").unwrap();
+    std::thread::scope(|scope| {
+        for store in &stores {
+            let table = table(store);
+            (0..2).for_each(|_| {
+                scope.spawn(move || (0..INCREMENTS).for_each(|_| increment(store, table)));
+            });
+        }
+    });
+    let sum = get(&stores[0], table(&stores[0]), "0").unwrap().unwrap();
+    assert_eq!(String::from_utf8(sum).unwrap(), (4 * INCREMENTS).to_string());
+}
+
+fn increment(store: &dyn Store, table: Table) {
+    let begun = Instant::now();
+    loop {
+        let mut timeline = Timeline::off();
+        let object = store.get(table, b"0", &mut timeline).wait().unwrap().unwrap();
+        let sum: usize = std::str::from_utf8(&object.value).unwrap().parse().unwrap();
+        let next = (sum + 1).to_string();
+        let operation = Operation {
+            key: b"0",
+            value: Some(next.as_bytes()),
+            condition: Condition::Sequence(object.head.sequence),
+            lifetime_ms: None,
+        };
+        let written = store.write(table, &[operation], Acknowledgement::Os, &mut timeline).wait();
+        match written {
+            Ok(_) => return,
+            // Others were faster, or too fast for too long.
+            Err(StoreError::ConditionFailed { .. } | StoreError::Busy(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody gets anywhere");
+    }
+}
+
+/// The ring tells where the time of a sampled share went.
+fn requests_are_traced() {
+    let store = CqlStore::open(&options("suite")).unwrap();
+    let table = store.table("traced").unwrap();
+    let figure = |wanted: &str| {
+        store.figures().iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value).unwrap()
+    };
+    let begun = Instant::now();
+    while figure("cql_traced_total") < 3 || figure("cql_traced_coordinator_us_total") == 0 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", store.figures());
+        (0..20).for_each(|_| put(&store, table, "traced").unwrap());
+        std::thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,151 @@
+//! Scans by a stem against scans of the same stretch of keys, which know nothing of stems: after
+//! writes, removals, flushes, merges, deaths of the process, and in snapshots.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::ops::Bound;
+
+use common::{Chooser, STORE, small};
+use pellucid_account::Timeline;
+use pellucid_engine::{
+    Acknowledgement, Direction, Engine, EngineOptions, Operation, Scan, Snapshot, StemRule, TableId,
+};
+use pellucid_io::simulated::SimulatedFileSystem;
+
+const SEEDS: u64 = 60;
+const STEPS: u64 = 200;
+const TABLE: &str = "t";
+
+/// Of a key that begins with `i`, all up to the first slash.
+fn stem_of(key: &[u8]) -> Option<usize> {
+    let at = key.iter().position(|byte| *byte == b'/')?;
+    key.starts_with(b"i").then_some(at + 1)
+}
+
+fn options(files: &SimulatedFileSystem, background: bool, with_rule: bool) -> EngineOptions {
+    let rule = StemRule { table: TABLE, stem_of };
+    let stem_rules = if with_rule { vec![rule] } else { Vec::new() };
+    EngineOptions { background, stem_rules, ..small(files) }
+}
+
+fn stem(choose: &mut Chooser) -> Vec<u8> {
+    let length = choose.below(3) as usize;
+    let name: Vec<u8> = (0..length).map(|_| b"ab\xff"[choose.below(3) as usize]).collect();
+    [&b"i"[..], &name, b"/"].concat()
+}
+
+fn key(choose: &mut Chooser) -> Vec<u8> {
+    let rest = choose.below(40).to_string();
+    match choose.below(4) {
+        0 => [&b"o"[..], rest.as_bytes(), b"/"].concat(),
+        1 => [&b"i"[..], rest.as_bytes()].concat(),
+        _ => [&stem(choose)[..], rest.as_bytes()].concat(),
+    }
+}
+
+fn rows(mut scan: Scan) -> Vec<(Vec<u8>, u64)> {
+    let mut rows = Vec::new();
+    while let Some((key, head)) = scan.next_head().unwrap() {
+        rows.push((key.to_vec(), head.sequence));
+    }
+    rows
+}
+
+fn check(snapshot: &Snapshot, table: TableId, stem: &[u8], context: &str) {
+    let mut end = stem.to_vec();
+    *end.last_mut().unwrap() += 1;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (low, high) = (Bound::Included(stem), Bound::Excluded(&end[..]));
+        let expected = rows(snapshot.scan(table, low, high, direction).unwrap());
+        let found = rows(snapshot.scan_stem(table, stem, direction).unwrap());
+        assert_eq!(found, expected, "{context}, {stem:?}, {direction:?}");
+    }
+}
+
+fn write(engine: &Engine, table: TableId, choose: &mut Chooser) {
+    let keys: Vec<_> = (0..1 + choose.below(30)).map(|_| key(choose)).collect();
+    for key in keys {
+        let one = match choose.below(4) {
+            0 => Operation::delete(table, &key),
+            _ => Operation::put(table, &key, b""),
+        };
+        engine.write_operations(&[one], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    }
+}
+
+/// With a thread that makes directories of tables meanwhile, and without.
+#[test]
+fn scans_by_a_stem_find_what_others_do() {
+    for seed in 0..SEEDS {
+        let mut choose = Chooser::new(seed);
+        let (files, background) = (SimulatedFileSystem::new(), seed % 3 == 0);
+        // Written without the rule at first: files know nothing of it.
+        let with_rule = !seed.is_multiple_of(4);
+        let mut engine = Engine::open(STORE, options(&files, background, with_rule)).unwrap();
+        let table = engine.table(TABLE).unwrap();
+        let mut snapshots = Vec::new();
+        for step in 0..STEPS {
+            match choose.below(20) {
+                0 => engine.flush().unwrap(),
+                1 if choose.below(4) == 0 => engine.compact().unwrap(),
+                2 if choose.below(2) == 0 => {
+                    snapshots.clear();
+                    if choose.below(2) == 0 {
+                        engine.close().unwrap();
+                    }
+                    drop(engine);
+                    engine = Engine::open(STORE, options(&files, background, true)).unwrap();
+                }
+                3 => snapshots.push(engine.snapshot()),
+                4..12 => write(&engine, table, &mut choose),
+                _ => {
+                    let stem = stem(&mut choose);
+                    let context = format!("seed {seed}, step {step}");
+                    check(&engine.snapshot(), table, &stem, &context);
+                    for snapshot in &snapshots {
+                        check(snapshot, table, &stem, &context);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A look-up by a stem that is nowhere looks into no block of any table, and into no memtable.
+#[test]
+fn what_is_not_there_is_passed_over() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, options(&files, false, true)).unwrap();
+    let table = engine.table(TABLE).unwrap();
+    for number in 0..400 {
+        let key = format!("i{number:04}/x");
+        let timeline = &mut Timeline::off();
+        engine.put(table, key.as_bytes(), b"", b"", Acknowledgement::Os, timeline).unwrap();
+        if number % 100 == 99 {
+            engine.flush().unwrap();
+        }
+    }
+    let checked = || -> u64 {
+        engine.stats().ledger.levels.iter().map(|level| level.blocks_checked).sum::<u64>()
+    };
+    let before = checked();
+    for number in 0..400 {
+        let stem = format!("i{number:04}b/");
+        let scan = engine.snapshot().scan_stem(table, stem.as_bytes(), Direction::Forward).unwrap();
+        assert_eq!(rows(scan), []);
+    }
+    // A tag of some bits lets one of hundreds pass.
+    let looked_into = checked() - before;
+    assert!(looked_into <= 8, "{looked_into} blocks were looked into");
+}
+
+#[test]
+fn there_are_no_more_rules_than_an_entry_can_look_through() {
+    let files = SimulatedFileSystem::new();
+    let rule = StemRule { table: TABLE, stem_of };
+    let options = EngineOptions { stem_rules: vec![rule; 5], ..small(&files) };
+    let error = Engine::open(STORE, options).unwrap_err();
+    assert!(error.to_string().contains("stem_rules"), "{error}");
+}

@@ -1,0 +1,115 @@
+//! Which store a server runs on. Builds without a kind know its settings all the same, so that a
+//! file of settings means the same everywhere, and say what they lack.
+
+use pellucid_server::StoreKind;
+#[cfg(feature = "cql")]
+use pellucid_server::{CqlOptions, CqlPassword};
+
+use crate::Failure;
+use crate::settings::Settings;
+use crate::settings::values::EngineKind;
+#[cfg(feature = "cql")]
+use crate::settings::values::{Size, Span};
+
+impl Settings {
+    /// The defaults of the settings about stores other than the embedded one.
+    #[cfg(feature = "cql")]
+    pub(crate) fn engine_defaults() -> Settings {
+        let ring = CqlOptions::new(Vec::new());
+        Settings {
+            cql_keyspace: Some(ring.keyspace),
+            cql_buckets: Some(ring.buckets),
+            cql_timeout: Some(Span(ring.timeout)),
+            cql_trace_share: Some(ring.trace_share),
+            ..Settings::default()
+        }
+    }
+
+    /// This build has no other store, and nothing has a default for one.
+    #[cfg(not(feature = "cql"))]
+    pub(crate) fn engine_defaults() -> Settings {
+        Settings::default()
+    }
+
+    /// The store that these settings ask for.
+    pub(crate) fn store(&self) -> Result<StoreKind, Failure> {
+        match self.engine.unwrap_or(EngineKind::Embedded) {
+            EngineKind::Embedded if self.cql.is_some() => {
+                Err(Failure::usage("--cql goes with --engine cql"))
+            }
+            EngineKind::Embedded => Ok(StoreKind::Embedded),
+            EngineKind::Cql => self.ring(),
+        }
+    }
+
+    #[cfg(not(feature = "cql"))]
+    fn ring(&self) -> Result<StoreKind, Failure> {
+        Err(Failure::usage(crate::copy::WITHOUT_RINGS))
+    }
+
+    #[cfg(feature = "cql")]
+    fn ring(&self) -> Result<StoreKind, Failure> {
+        let nodes = self.cql.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let nodes: Vec<_> = nodes.filter(|node| !node.is_empty()).map(str::to_owned).collect();
+        if nodes.is_empty() {
+            return Err(Failure::usage("say where the ring is: --cql HOST:PORT,HOST:PORT"));
+        }
+        if self.cluster.is_some() {
+            let what = "--cluster is for nodes that keep their keys themselves: a ring's servers \
+                        need no list, as each of them reaches every key";
+            return Err(Failure::usage(what));
+        }
+        let mut ring = CqlOptions::new(nodes);
+        if let Some(keyspace) = &self.cql_keyspace {
+            ring.keyspace.clone_from(keyspace);
+        }
+        ring.replication = self.cql_replication;
+        ring.buckets = self.cql_buckets.unwrap_or(ring.buckets);
+        ring.timeout = self.cql_timeout.map_or(ring.timeout, |span| span.0);
+        ring.trace_share = self.cql_trace_share.unwrap_or(ring.trace_share);
+        if ring.buckets == 0 || ring.replication == Some(0) {
+            return Err(Failure::usage("--cql-buckets and --cql-replication are at least 1"));
+        }
+        if !(0.0..=1.0).contains(&ring.trace_share) {
+            return Err(Failure::usage("--cql-trace-share lies between 0 and 1"));
+        }
+        if let Some(Size(bytes)) = self.value_max {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            ring.value_bytes_max = ring.value_bytes_max.min(bytes);
+        }
+        ring.login = self.login()?;
+        Ok(StoreKind::Cql(ring))
+    }
+
+    /// What the ring is told if it asks who is there.
+    #[cfg(feature = "cql")]
+    fn login(&self) -> Result<Option<(String, CqlPassword)>, Failure> {
+        match (&self.cql_user, &self.cql_password_file) {
+            (None, None) => Ok(None),
+            (Some(user), Some(file)) => {
+                let password = std::fs::read_to_string(file).map_err(|error| {
+                    let file = file.display();
+                    Failure::usage(format!("cannot read the password in {file}: {error}"))
+                })?;
+                let password = password.trim_end_matches(['\r', '\n']).to_owned();
+                Ok(Some((user.clone(), CqlPassword(password))))
+            }
+            _ => {
+                let what = "--cql-user and --cql-password-file are given both or neither";
+                Err(Failure::usage(what))
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "cql")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_rings_says_which_feature_it_lacks() {
+        let settings = Settings { engine: Some(EngineKind::Cql), ..Settings::default() };
+        let refused = settings.store().err().unwrap();
+        assert!(refused.text.contains("`cql`"), "{refused:?}");
+    }
+}

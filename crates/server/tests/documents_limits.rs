@@ -1,0 +1,241 @@
+//! What the document API refuses and ends, by number: every error of the contract that a client can
+//! cause, and queries that are listed, killed and bounded.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Answer, Client, request, start, start_with};
+use serde_json::{Value, json};
+
+/// How long something is waited for that has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn number(answer: &Answer) -> (u16, u64) {
+    let body = answer.json();
+    assert_eq!((&body["error"], &body["code"]), (&json!(true), &json!(answer.status)));
+    assert!(body["errorMessage"].is_string());
+    (answer.status, body["errorNum"].as_u64().unwrap())
+}
+
+fn ask(client: &mut Client, body: &Value) -> Answer {
+    client.call("POST", "/_api/cursor", &[], body.to_string())
+}
+
+fn make(client: &mut Client, target: &str, body: &Value) {
+    let answer = client.call("POST", target, &[], body.to_string());
+    assert!(answer.status < 300, "{}", answer.text());
+}
+
+/// Calls, each with the status and the number that the contract has for it.
+const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
+    ("POST", "/_api/collection", "", 400, 1208),
+    ("POST", "/_api/collection", "{\"name\":\"1x\"}", 400, 1208),
+    ("POST", "/_api/collection", "{\"name\":\"c\"}", 409, 1207),
+    ("POST", "/_api/collection", "{\"name\":\"d\",\"type\":7}", 400, 1218),
+    ("POST", "/_api/collection", "{\"name\":\"d\",\"keyOptions\":{\"type\":\"uuid\"}}", 400, 1232),
+    ("POST", "/_api/collection", "{\"name\":\"d\",\"computedValues\":[{}]}", 501, 9),
+    ("GET", "/_api/collection/nothing", "", 404, 1203),
+    ("DELETE", "/_api/collection/nothing", "", 404, 1203),
+    ("PATCH", "/_api/collection/c", "", 405, 405),
+    ("PUT", "/_api/collection/c/rename", "{\"name\":\"e\"}", 409, 1207),
+    ("POST", "/_api/document/c", "", 400, 600),
+    ("POST", "/_api/document/c", "{\"_key\":7}", 400, 1221),
+    ("POST", "/_api/document/c", "{\"_key\":\"a\"}", 409, 1210),
+    ("POST", "/_api/document/c", "{\"u\":1}", 409, 1210),
+    ("POST", "/_api/document/e", "{}", 400, 1233),
+    ("POST", "/_api/document/e", "{\"_from\":\"x\",\"_to\":\"c/a\"}", 400, 1233),
+    ("PUT", "/_api/document/c/a?ignoreRevs=false", "{\"_rev\":\"_old\"}", 412, 1200),
+    ("PATCH", "/_api/document/c/nothing", "{}", 404, 1202),
+    ("DELETE", "/_api/document/c/nothing", "", 404, 1202),
+    ("GET", "/_api/document/c/a/b", "", 400, 601),
+    ("GET", "/_api/document/c", "", 400, 400),
+    ("POST", "/_api/import?collection=nothing&type=documents", "{}", 404, 1203),
+    (
+        "POST",
+        "/_api/import?collection=c&type=documents&complete=true",
+        "{\"_key\":\"a\"}",
+        409,
+        1210,
+    ),
+    ("GET", "/_api/index/c/999", "", 404, 1212),
+    ("GET", "/_api/index?collection=nothing", "", 404, 1203),
+    ("DELETE", "/_api/index/c/999", "", 404, 1212),
+    ("POST", "/_api/index?collection=c", "{\"type\":\"persistent\",\"fields\":[]}", 400, 10),
+    (
+        "POST",
+        "/_api/index?collection=c",
+        "{\"type\":\"persistent\",\"fields\":[\"n\"],\"unique\":true}",
+        409,
+        1210,
+    ),
+    ("POST", "/_api/index?collection=c", "{\"type\":\"inverted\",\"fields\":[\"n\"]}", 501, 9),
+    ("GET", "/_db/nothing/_api/version/x", "", 404, 404),
+    ("GET", "/_db/nothing/_api/document/c/a", "", 404, 1228),
+    ("DELETE", "/_api/database/nothing", "", 404, 1228),
+    ("POST", "/_api/database", "{\"name\":\"a/b\"}", 400, 1229),
+    ("POST", "/_api/database", "{\"name\":\"_system\"}", 409, 1207),
+    ("POST", "/_db/other/_api/database", "{\"name\":\"third\"}", 403, 1230),
+    ("PUT", "/_api/cursor/999", "", 404, 1600),
+    ("POST", "/_api/cursor/undefined", "", 404, 1600),
+    ("DELETE", "/_api/cursor/999", "", 404, 1600),
+    ("DELETE", "/_api/query/999", "", 404, 1591),
+    ("POST", "/_api/query", "{\"query\":\"RETURN\"}", 400, 1501),
+    ("POST", "/_api/explain", "{\"query\":\"FOR i IN\"}", 400, 1501),
+    ("POST", "/_api/transaction/begin", "{\"collections\":{}}", 501, 9),
+    ("GET", "/_api/transaction/17", "", 404, 1655),
+    ("POST", "/_api/view", "{}", 501, 9),
+    ("POST", "/_api/gharial", "{}", 501, 9),
+    ("GET", "/_api/user/nobody", "", 404, 1703),
+    ("GET", "/_api/nothing", "", 404, 404),
+    ("DELETE", "/_api/version", "", 405, 405),
+];
+
+/// Bodies of `/_api/cursor`, likewise.
+const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
+    (r#"{"query":""}"#, 400, 1502),
+    (r#"{"query":"RETURN 1","bindVars":[1]}"#, 400, 17),
+    (r#"{"query":"RETURN 1","batchSize":0}"#, 400, 17),
+    (r#"{"query":"RETURN = 1"}"#, 400, 1501),
+    (r#"{"query":"LET a = 1 LET a = 2 RETURN a"}"#, 400, 1511),
+    (r#"{"query":"RETURN b"}"#, 404, 1203),
+    (r#"{"query":"RETURN NOTHING(1)"}"#, 400, 1540),
+    (r#"{"query":"RETURN ABS()"}"#, 400, 1541),
+    (r#"{"query":"RETURN @a"}"#, 400, 1551),
+    (r#"{"query":"RETURN 1","bindVars":{"a":1}}"#, 400, 1552),
+    (r#"{"query":"FOR d IN @@c RETURN d","bindVars":{"@c":7}}"#, 400, 1553),
+    (r#"{"query":"FOR i IN null RETURN i"}"#, 400, 1563),
+    (r#"{"query":"RETURN FAIL('it does')"}"#, 400, 1569),
+    (r#"{"query":"FOR d IN c REMOVE d IN c FOR e IN c RETURN e"}"#, 400, 1579),
+    (r#"{"query":"FOR i IN nothing RETURN i"}"#, 404, 1203),
+    (r#"{"query":"REMOVE 'nothing' IN c"}"#, 404, 1202),
+    (r#"{"query":"INSERT {_key: 'a'} INTO c"}"#, 409, 1210),
+    (r#"{"query":"FOR v IN 1..2 OUTBOUND 'c/a' e RETURN v"}"#, 501, 9),
+    (r#"{"query":"RETURN 1/0","failOnWarning":true}"#, 400, 1562),
+    (r#"{"query":"FOR i IN 1..1000000 SORT -i RETURN i","memoryLimit":100000}"#, 500, 32),
+    (r#"{"query":"RETURN SLEEP(600)","maxRuntime":0.02}"#, 410, 1500),
+    (r#"{"query":"RETURN SLEEP(600)","options":{"maxRuntime":0.02,"stream":true}}"#, 410, 1500),
+    (r#"{"query":"FOR i IN 1..1000000000 FILTER i < 0 RETURN i","maxRuntime":0.02}"#, 410, 1500),
+];
+
+#[test]
+fn errors_have_the_status_and_the_number_of_the_contract() {
+    let server = start();
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/collection", &json!({"name": "e", "type": 3}));
+    make(&mut client, "/_api/database", &json!({"name": "other"}));
+    let unique = json!({"type": "persistent", "fields": ["u"], "unique": true, "sparse": true});
+    make(&mut client, "/_api/index?collection=c", &unique);
+    make(&mut client, "/_api/document/c", &json!({"_key": "a", "u": 1, "n": 1}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "b", "n": 1}));
+    let mut wrong = Vec::new();
+    let mut check = |call: &str, answer: &Answer, expected: (u16, u64)| {
+        let is_json = answer.header("Content-Type") == Some("application/json");
+        let found = if is_json { number(answer) } else { (answer.status, 0) };
+        if found != expected {
+            wrong.push(format!("{call}: {expected:?} was expected, not {}", answer.text()));
+        }
+    };
+    for (method, target, body, status, number) in REFUSED {
+        let answer = client.call(method, target, &[], body);
+        check(&format!("{method} {target} {body}"), &answer, (*status, *number));
+    }
+    for (body, status, number) in QUERIES_REFUSED {
+        let answer = client.call("POST", "/_api/cursor", &[], body);
+        check(body, &answer, (*status, *number));
+    }
+    let headed = [
+        ("x-arango-trx-id", "7", 404, 1655),
+        ("if-match", "\"_old\"", 412, 1200),
+        ("x-arango-async", "store", 501, 9),
+        ("content-type", "application/x-velocypack", 406, 406),
+    ];
+    for (name, value, status, number) in headed {
+        let answer = client.call("GET", "/_api/document/c/a", &[(name, value)], b"");
+        check(name, &answer, (status, number));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Nothing of it has changed anything.
+    let count = client.get("/_api/collection/c/count");
+    assert_eq!(count.json()["count"], 2);
+}
+
+/// The queries that run, but for the one that asks.
+fn running(client: &mut Client) -> Vec<Value> {
+    let list = client.get("/_api/query/current");
+    assert_eq!(list.status, 200);
+    serde_json::from_slice(&list.body).unwrap()
+}
+
+/// Asks until `is_there` says so.
+fn wait_for<T>(mut is_there: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = is_there() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// One that sleeps and one that computes, on the server's only event loop.
+#[test]
+fn queries_are_listed_and_killed_while_others_are_answered() {
+    let server = start_with(|options| options.threads = 1);
+    let mut client = server.client();
+    for text in ["RETURN SLEEP(600)", "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"] {
+        let body = json!({"query": text}).to_string();
+        let mut asking = server.sent(&request("POST", "/_api/cursor", &[], body.as_bytes()));
+        let query = wait_for(|| running(&mut client).into_iter().find(|one| one["query"] == text));
+        assert_eq!((&query["state"], &query["database"]), (&json!("executing"), &json!("_system")));
+        // The event loop has not been waiting for it.
+        assert_eq!(client.get("/_api/version").status, 200);
+        let light = ask(&mut client, &json!({"query": "RETURN 7"}));
+        assert_eq!(light.json()["result"], json!([7]));
+        let target = format!("/_api/query/{}", query["id"].as_str().unwrap());
+        assert_eq!(client.call("DELETE", &target, &[], b"").status, 200);
+        assert_eq!(number(&asking.answer()), (410, 1500), "{text}");
+        wait_for(|| running(&mut client).is_empty().then_some(()));
+        assert_eq!(number(&client.call("DELETE", &target, &[], b"")), (404, 1591));
+    }
+}
+
+/// Connections, and queries on each that are sent without waiting for an answer: their product is
+/// the number of queries at once. Client and server share the process's descriptors, of which some
+/// systems allow 1,024.
+const CONNECTIONS: usize = 250;
+const QUERIES_AT_ONCE: usize = 4;
+
+/// A thousand increments that are all asked before the first is answered. Each that another one was
+/// faster than is asked again.
+#[test]
+fn a_thousand_increments_at_once_lose_nothing() {
+    let server = start();
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "d", "n": 0}));
+    let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
+    let body = json!({"query": query, "bindVars": {"@c": "c", "key": "d"}}).to_string();
+    let body = request("POST", "/_api/cursor", &[], body.as_bytes());
+    let mut asking: Vec<_> = (0..CONNECTIONS).map(|_| (server.client(), QUERIES_AT_ONCE)).collect();
+    while !asking.is_empty() {
+        for (client, left) in &mut asking {
+            client.send(&body.repeat(*left));
+        }
+        for (client, left) in &mut asking {
+            for _ in 0..*left {
+                let answer = client.answer();
+                match answer.status {
+                    201 => *left -= 1,
+                    _ => assert_eq!(number(&answer), (409, 1200)),
+                }
+            }
+        }
+        asking.retain(|(_, left)| *left > 0);
+    }
+    let document = client.get("/_api/document/c/d");
+    assert_eq!(document.json()["n"], CONNECTIONS * QUERIES_AT_ONCE);
+}

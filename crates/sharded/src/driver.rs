@@ -1,0 +1,227 @@
+//! The thread that has the connections to the nodes, and its mailbox.
+
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use mio::{Events, Poll, Token, Waker};
+use pellucid_clock::Clock;
+use pellucid_cluster::{Ask, AskKind, Cluster, Failure, Outcome, OwnerAnswer, Peers, TableOfAsk};
+use pellucid_store::{Acknowledgement, Condition};
+use pellucid_thread::Mutex;
+
+/// The token of the mailbox; those of links follow it.
+const WAKE: Token = Token(0);
+/// Events of one wake-up.
+const EVENTS: usize = 256;
+/// Asks that may wait in the mailbox; beyond it they are refused.
+const MAILBOX_MAX: usize = 16_384;
+
+/// An answer, and the value or the reason that came with it.
+pub(crate) struct Brought {
+    pub(crate) answer: OwnerAnswer,
+    pub(crate) payload: Vec<u8>,
+}
+
+type Brings = Box<dyn FnOnce(Result<Brought, Failure>) + Send>;
+
+/// Who waits for an answer: called once, also if the thread ends before one comes.
+pub(crate) struct Waiting(Option<Brings>);
+
+impl Waiting {
+    pub(crate) fn new(brings: impl FnOnce(Result<Brought, Failure>) + Send + 'static) -> Waiting {
+        Waiting(Some(Box::new(brings)))
+    }
+
+    fn bring(mut self, result: Result<Brought, Failure>) {
+        if let Some(brings) = self.0.take() {
+            brings(result);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(brings) = self.0.take() {
+            let reason = "the store was closed".to_owned();
+            brings(Err(Failure::Lost { owner: "of the cluster".to_owned(), reason }));
+        }
+    }
+}
+
+/// An ask with its bytes.
+pub(crate) struct OwnedAsk {
+    pub(crate) kind: AskKind,
+    pub(crate) acknowledgement: Acknowledgement,
+    pub(crate) condition: Condition,
+    pub(crate) lifetime_ms: Option<u64>,
+    /// The table's name, and how much of the key says whose it is.
+    pub(crate) table: (Arc<str>, u16),
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+}
+
+impl OwnedAsk {
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            id: 0,
+            kind: self.kind,
+            acknowledgement: self.acknowledgement,
+            condition: self.condition,
+            lifetime_ms: self.lifetime_ms,
+            wait_ms: 0,
+            trace: None,
+            table: Some(TableOfAsk { name: &self.table.0, part_length: self.table.1 }),
+            key: &self.key,
+            value: &self.value,
+        }
+    }
+}
+
+struct Order {
+    node: usize,
+    ask: OwnedAsk,
+    waiting: Waiting,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    orders: Vec<Order>,
+    is_closed: bool,
+}
+
+impl Mailbox {
+    fn take(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
+    }
+}
+
+/// See the module. Dropped, it ends the thread.
+pub(crate) struct Driver {
+    cluster: Arc<Cluster>,
+    mailbox: Arc<Mutex<Mailbox>>,
+    waker: Waker,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Driver {
+    pub(crate) fn start(cluster: Arc<Cluster>) -> io::Result<Driver> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let token = |link: usize| Token(link + 1);
+        let registry = poll.registry();
+        let peers = Peers::start(Arc::clone(&cluster), Clock::system(), 0, registry, token)?;
+        let mailbox = Arc::new(Mutex::new(Mailbox::default()));
+        let kept = Arc::clone(&mailbox);
+        let run = move || run(poll, peers, &kept);
+        let thread = std::thread::Builder::new().name("pellucid-peers".to_owned()).spawn(run)?;
+        Ok(Driver { cluster, mailbox, waker, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Asks the node at this place; `waiting` is called with what becomes of it, on another thread
+    /// or at once.
+    pub(crate) fn ask(&self, node: usize, ask: OwnedAsk, waiting: Waiting) {
+        let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = || self.cluster.url(node).to_string();
+        let failure = if mailbox.is_closed {
+            let reason = "the store was closed".to_owned();
+            Some(Failure::Unreachable { owner: owner(), reason })
+        } else if mailbox.orders.len() >= MAILBOX_MAX {
+            Some(Failure::Full { owner: owner() })
+        } else {
+            None
+        };
+        if let Some(failure) = failure {
+            drop(mailbox);
+            return waiting.bring(Err(failure));
+        }
+        let is_first = mailbox.orders.is_empty();
+        mailbox.orders.push(Order { node, ask, waiting });
+        drop(mailbox);
+        if is_first {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // It fails only if the system has lost the descriptor; the next tick of the links wakes
+        // the thread then.
+        let _ = self.waker.wake();
+    }
+
+    /// Ends the thread. Whoever still waits is told so.
+    pub(crate) fn close(&self) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.wake();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            // One that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+        // Dropped beside the lock: whoever waits may ask again.
+        drop(self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).is_closed
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn run(mut poll: Poll, mut peers: Peers<Waiting>, mailbox: &Mutex<Mailbox>) {
+    let mut events = Events::with_capacity(EVENTS);
+    loop {
+        match poll.poll(&mut events, None) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // Nothing can be waited for any more: whoever waits is told as it is dropped.
+            Err(_) => {
+                let orders = {
+                    let mut mailbox = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                    mailbox.is_closed = true;
+                    mailbox.take()
+                };
+                return drop(orders);
+            }
+            Ok(()) => {}
+        }
+        let registry = poll.registry();
+        for event in &events {
+            if let Some(link) = event.token().0.checked_sub(1) {
+                peers.ready(link, registry, &mut bring);
+            }
+        }
+        let orders = {
+            let mut mailbox = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+            if mailbox.is_closed {
+                return;
+            }
+            mailbox.take()
+        };
+        orders.into_iter().for_each(|order| begin(&mut peers, order));
+        peers.settle(registry, &mut bring);
+    }
+}
+
+fn begin(peers: &mut Peers<Waiting>, order: Order) {
+    let Order { node, ask, waiting } = order;
+    match peers.refuses(node) {
+        Some(failure) => waiting.bring(Err(failure)),
+        // It was just looked at whether it is taken.
+        None => drop(peers.ask(node, ask.ask(), waiting)),
+    }
+}
+
+fn bring(waiting: Waiting, outcome: Outcome<'_>) {
+    waiting.bring(match outcome {
+        Outcome::Failed(failure) => Err(failure),
+        Outcome::Answered(answer, times) => {
+            let payload = answer.payload.to_vec();
+            Ok(Brought { answer: OwnerAnswer::new(&answer, times), payload })
+        }
+    });
+}

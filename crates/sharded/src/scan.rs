@@ -1,0 +1,108 @@
+//! A walk over the ranges of all nodes, for threads that may wait.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use pellucid_cluster::{Answer, Failure, MergedEntry, Outcome, OwnerAnswer, RangePages};
+use pellucid_store::{Head, Object, Range, Result, Scan, StoreError};
+
+use crate::driver::{Brought, OwnedAsk, Waiting};
+use crate::store::{Inner, Named};
+
+type Page = (usize, std::result::Result<Brought, Failure>);
+
+pub(crate) struct ShardedScan {
+    inner: Arc<Inner>,
+    table: Named,
+    pages: RangePages,
+    sender: Sender<Page>,
+    came: Receiver<Page>,
+    entry: Option<MergedEntry>,
+    /// Why the walk has ended before its end.
+    failed: Option<StoreError>,
+}
+
+impl ShardedScan {
+    pub(crate) fn new(inner: Arc<Inner>, table: Named, range: Range<'_>) -> ShardedScan {
+        let Range { start, end, reverse } = range;
+        let nodes = inner.cluster.nodes().nodes().len();
+        let (start, end) = (start.to_vec(), end.map(<[u8]>::to_vec));
+        let pages = RangePages::new(nodes, None, start, end, reverse, u32::MAX);
+        let (sender, came) = channel();
+        ShardedScan { inner, table, pages, sender, came, entry: None, failed: None }
+    }
+
+    /// Goes on to the next entry; false at the end.
+    fn advance(&mut self) -> Result<bool> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let advanced = self.find();
+        if let Err(error) = &advanced {
+            self.failed = Some(error.clone());
+        }
+        advanced
+    }
+
+    fn find(&mut self) -> Result<bool> {
+        while !self.pages.are_here().map_err(StoreError::Unreachable)? {
+            for node in self.pages.wanted() {
+                self.ask(node);
+            }
+            let (node, result) = self.came.recv().expect("this walk has a sender itself");
+            match result {
+                Err(failure) => self.pages.bring(node, Outcome::Failed(failure)),
+                Ok(Brought { answer, payload }) => {
+                    let OwnerAnswer { status, detail, times, .. } = answer;
+                    let answer = Answer { detail, payload: &payload, ..Answer::plain(0, status) };
+                    self.pages.bring(node, Outcome::Answered(answer, times));
+                }
+            }
+        }
+        let next = self.pages.next().map(|(node, _)| node);
+        self.entry = next.and_then(|node| self.pages.take(node));
+        Ok(self.entry.is_some())
+    }
+
+    fn ask(&mut self, node: usize) {
+        let (inner, sender, name) = (&self.inner, &self.sender, &self.table.name);
+        self.pages.ask(node, None, |ask| {
+            let ask = OwnedAsk {
+                kind: ask.kind,
+                acknowledgement: ask.acknowledgement,
+                condition: ask.condition,
+                lifetime_ms: None,
+                table: (Arc::clone(name), 0),
+                key: ask.key.to_vec(),
+                value: ask.value.to_vec(),
+            };
+            let sender = sender.clone();
+            let waiting = Waiting::new(move |result| {
+                // A walk that was given up needs no page.
+                let _ = sender.send((node, result));
+            });
+            inner.driver.ask(node, ask, waiting);
+            Ok(())
+        });
+    }
+}
+
+impl Scan for ShardedScan {
+    fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(self.entry.as_ref().map(|entry| (entry.key.as_slice(), entry.object.clone())))
+    }
+
+    fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(self.entry.as_ref().map(|entry| (entry.key.as_slice(), entry.object.head)))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        self.entry.as_ref()?.expires_at_ms
+    }
+}

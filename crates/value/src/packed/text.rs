@@ -1,0 +1,114 @@
+//! Packed documents as JSON text, written from their bytes: nearly all strings are copied as they
+//! lie, and values are not looked at one by one.
+
+use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
+use crate::Ref;
+use crate::json::{is_plain, write_number, write_string};
+
+/// Appends what [`crate::json::write`] does for what the node reads as; nothing, with some of it
+/// appended, if the node is damaged.
+pub(crate) fn write_json(node: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    // About as long: lengths and tags take as much as quotes, colons and commas.
+    out.reserve(node.len());
+    write(node, 0, out).map(|_| ())
+}
+
+/// Appends the node at the front of `node`, and says how many bytes it takes.
+fn write(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
+    let first = *node.first()?;
+    match first {
+        tag::SHORT_STRING..=tag::SHORT_STRING_END | tag::STRING => {
+            let (text, end) = string_at(node)?;
+            write_text(text, out)?;
+            return Some(end);
+        }
+        tag::NULL => out.extend_from_slice(b"null"),
+        tag::TRUE => out.extend_from_slice(b"true"),
+        tag::FALSE => out.extend_from_slice(b"false"),
+        _ if is_container(first) => return contents(node, first, depth, out),
+        _ => match Ref::of_node(node) {
+            Ref::Number(number) => {
+                write_number(number, out);
+                return extent(node);
+            }
+            _ => return None,
+        },
+    }
+    Some(1)
+}
+
+fn write_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    if is_plain(text) {
+        out.push(b'"');
+        out.extend_from_slice(text);
+        out.push(b'"');
+    } else {
+        write_string(std::str::from_utf8(text).ok()?, out);
+    }
+    Some(())
+}
+
+fn contents(node: &[u8], first: u8, depth: usize, out: &mut Vec<u8>) -> Option<usize> {
+    let is_object = first >= tag::OBJECT;
+    let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
+    let table = Table::open(node, width)?;
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    out.push(if is_object { b'{' } else { b'[' });
+    let mut at = CONTAINER_HEADER_BYTES;
+    for place in 0..table.count {
+        if place > 0 {
+            out.push(b',');
+        }
+        if is_object {
+            let (name, end) = string_at(table.node.get(at..table.begin)?)?;
+            write_text(name, out)?;
+            out.push(b':');
+            at += end;
+        }
+        at += write(table.node.get(at..table.begin)?, depth + 1, out)?;
+    }
+    out.push(if is_object { b'}' } else { b']' });
+    Some(table.node.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::json::{self, Limits, parse_packed};
+    use crate::packed::open;
+    use crate::samples::values;
+
+    proptest! {
+        /// The same value in memory of its own is written the other way.
+        #[test]
+        fn packed_values_are_written_as_built_ones(value in values()) {
+            let mut built = Vec::new();
+            json::write(value.view(), &mut built);
+            let packed = parse_packed(&built, Limits::default()).unwrap();
+            let mut written = Vec::new();
+            json::write(open(&packed).unwrap(), &mut written);
+            prop_assert_eq!(String::from_utf8(written), String::from_utf8(built));
+        }
+
+        /// Whatever the bytes, what is written is JSON.
+        #[test]
+        fn damaged_bytes_are_written_as_what_they_read_as(
+            value in values(),
+            at in any::<prop::sample::Index>(),
+            byte: u8,
+        ) {
+            let mut packed = parse_packed(value.to_json().as_bytes(), Limits::default()).unwrap();
+            let at = at.index(packed.len());
+            packed[at] = byte;
+            if let Ok(value) = open(&packed) {
+                let mut written = vec![b'['];
+                json::write(value, &mut written);
+                written.push(b']');
+                prop_assert!(parse_packed(&written, Limits::default()).is_ok(), "{written:?}");
+            }
+        }
+    }
+}
