@@ -106,8 +106,12 @@ pub(crate) struct OpenEntry {
     sent: usize,
 }
 
-impl BodySource for RangeBody {
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+impl RangeBody {
+    /// Appends the next piece.
+    ///
+    /// # Errors
+    /// If the store cannot be read; the walk is over then.
+    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> Result<Filled, StoreError> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
             if let Some(entry) = &mut self.open {
@@ -117,22 +121,27 @@ impl BodySource for RangeBody {
                 continue;
             }
             if self.left == 0 {
-                return Filled::Last;
+                return Ok(Filled::Last);
             }
-            match self.scan.next() {
-                Ok(None) => return Filled::Last,
-                Ok(Some((key, object))) => {
-                    write_key(out, self.form, key);
-                    self.open = Some(OpenEntry::new(object));
-                }
-                Err(error) => {
-                    self.log.error(&format!("a range was cut short: {error}"));
-                    return Filled::Broken;
-                }
-            }
+            let Some((key, object)) = self.scan.next()? else { return Ok(Filled::Last) };
+            write_key(out, self.form, key);
+            self.open = Some(OpenEntry::new(object));
             self.left -= 1;
         }
-        Filled::More
+        Ok(Filled::More)
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+}
+
+impl BodySource for RangeBody {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        self.try_fill(out).unwrap_or_else(|error| {
+            self.log.error(&format!("a range was cut short: {error}"));
+            Filled::Broken
+        })
     }
 }
 
