@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use pellucid_account::{PARTS_MAX, Timeline};
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Range, Result,
-    Scan, Snapshot, Store, StoreError, Table, Written,
+    Scan, Snapshot, Store, StoreError, Table, Workers, Written,
 };
 use scylla::statement::{Consistency, SerialConsistency};
 
@@ -23,10 +23,14 @@ use crate::{parts, plain::Entry};
 
 /// What `spaces` has for a table in parts.
 const IN_PARTS: i32 = 0;
+/// Threads that wait for pages of ranges in place of event loops.
+const WORKERS: usize = 4;
+const WORKER: &str = "pellucid-range";
 
 /// A store over a ring of Cassandra or ScyllaDB nodes.
 pub struct CqlStore {
     ring: Arc<Ring>,
+    workers: Arc<Workers>,
     level: Consistency,
     /// Copies that have to answer.
     ack: u32,
@@ -41,7 +45,9 @@ impl CqlStore {
         let ring = Ring::open(options)?;
         let ack = majority(ring.replication);
         let level = level_of(Copies { ack, from: ring.replication }, ring.replication)?;
-        Ok(CqlStore { ring, level, ack })
+        let workers = Workers::start(WORKER, WORKERS, options.in_flight_max)
+            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        Ok(CqlStore { ring, workers: Arc::new(workers), level, ack })
     }
 
     /// The table of this name, placed so; it is noted in the ring if there is none.
@@ -133,7 +139,8 @@ impl Store for CqlStore {
         if level == self.level {
             return Ok(None);
         }
-        Ok(Some(Arc::new(CqlStore { ring: Arc::clone(&self.ring), level, ack: copies.ack })))
+        let (ring, workers) = (Arc::clone(&self.ring), Arc::clone(&self.workers));
+        Ok(Some(Arc::new(CqlStore { ring, workers, level, ack: copies.ack })))
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
@@ -199,6 +206,14 @@ impl Store for CqlStore {
 
     fn sequence_now(&self) -> Option<u64> {
         Some(self.ring.versions.now())
+    }
+
+    fn ranges_wait(&self) -> bool {
+        true
+    }
+
+    fn workers(&self) -> Option<&Workers> {
+        Some(&self.workers)
     }
 
     fn close(&self) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Versions of entries: the sequence numbers of a store whose servers know nothing of each other.
 //!
-//! A version is a time in microseconds, shifted by ten bits. Times are drawn so that none comes
-//! twice from one process and none goes back; the lower bits tell processes apart that draw the
-//! same one. The time is also the timestamp by which the ring decides which of two plain writes
+//! A version is a time in microseconds, shifted by eight bits, which fits the 60 bits of a document's
+//! revision until the year 2112. Times are drawn so that none comes twice from one process and none
+//! goes back; the lower bits tell processes apart that draw the same one. The time is also the timestamp by which the ring decides which of two plain writes
 //! came later.
 
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bits of a version below its time.
-const LOW_BITS: u32 = 10;
+const LOW_BITS: u32 = 8;
 
 /// Draws versions.
 pub(crate) struct Versions {
@@ -84,5 +84,12 @@ mod tests {
             beyond = drawn.first + count as u64;
         }
         assert_eq!(written_at_ms(versions.draw_at(7_000_000, 1).first), 7_000);
+    }
+
+    /// Documents' revisions are versions, and have 60 bits; versions had 61.
+    #[test]
+    fn versions_have_at_most_60_bits() {
+        let year_2100_us = 4_102_444_800_000_000;
+        assert!(Versions::new().draw_at(year_2100_us, 65_535).first < 1 << 60);
     }
 }

@@ -46,5 +46,5 @@ pub use refusal::Refusal;
 pub use request::{Header, Request};
 pub use response::{Response, write_decimal};
 pub use server::{Endpoint, Server, ServerGauge, ServerStats, listen};
-pub use service::{BodySource, Completer, Exchange, Filled, Handled, Service};
+pub use service::{BodySource, Completer, Exchange, Filled, Handled, Reminder, Service};
 pub use tls::{CertificateError, Certificates, TlsFigures};

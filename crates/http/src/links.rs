@@ -175,7 +175,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    fn go_on(&mut self, id: ConnectionId, woke: Ticks) {
+    pub(crate) fn go_on(&mut self, id: ConnectionId, woke: Ticks) {
         let Some(mut connection) = self.connections.take_by_id(id) else { return };
         let fate = self.advance(id.slot as usize, &mut connection, woke);
         self.settle(id.slot as usize, connection, fate);

@@ -118,7 +118,7 @@ pub enum Filled {
     /// There is more to come.
     More,
     /// There is more, and it is not here yet: the body is asked again after
-    /// [`LinkTurn::go_on`].
+    /// [`LinkTurn::go_on`] or [`Reminder::go_on`].
     Waiting,
     /// This was the last piece.
     Last,
@@ -151,10 +151,35 @@ impl<L> Exchange<'_, L> {
         self.may_upgrade
     }
 
+    /// What has the request's body asked again from any thread.
+    #[must_use]
+    pub fn reminder(&self) -> Reminder<L> {
+        Reminder { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+    }
+
     /// What brings the request back to its event loop from any thread.
     #[must_use]
     pub fn completer(&self) -> Completer<L> {
         Completer { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+    }
+}
+
+/// Has a body that said [`Filled::Waiting`] asked again, from any thread.
+pub struct Reminder<L> {
+    mailbox: Arc<Mailbox<L>>,
+    connection: ConnectionId,
+}
+
+impl<L> Clone for Reminder<L> {
+    fn clone(&self) -> Reminder<L> {
+        Reminder { mailbox: Arc::clone(&self.mailbox), connection: self.connection }
+    }
+}
+
+impl<L> Reminder<L> {
+    /// Has the body asked again, if its connection is still there.
+    pub fn go_on(&self) {
+        self.mailbox.post(Letter::GoOn(self.connection));
     }
 }
 
@@ -192,6 +217,8 @@ pub(crate) enum Letter<L> {
     Accepted(std::net::TcpStream),
     /// The end of a hand-over.
     Completed(ConnectionId, L),
+    /// A body has more to bring.
+    GoOn(ConnectionId),
     /// Something for the service itself.
     Told(L),
     /// No new requests: finish those in flight, and end.

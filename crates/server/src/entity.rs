@@ -19,11 +19,11 @@ use crate::conditions::{ReadConditions, Verdict, condition_of_write};
 use crate::lifetime::lifetime_ms;
 use crate::names::{Operation, Outcome};
 use crate::query::{number_parameter, parameter, text_parameter};
-use crate::ranges;
 use crate::service::{
     Api, Later, Loop, Reading, WriteReply, busy, method_not_allowed, respond_text, route,
 };
 use crate::timing::add_server_timing;
+use crate::{ranges, ranges_elsewhere};
 
 /// A value up to this size is copied behind its headers; a larger one is streamed from where it
 /// lies, so that a connection never holds it.
@@ -281,6 +281,12 @@ impl Api {
         let form = ranges::form_of(request);
         let begun =
             ranges::begin(&query, form, shared.store.as_ref(), shared.entities, &shared.log);
+        let begun = match (begun, shared.store.workers()) {
+            (Ok(body), Some(workers)) if shared.store.ranges_wait() => {
+                return ranges_elsewhere::begin(workers, body, response, exchange);
+            }
+            (begun, _) => begun,
+        };
         exchange.timeline.stamp(Stamp::Executed);
         match begun {
             Err(error) => self.store_error(&error, response, exchange),

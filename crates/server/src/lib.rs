@@ -29,6 +29,7 @@ mod process;
 mod profiles;
 mod query;
 mod ranges;
+mod ranges_elsewhere;
 mod run;
 mod service;
 mod timing;

@@ -73,7 +73,7 @@ pub(crate) fn begin(
     store: &dyn Store,
     table: Table,
     log: &Log,
-) -> Result<RangeBody<Box<dyn Scan>>, StoreError> {
+) -> Result<StoreRange, StoreError> {
     let Query { start, end, left, reverse, .. } = query;
     let range = Range { start, end: end.as_deref(), reverse: *reverse };
     let scan = store.scan(table, range)?;
@@ -95,11 +95,14 @@ pub(crate) trait Entries: Send {
     /// What it is, for the log.
     const WHAT: &'static str;
 
+    /// Why there is no next entry, though the range is not over.
+    type Error: std::fmt::Display;
+
     /// The next entry.
     ///
     /// # Errors
-    /// Why there is none, though the range is not over.
-    fn next(&mut self) -> Result<NextEntry<'_>, String>;
+    /// See [`Entries::Error`].
+    fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
 }
 
 /// What comes next of a range.
@@ -115,12 +118,16 @@ pub(crate) enum NextEntry<'a> {
 impl Entries for Box<dyn Scan> {
     const WHAT: &'static str = "a range";
 
-    fn next(&mut self) -> Result<NextEntry<'_>, String> {
-        let next = Scan::next(&mut **self).map_err(|error| error.to_string())?;
-        Ok(next
+    type Error = StoreError;
+
+    fn next(&mut self) -> Result<NextEntry<'_>, StoreError> {
+        Ok(Scan::next(&mut **self)?
             .map_or(NextEntry::Over, |(key, object)| NextEntry::Here(Cow::Borrowed(key), object)))
     }
 }
+
+/// A range of the store's own.
+pub(crate) type StoreRange = RangeBody<Box<dyn Scan>>;
 
 /// The entries of a range as a body.
 pub(crate) struct RangeBody<E> {
@@ -143,10 +150,12 @@ impl<E: Entries> RangeBody<E> {
     pub(crate) fn new(entries: E, form: Form, left: u64, log: &Log) -> RangeBody<E> {
         RangeBody { entries, form, left, open: None, log: log.clone() }
     }
-}
 
-impl<E: Entries> BodySource for RangeBody<E> {
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    /// Appends the next piece.
+    ///
+    /// # Errors
+    /// Why there is none, though the range is not over.
+    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> Result<Filled, E::Error> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
             if let Some(entry) = &mut self.open {
@@ -156,23 +165,32 @@ impl<E: Entries> BodySource for RangeBody<E> {
                 continue;
             }
             if self.left == 0 {
-                return Filled::Last;
+                return Ok(Filled::Last);
             }
-            match self.entries.next() {
-                Ok(NextEntry::Over) => return Filled::Last,
-                Ok(NextEntry::NotHere) => return Filled::Waiting,
-                Ok(NextEntry::Here(key, object)) => {
+            match self.entries.next()? {
+                NextEntry::Over => return Ok(Filled::Last),
+                NextEntry::NotHere => return Ok(Filled::Waiting),
+                NextEntry::Here(key, object) => {
                     write_key(out, self.form, &key);
                     self.open = Some(OpenEntry { object, sent: 0 });
-                }
-                Err(what) => {
-                    self.log.error(&format!("{} was cut short: {what}", E::WHAT));
-                    return Filled::Broken;
                 }
             }
             self.left -= 1;
         }
-        Filled::More
+        Ok(Filled::More)
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+}
+
+impl<E: Entries> BodySource for RangeBody<E> {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        self.try_fill(out).unwrap_or_else(|what| {
+            self.log.error(&format!("{} was cut short: {what}", E::WHAT));
+            Filled::Broken
+        })
     }
 }
 

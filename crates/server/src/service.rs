@@ -30,6 +30,7 @@ use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
 use crate::profiles::{Profiles, RATES_PATH, Recorded};
+use crate::ranges_elsewhere::FirstPiece;
 use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -116,6 +117,8 @@ pub(crate) enum Later {
         started: Ticks,
         what: String,
     },
+    /// The first piece of a range.
+    Range(Arrival<Box<FirstPiece>>),
     Page(Page),
     /// A profile.
     Recorded(Recorded),
@@ -239,6 +242,7 @@ impl Service for Api {
                     reading.conditions.judge(found.as_ref().ok().and_then(Option::as_ref));
                 return self.found_head(found, verdict, response, exchange);
             }
+            Later::Range(arrival) => return self.first_piece(arrival, response, exchange),
             Later::Rejected { started, what } => {
                 exchange.timeline.stamp_at(Stamp::Started, started);
                 return respond_text(response, exchange, 400, &what);
@@ -373,7 +377,7 @@ impl Api {
 }
 
 /// Takes over what another thread measured, and its answer.
-fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
+pub(crate) fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
     arrival.add_to(exchange.timeline);
     exchange.timeline.stamp(Stamp::Executed);
     arrival.result

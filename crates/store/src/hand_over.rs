@@ -23,7 +23,7 @@ pub enum HandOver {
 
 /// Has one of `workers` find the answer, with a timeline of its own: its beginning becomes the
 /// request's `started`, so that the wait until then is its `queue`.
-pub(crate) fn hand_over<T: Send + 'static>(
+pub fn hand_over<T: Send + 'static>(
     workers: &Workers,
     timeline: &Timeline,
     find: impl FnOnce(&mut Timeline) -> Answer<T> + Send + 'static,

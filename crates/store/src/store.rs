@@ -152,6 +152,12 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether a walk over a range waits for others, machines or disks, so that it is made on
+    /// [`Store::workers`].
+    fn ranges_wait(&self) -> bool {
+        false
+    }
+
     /// The threads that requests are handed over to, if the store has any.
     fn workers(&self) -> Option<&Workers> {
         None

@@ -45,6 +45,15 @@ pub(crate) fn entities() {
     let batch = "{\"op\":\"put\",\"key\":\"eg==\",\"value\":\"MQ==\"}\n";
     server.expect(200, "POST", "/v0/batch", batch);
     assert_eq!(server.expect(200, "GET", "/v0/entity?id=z", "").body, "1");
+    // More than a piece, and more than a page.
+    let value = "v".repeat(4_000);
+    for number in 0..100 {
+        server.expect(201, "PUT", &format!("/v0/entity?id=many{number:03}"), &value);
+    }
+    let framed = "Accept: application/x-ndjson\r\n";
+    let many = server.ask("GET", "/v0/entities?start=many&end=manz", framed, "");
+    assert_eq!((many.status, many.body.matches("\"etag\"").count()), (200, 100));
+    assert!(many.body.trim_end().ends_with("\r\n0"), "the body has its end");
     let metrics = server.expect(200, "GET", "/metrics", "").body;
     assert!(metrics.contains("cql_requests_total"), "the store's figures are there");
     server.stop();

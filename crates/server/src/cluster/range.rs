@@ -30,6 +30,8 @@ struct Merged {
 impl Entries for Merged {
     const WHAT: &'static str = "a range over the cluster";
 
+    type Error = String;
+
     fn next(&mut self) -> Result<NextEntry<'_>, String> {
         if self.own.is_none() && !self.own_is_over {
             let entry = Scan::next(&mut *self.scan).map_err(|error| error.to_string())?;
