@@ -14,18 +14,25 @@ use crate::Failure;
 
 /// What the address of a ring begins with.
 const RING: &str = "cql://";
+/// What the name of a folder of RocksDB begins with.
+const ROCKSDB: &str = "rocksdb://";
 /// What a build without the feature says of rings.
 #[cfg(not(feature = "cql"))]
 pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
     ScyllaDB: build it with its feature `cql`, which is on by default";
+/// What a build without the feature says of RocksDB.
+#[cfg(not(feature = "rocksdb"))]
+pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
+    its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
 /// Entries between two lines of progress where no terminal shows it.
 const ENTRIES_PER_LINE: u64 = 100_000;
 
 /// Copy all entities and documents from one store to another, and compare the two in the end.
 ///
-/// A store is a folder, or a ring as cql://HOST:PORT,HOST:PORT/KEYSPACE. Neither may be in use by a
-/// server. A copy that was cut short goes on where it was when it is started again. Sequence
-/// numbers, and with them ETags and revisions, are new in the copy.
+/// A store is a folder, one of RocksDB as rocksdb://FOLDER, or a ring as
+/// cql://HOST:PORT,HOST:PORT/KEYSPACE. Neither may be in use by a server. A copy that was cut short
+/// goes on where it was when it is started again. Sequence numbers, and with them ETags and
+/// revisions, are new in the copy.
 ///
 /// Example: pellucid inspect copy ./data cql://10.0.0.1:9042/pellucid
 #[derive(Args)]
@@ -39,7 +46,8 @@ pub(crate) struct CopyArguments {
 /// Copies.
 pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> {
     let CopyArguments { from, to } = arguments;
-    if !from.starts_with(RING) && !Path::new(from).is_dir() {
+    let folder = from.strip_prefix(ROCKSDB).unwrap_or(from);
+    if !from.starts_with(RING) && !Path::new(folder).is_dir() {
         return Err(Failure::usage(format!("{from} is no folder, and no ring: see --help")));
     }
     let (from, to) = (open(from)?, open(to)?);
@@ -69,11 +77,25 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
 }
 
 fn open(place: &str) -> Result<Box<dyn Store>, Failure> {
+    if let Some(folder) = place.strip_prefix(ROCKSDB) {
+        return open_rocksdb(Path::new(folder));
+    }
     let Some(ring) = place.strip_prefix(RING) else {
         let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
         return Ok(Box::new(store.map_err(Failure::work)?));
     };
     open_ring(ring)
+}
+
+#[cfg(not(feature = "rocksdb"))]
+fn open_rocksdb(_: &Path) -> Result<Box<dyn Store>, Failure> {
+    Err(Failure::usage(WITHOUT_ROCKSDB))
+}
+
+#[cfg(feature = "rocksdb")]
+fn open_rocksdb(folder: &Path) -> Result<Box<dyn Store>, Failure> {
+    let store = pellucid_server::RocksStore::open(folder, pellucid_server::RocksOptions::default());
+    Ok(Box::new(store.map_err(Failure::work)?))
 }
 
 #[cfg(not(feature = "cql"))]
