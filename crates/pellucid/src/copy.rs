@@ -16,6 +16,8 @@ use crate::Failure;
 
 /// What the address of a ring begins with.
 const RING: &str = "cql://";
+/// What the name of a folder of RocksDB begins with.
+const ROCKSDB: &str = "rocksdb://";
 /// What a build without the feature says of rings.
 #[cfg(not(feature = "cql"))]
 pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
@@ -24,17 +26,21 @@ pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of
 const CLUSTER: &str = "cluster://";
 /// How long a node of a cluster may take for an answer.
 const CLUSTER_WAIT: Duration = Duration::from_secs(10);
+/// What a build without the feature says of RocksDB.
+#[cfg(not(feature = "rocksdb"))]
+pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
+    its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
 /// Entries between two lines of progress where no terminal shows it.
 const ENTRIES_PER_LINE: u64 = 100_000;
 
 /// Copy all entities and documents from one store to another, and compare the two in the end.
 ///
-/// A store is a folder, a ring as cql://HOST:PORT,HOST:PORT/KEYSPACE, or a sharded cluster as
-/// cluster://HOST:PORT,HOST:PORT with all of its nodes, which have to be running. Nobody may write
-/// to either meanwhile, and no server have the folder open. A cluster has entities alone, so
-/// documents are left out where one of the two is a cluster. A copy that was cut short goes on
-/// where it was when it is started again. Sequence numbers, and with them ETags and revisions, are
-/// new in the copy.
+/// A store is a folder, one of RocksDB as rocksdb://FOLDER, a ring as
+/// cql://HOST:PORT,HOST:PORT/KEYSPACE, or a sharded cluster as cluster://HOST:PORT,HOST:PORT with
+/// all of its nodes, which have to be running. Nobody may write to either meanwhile, and no server
+/// have the folder open. A cluster has entities alone, so documents are left out where one of the
+/// two is a cluster. A copy that was cut short goes on where it was when it is started again.
+/// Sequence numbers, and with them ETags and revisions, are new in the copy.
 ///
 /// Example: pellucid inspect copy ./data cql://10.0.0.1:9042/pellucid
 ///
@@ -54,7 +60,8 @@ pub(crate) struct CopyArguments {
 pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> {
     let CopyArguments { from, to, cluster_secret_file: secret } = arguments;
     let is_remote = from.starts_with(RING) || from.starts_with(CLUSTER);
-    if !is_remote && !Path::new(from).is_dir() {
+    let folder = from.strip_prefix(ROCKSDB).unwrap_or(from);
+    if !is_remote && !Path::new(folder).is_dir() {
         let what = format!("{from} is no folder, no ring and no cluster: see --help");
         return Err(Failure::usage(what));
     }
@@ -102,11 +109,25 @@ fn open(place: &str, secret: Option<&[u8]>) -> Result<Box<dyn Store>, Failure> {
         let options = ShardedOptions { secret, wait: CLUSTER_WAIT, ..ShardedOptions::new(nodes) };
         return Ok(Box::new(ShardedStore::open(options).map_err(Failure::work)?));
     }
+    if let Some(folder) = place.strip_prefix(ROCKSDB) {
+        return open_rocksdb(Path::new(folder));
+    }
     let Some(ring) = place.strip_prefix(RING) else {
         let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
         return Ok(Box::new(store.map_err(Failure::work)?));
     };
     open_ring(ring)
+}
+
+#[cfg(not(feature = "rocksdb"))]
+fn open_rocksdb(_: &Path) -> Result<Box<dyn Store>, Failure> {
+    Err(Failure::usage(WITHOUT_ROCKSDB))
+}
+
+#[cfg(feature = "rocksdb")]
+fn open_rocksdb(folder: &Path) -> Result<Box<dyn Store>, Failure> {
+    let store = pellucid_server::RocksStore::open(folder, pellucid_server::RocksOptions::default());
+    Ok(Box::new(store.map_err(Failure::work)?))
 }
 
 #[cfg(not(feature = "cql"))]

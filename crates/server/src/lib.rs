@@ -47,6 +47,8 @@ pub use pellucid_cluster::{
 #[cfg(feature = "cql")]
 pub use pellucid_cql::{CqlOptions, CqlStore, Password as CqlPassword};
 pub use pellucid_http::Limits;
+#[cfg(feature = "rocksdb")]
+pub use pellucid_rocksdb::{RocksOptions, RocksStore};
 pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
 pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 pub use process::ProcessFigures;

@@ -16,6 +16,8 @@ use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, STEMS, TABLE, part_of};
 use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
 use pellucid_profile::USUAL_HERTZ;
+#[cfg(feature = "rocksdb")]
+use pellucid_rocksdb::{RocksOptions, RocksStore};
 use pellucid_store::{
     Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Store, StoreError,
 };
@@ -55,6 +57,9 @@ pub enum StoreKind {
     /// A ring of Cassandra or ScyllaDB nodes.
     #[cfg(feature = "cql")]
     Cql(CqlOptions),
+    /// RocksDB, in the folder `rocksdb` of [`ServerOptions::data`].
+    #[cfg(feature = "rocksdb")]
+    Rocks(RocksOptions),
 }
 
 /// What an operator can set.
@@ -213,6 +218,12 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);
                 let failed = |error| ServerError::Store(options.data.clone(), error);
                 Arc::new(store.map_err(failed)?) as Arc<dyn Store>
+            }
+            #[cfg(feature = "rocksdb")]
+            StoreKind::Rocks(settings) => {
+                let folder = options.data.join("rocksdb");
+                let store = RocksStore::open(&folder, *settings);
+                Arc::new(store.map_err(|error| ServerError::Store(folder, error))?)
             }
             #[cfg(feature = "cql")]
             StoreKind::Cql(ring) => {

@@ -1,6 +1,8 @@
 //! Which store a server runs on. Builds without a kind know its settings all the same, so that a
 //! file of settings means the same everywhere, and say what they lack.
 
+#[cfg(feature = "rocksdb")]
+use pellucid_server::RocksOptions;
 use pellucid_server::StoreKind;
 #[cfg(feature = "cql")]
 use pellucid_server::{CqlOptions, CqlPassword};
@@ -8,8 +10,10 @@ use pellucid_server::{CqlOptions, CqlPassword};
 use crate::Failure;
 use crate::settings::Settings;
 use crate::settings::values::EngineKind;
+#[cfg(any(feature = "cql", feature = "rocksdb"))]
+use crate::settings::values::Size;
 #[cfg(feature = "cql")]
-use crate::settings::values::{Size, Span};
+use crate::settings::values::Span;
 
 impl Settings {
     /// The defaults of the settings about stores other than the embedded one.
@@ -34,12 +38,25 @@ impl Settings {
     /// The store that these settings ask for.
     pub(crate) fn store(&self) -> Result<StoreKind, Failure> {
         match self.engine.unwrap_or(EngineKind::Embedded) {
-            EngineKind::Embedded if self.cql.is_some() => {
-                Err(Failure::usage("--cql goes with --engine cql"))
-            }
-            EngineKind::Embedded => Ok(StoreKind::Embedded),
             EngineKind::Cql => self.ring(),
+            _ if self.cql.is_some() => Err(Failure::usage("--cql goes with --engine cql")),
+            EngineKind::Embedded => Ok(StoreKind::Embedded),
+            EngineKind::Rocksdb => self.rocks(),
         }
+    }
+
+    #[cfg(not(feature = "rocksdb"))]
+    fn rocks(&self) -> Result<StoreKind, Failure> {
+        Err(Failure::usage(crate::copy::WITHOUT_ROCKSDB))
+    }
+
+    #[cfg(feature = "rocksdb")]
+    fn rocks(&self) -> Result<StoreKind, Failure> {
+        let mut options = RocksOptions::default();
+        let bytes = |Size(bytes): Size| usize::try_from(bytes).unwrap_or(usize::MAX);
+        options.memory_bytes = self.memory.map_or(options.memory_bytes, bytes);
+        options.value_bytes_max = self.value_max.map_or(options.value_bytes_max, bytes);
+        Ok(StoreKind::Rocks(options))
     }
 
     #[cfg(not(feature = "cql"))]
@@ -102,11 +119,20 @@ impl Settings {
     }
 }
 
-#[cfg(all(test, not(feature = "cql")))]
+#[cfg(all(test, not(all(feature = "cql", feature = "rocksdb"))))]
 mod tests {
     use super::*;
 
     #[test]
+    #[cfg(not(feature = "rocksdb"))]
+    fn a_build_without_rocksdb_says_which_feature_it_lacks() {
+        let settings = Settings { engine: Some(EngineKind::Rocksdb), ..Settings::default() };
+        let refused = settings.store().err().unwrap();
+        assert!(refused.text.contains("`rocksdb`"), "{refused:?}");
+    }
+
+    #[test]
+    #[cfg(not(feature = "cql"))]
     fn a_build_without_rings_says_which_feature_it_lacks() {
         let settings = Settings { engine: Some(EngineKind::Cql), ..Settings::default() };
         let refused = settings.store().err().unwrap();

@@ -103,8 +103,8 @@ struct Settings {
     /// it: 503.
     #[arg(long, env = "PELLUCID_CLUSTER_IN_FLIGHT_MAX")]
     cluster_in_flight_max: Option<usize>,
-    /// The store below [default: embedded]: the engine of this process, or a ring of Cassandra or
-    /// ScyllaDB nodes (docs/stores.md).
+    /// The store below [default: embedded]: the engine of this process, RocksDB in its place, or a
+    /// ring of Cassandra or ScyllaDB nodes (docs/stores.md).
     #[arg(long, env = "PELLUCID_ENGINE")]
     engine: Option<EngineKind>,
     /// Nodes of the ring to begin with, as HOST:PORT,HOST:PORT; the others are learnt from them.

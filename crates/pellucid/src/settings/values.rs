@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum EngineKind {
     Embedded,
+    Rocksdb,
     Cql,
 }
 

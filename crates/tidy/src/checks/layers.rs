@@ -7,8 +7,8 @@ use crate::tree::{File, Tree};
 /// The crates from the lowest up. A crate may depend on those before it.
 const ORDER: &[&str] = &[
     "clock", "thread", "account", "io", "value", "aql", "topology", "client", "engine", "store",
-    "cql", "cluster", "sharded", "document", "http", "profile", "report", "server", "load",
-    "study", "pellucid", "tidy",
+    "cql", "rocksdb", "cluster", "sharded", "document", "http", "profile", "report", "server",
+    "load", "study", "pellucid", "tidy",
 ];
 
 /// What a crate must know nothing of although it comes before it.

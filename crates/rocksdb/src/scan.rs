@@ -1,0 +1,156 @@
+//! Walks and snapshots.
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_store::{Head, Object, Range, Result, Scan, Snapshot, Table, Value};
+use rocksdb::{DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
+
+use crate::account::accounted;
+use crate::database::{Database, Db, check_key, error_of};
+use crate::entry::{HEAD_LENGTH, Stored};
+
+/// A walk over a range, of the moment at which it began.
+pub(crate) struct RocksScan {
+    // Before `_database`: fields are dropped in their order.
+    iterator: DBRawIteratorWithThreadMode<'static, Db>,
+    _snapshot: Option<Arc<Moment>>,
+    _database: Arc<Database>,
+    reverse: bool,
+    has_begun: bool,
+    key: Vec<u8>,
+    /// Of the entry that was returned last; zero for never.
+    expires_at_ms: u64,
+}
+
+/// A snapshot with the database that it is of.
+pub(crate) struct Moment {
+    // Before `database`, likewise.
+    snapshot: SnapshotWithThreadMode<'static, Db>,
+    database: Arc<Database>,
+    sequence: u64,
+}
+
+/// What [`pellucid_store::Store::snapshot`] returns.
+pub(crate) struct RocksSnapshot(pub(crate) Arc<Moment>);
+
+impl Moment {
+    pub(crate) fn now(database: &Arc<Database>) -> Moment {
+        let sequence = database.last_sequence();
+        let snapshot = database.db.snapshot();
+        // SAFETY: the snapshot borrows the database, which lives on the heap for as long as the
+        // `Arc` beside it, and is dropped after the snapshot.
+        let snapshot = unsafe {
+            std::mem::transmute::<SnapshotWithThreadMode<'_, Db>, SnapshotWithThreadMode<'static, Db>>(
+                snapshot,
+            )
+        };
+        Moment { snapshot, database: Arc::clone(database), sequence }
+    }
+}
+
+/// Begins a walk, at a snapshot's moment if one is given.
+pub(crate) fn scan(
+    database: &Arc<Database>,
+    moment: Option<&Arc<Moment>>,
+    table: Table,
+    range: Range<'_>,
+) -> Result<Box<dyn Scan>> {
+    let family = database.family(table)?;
+    let mut options = ReadOptions::default();
+    options.set_iterate_lower_bound(range.start);
+    let is_empty = range.end.is_some_and(|end| end <= range.start);
+    if let Some(end) = range.end {
+        options.set_iterate_upper_bound(if is_empty { range.start } else { end });
+    }
+    let iterator = match moment {
+        Some(moment) => moment.snapshot.raw_iterator_cf_opt(&family, options),
+        None => database.db.raw_iterator_cf_opt(&family, options),
+    };
+    // SAFETY: the iterator borrows the database and the snapshot, both of which are on the heap for
+    // as long as the `Arc`s beside it, and are dropped after it.
+    let iterator = unsafe {
+        std::mem::transmute::<
+            DBRawIteratorWithThreadMode<'_, Db>,
+            DBRawIteratorWithThreadMode<'static, Db>,
+        >(iterator)
+    };
+    Ok(Box::new(RocksScan {
+        iterator,
+        _snapshot: moment.cloned(),
+        _database: Arc::clone(database),
+        reverse: range.reverse,
+        has_begun: false,
+        key: Vec::new(),
+        expires_at_ms: 0,
+    }))
+}
+
+impl RocksScan {
+    /// Goes to the next entry whose time is not over.
+    fn advance(&mut self) -> Result<Option<Stored>> {
+        loop {
+            match (self.has_begun, self.reverse) {
+                (false, false) => self.iterator.seek_to_first(),
+                (false, true) => self.iterator.seek_to_last(),
+                (true, _) if !self.iterator.valid() => return Ok(None),
+                (true, false) => self.iterator.next(),
+                (true, true) => self.iterator.prev(),
+            }
+            self.has_begun = true;
+            let Some((key, bytes)) = self.iterator.item() else {
+                return self.iterator.status().map(|()| None).map_err(error_of);
+            };
+            let stored = Stored::of(bytes)?;
+            if stored.is_live() {
+                self.expires_at_ms = stored.expires_at_ms;
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                return Ok(Some(stored));
+            }
+        }
+    }
+}
+
+impl Scan for RocksScan {
+    fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
+        let Some(stored) = self.advance()? else { return Ok(None) };
+        let bytes = self.iterator.value().unwrap_or_default();
+        let value = Value::Owned(bytes[HEAD_LENGTH..].to_vec());
+        let head = stored.head(bytes.len());
+        Ok(Some((&self.key, Object { head, value })))
+    }
+
+    fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
+        let Some(stored) = self.advance()? else { return Ok(None) };
+        let length = self.iterator.value().unwrap_or_default().len();
+        Ok(Some((&self.key, stored.head(length))))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        (self.expires_at_ms != 0).then_some(self.expires_at_ms)
+    }
+}
+
+impl Snapshot for RocksSnapshot {
+    fn sequence(&self) -> u64 {
+        self.0.sequence
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
+        check_key(key)?;
+        let family = self.0.database.family(table)?;
+        accounted(timeline, || {
+            let found = self.0.snapshot.get_pinned_cf(&family, key).map_err(error_of)?;
+            let Some(bytes) = found else { return Ok(None) };
+            let stored = Stored::of(&bytes)?;
+            let value = || Value::Owned(bytes[HEAD_LENGTH..].to_vec());
+            let object = || Object { head: stored.head(bytes.len()), value: value() };
+            Ok(stored.is_live().then(object))
+        })
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.0.database, Some(&self.0), table, range)
+    }
+}

@@ -1,0 +1,345 @@
+//! The store itself.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_account::{PARTS_MAX, Timeline};
+use pellucid_clock::WallTime;
+use pellucid_store::{
+    Acknowledgement, Answer, Condition, Head, Object, Operation, Range, Result, Scan, Snapshot,
+    Store, StoreError, Table, Value, Workers, Written, hand_over,
+};
+use rocksdb::{BoundColumnFamily, ErrorKind, WriteBatchWithTransaction, WriteOptions};
+
+use crate::account::{NAMES, accounted};
+use crate::database::{Database, check_key, error_of, write_options};
+use crate::entry::{HEAD_LENGTH, Stored};
+use crate::scan::{Moment, RocksSnapshot, scan};
+
+/// Threads that wait for the medium in place of event loops.
+const WORKERS: usize = 4;
+const WORKER: &str = "pellucid-rocks";
+/// Properties of RocksDB that are shown, with the names of their figures.
+const FIGURES: [(&str, &str); 5] = [
+    ("rocksdb.num-running-flushes", "rocksdb_running_flushes"),
+    ("rocksdb.num-running-compactions", "rocksdb_running_compactions"),
+    ("rocksdb.cur-size-all-mem-tables", "rocksdb_memtable_bytes"),
+    ("rocksdb.block-cache-usage", "rocksdb_block_cache_bytes"),
+    ("rocksdb.num-snapshots", "rocksdb_snapshots"),
+];
+
+/// What an operator can set of a store over RocksDB.
+#[derive(Clone, Copy, Debug)]
+pub struct RocksOptions {
+    /// Memory for memtables and the block cache, half each.
+    pub memory_bytes: usize,
+    /// Bytes that a value may have.
+    pub value_bytes_max: usize,
+    /// Writes that may wait for the medium. Beyond it: [`StoreError::Busy`].
+    pub handed_over_max: usize,
+}
+
+impl Default for RocksOptions {
+    fn default() -> RocksOptions {
+        RocksOptions { memory_bytes: 128 << 20, value_bytes_max: 64 << 20, handed_over_max: 1_024 }
+    }
+}
+
+/// A store in a folder of this machine, kept by RocksDB.
+pub struct RocksStore {
+    database: Arc<Database>,
+    workers: Workers,
+    /// How writes are made that must not wait.
+    at_once: WriteOptions,
+    value_bytes_max: usize,
+}
+
+impl RocksStore {
+    /// Opens the store in `directory`, or makes one there.
+    ///
+    /// # Errors
+    /// What RocksDB says: among others, that it is open elsewhere or damaged.
+    pub fn open(directory: &Path, options: RocksOptions) -> Result<RocksStore> {
+        let database = Arc::new(Database::open(directory, options.memory_bytes)?);
+        let workers = Workers::start(WORKER, WORKERS, options.handed_over_max)
+            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        let at_once = write_options(false, false);
+        Ok(RocksStore { database, workers, at_once, value_bytes_max: options.value_bytes_max })
+    }
+
+    /// RocksDB's own interface to a table, for comparison with the store's.
+    ///
+    /// # Errors
+    /// If the store has no such table.
+    #[doc(hidden)]
+    pub fn bare(&self, table: Table) -> Result<Bare> {
+        Ok(Bare { family: self.database.family(table)?, database: Arc::clone(&self.database) })
+    }
+
+    /// Reads on this thread, from the disk too: the binding does not let a read say that it would
+    /// have to wait.
+    fn read<T: Send + 'static>(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+        shown: fn(Stored, &[u8]) -> T,
+    ) -> Answer<Option<T>> {
+        let look = || find(&self.database, table, key, shown);
+        Answer::Now(check_key(key).and_then(|()| accounted(timeline, look)))
+    }
+
+    fn check(&self, operations: &[Operation<'_>]) -> Result<()> {
+        self.database.check_open()?;
+        if operations.is_empty() {
+            return Err(StoreError::Unacceptable("a batch has an entry".to_owned()));
+        }
+        for operation in operations {
+            check_key(operation.key)?;
+            let (length, limit) = (operation.value.map_or(0, <[u8]>::len), self.value_bytes_max);
+            if length > limit {
+                return Err(StoreError::Unacceptable(format!(
+                    "the value has {length} bytes; it may have up to {limit}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// See [`RocksStore::bare`].
+#[doc(hidden)]
+pub struct Bare {
+    // Before `database`: the handle must not outlive it.
+    family: Arc<BoundColumnFamily<'static>>,
+    database: Arc<Database>,
+}
+
+impl Bare {
+    /// Writes without sync.
+    ///
+    /// # Errors
+    /// What RocksDB says.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.database.db.put_cf(&self.family, key, value).map_err(error_of)
+    }
+
+    /// A copy of the value.
+    ///
+    /// # Errors
+    /// What RocksDB says.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.database.db.get_cf(&self.family, key).map_err(error_of)
+    }
+}
+
+/// The entry of a key, if its time is not over; `shown` is what is wanted of it.
+fn find<T>(
+    database: &Database,
+    table: Table,
+    key: &[u8],
+    shown: fn(Stored, &[u8]) -> T,
+) -> Result<Option<T>> {
+    let family = database.family(table)?;
+    let found = database.db.get_pinned_cf_opt(&family, key, &database.reading);
+    let Some(bytes) = found.map_err(error_of)? else { return Ok(None) };
+    let stored = Stored::of(&bytes)?;
+    Ok(stored.is_live().then(|| shown(stored, &bytes)))
+}
+
+/// What stands for a write that would have to wait, on a thread that must not.
+struct WouldWait;
+
+fn object_of(stored: Stored, bytes: &[u8]) -> Object {
+    let value = Value::Owned(bytes[HEAD_LENGTH..].to_vec());
+    Object { head: stored.head(bytes.len()), value }
+}
+
+fn head_of(stored: Stored, bytes: &[u8]) -> Head {
+    stored.head(bytes.len())
+}
+
+/// Writes all or nothing. The locks of the keys are held from before the conditions are judged until
+/// it is done, so that sequence numbers of a key rise with its writes.
+fn write(
+    database: &Database,
+    table: Table,
+    operations: &[Operation<'_>],
+    options: &WriteOptions,
+    may_wait: bool,
+) -> std::result::Result<Result<Written>, WouldWait> {
+    let family = match database.family(table) {
+        Ok(family) => family,
+        Err(error) => return Ok(Err(error)),
+    };
+    let keys = operations.iter().map(|operation| operation.key);
+    let _locks = database.lock(table, keys, may_wait).ok_or(WouldWait)?;
+    if let Err(error) = judge(database, table, operations) {
+        return Ok(Err(error));
+    }
+    let first = database.draw(operations.len());
+    let written_at_ms = WallTime::now().unix_ms();
+    let stored = |index: usize, operation: &Operation<'_>, value: &[u8]| {
+        let lifetime = operation.lifetime_ms;
+        let expires_at_ms = lifetime.map_or(0, |ms| written_at_ms.saturating_add(ms));
+        Stored { sequence: first + index as u64, written_at_ms, expires_at_ms }.with(value)
+    };
+    let done = match operations {
+        [Operation { key, value: None, .. }] => database.db.delete_cf_opt(&family, key, options),
+        [operation @ Operation { key, value: Some(value), .. }] => {
+            database.db.put_cf_opt(&family, key, stored(0, operation, value), options)
+        }
+        operations => {
+            let mut batch = WriteBatchWithTransaction::<false>::default();
+            for (index, operation) in operations.iter().enumerate() {
+                match operation.value {
+                    Some(value) => {
+                        batch.put_cf(&family, operation.key, stored(index, operation, value));
+                    }
+                    None => batch.delete_cf(&family, operation.key),
+                }
+            }
+            database.db.write_opt(batch, options)
+        }
+    };
+    match done {
+        Ok(()) => Ok(Ok(Written { sequence: first + operations.len() as u64 - 1 })),
+        Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldWait),
+        Err(error) => Ok(Err(error_of(error))),
+    }
+}
+
+/// Whether all conditions hold, each with what the operations before it leave.
+fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Result<()> {
+    if operations.iter().all(|operation| operation.condition == Condition::None) {
+        return Ok(());
+    }
+    let mut written: HashMap<&[u8], bool> = HashMap::new();
+    for (index, operation) in operations.iter().enumerate() {
+        if operation.condition != Condition::None {
+            let current = find(database, table, operation.key, |stored, _| stored.sequence)?;
+            let before = written.get(operation.key).copied();
+            let is_there = before.unwrap_or(current.is_some());
+            let holds = match operation.condition {
+                Condition::None => true,
+                Condition::Absent => !is_there,
+                Condition::Present => is_there,
+                Condition::Sequence(sequence) => before.is_none() && current == Some(sequence),
+            };
+            if !holds {
+                return Err(StoreError::ConditionFailed { index, current });
+            }
+        }
+        written.insert(operation.key, operation.value.is_some());
+    }
+    Ok(())
+}
+
+/// An operation that outlives its request's bytes.
+struct Owned {
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    condition: Condition,
+    lifetime_ms: Option<u64>,
+}
+
+impl Owned {
+    fn of(operation: &Operation<'_>) -> Owned {
+        Owned {
+            key: operation.key.to_vec(),
+            value: operation.value.map(<[u8]>::to_vec),
+            condition: operation.condition,
+            lifetime_ms: operation.lifetime_ms,
+        }
+    }
+
+    fn borrowed(&self) -> Operation<'_> {
+        let Owned { key, value, condition, lifetime_ms } = self;
+        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
+        Operation { key, value: value.as_deref(), condition, lifetime_ms }
+    }
+}
+
+impl Store for RocksStore {
+    fn table(&self, name: &str) -> Result<Table> {
+        self.database.table(name)
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
+        self.read(table, key, timeline, object_of)
+    }
+
+    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
+        self.read(table, key, timeline, head_of)
+    }
+
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        if let Err(error) = self.check(operations) {
+            return Answer::Now(Err(error));
+        }
+        let is_synced = acknowledgement == Acknowledgement::Disk;
+        let is_plain = operations.iter().all(|each| each.condition == Condition::None);
+        // A sync, or a condition on what is on the disk, would hold up the thread that asks.
+        if !is_synced && is_plain {
+            let work = || write(&self.database, table, operations, &self.at_once, false);
+            if let Ok(written) = accounted(timeline, work) {
+                return Answer::Now(written);
+            }
+        }
+        let owned: Vec<_> = operations.iter().map(Owned::of).collect();
+        let database = Arc::clone(&self.database);
+        hand_over(&self.workers, timeline, move |timeline| {
+            let operations: Vec<_> = owned.iter().map(Owned::borrowed).collect();
+            let options = write_options(is_synced, true);
+            let written =
+                accounted(timeline, || write(&database, table, &operations, &options, true));
+            let refused = |WouldWait| Err(StoreError::Busy("RocksDB takes no writes now".into()));
+            Answer::Now(written.unwrap_or_else(refused))
+        })
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.database, None, table, range)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(RocksSnapshot(Arc::new(Moment::now(&self.database)))))
+    }
+
+    fn copies(&self) -> u32 {
+        1
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.value_bytes_max
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let value = |property| self.database.db.property_int_value(property).ok().flatten();
+        let figures = FIGURES.iter().map(|(property, name)| (*name, value(*property).unwrap_or(0)));
+        figures.collect()
+    }
+
+    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
+        &NAMES
+    }
+
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
+    fn workers(&self) -> Option<&Workers> {
+        Some(&self.workers)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.database.close()
+    }
+}

@@ -1,0 +1,56 @@
+//! The kind over RocksDB behaves as every kind does.
+#![cfg(feature = "rocksdb")]
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use pellucid_account::Timeline;
+use pellucid_clock::Clock;
+use pellucid_rocksdb::{PART_NAMES, RocksOptions, RocksStore};
+use pellucid_store::suite::{Kind, behaves};
+use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+use tempfile::TempDir;
+
+const VALUE_BYTES_MAX: usize = 100_000;
+
+fn suite(memory_bytes: usize) {
+    let folder = TempDir::new().unwrap();
+    let options =
+        RocksOptions { memory_bytes, value_bytes_max: VALUE_BYTES_MAX, ..RocksOptions::default() };
+    behaves(&Kind {
+        open: &|| Box::new(RocksStore::open(folder.path(), options).unwrap()),
+        value_bytes_max: VALUE_BYTES_MAX,
+        unsupported: &[],
+    });
+}
+
+#[test]
+fn the_store_over_rocksdb_behaves() {
+    suite(RocksOptions::default().memory_bytes);
+}
+
+/// So little memory that files are written and compacted all the while.
+#[test]
+fn it_behaves_with_little_memory() {
+    suite(512 << 10);
+}
+
+/// RocksDB's own account becomes the request's, and never takes more than the request had.
+#[test]
+fn a_write_names_its_parts() {
+    let folder = TempDir::new().unwrap();
+    let store = RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
+    let table = store.table("t").unwrap();
+    let clock = Clock::monotonic();
+    let begun = clock.now();
+    let mut timeline = Timeline::begin(clock, begun);
+    let (key, value) = (&b"key"[..], Some(&[7; 10_000][..]));
+    let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+    store.write(table, &[operation], Acknowledgement::Os, &mut timeline).wait().unwrap();
+    let taken = clock.now().since(begun);
+    let of = |name: &str| {
+        let slot = PART_NAMES.iter().position(|other| *other == name).unwrap();
+        timeline.part_ticks(pellucid_account::Part::new(slot as u8))
+    };
+    assert!(of("write_ahead_log") > 0 && of("memtable") > 0);
+    let all: u64 = PART_NAMES.iter().map(|name| of(name)).sum();
+    assert!(all <= taken, "{all} of {taken}");
+}
