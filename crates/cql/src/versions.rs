@@ -1,9 +1,9 @@
 //! Versions of entries: the sequence numbers of a store whose servers know nothing of each other.
 //!
-//! A version is a time in microseconds, shifted by eight bits, which fits the 60 bits of a document's
-//! revision until the year 2112. Times are drawn so that none comes twice from one process and none
-//! goes back; the lower bits tell processes apart that draw the same one. The time is also the timestamp by which the ring decides which of two plain writes
-//! came later.
+//! A version is a time in microseconds, shifted by eight bits, which fits the 60 bits of a
+//! document's revision until the year 2112. Times are drawn so that none comes twice from one
+//! process and none goes back; the lower bits tell processes apart that draw the same one. The time
+//! is also the timestamp by which the ring decides which of two plain writes came later.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

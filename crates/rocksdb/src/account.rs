@@ -3,8 +3,8 @@
 //! RocksDB keeps a `PerfContext` for each thread: nanoseconds of what it did since the last reset.
 //! Its figures overlap (the time in files holds that of reading their blocks), so each part is what
 //! the figures inside it do not have. The time for locks is left out: it lies within the order of
-//! writers, and elsewhere, so that counting it would count twice. Its `IOStatsContext` is not in the
-//! C interface. What is not named here is `unaccounted`.
+//! writers, and elsewhere, so that counting it would count twice. Its `IOStatsContext` is not in
+//! the C interface. What is not named here is `unaccounted`.
 
 use std::cell::RefCell;
 

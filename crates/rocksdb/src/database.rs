@@ -125,8 +125,8 @@ impl Database {
         found.map(|family| Arc::clone(&family.handle)).ok_or_else(unknown)
     }
 
-    /// Holds off others that write any of these keys. Nothing if somebody does, and this thread must
-    /// not wait.
+    /// Holds off others that write any of these keys. Nothing if somebody does, and this thread
+    /// must not wait.
     pub(crate) fn lock<'a>(
         &self,
         table: Table,

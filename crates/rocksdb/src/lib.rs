@@ -1,5 +1,5 @@
-//! The store over RocksDB: the engine that one of the studies was made on, behind the same interface
-//! as ours, so that the two can be compared side by side, each with its own account.
+//! The store over RocksDB: the engine that one of the studies was made on, behind the same
+//! interface as ours, so that the two can be compared side by side, each with its own account.
 //!
 //! It is there with the feature `rocksdb` alone, linked with the system's library
 //! (`ROCKSDB_LIB_DIR`), because compiling RocksDB takes longer than all the rest together.

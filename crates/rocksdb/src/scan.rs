@@ -10,6 +10,9 @@ use crate::account::accounted;
 use crate::database::{Database, Db, check_key, error_of};
 use crate::entry::{HEAD_LENGTH, Stored};
 
+/// RocksDB's snapshot of a database.
+type Taken<'a> = SnapshotWithThreadMode<'a, Db>;
+
 /// A walk over a range, of the moment at which it began.
 pub(crate) struct RocksScan {
     // Before `_database`: fields are dropped in their order.
@@ -26,7 +29,7 @@ pub(crate) struct RocksScan {
 /// A snapshot with the database that it is of.
 pub(crate) struct Moment {
     // Before `database`, likewise.
-    snapshot: SnapshotWithThreadMode<'static, Db>,
+    snapshot: Taken<'static>,
     database: Arc<Database>,
     sequence: u64,
 }
@@ -40,11 +43,7 @@ impl Moment {
         let snapshot = database.db.snapshot();
         // SAFETY: the snapshot borrows the database, which lives on the heap for as long as the
         // `Arc` beside it, and is dropped after the snapshot.
-        let snapshot = unsafe {
-            std::mem::transmute::<SnapshotWithThreadMode<'_, Db>, SnapshotWithThreadMode<'static, Db>>(
-                snapshot,
-            )
-        };
+        let snapshot = unsafe { std::mem::transmute::<Taken<'_>, Taken<'static>>(snapshot) };
         Moment { snapshot, database: Arc::clone(database), sequence }
     }
 }

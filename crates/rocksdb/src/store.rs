@@ -160,8 +160,8 @@ fn head_of(stored: Stored, bytes: &[u8]) -> Head {
     stored.head(bytes.len())
 }
 
-/// Writes all or nothing. The locks of the keys are held from before the conditions are judged until
-/// it is done, so that sequence numbers of a key rise with its writes.
+/// Writes all or nothing. The locks of the keys are held from before the conditions are judged
+/// until it is done, so that sequence numbers of a key rise with its writes.
 fn write(
     database: &Database,
     table: Table,
