@@ -84,8 +84,8 @@ impl Engine {
 
     /// Has `reads` make reads that belong together on a thread that must not wait: while reads are
     /// slow, those that would wait end with [`Error::NotInMemory`] instead. `reads` says whether
-    /// none of its own did, and so does this; otherwise all of them are to be made again on a thread
-    /// that may wait.
+    /// none of its own did, and so does this; otherwise all of them are to be made again on a
+    /// thread that may wait.
     pub fn all_in_memory(&self, reads: impl FnOnce() -> bool) -> bool {
         let (journal, clock) = (&self.inner.journal, self.inner.options.clock);
         if !journal.reads_are_slow() {

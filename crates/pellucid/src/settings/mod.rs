@@ -207,7 +207,8 @@ struct Settings {
     /// Bytes between two sampled allocations, on average; 0 for no samples [default: 512K].
     #[arg(long, env = "PELLUCID_PROFILE_BYTES")]
     profile_bytes: Option<Size>,
-    /// How often the engine's figures are logged, as lines of JSON [default: 0s, never].
+    /// How often the engine's figures are logged, as lines of JSON; 0s for never
+    /// [default: 30s].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,
     /// How long a stop waits for requests in flight [default: 10s].
