@@ -128,11 +128,13 @@ impl Load<'_> {
         let times = times.ok_or_else(|| failed("its result lacks the response times"))?;
         let times = pellucid_report::json::decoded(times).map_err(failed)?;
         let mut shares = [0.0; BARS];
-        let mut begin = 0;
-        for (bar, share) in shares.iter_mut().enumerate() {
-            let end = BAR_ENDS_US.get(bar).map_or(u64::MAX, |end_us| end_us * 1_000);
-            *share = times.count_between(begin, end - 1) as f64 / times.len().max(1) as f64;
-            begin = end;
+        // By recorded values, each of which is in one bar: what a histogram counts between two
+        // values has those on either border, too.
+        for times_here in times.iter_recorded() {
+            let at_us = times_here.value_iterated_to() / 1_000;
+            let bar = BAR_ENDS_US.partition_point(|end_us| *end_us <= at_us);
+            let count = times_here.count_since_last_iteration();
+            shares[bar] += count as f64 / times.len() as f64;
         }
         Ok(Loaded {
             per_second: figure(&result["requests_per_second"])?,
