@@ -62,9 +62,6 @@ pub enum StoreKind {
     Rocks(RocksOptions),
 }
 
-/// How often the engine's figures are logged, unless said otherwise.
-const ENGINE_LOG_DEFAULT: Duration = Duration::from_secs(30);
-
 /// What an operator can set.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -143,7 +140,7 @@ impl ServerOptions {
             export: None,
             trace_share: 0.0,
             batch_bytes_max: 64 << 20,
-            engine_log: ENGINE_LOG_DEFAULT,
+            engine_log: Duration::ZERO,
             show_keys: false,
             profile_hertz: USUAL_HERTZ,
             embedded: EmbeddedOptions::default(),

@@ -208,7 +208,7 @@ struct Settings {
     #[arg(long, env = "PELLUCID_PROFILE_BYTES")]
     profile_bytes: Option<Size>,
     /// How often the engine's figures are logged, as lines of JSON; 0s for never
-    /// [default: 30s].
+    /// [default: 0s; 30s with --log-format json].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,
     /// How long a stop waits for requests in flight [default: 10s].

@@ -19,6 +19,9 @@ use crate::settings::values::{
 /// Bytes that a web token's secret may have; fewer than the least are too easy to guess.
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
 
+/// How often the engine's figures are logged where the log is collected, unless said otherwise.
+const ENGINE_LOG_COLLECTED: Duration = Duration::from_secs(30);
+
 impl Settings {
     /// The server's own defaults.
     pub(crate) fn defaults() -> Settings {
@@ -64,7 +67,7 @@ impl Settings {
             trace_share: Some(options.trace_share),
             profile_hertz: Some(options.profile_hertz),
             profile_bytes: Some(Size(pellucid_profile::SAMPLE_BYTES)),
-            engine_log: Some(Span(options.engine_log)),
+            engine_log: None,
             stop_timeout: Some(Span(limits.stop)),
             ..Settings::engine_defaults()
         }
@@ -100,7 +103,12 @@ impl Settings {
         options.profile_hertz = self.profile_hertz.unwrap_or(options.profile_hertz);
         let sample_bytes = self.profile_bytes.map_or(pellucid_profile::SAMPLE_BYTES, |size| size.0);
         pellucid_profile::set_allocation_sampling(sample_bytes);
-        options.engine_log = self.engine_log.map_or(options.engine_log, |span| span.0);
+        // Documents are for those who collect them, and of no use to who reads along.
+        let engine_log = match self.log_format {
+            Some(LogFormat::Json) => ENGINE_LOG_COLLECTED,
+            Some(LogFormat::Text) | None => options.engine_log,
+        };
+        options.engine_log = self.engine_log.map_or(engine_log, |span| span.0);
         self.secure(&mut options)?;
         options.cluster = self.cluster()?;
         self.limit(&mut options)?;

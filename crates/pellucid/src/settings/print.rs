@@ -72,6 +72,7 @@ fn instance(name: &str) -> Option<Value> {
         "cql-user" => "pellucid",
         "cql-password-file" => "/etc/pellucid/ring-password",
         "cql-replication" => return Some(Value::Integer(3)),
+        "engine-log" => "30s",
         "otlp" => "http://127.0.0.1:4318",
         "otlp-header" => "x-key: secret",
         "threads" => return Some(Value::Integer(4)),
