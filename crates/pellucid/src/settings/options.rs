@@ -1,6 +1,7 @@
 //! From settings to the server's options, and the server's defaults as settings.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pellucid_server::access::{Authentication, Secret};
 use pellucid_server::{
