@@ -13,6 +13,7 @@ mod nodes;
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use pellucid_account::OperationAccount;
 use pellucid_report::ProfileSection;
@@ -171,10 +172,12 @@ fn measure(
         let before = nodes.processor_ns(whose)?;
         let is_direct = whose == Whose::Direct;
         let load = Load { program: binary, url: nodes.url(whose), script: &script, is_direct };
+        let begun = Instant::now();
         let loaded = load.run(Some(rate), seconds)?;
         let processor_ns = (nodes.processor_ns(whose)? - before) as f64;
         let processor_ns = processor_ns / (loaded.per_second * seconds as f64).max(1.0);
-        let operations = nodes.account(seconds)?;
+        // The generator takes its time to start and to end, and a window begins on a whole second.
+        let operations = nodes.account(begun.elapsed().as_secs() + 1)?;
         say(&format!(
             "  {} at {rate:.0}/s: p50 {:.3} ms, p99 {:.3} ms, {:.1} µs of processor time",
             whose.title(),
