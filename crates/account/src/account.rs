@@ -9,10 +9,10 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Job, start_job};
 
 use crate::activity::Activity;
-use crate::filling::{BucketTable, Drained, TOGETHER_MAX};
+use crate::filling::BucketTable;
 use crate::history::History;
 use crate::present::{Away, Present};
-use crate::record::{Record, RequestFacts};
+use crate::record::{RECORD_WORDS, Record, RequestFacts};
 use crate::recorder::Recorder;
 use crate::ring::{RING_RECORDS, Ring};
 use crate::series::{Series, Tally, WINDOW_SECONDS_MAX};
@@ -252,23 +252,22 @@ impl Account {
             (from..now_second).for_each(|second| watch.close_second(second, &clock));
             state.second = now_second;
         }
-        let State { rings, series, table, records_lost, watch, listener, .. } = state;
+        let State { rings, series, table, records_lost, watch, listener, .. } = &mut *state;
+        let table = &*table;
         watch.begin_drain(&clock);
-        let parts_used = names.parts.len();
-        let mut counting = Counting { series, table, watch, listener, parts_used };
-        let mut drained = Vec::with_capacity(TOGETHER_MAX);
         for reading in rings.iter_mut() {
-            let (next, lost) = reading.ring.read_from(reading.next, |record, words| {
-                drained.push(Drained { record: *record, words: *words });
-                if drained.len() == TOGETHER_MAX {
-                    counting.count(&drained);
-                    drained.clear();
+            let count = |record: &Record, words: &[u64; RECORD_WORDS]| {
+                let series = series_of(series, record.facts);
+                let total_ticks = series.add(record, table, names.parts.len());
+                watch.see(record, words, total_ticks);
+                if let Some(listener) = listener {
+                    listener(record, total_ticks);
                 }
-            });
+            };
+            let (next, lost) = reading.ring.read_from(reading.next, count);
             reading.next = next;
             *records_lost += lost;
         }
-        counting.count(&drained);
     }
 
     /// What was recorded within the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the
@@ -326,37 +325,6 @@ impl Account {
             },
             records_lost,
             operations,
-        }
-    }
-}
-
-/// What takes part in counting what was drained.
-struct Counting<'a> {
-    series: &'a mut Vec<Series>,
-    table: &'a BucketTable,
-    watch: &'a mut Watch,
-    listener: &'a mut Option<Listener>,
-    parts_used: usize,
-}
-
-impl Counting<'_> {
-    /// Counts at most [`TOGETHER_MAX`] requests: those in a row that are of one series together.
-    fn count(&mut self, drained: &[Drained]) {
-        let key = |drained: &Drained| {
-            let facts = &drained.record.facts;
-            (facts.operation, facts.outcome)
-        };
-        for alike in drained.chunk_by(|one, next| key(one) == key(next)) {
-            let mut totals = [0; TOGETHER_MAX];
-            let totals = &mut totals[..alike.len()];
-            let series = series_of(self.series, alike[0].record.facts);
-            series.add_all(alike, self.table, self.parts_used, totals);
-            for (Drained { record, words }, total_ticks) in alike.iter().zip(totals) {
-                self.watch.see(record, words, *total_ticks);
-                if let Some(listener) = self.listener {
-                    listener(record, *total_ticks);
-                }
-            }
         }
     }
 }

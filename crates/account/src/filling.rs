@@ -6,7 +6,7 @@
 use pellucid_clock::Clock;
 
 use crate::histogram::{BUCKETS, Sparse, bucket_of};
-use crate::record::{RECORD_WORDS, Record, SHIFT_MIN};
+use crate::record::{Record, SHIFT_MIN};
 use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL};
 use crate::work::WorkSums;
 
@@ -41,15 +41,6 @@ impl BucketTable {
     }
 }
 
-/// Requests that are counted together at most.
-pub(crate) const TOGETHER_MAX: usize = 32;
-
-/// A record that was read from a ring, and the words it was made of.
-pub(crate) struct Drained {
-    pub(crate) record: Record,
-    pub(crate) words: [u64; RECORD_WORDS],
-}
-
 pub(crate) struct Filling {
     buckets: [Buckets; MEASURES],
     min_ticks: [u64; MEASURES],
@@ -78,49 +69,31 @@ impl Filling {
         self.count == 0
     }
 
-    /// Counts requests with `parts_used` named parts, and writes the ticks of their totals to
-    /// `totals`. One measure follows the other, and within each the requests: the branches of one
-    /// measure go the same way for most requests, those of one request do not.
-    pub(crate) fn add_all(
-        &mut self,
-        records: &[Drained],
-        table: &BucketTable,
-        parts_used: usize,
-        totals: &mut [u64],
-    ) {
-        assert!(records.len() <= TOGETHER_MAX && records.len() == totals.len(), "they fit");
-        let mut rows = [[0; MEASURES]; TOGETHER_MAX];
-        let rows = &mut rows[..records.len()];
-        for (row, drained) in rows.iter_mut().zip(records) {
-            *row = measures_of(&drained.record);
-        }
-        for measure in 0..(PARTS + parts_used).min(MEASURES) {
-            self.add_measure(measure, rows, table);
-        }
-        self.count += records.len() as u64;
-        for ((row, drained), total) in rows.iter().zip(records).zip(totals) {
-            self.work.add(&drained.record.counts, row);
-            let shape = self.shape_mut(table.of(row[TOTAL]));
-            shape.count += 1;
-            for (sum, ticks) in shape.sums.iter_mut().zip(row) {
-                *sum += ticks;
-            }
-            *total = row[TOTAL];
-        }
-    }
-
-    fn add_measure(&mut self, measure: usize, rows: &[[u64; MEASURES]], table: &BucketTable) {
-        let buckets = &mut self.buckets[measure];
-        let (mut min, mut max) = (self.min_ticks[measure], self.max_ticks[measure]);
-        for row in rows {
-            let ticks = row[measure];
-            if ticks > 0 {
-                buckets[table.of(ticks)] += 1;
-                min = min.min(ticks);
-                max = max.max(ticks);
+    /// Counts a request with `parts_used` named parts; returns the ticks of its total.
+    #[inline]
+    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
+        let measures = measures_of(record);
+        let used = (PARTS + parts_used).min(MEASURES);
+        for (measure, ticks) in measures[..used].iter().enumerate() {
+            if *ticks > 0 {
+                self.buckets[measure][table.of(*ticks)] += 1;
+                // Both are seldom taken, and a branch that is foreseen costs less than a store.
+                if *ticks < self.min_ticks[measure] {
+                    self.min_ticks[measure] = *ticks;
+                }
+                if *ticks > self.max_ticks[measure] {
+                    self.max_ticks[measure] = *ticks;
+                }
             }
         }
-        (self.min_ticks[measure], self.max_ticks[measure]) = (min, max);
+        self.count += 1;
+        self.work.add(&record.counts, &measures);
+        let shape = self.shape_mut(table.of(measures[TOTAL]));
+        shape.count += 1;
+        for (sum, ticks) in shape.sums.iter_mut().zip(measures) {
+            *sum += ticks;
+        }
+        measures[TOTAL]
     }
 
     #[inline]

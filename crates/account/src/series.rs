@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use pellucid_clock::Clock;
 
-use crate::filling::{BucketTable, Drained, Filling};
+use crate::filling::{BucketTable, Filling};
 use crate::histogram::{Histogram, Sparse};
 use crate::phase::PHASES;
+use crate::record::Record;
 use crate::timeline::PARTS_MAX;
 use crate::work::WorkSums;
 
@@ -122,15 +123,10 @@ impl Series {
         }
     }
 
-    /// Counts requests of this operation and outcome; see [`Filling::add_all`].
-    pub(crate) fn add_all(
-        &mut self,
-        records: &[Drained],
-        table: &BucketTable,
-        parts_used: usize,
-        totals: &mut [u64],
-    ) {
-        self.current.add_all(records, table, parts_used, totals);
+    /// Counts a request; returns the ticks of its total.
+    #[inline]
+    pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
+        self.current.add(record, table, parts_used)
     }
 
     /// Closes the second with this number, and hands the counts of its totals by bucket on to
