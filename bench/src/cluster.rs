@@ -11,6 +11,7 @@ use crate::bars::{Bar, judge};
 use crate::client::Client;
 use crate::overload::load_url;
 use crate::peers::{BODY_BYTES, Server, start_node, start_pellucid, text};
+use crate::quiet::{columns, rounds, turns};
 use crate::wrk::{full_throttle, full_throttle_put};
 
 /// Connections, as in the study.
@@ -31,8 +32,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     let alone = start_pellucid("full")?;
     put(&nodes, &own)?;
     put(&nodes, &other)?;
-    let [mut get, mut put, mut single, mut tail] = [const { Vec::new() }; 4];
-    for _ in 0..effort.runs.div_ceil(2) {
+    let ratios = rounds(effort.runs.div_ceil(2), |_| {
         let local_get = nodes.cost(|| full_throttle(&own, CONNECTIONS, effort.seconds), effort)?;
         let far_get = nodes.cost(|| full_throttle(&other, CONNECTIONS, effort.seconds), effort)?;
         let local_put =
@@ -46,16 +46,19 @@ pub fn run(effort: Effort) -> Result<bool, String> {
              forwarded; {:.0} forwarded GETs a second",
             one.us, local_get.us, far_get.us, local_put.us, far_put.us, far_get.rate
         );
-        get.push(far_get.us / local_get.us);
-        put.push(far_put.us / local_put.us);
-        single.push(local_get.us / one.us);
         // Well below the knee of the slower.
         let rate = far_get.rate * 0.5;
         let local = load_at(&own, rate, effort)?;
         let far = load_at(&other, rate, effort)?;
         println!("p99 at {rate:.0}/s: {:.3} ms own, {:.3} ms forwarded", local / 1e6, far / 1e6);
-        tail.push(far / local);
-    }
+        Ok([
+            far_get.us / local_get.us,
+            far_put.us / local_put.us,
+            local_get.us / one.us,
+            far / local,
+        ])
+    })?;
+    let [get, put, single, tail] = columns(&ratios);
     let missing = missing_keys(&nodes, effort)?;
     drop((nodes, alone));
     let mut held = vec![
@@ -184,21 +187,15 @@ fn missing_keys(nodes: &Nodes, effort: Effort) -> Result<Vec<f64>, String> {
         load_url(&url, &["-s", path], CONNECTIONS, rate, effort.seconds)
     };
     let rate = run(false, None)?.in_time_per_second * 0.5;
-    let mut ratios = Vec::new();
-    // A 99th percentile is that of the machine's own stalls as soon as one falls into a run, on
-    // whichever side: many runs, each side first in every second one.
-    for round in 0..effort.runs {
-        let begin = round % 2 == 1;
-        let (first, second) = (run(begin, Some(rate))?.p99_ns, run(!begin, Some(rate))?.p99_ns);
-        let (present, some) = if begin { (second, first) } else { (first, second) };
+    let pairs = turns(effort.runs, |missing| Ok(run(missing, Some(rate))?.p99_ns))?;
+    for (some, present) in &pairs {
         println!(
             "p99 at {rate:.0}/s: {:.3} ms present, {:.3} ms 30 % missing",
             present / 1e6,
             some / 1e6
         );
-        ratios.push(some / present);
     }
-    Ok(ratios)
+    Ok(pairs.iter().map(|(some, present)| some / present).collect())
 }
 
 /// Kills one of three under load: what owners that are there answer, what is answered for the dead

@@ -14,6 +14,7 @@ use crate::Effort;
 use crate::bars::{Bar, judge, median};
 use crate::client::Client;
 use crate::peers::{LOAD_CORE, SERVER_CORE, start_pellucid, text};
+use crate::quiet::rounds;
 
 /// As in the study of the connection pool that this is about.
 const DOCUMENTS: u64 = 200_000;
@@ -44,15 +45,16 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     let mut peer = Peer::start(&path, folder.path())?;
     let requests = effort.seconds * 2_000;
     let (mut imports, mut scans, mut queries) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..effort.runs.div_ceil(2).max(3) {
-        let (ours, theirs) = if round % 2 == 0 {
+    let pairs = rounds(effort.runs.div_ceil(2).max(3), |round| {
+        if round % 2 == 0 {
             let ours = ours(&lines, requests)?;
-            (ours, peer.round()?)
+            Ok((ours, peer.round()?))
         } else {
             let theirs = peer.round()?;
-            (self::ours(&lines, requests)?, theirs)
-        };
-        let (round, [query_ns, get_ns]) = ours;
+            Ok((ours(&lines, requests)?, theirs))
+        }
+    })?;
+    for ((round, [query_ns, get_ns]), theirs) in pairs {
         println!(
             "import {:.0} against {:.0} documents/s; scan {:.1} against {:.1} ms; execute of a \
              query {:.1} µs, of a GET {:.1} µs",

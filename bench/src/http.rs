@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use crate::Effort;
 use crate::bars::{Bar, judge, median};
 use crate::peers::{Server, start_bare, start_nginx, start_nginx_http2, start_pellucid, text};
+use crate::quiet::turns;
 use crate::wrk::{full_throttle, full_throttle_put, h2load, median_latency_us};
 
 /// What one run shows.
@@ -45,25 +46,7 @@ fn alternate(
     for server in [ours, theirs] {
         measure(server, load, 1)?;
     }
-    in_turns(effort, |is_ours| measure(if is_ours { ours } else { theirs }, load, effort.seconds))
-}
-
-/// Calls `measure` for both sides in turn, with true for ours.
-fn in_turns<T>(
-    effort: Effort,
-    measure: impl Fn(bool) -> Result<T, String>,
-) -> Result<Vec<(T, T)>, String> {
-    (0..effort.runs)
-        .map(|round| {
-            if round % 2 == 0 {
-                let ours = measure(true)?;
-                Ok((ours, measure(false)?))
-            } else {
-                let theirs = measure(false)?;
-                Ok((measure(true)?, theirs))
-            }
-        })
-        .collect()
+    turns(effort.runs, |is_ours| measure(if is_ours { ours } else { theirs }, load, effort.seconds))
 }
 
 fn ratios(runs: &[(Run, Run)], figure: fn(&Run) -> f64) -> Vec<f64> {

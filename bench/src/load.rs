@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::Effort;
 use crate::bars::{Bar, judge, median};
 use crate::peers::{LOAD_CORE, Server, pellucid, start_nginx, text};
+use crate::quiet::{rounds, turns};
 use crate::wrk::requests_per_second;
 
 /// Connections where there are many.
@@ -82,16 +83,8 @@ fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
 /// The ratios of both, each first in every second round.
 fn alternate(name: &str, load: &Load<'_>, effort: Effort) -> Result<Vec<f64>, String> {
     let Effort { seconds, runs } = effort;
-    let mut pairs = Vec::new();
-    for round in 0..runs {
-        pairs.push(if round % 2 == 0 {
-            let first = load.ours(seconds)?;
-            (first, load.wrks(seconds)?)
-        } else {
-            let first = load.wrks(seconds)?;
-            (load.ours(seconds)?, first)
-        });
-    }
+    let pairs =
+        turns(runs, |is_ours| if is_ours { load.ours(seconds) } else { load.wrks(seconds) })?;
     let side = |pick: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(pick).collect::<Vec<_>>());
     println!(
         "pellucid load against wrk, {name}, {} connections: {:.0} against {:.0} requests/s",
@@ -121,7 +114,6 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         let name = format!("load_throughput_{operation}_script_vs_wrk");
         all_hold &= judge(&name, &ratios, Bar::AtLeast(1.0));
     }
-    let lateness = (0..effort.runs).map(|_| lateness_us(&nginx, effort.seconds));
-    let lateness = lateness.collect::<Result<Vec<_>, _>>()?;
+    let lateness = rounds(effort.runs, |_| lateness_us(&nginx, effort.seconds))?;
     Ok(judge("load_send_lateness_p99_us", &lateness, Bar::AtMost(50.0)) && all_hold)
 }

@@ -15,6 +15,7 @@ mod overload;
 mod peers;
 mod profiles;
 mod protocols;
+mod quiet;
 mod wires;
 mod wrk;
 

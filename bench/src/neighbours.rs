@@ -14,6 +14,7 @@ use crate::Effort;
 use crate::bars::{Bar, judge};
 use crate::overload::load;
 use crate::peers::{Server, start_pellucid_on, text};
+use crate::quiet::{columns, rounds};
 
 /// Connections of the GETs that are measured.
 const CONNECTIONS: usize = 64;
@@ -40,8 +41,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     // A server that has not written them has none of them mapped.
     let server = start_pellucid_on(folder.path())?;
     let best = load(&server, CONNECTIONS, None, effort.seconds)?.in_time_per_second;
-    let (mut cold, mut merging) = (Vec::new(), Vec::new());
-    for _ in 0..effort.runs.div_ceil(2) {
+    let ratios = rounds(effort.runs.div_ceil(2), |_| {
         let alone = beside(&server, folder.path(), Neighbour::Nobody, best / 2.0, effort)?;
         let beside_cold = beside(&server, folder.path(), Neighbour::ColdReads, best / 2.0, effort)?;
         let beside_writes = beside(&server, folder.path(), Neighbour::Writes, best / 2.0, effort)?;
@@ -52,9 +52,9 @@ pub fn run(effort: Effort) -> Result<bool, String> {
             beside_cold / 1e6,
             beside_writes / 1e6
         );
-        cold.push(beside_cold / alone);
-        merging.push(beside_writes / alone);
-    }
+        Ok([beside_cold / alone, beside_writes / alone])
+    })?;
+    let [cold, merging] = columns(&ratios);
     let held = [
         judge("neighbours_p99_9_beside_cold_reads", &cold, Bar::AtMost(1.5)),
         judge("neighbours_p99_9_beside_merges", &merging, Bar::AtMost(1.5)),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::Effort;
 use crate::bars::{Bar, judge};
 use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid, text};
+use crate::quiet::{columns, rounds};
 
 /// An answer that takes longer than this from its request's sending is too late.
 const IN_TIME_NS: f64 = 100e6;
@@ -78,8 +79,7 @@ pub fn load_url(
 
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
-    let (mut throughput, mut memory, mut recovery) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..effort.runs.div_ceil(2) {
+    let ratios = rounds(effort.runs.div_ceil(2), |_| {
         let server = start_pellucid("full")?;
         let best = load(&server, CONNECTIONS_BEST, None, effort.seconds)?.in_time_per_second;
         let before = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
@@ -89,7 +89,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         let cpu_before = server.cpu_seconds();
         let over = load(&server, CONNECTIONS_MANY, Some(best * 2.0), effort.seconds * 2)?;
         let busy = (server.cpu_seconds() - cpu_before) / (effort.seconds * 2) as f64;
-        memory.push(server.anonymous_bytes() as f64 / memory_before as f64);
+        let memory_growth = server.anonymous_bytes() as f64 / memory_before as f64;
         std::thread::sleep(RECOVERY);
         let after = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
         println!(
@@ -100,9 +100,9 @@ pub fn run(effort: Effort) -> Result<bool, String> {
             before.p99_ns / 1e6,
             after.p99_ns / 1e6
         );
-        throughput.push(over.in_time_per_second / best);
-        recovery.push(after.p99_ns / before.p99_ns);
-    }
+        Ok([over.in_time_per_second / best, memory_growth, after.p99_ns / before.p99_ns])
+    })?;
+    let [throughput, memory, recovery] = columns(&ratios);
     let held = [
         judge("overload_in_time_vs_best", &throughput, Bar::AtLeast(0.9)),
         judge("overload_memory_growth", &memory, Bar::AtMost(1.05)),

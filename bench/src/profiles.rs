@@ -1,19 +1,20 @@
 //! `bench-profiles`: the server beside itself without profiling, and how much of its processor time
 //! the profile of a PUT and of a GET load explains.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::bars::{Bar, judge, median};
 use crate::client::Client;
 use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid_with, text};
-use crate::wrk::full_throttle;
+use crate::quiet::turns;
 
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: &str = "64";
 /// Rounds for each run that is asked for: what is looked for is small.
-const ROUNDS_PER_RUN: usize = 6;
-/// Seconds of one side of a round: short, as the machine is another one a few seconds later.
-const SLICE_SECONDS: u64 = 1;
+const ROUNDS_PER_RUN: usize = 20;
+/// One side of a round: short, as the machine is another one a few seconds later.
+const SLICE: Duration = Duration::from_millis(300);
 /// Where the rates are set.
 const RATES: &str = "/debug/pprof/rates";
 /// Keys that the loads ask for.
@@ -35,17 +36,10 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(explained(effort)? && cpu_holds && heap_holds)
 }
 
-fn measure(server: &Server, seconds: u64) -> Result<Run, String> {
-    let before = server.cpu_seconds();
-    let requests_per_second = full_throttle(&server.url, CONNECTIONS, seconds)?;
-    let requests = requests_per_second * seconds as f64;
-    let cpu_us_per_request = (server.cpu_seconds() - before) * 1e6 / requests;
-    Ok(Run { requests_per_second, cpu_us_per_request })
-}
-
-/// Loads one server and sets its rates to `with` and to `without` in turns, each first in every
-/// second round. Where a process lies in memory makes it a few percent faster or slower than the
-/// same program in the next one, which is more than what is looked for: so it is one process.
+/// Loads one server without a pause, and sets its rates to `with` and to `without` in turns, each
+/// first in every second round. Where a process lies in memory makes it a few percent faster or
+/// slower than the same program in the next one, and so does each start of a load: both are more
+/// than what is looked for.
 fn beside_none(
     name: &str,
     with: &str,
@@ -54,29 +48,65 @@ fn beside_none(
     effort: Effort,
 ) -> Result<bool, String> {
     let server = start_pellucid_with(&[])?;
-    full_throttle(&server.url, CONNECTIONS, 1)?;
-    let run = |rates: &str| {
-        Client::connect(&server.url)?.call("PUT", &format!("{RATES}?{rates}"), "")?;
-        measure(&server, SLICE_SECONDS)
+    let _load = EndlessLoad::start(&server.url)?;
+    let mut client = Client::connect(&server.url)?;
+    slice(&server, &mut client, with)?;
+    let pairs = turns(effort.runs * ROUNDS_PER_RUN, |is_with| {
+        slice(&server, &mut client, if is_with { with } else { without })
+    })?;
+    let ratios = |of: fn(&Run) -> f64| -> Vec<f64> {
+        pairs.iter().map(|(with, without)| of(with) / of(without)).collect()
     };
-    let (mut throughput, mut cpu) = (Vec::new(), Vec::new());
-    for round in 0..effort.runs * ROUNDS_PER_RUN {
-        let (with, without) = if round % 2 == 0 {
-            let first = run(with)?;
-            (first, run(without)?)
-        } else {
-            let first = run(without)?;
-            (run(with)?, first)
-        };
-        throughput.push(with.requests_per_second / without.requests_per_second);
-        cpu.push(without.cpu_us_per_request / with.cpu_us_per_request);
-    }
+    let throughput = ratios(|run| run.requests_per_second);
     println!(
         "{name}: {:.4} of the throughput and {:.4} times the processor time without it",
         median(&throughput),
-        1.0 / median(&cpu)
+        median(&ratios(|run| run.cpu_us_per_request))
     );
     Ok(judge(&format!("{name}_throughput_vs_off"), &throughput, bar))
+}
+
+/// What the server, under load, does in one slice at these rates, by its own count.
+fn slice(server: &Server, client: &mut Client, rates: &str) -> Result<Run, String> {
+    client.call("PUT", &format!("{RATES}?{rates}"), "")?;
+    let (cpu, begun, before) = (server.cpu_seconds(), Instant::now(), answered(client)?);
+    std::thread::sleep(SLICE);
+    let requests = answered(client)? - before;
+    let (seconds, cpu) = (begun.elapsed().as_secs_f64(), server.cpu_seconds() - cpu);
+    if requests == 0.0 {
+        return Err("the load has ended".to_owned());
+    }
+    Ok(Run { requests_per_second: requests / seconds, cpu_us_per_request: cpu * 1e6 / requests })
+}
+
+/// Requests that the server has answered until now.
+fn answered(client: &mut Client) -> Result<f64, String> {
+    let page = String::from_utf8_lossy(client.call("GET", "/metrics", "")?).into_owned();
+    let counts = page.lines().filter_map(|line| line.strip_prefix("pellucid_requests_total{"));
+    let counts = counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    Ok(counts.sum())
+}
+
+/// A load that goes on until it is dropped.
+struct EndlessLoad(Child);
+
+impl EndlessLoad {
+    fn start(url: &str) -> Result<EndlessLoad, String> {
+        let load = Command::new("taskset")
+            .args(["-c", LOAD_CORE, "wrk", "-t", "1", "-c", CONNECTIONS, "-d", "1h", url])
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(text)?;
+        Ok(EndlessLoad(load))
+    }
+}
+
+impl Drop for EndlessLoad {
+    fn drop(&mut self) {
+        // If it is gone already, there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Loads a server with PUTs, then with GETs, and asks each time where its time went.
@@ -91,13 +121,13 @@ fn explained(effort: Effort) -> Result<bool, String> {
         let mut load = Command::new("taskset")
             .args(["-c", LOAD_CORE])
             .arg(pellucid())
-            .args(["load", "-c", "64", "-t", "1", "-d", &format!("{}s", seconds + 2), "-s"])
+            .args(["load", "-c", CONNECTIONS, "-t", "1", "-d", &format!("{}s", seconds + 2), "-s"])
             .arg(script.path())
             .arg(&address)
             .stdout(Stdio::null())
             .spawn()
             .map_err(text)?;
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(1));
         for kind in ["cpu", "allocs", "lock"] {
             let shares = shares(&address, kind, if kind == "cpu" { seconds - 1 } else { 1 })?;
             println!("{method}, {kind}:\n{shares}");

@@ -58,12 +58,11 @@ impl<S: Service> EventLoop<S> {
             && connection.closing == Closing::No
             && end - begin <= BATCH_BYTES_MAX;
         let part = (id_of(slot, connection), begin..end);
-        if !may_wait {
-            let out = self.batch.out.split_off(begin);
-            return self.flush(connection, out);
-        }
         if begin == end {
             return Fate::Keep;
+        }
+        if !may_wait {
+            return self.write_apart(connection, begin);
         }
         connection.is_put_by = true;
         let now = if self.recorder.is_on() { self.last } else { self.clock.now() };
@@ -76,6 +75,18 @@ impl<S: Service> EventLoop<S> {
             self.batch.is_full = true;
         }
         Fate::Keep
+    }
+
+    /// Writes what was put by from `begin` on, and nothing before it.
+    fn write_apart(&mut self, connection: &mut Connection, begin: usize) -> Fate {
+        let mut out = std::mem::take(&mut self.batch.out);
+        let sent = self.send_out(connection, &out[begin..]);
+        if let Some(sent) = sent {
+            connection.output.extend_from_slice(&out[begin + sent..]);
+        }
+        out.truncate(begin);
+        self.batch.out = out;
+        if sent.is_some() { Fate::Keep } else { Fate::Drop }
     }
 
     /// As [`EventLoop::put_by`], for responses that stand in a buffer of their own.

@@ -55,7 +55,7 @@ pub(crate) enum Stage {
     /// Reading and answering requests.
     Serving,
     /// A request was handed over; nothing is read until it is back.
-    Waiting(Box<Parked>),
+    Waiting(ParkingPlace),
     /// A response is streamed; nothing is read until it is out.
     Streaming(Box<Streaming>),
     /// Streams of HTTP/2, each a request of its own.
@@ -94,6 +94,12 @@ pub(crate) struct Parked {
     /// Shows the request among those under way.
     pub(crate) flight: Flight,
 }
+
+/// Places that a loop keeps for the next requests that are handed over.
+pub(crate) const SPARE_PLACES_MAX: usize = 64;
+
+/// Where a request is parked: memory that its loop uses again for the next one.
+pub(crate) type ParkingPlace = Box<Option<Parked>>;
 
 /// A response that is streamed.
 pub(crate) struct Streaming {

@@ -14,7 +14,7 @@ use pellucid_thread::LOOP_PHASE;
 
 use crate::batch::Batch;
 use crate::compression::Compressor;
-use crate::connection::{Closing, Connection, Finished, Stage};
+use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
 use crate::links::{Due, link_of};
 use crate::output::SPARE_QUEUES_MAX;
@@ -75,6 +75,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) batch: Batch,
     /// Queues for the responses of connections that have none, so that idle ones hold no memory.
     pub(crate) spare_queues: Vec<VecDeque<Finished>>,
+    /// Places for requests that are handed over.
+    pub(crate) spare_places: Vec<ParkingPlace>,
     /// What bodies are compressed with.
     pub(crate) compressor: Compressor,
     /// Where the bodies of streams are written, before the protocol frames them.
@@ -121,6 +123,7 @@ impl<S: Service> EventLoop<S> {
             out: Vec::new(),
             batch: Batch::new(&clock),
             spare_queues: Vec::with_capacity(SPARE_QUEUES_MAX),
+            spare_places: Vec::with_capacity(SPARE_PLACES_MAX),
             body: Vec::new(),
             date_line: DateLine::at(clock.wall()),
             date_until: clock.now(),
@@ -263,7 +266,10 @@ impl<S: Service> EventLoop<S> {
             self.recorder.record_sealed(record, None);
         }
         match connection.stage {
-            Stage::Waiting(parked) => self.recorder.record(&parked.timeline, parked.facts),
+            Stage::Waiting(place) => {
+                let parked = place.expect("a connection waits for the request that is parked");
+                self.recorder.record(&parked.timeline, parked.facts);
+            }
             Stage::Streaming(streaming) => {
                 self.recorder.record(&streaming.timeline, streaming.facts);
                 self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);

@@ -10,7 +10,8 @@ use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
 use crate::connection::{
-    Begun, ChunkedRequest, Closing, Connection, Finished, Parked, Stage, Streaming,
+    Begun, ChunkedRequest, Closing, Connection, Finished, Parked, ParkingPlace, SPARE_PLACES_MAX,
+    Stage, Streaming,
 };
 use crate::event_loop::{EventLoop, Fate, Turn};
 use crate::head::{Framing, Head, parse};
@@ -337,11 +338,13 @@ impl<S: Service> EventLoop<S> {
         later: S::Later,
     ) -> Fate {
         let stage = std::mem::replace(&mut connection.stage, Stage::Serving);
-        let Stage::Waiting(parked) = stage else {
+        let Stage::Waiting(mut place) = stage else {
             connection.stage = stage;
             return Fate::Keep;
         };
-        let Parked { mut timeline, mut facts, manner, flight } = *parked;
+        let parked = place.take().expect("a connection waits for the request that is parked");
+        self.give_back_place(place);
+        let Parked { mut timeline, mut facts, manner, flight } = parked;
         self.recorder.take_back(&timeline, flight);
         set_operation(facts.operation + 1);
         set_phase(Phase::Execute.label());
@@ -365,6 +368,12 @@ impl<S: Service> EventLoop<S> {
         self.flush(connection, out)
     }
 
+    fn give_back_place(&mut self, place: ParkingPlace) {
+        if self.spare_places.len() < SPARE_PLACES_MAX {
+            self.spare_places.push(place);
+        }
+    }
+
     #[allow(clippy::too_many_arguments, reason = "the parts of one exchange, borrowed apart")]
     fn conclude(
         &mut self,
@@ -380,7 +389,9 @@ impl<S: Service> EventLoop<S> {
             assert!(outcome.is_none(), "a request is either answered or handed over");
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
             let flight = self.recorder.send_away(&timeline);
-            connection.stage = Stage::Waiting(Box::new(Parked { timeline, facts, manner, flight }));
+            let mut place = self.spare_places.pop().unwrap_or_default();
+            *place = Some(Parked { timeline, facts, manner, flight });
+            connection.stage = Stage::Waiting(place);
             return;
         }
         let outcome = outcome.expect("a service that is done has finished its response");

@@ -73,6 +73,9 @@ pub struct LoadOptions {
     pub warm_up: Duration,
     /// Headers of every request (`-H`).
     pub headers: Vec<Header>,
+    /// Statuses from 400 on that are right answers (`--accept`), such as 404 where keys that are not
+    /// there are asked for on purpose. Sources that check answers judge statuses themselves.
+    pub accepted_statuses: Vec<u16>,
     /// The script (`-s`). It excludes `sources`.
     pub script: Option<ScriptOptions>,
     /// Makes the requests in Rust instead of a script.
@@ -112,6 +115,7 @@ impl LoadOptions {
             timeout: Duration::from_secs(2),
             warm_up: Duration::ZERO,
             headers: Vec::new(),
+            accepted_statuses: Vec::new(),
             script: None,
             sources: None,
             pipeline_depth: 1,
@@ -167,7 +171,7 @@ impl LoadOptions {
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 21] = [
+        let checks: [(bool, &str); 22] = [
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -234,6 +238,10 @@ impl LoadOptions {
                         && !self.target.is_tls()
                         && self.simulation.is_none(),
                 "--direct speaks HTTP/1.1 without TLS, as nodes do, on connections that are kept",
+            ),
+            (
+                self.accepted_statuses.iter().all(|status| (400..=599).contains(status)),
+                "a status to accept lies between 400 and 599: those below are right anyway",
             ),
             (
                 self.simulation.is_none() || self.threads == 1,

@@ -43,7 +43,7 @@ pub(crate) struct OperationNotes {
 }
 
 /// What the notes of a thread must be able to tell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scope {
     /// Whether requests can start later than intended, so that there are two times to each.
     pub(crate) apart: bool,
@@ -51,6 +51,8 @@ pub(crate) struct Scope {
     pub(crate) expected_ns: u64,
     /// Operations that are kept apart.
     pub(crate) operations: usize,
+    /// Statuses from 400 on that are no errors.
+    pub(crate) accepted_statuses: Vec<u16>,
 }
 
 /// The notes of one thread.
@@ -61,6 +63,7 @@ pub(crate) struct Recorder {
     /// Requests meant to start before this are not recorded in histograms.
     record_from: Ticks,
     apart: bool,
+    accepted_statuses: Vec<u16>,
     pub(crate) response_time: Histogram<u64>,
     pub(crate) service_time: Histogram<u64>,
     pub(crate) send_lateness: Histogram<u64>,
@@ -111,6 +114,7 @@ impl Recorder {
             start: Ticks::default(),
             record_from: Ticks::default(),
             apart: scope.apart,
+            accepted_statuses: scope.accepted_statuses,
             response_time: time_histogram(),
             service_time: time_histogram(),
             send_lateness: time_histogram(),
@@ -164,7 +168,9 @@ impl Recorder {
         self.requests += 1;
         self.status_classes[usize::from(status / 100 % 10)] += 1;
         let refused = acceptance == Acceptance::Failed;
-        let bad_status = acceptance == Acceptance::ByStatus && status >= 400;
+        let bad_status = acceptance == Acceptance::ByStatus
+            && status >= 400
+            && !self.accepted_statuses.contains(&status);
         self.errors.status += u64::from(bad_status);
         self.errors.check += u64::from(refused);
         if now >= self.interval_end {

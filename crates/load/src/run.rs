@@ -156,6 +156,7 @@ fn divide(
             ask_timing: options.ask_timing && !has_own_trace(options),
             seed: options.clock().wall().unix_ms() ^ (thread as u64) << 48,
             operations: if operations > 1 { operations } else { 0 },
+            accepted_statuses: options.accepted_statuses.clone(),
             checks: sources.is_some_and(|sources| sources.checks()),
             wants_answers: sources.is_some_and(|sources| sources.wants_answers()),
             duration,

@@ -85,6 +85,8 @@ pub(crate) struct Work {
     pub(crate) seed: u64,
     /// Operations whose figures are kept apart.
     pub(crate) operations: usize,
+    /// Statuses from 400 on that are no errors.
+    pub(crate) accepted_statuses: Vec<u16>,
     /// Whether the source checks answers, and whether it must see them whole.
     pub(crate) checks: bool,
     pub(crate) wants_answers: bool,
@@ -163,6 +165,7 @@ impl Worker {
             apart: work.plan.is_some() || !work.keep_alive,
             expected_ns: work.duration.map_or(0, nanoseconds),
             operations: work.operations,
+            accepted_statuses: work.accepted_statuses.clone(),
         };
         let rate =
             work.plan.as_ref().and_then(|plan| Some(plan.constant_rate? / plan.threads as u64));

@@ -125,6 +125,27 @@ fn truncated_answers_and_bytes_that_nobody_asked_for_are_read_errors() {
     assert!(result.requests > 0 && result.errors.malformed > 0);
 }
 
+/// A search for the highest rate went down to one request a second where some keys were missing on
+/// purpose: every 404 counted as an error.
+#[test]
+fn a_status_that_is_accepted_is_no_error() {
+    let options = against(|request| {
+        Reply::new(match request.number % 3 {
+            0 => b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+            1 => b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
+            _ => b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        })
+    });
+    let options = LoadOptions { limit: Limit::Requests(30), ..options };
+    assert_eq!(load(&options).errors.status, 20);
+    let result = load(&LoadOptions { accepted_statuses: vec![404], ..options.clone() });
+    assert_eq!((result.requests, result.errors.status, result.errors.all()), (30, 10, 10));
+    let wrong = LoadOptions { accepted_statuses: vec![200], ..options };
+    assert!(
+        matches!(run(&wrong, &mut |_| {}), Err(LoadError::Option(text)) if text.contains("400"))
+    );
+}
+
 #[test]
 fn statuses_of_400_and_above_are_answers_and_errors() {
     let options = against(|request| match request.number % 2 {

@@ -90,6 +90,10 @@ pub(crate) struct LoadArguments {
     /// A header of every request, as `Name: value`.
     #[arg(short = 'H', long = "header")]
     headers: Vec<String>,
+    /// Statuses from 400 on that are right answers, such as 404 where keys that are not there are
+    /// asked for on purpose; a description of work says it in `expect`.
+    #[arg(long, value_delimiter = ',', value_name = "STATUS", conflicts_with = "work")]
+    accept: Vec<u16>,
     /// How long a request may take before it counts as timed out [default: 2s].
     #[arg(long, value_parser = duration)]
     timeout: Option<Duration>,
@@ -234,6 +238,7 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
     options.tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
     options.direct = arguments.direct;
     options.ask_timing = !arguments.no_timing;
+    options.accepted_statuses.clone_from(&arguments.accept);
     options.timeout = arguments.timeout.unwrap_or(options.timeout);
     options.warm_up = arguments.warm_up.unwrap_or(options.warm_up);
     let headers = arguments.headers.iter().map(|text| Header::parse(text));

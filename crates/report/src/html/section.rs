@@ -154,7 +154,7 @@ fn write_phase_table(page: &mut Markup, account: &OperationAccount) {
         words.push(row.share_of_mean.map_or_else(|| "-".to_owned(), percent_column));
         table.rows.push(words);
     }
-    page.element("div", &[("class", "card wide")], |page| {
+    page.element("div", &[("class", "card wide totalled")], |page| {
         page.leaf("h3", &[], "Phases in figures");
         let facts = format!(
             "{} {}, {} requests, times in µs. * before the total, which runs from received to \

@@ -157,7 +157,9 @@ impl Load<'_> {
         file.write_all(self.script.as_bytes()).map_err(failed)?;
         let mut command = Command::new(self.program);
         command.args(["load", "--json", "-c", &CONNECTIONS.to_string()]);
-        command.args(["-t", &THREADS.to_string(), "-s"]).arg(file.path()).args(flags);
+        // Keys that are not there are asked for on purpose, and are no errors.
+        command.args(["-t", &THREADS.to_string(), "--accept", "404"]);
+        command.arg("-s").arg(file.path()).args(flags);
         if self.is_direct {
             command.arg("--direct");
         }
