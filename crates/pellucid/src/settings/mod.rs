@@ -21,7 +21,7 @@ use crate::Failure;
 pub(crate) use crate::settings::logging::Logging;
 pub(crate) use crate::settings::options::read_secret_bytes;
 use crate::settings::sources::Effective;
-pub(crate) use crate::settings::values::{AccountingKind, Size};
+pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
 use crate::settings::values::{
     AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Span, Sync,
 };

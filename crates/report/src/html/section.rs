@@ -97,6 +97,7 @@ fn troubles_of(section: &Section) -> Option<Chart> {
         form: Form::Lines { seconds, is_logarithmic: false },
         series: vec![series("errors", |s| s.errors), series("backlog", |s| s.backlog)],
         moments: Vec::new(),
+        spans: Vec::new(),
     })
 }
 
