@@ -29,6 +29,8 @@ const PERCENTILES: [(&str, f64); 11] = [
 ];
 /// Points of a jitter plot.
 const POINTS_MAX: usize = 3_000;
+/// A zoomed one shows at most this share of the height of the whole one.
+const ZOOMED_SHARE_MAX: f64 = 0.8;
 
 pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
     let side_by_side = ChartSection {
@@ -70,7 +72,7 @@ fn rates(measured: &Measured) -> Chart {
             (format!("{}, put on", work.title()), of(|row| row.rate, original::rate(work))),
             (
                 format!("{}, answered of that", work.title()),
-                of(|row| row.result.requests_per_second(), original::rate(work)),
+                of(|row| row.result.requests_per_second(), original::answered(work)),
             ),
         ]
     });
@@ -230,7 +232,7 @@ fn original_histogram(work: Work) -> Chart {
     bars_of((name, format!("How they are spread: {ORIGINAL}")), shares)
 }
 
-fn jitter(row: &Row) -> [Chart; 2] {
+fn jitter(row: &Row) -> Vec<Chart> {
     let engine = row.engine.name();
     let samples = row.result.samples.iter().map(|sample| Sample {
         offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
@@ -250,7 +252,13 @@ fn jitter(row: &Row) -> [Chart; 2] {
         points: &points,
         spans: &row.spans,
     };
-    [jitter.whole(), jitter.zoomed(row.at(0.999) * ZOOM_MARGIN)]
+    let ceiling_ns = row.at(0.999) * ZOOM_MARGIN;
+    let mut charts = vec![jitter.whole()];
+    // One that would leave nothing out would show the same once more.
+    if ceiling_ns < row.at(1.0) * ZOOMED_SHARE_MAX {
+        charts.push(jitter.zoomed(ceiling_ns));
+    }
+    charts
 }
 
 fn processor(measured: &Measured, work: Work) -> Chart {

@@ -11,6 +11,14 @@ pub(super) fn rate(work: Work) -> f64 {
     }
 }
 
+/// Requests a second that were answered at that rate.
+pub(super) fn answered(work: Work) -> f64 {
+    match work {
+        Work::Put => 11_999.29,
+        Work::Get => 9_999.37,
+    }
+}
+
 /// Requests a second that were answered when 20,000 were asked for.
 pub(super) fn reached(work: Work) -> f64 {
     match work {
