@@ -3,11 +3,9 @@
 //! counters now and then would miss short jobs, and would take its lock.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::error::StudyError;
 use crate::jobs::{COMPACTION, FLUSH, JobSpan};
 
 /// What stands before the JSON of an event.
@@ -20,7 +18,9 @@ const EVENTS: [(&str, &str, &str); 2] = [
 
 /// The jobs in the log of the database in `folder`; for when it has been closed, as the log's last
 /// lines are in its memory before.
-pub(super) fn read(folder: &Path) -> Result<Vec<JobSpan>, StudyError> {
+#[cfg(feature = "rocksdb")]
+pub(super) fn read(folder: &std::path::Path) -> Result<Vec<JobSpan>, crate::error::StudyError> {
+    use crate::error::StudyError;
     let log = folder.join("LOG");
     let text = std::fs::read(&log).map_err(|error| StudyError::file("read", &log, error))?;
     Ok(jobs_of(&String::from_utf8_lossy(&text)))
