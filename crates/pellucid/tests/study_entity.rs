@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{run, text};
+use common::{pellucid, run, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
     let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
     let size = ["--quick", "--seconds", "1", "--data", data];
     let output = ["study", "entity", "--json", "-o", out.to_str().unwrap()];
-    let output = run(&[&output[..], &size[..]].concat());
+    let output = pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
@@ -118,7 +118,7 @@ fn each_load(charts: &Charts<'_>, work: &str) {
 #[test]
 fn engines_that_the_study_does_not_run_on_are_refused() {
     let refused = |arguments: &[&str], why: &str| {
-        let output = run(&[&["study"], arguments].concat());
+        let output = run(&[&["study"][..], arguments].concat());
         let told = text(&output.stderr);
         assert!(output.status.code() == Some(2) && told.contains(why), "{arguments:?}: {told}");
     };
