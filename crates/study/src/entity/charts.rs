@@ -80,8 +80,8 @@ fn rates(measured: &Measured) -> Chart {
         "The highest rate is what --find-max holds with the 99th percentile that the original took \
          for stable: 82 ms for PUT, 47 ms for GET. There, it is what was answered of 20,000."
     } else {
-        "The highest rate is what a closed loop reaches, in which each request waits for the answer \
-         to the one before. There, it is what was answered of 20,000."
+        "The highest rate is what a closed loop reaches, in which each request waits for the \
+         answer to the one before. There, it is what was answered of 20,000."
     };
     let names = ("rates".to_owned(), "Requests a second", how);
     table(measured, names, Unit::PerSecond, rows.collect())
@@ -152,8 +152,8 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
     ChartSection {
         name: work.title().to_owned(),
         description: format!(
-            "{} of random keys on one connection at a constant rate, each request meant to start on \
-             schedule whether the last one was answered or not. {}",
+            "{} of random keys on one connection at a constant rate, each request meant to start \
+             on schedule whether the last one was answered or not. {}",
             work.title(),
             loads.join(" ")
         ),

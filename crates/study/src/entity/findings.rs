@@ -50,13 +50,13 @@ fn rate(measured: &Measured, work: Work) -> Finding {
     let (name, original) = match work {
         Work::Put => (
             "put_rate",
-            "12,000 PUT/s on one connection were stable, with a 99th percentile of 82 ms; of 20,000 \
-             asked for, 13,908 were answered.",
+            "12,000 PUT/s on one connection were stable, with a 99th percentile of 82 ms; of \
+             20,000 asked for, 13,908 were answered.",
         ),
         Work::Get => (
             "get_rate",
-            "10,000 GET/s on one connection were stable, with a 99th percentile of 47 ms; of 20,000 \
-             asked for, 17,419 were answered.",
+            "10,000 GET/s on one connection were stable, with a 99th percentile of 47 ms; of \
+             20,000 asked for, 17,419 were answered.",
         ),
     };
     let sentence = by_engine(measured.of(work), |row| {
@@ -101,8 +101,8 @@ fn tail(measured: &Measured) -> Finding {
             time(beside.slowest_without_ns)
         ),
         None => format!(
-            "flushes and compactions ran for {} of the time, which leaves too little on one side to \
-             compare",
+            "flushes and compactions ran for {} of the time, which leaves too little on one side \
+             to compare",
             Unit::Share.show(beside::time_share(row))
         ),
     });
@@ -157,8 +157,8 @@ fn put_processor(measured: &Measured) -> Finding {
     let sentence = by_engine(measured.of(Work::Put), |row| {
         let [store, answers, requests, flushes, compactions] = shares::of(row).map(shown);
         format!(
-            "{store} in the store, {answers} for answers, {requests} for reading requests, {flushes} \
-             in flushes and {compactions} in compactions"
+            "{store} in the store, {answers} for answers, {requests} for reading requests, \
+             {flushes} in flushes and {compactions} in compactions"
         )
     });
     let is_alike = |row: &Row| {
@@ -170,7 +170,8 @@ fn put_processor(measured: &Measured) -> Finding {
         Work::Put,
         "put_processor_time",
         "Of the processor time of PUT, 46 % went into the store (23 % the log, 12 % the memtable), \
-         18 % into answers, 10 % into reading requests, 4 % into compactions, below 1 % into flushes.",
+         18 % into answers, 10 % into reading requests, 4 % into compactions, below 1 % into \
+         flushes.",
         sentence,
         is_alike,
     )

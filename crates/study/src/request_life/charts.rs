@@ -252,8 +252,8 @@ fn jitter(run: &RunFigures, name: &str) -> [Chart; 2] {
         name,
         whose: "",
         series: "total",
-        how_to_read: "Each point is a request: when it was done, and its total. Of each stretch the \
-                      slowest and the first are drawn.",
+        how_to_read: "Each point is a request: when it was done, and its total. Of each stretch \
+                      the slowest and the first are drawn.",
         points: &run.server.points,
         spans: &[],
     };
