@@ -8,14 +8,14 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use pellucid_report::{StudyReport, text};
 use pellucid_study::{
-    ClusterStudy, ClusterStudyOptions, ConnectionPool, ConnectionPoolOptions, MergeTree,
-    MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct,
-    run_cluster_child, run_connection_pool_child, run_merge_tree_child, run_request_life_child,
-    write,
+    ClusterStudy, ClusterStudyOptions, ConnectionPool, ConnectionPoolOptions, Engine, EntityStudy,
+    EntityStudyOptions, MergeTree, MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study,
+    StudyError, StudyRun, conduct, run_cluster_child, run_connection_pool_child, run_entity_child,
+    run_merge_tree_child, run_request_life_child, write,
 };
 
 use crate::Failure;
-use crate::settings::Size;
+use crate::settings::{EngineKind, Size};
 
 /// Run a study: put a load on, record the account, and answer a question with figures.
 ///
@@ -25,9 +25,11 @@ use crate::settings::Size;
 /// time of a request goes in the server, phase by phase. connection-pool asks what limits an
 /// application with many queries at a time, by ArangoDB's drivers in Node.js, which it installs
 /// with npm below ~/.cache. cluster asks what forwarding costs, by one node alone and three on this
-/// machine, loaded by way of one of them and directly.
+/// machine, loaded by way of one of them and directly. entity asks what one connection's PUTs and
+/// GETs take, and what flushes and compactions do to them, on each store side by side.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
+/// Example: pellucid study entity --engine embedded,rocksdb
 #[derive(Args)]
 pub(crate) struct StudyArguments {
     /// Which study.
@@ -56,12 +58,17 @@ pub(crate) struct StudyArguments {
     /// both].
     #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
     queries: Option<u64>,
-    /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200]; cluster:
-    /// those of each load [default: 8, --quick 2, --full 30].
+    /// entity: the stores, side by side [default: all of these that are built in].
+    #[arg(long, value_delimiter = ',', value_name = "embedded,rocksdb")]
+    #[arg(conflicts_with_all = ["requests", "documents", "queries"])]
+    engine: Vec<EngineKind>,
+    /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200]; those of
+    /// each load: cluster [default: 8, --quick 2, --full 30], entity [default: 12, --quick 4,
+    /// --full 20].
     #[arg(long)]
     seconds: Option<u64>,
     /// merge-tree: memory of the store, its files' pages included [default: 1G, --quick 256M,
-    /// --full 8G].
+    /// --full 8G]; entity: what each store may take, without the page cache [default: 16M].
     #[arg(long)]
     memory: Option<Size>,
     /// Print the report as JSON; what is being done goes to standard error.
@@ -76,6 +83,7 @@ pub(crate) struct StudyArguments {
 enum Name {
     Cluster,
     ConnectionPool,
+    Entity,
     MergeTree,
     RequestLife,
 }
@@ -95,6 +103,7 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
         let ran = match arguments.name {
             Name::Cluster => run_cluster_child(stdin().lock(), stdout()),
             Name::ConnectionPool => run_connection_pool_child(stdin().lock(), stdout()),
+            Name::Entity => run_entity_child(stdin().lock(), stdout()),
             Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
             Name::RequestLife => run_request_life_child(stdin().lock(), stdout()),
         };
@@ -119,12 +128,31 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The stores of the study `entity`.
+fn engines(kinds: &[EngineKind]) -> Result<Vec<Engine>, Failure> {
+    let engine = |kind: &EngineKind| match kind {
+        EngineKind::Embedded => Ok(Engine::Embedded),
+        #[cfg(feature = "rocksdb")]
+        EngineKind::Rocksdb => Ok(Engine::RocksDb),
+        #[cfg(not(feature = "rocksdb"))]
+        EngineKind::Rocksdb => Err(Failure::usage(crate::copy::WITHOUT_ROCKSDB)),
+        EngineKind::Cql => {
+            let what = "the study runs on stores of this machine: --engine embedded,rocksdb";
+            Err(Failure::usage(what))
+        }
+    };
+    kinds.iter().map(engine).collect()
+}
+
 fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
     let scale = match (arguments.quick, arguments.full) {
         (true, _) => Scale::Quick,
         (_, true) => Scale::Full,
         _ => Scale::Default,
     };
+    if !arguments.engine.is_empty() && !matches!(arguments.name, Name::Entity) {
+        return Err(Failure::usage("--engine is of the study entity alone"));
+    }
     let study: Box<dyn Study> = match arguments.name {
         Name::Cluster => {
             let (seconds, data) = (arguments.seconds, arguments.data);
@@ -134,6 +162,13 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
             scale,
             documents: arguments.documents,
             queries: arguments.queries,
+            data: arguments.data,
+        })),
+        Name::Entity => Box::new(EntityStudy::new(EntityStudyOptions {
+            scale,
+            engines: engines(&arguments.engine)?,
+            seconds: arguments.seconds,
+            memory_bytes: arguments.memory.map(|size| size.0),
             data: arguments.data,
         })),
         Name::MergeTree => Box::new(MergeTree::new(MergeTreeOptions {

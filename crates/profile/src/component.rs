@@ -7,6 +7,12 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("pellucid_engine::ledger", "engine ledger"),
     ("pellucid_engine", "engine"),
     ("pellucid_store", "store"),
+    ("pellucid_rocksdb", "RocksDB"),
+    // The binding's, and its own: as C++ mangles them, or without a name.
+    ("[librocksdb", "RocksDB"),
+    ("rocksdb::", "RocksDB"),
+    ("_ZN7rocksdb", "RocksDB"),
+    ("_ZNK7rocksdb", "RocksDB"),
     ("pellucid_document", "documents"),
     ("pellucid_aql", "documents"),
     ("pellucid_value", "documents"),
@@ -81,6 +87,8 @@ mod tests {
         let forward = ["pellucid_server::cluster::forward::ask", "pellucid_server::entity::get"];
         assert_eq!(component_of("", forward.into_iter()), "forwarding");
         assert_eq!(component_of("profiling", stack.into_iter()), "profiler");
+        let below = ["_ZNK7rocksdb7SkipListIRKNS", "pellucid_rocksdb::store::find"];
+        assert_eq!(component_of("", below.into_iter()), "RocksDB");
         assert_eq!(component_of("", stack[..2].iter().copied()), OTHER);
     }
 }

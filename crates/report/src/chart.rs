@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::span::Span;
 use crate::units::{
     count, decimal_size, decimal_size_tick, duration, duration_tick, percent, rate,
 };
@@ -177,6 +178,9 @@ pub struct Chart {
     /// Moments worth a line across.
     #[serde(default)]
     pub moments: Vec<Moment>,
+    /// What ran meanwhile, of a chart over time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Span>,
 }
 
 impl Chart {
@@ -231,6 +235,7 @@ mod tests {
             form: Form::Lines { seconds: vec![1.0, 2.5], is_logarithmic: true },
             series: vec![Series::new("x", vec![None, Some(0.5)])],
             moments: Vec::new(),
+            spans: Vec::new(),
         };
         let text = serde_json::to_string(&chart).unwrap();
         assert!(text.contains("\"kind\":\"lines\"") && text.contains("[null,0.5]"), "{text}");

@@ -17,6 +17,7 @@ mod machine;
 mod model;
 mod phases;
 mod quantiles;
+mod span;
 mod study;
 pub mod text;
 mod thin;
@@ -31,7 +32,9 @@ pub use hlog::hlog;
 pub use html::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg, html, study_html};
 pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
+pub use span::{Span, covered_seconds, span_labels};
 pub use study::{
     ChartSection, Finding, MOMENT_NS, ProfileSection, ProfileShare, ProfileStack, STUDY_SCHEMA,
     StepDone, StudyReport,
 };
+pub use thin::thin_out;

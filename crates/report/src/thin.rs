@@ -5,7 +5,7 @@ use crate::model::Sample;
 /// At most `limit` samples in the order of time. Of each stretch of equally many requests, the
 /// slowest one is kept, for it is what a jitter plot is looked at for, and the first one, so that
 /// the usual ones show as well.
-pub(crate) fn thin_out(samples: &[Sample], limit: usize) -> Vec<Sample> {
+pub fn thin_out(samples: &[Sample], limit: usize) -> Vec<Sample> {
     let mut ordered = samples.to_vec();
     ordered.sort_by_key(|sample| (sample.offset_ns, sample.response_time_ns));
     if ordered.len() <= limit {

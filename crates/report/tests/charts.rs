@@ -7,7 +7,7 @@ mod sample;
 use browser::{after, in_browser, title_of};
 use pellucid_report::{
     Chart, ChartSection, Finding, Form, MOMENT_NS, Machine, ProfileSection, ProfileShare,
-    ProfileStack, Report, STUDY_SCHEMA, Series, StudyReport, Unit, html, study_html,
+    ProfileStack, Report, STUDY_SCHEMA, Series, Span, StudyReport, Unit, html, study_html,
 };
 
 /// Opens each chart's table as a reader would, and writes down for each chart its heading, how many
@@ -140,6 +140,14 @@ fn study() -> StudyReport {
         form,
         series: vec![Series::new("one", values.to_vec()), Series::new("other", values.to_vec())],
         moments: Vec::new(),
+        // Over the border of the first second, and beyond both ends; those of bars are not shown.
+        spans: [(0.5, 1.5), (2.75, 9.0), (-1.0, 0.25)]
+            .map(|(from_seconds, to_seconds)| Span {
+                from_seconds,
+                to_seconds,
+                label: "flush".to_owned(),
+            })
+            .to_vec(),
     };
     let lines = |is_logarithmic| Form::Lines { seconds: seconds.clone(), is_logarithmic };
     let rows = ["a", "b", "c"].map(str::to_owned).to_vec();
@@ -228,6 +236,10 @@ fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
         let cells = seen.rows.iter().filter(|row| row[column] != "-");
         let greatest = cells.map(|row| number(&row[column])).fold(0.0, f64::max);
         assert_near(greatest, expected, &seen.heading);
+        if seen.heading != "Bars" {
+            let ran = seen.rows.iter().map(|row| number(row.last().unwrap())).sum();
+            assert_near(ran, 1.5e9, &format!("{}: how long the spans are within it", seen.heading));
+        }
     }
 }
 

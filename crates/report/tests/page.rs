@@ -2,7 +2,8 @@
 
 use pellucid_report::{
     Chart, ChartSection, Finding, Form, Machine, Moment, ProfileSection, ProfileShare,
-    ProfileStack, Report, STUDY_SCHEMA, Series, StepDone, StudyReport, Unit, html, study_html,
+    ProfileStack, Report, STUDY_SCHEMA, Series, Span, StepDone, StudyReport, Unit, html,
+    study_html,
 };
 
 mod sample;
@@ -190,6 +191,10 @@ fn chart(name: &str, unit: Unit, form: Form) -> Chart {
         form,
         series: (0..11).map(series).collect(),
         moments: vec![Moment { at_seconds: 1.5, label: "<now>".to_owned() }],
+        spans: vec![
+            Span { from_seconds: -1.0, to_seconds: 0.5, label: "<flush>".to_owned() },
+            Span { from_seconds: 1.0, to_seconds: 9e9, label: "a & b".to_owned() },
+        ],
     }
 }
 

@@ -414,6 +414,12 @@ impl RunningServer {
         self.shared.account.clone()
     }
 
+    /// The store's own figures as names and values, those of `/metrics`.
+    #[must_use]
+    pub fn store_figures(&self) -> Vec<(&'static str, u64)> {
+        self.shared.store.figures()
+    }
+
     /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk.
     ///
     /// # Errors

@@ -12,5 +12,6 @@ pub(crate) fn chart(name: String, title: &str, how_to_read: &str, unit: Unit, fo
         form,
         series: Vec::new(),
         moments: Vec::new(),
+        spans: Vec::new(),
     }
 }

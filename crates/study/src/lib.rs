@@ -14,19 +14,27 @@ mod bounded;
 mod chart;
 mod cluster;
 mod connection_pool;
+mod entity;
 mod error;
 mod folder;
+mod generator;
+mod jitter;
+mod jobs;
+mod means;
 mod merge_tree;
 mod proc;
 mod process;
 mod profiled;
 mod request_life;
+mod served;
+mod spread;
 mod study;
 
 pub use cluster::{ClusterStudy, ClusterStudyOptions, run_child as run_cluster_child};
 pub use connection_pool::{
     ConnectionPool, ConnectionPoolOptions, run_child as run_connection_pool_child,
 };
+pub use entity::{Engine, EntityStudy, EntityStudyOptions, run_child as run_entity_child};
 pub use error::StudyError;
 pub use merge_tree::{MergeTree, MergeTreeOptions, run_child as run_merge_tree_child};
 pub use request_life::{RequestLife, RequestLifeOptions, run_child as run_request_life_child};

@@ -137,6 +137,7 @@ impl Background {
                 form: lines(),
                 series: work.collect(),
                 moments: Vec::new(),
+                spans: Vec::new(),
             },
             Chart {
                 name: "background_bytes".to_owned(),
@@ -147,6 +148,7 @@ impl Background {
                 form: lines(),
                 series: bytes.collect(),
                 moments: Vec::new(),
+                spans: Vec::new(),
             },
         ]
     }

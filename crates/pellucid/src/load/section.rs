@@ -86,6 +86,7 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
         form: Form::Table { columns: vec!["requests".to_owned()] },
         series: rows.map(|(name, count)| Series::new(name, vec![Some(count as f64)])).collect(),
         moments: Vec::new(),
+        spans: Vec::new(),
     }]
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn waterfall(runs: &[(&LoadResult, Option<&OperationAccount>)]) -> Ch
         },
         series: series.collect(),
         moments: Vec::new(),
+        spans: Vec::new(),
     }
 }
 

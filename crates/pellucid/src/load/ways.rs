@@ -149,6 +149,7 @@ fn chart(name: &str, title: &str, about: &str, rows: &[(String, &Way)]) -> Optio
         form: Form::Bars { rows: rows.iter().map(|(row, _)| row.clone()).collect() },
         series: series.collect(),
         moments: Vec::new(),
+        spans: Vec::new(),
     })
 }
 

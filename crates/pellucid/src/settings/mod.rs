@@ -21,10 +21,8 @@ use crate::Failure;
 pub(crate) use crate::settings::logging::Logging;
 pub(crate) use crate::settings::options::read_secret_bytes;
 use crate::settings::sources::Effective;
-pub(crate) use crate::settings::values::{AccountingKind, Size};
-use crate::settings::values::{
-    AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Span, Sync,
-};
+pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
+use crate::settings::values::{AuthenticationKind, HandOverKind, LogFormat, LogLevel, Span, Sync};
 
 /// Run the server.
 ///

@@ -6,6 +6,7 @@ use super::plot::{Axis, Plot, percentage};
 use super::points;
 use super::rows;
 use super::scale::Scale;
+use super::spans;
 use crate::chart::{Chart, Form, Moment, Series, Unit};
 use crate::units::duration_tick;
 
@@ -108,6 +109,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
     };
     let plot = plot_over_time(chart, end_ns, scale);
     write_legend(markup, chart, mark_of);
+    spans::write_legend(markup, chart);
     let points = |series: &Series| -> Vec<Option<(f64, f64)>> {
         let values = series.values.iter().zip(&middles);
         values.map(|(value, at)| finite(*value).map(|value| (*at, value))).collect()
@@ -115,6 +117,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
     plot.write(
         markup,
         |markup| {
+            spans::write_shades(markup, &plot, chart);
             for (index, series) in chart.series.iter().enumerate() {
                 let points = points(series);
                 let stretches = points.split(Option::is_none).filter(|part| !part.is_empty());
@@ -136,6 +139,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
             }
             write_moments(markup, &plot, &chart.moments);
             write_hover(markup, chart, seconds, end_ns);
+            spans::write_lanes(markup, &plot, chart);
         },
     );
 }
@@ -166,6 +170,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
     };
     let plot = plot_over_time(chart, end_ns, scale);
     write_legend(markup, chart, |_| Mark::Area);
+    spans::write_legend(markup, chart);
     // The first and last values reach to the ends of the axis.
     let stretched = |border: &[f64]| -> Vec<(f64, f64)> {
         let (Some(first), Some(last)) = (border.first(), border.last()) else { return Vec::new() };
@@ -202,6 +207,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
             }
             write_moments(markup, &plot, &chart.moments);
             write_hover(markup, chart, seconds, end_ns);
+            spans::write_lanes(markup, &plot, chart);
         },
     );
 }
@@ -215,7 +221,7 @@ fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
     lowest - highest
 }
 
-fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Moment]) {
+pub(super) fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Moment]) {
     for moment in moments {
         let place = plot.x.scale.place(moment.at_seconds * SECOND_NS);
         let x = percentage(place);
@@ -320,9 +326,23 @@ fn table_of(chart: &Chart) -> Table {
     };
     let mut table = Table::with_header([first]);
     table.header.extend(chart.series.iter().map(|series| series.name.clone()));
+    let stretches: Vec<(f64, f64)> = match &chart.form {
+        Form::Lines { seconds, .. } | Form::Areas { seconds } => {
+            let begins = std::iter::once(0.0).chain(seconds.iter().copied());
+            begins.zip(seconds.iter().copied()).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !stretches.is_empty() {
+        table.header.extend(spans::columns(chart));
+    }
     for (at, name) in rows.into_iter().enumerate() {
         let value = |series: &Series| show(chart, series.values.get(at).copied().flatten());
-        table.rows.push([name].into_iter().chain(chart.series.iter().map(value)).collect());
+        let mut row: Vec<_> = [name].into_iter().chain(chart.series.iter().map(value)).collect();
+        if let Some((begin, end)) = stretches.get(at) {
+            row.extend(spans::values(chart, *begin, *end));
+        }
+        table.rows.push(row);
     }
     table
 }

@@ -25,6 +25,7 @@ mod rows;
 mod scale;
 mod section;
 mod shapes;
+mod spans;
 mod study;
 mod throughput;
 

@@ -1,9 +1,10 @@
 //! Dots over time: each a single request, where lines would show only means.
 
-use super::chart::{class_of, finite, interval, plot_over_time, show, write_legend};
+use super::chart::{class_of, finite, interval, plot_over_time, show, write_legend, write_moments};
 use super::figure::{Mark, Table};
 use super::markup::Markup;
 use super::scale::Scale;
+use super::spans;
 use crate::chart::{Chart, Series};
 use crate::units::count;
 
@@ -23,6 +24,7 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
     if chart.series.len() > 1 {
         write_legend(markup, chart, |_| Mark::Area);
     }
+    spans::write_legend(markup, chart);
     let above = values().filter(|value| finite(**value).is_some_and(|value| value > top)).count();
     if above > 0 {
         let text = format!("{} points lie above", count(above as u64));
@@ -31,6 +33,7 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
     plot.write(
         markup,
         |markup| {
+            spans::write_shades(markup, &plot, chart);
             for (index, series) in chart.series.iter().enumerate() {
                 let mut path = String::with_capacity(series.values.len() * 12);
                 for (at, value) in seconds.iter().zip(&series.values) {
@@ -48,11 +51,15 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
                 markup.empty("path", &[("class", &class), ("d", &path)]);
             }
         },
-        |_| {},
+        |markup| {
+            write_moments(markup, &plot, &chart.moments);
+            spans::write_lanes(markup, &plot, chart);
+        },
     );
 }
 
-/// What the dots say within each stretch of time: how many, their median and the greatest.
+/// What the dots say within each stretch of time: how many, their median and the greatest; and what
+/// ran meanwhile.
 pub(super) fn table_of(chart: &Chart, seconds: &[f64]) -> Table {
     let mut table = Table::with_header(["time"]);
     for series in &chart.series {
@@ -63,6 +70,7 @@ pub(super) fn table_of(chart: &Chart, seconds: &[f64]) -> Table {
         };
         table.header.extend(columns.map(named));
     }
+    table.header.extend(spans::columns(chart));
     let end = seconds.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE);
     for stretch in 0..TABLE_STRETCHES {
         let bound = |index: usize| end * index as f64 / TABLE_STRETCHES as f64;
@@ -73,6 +81,7 @@ pub(super) fn table_of(chart: &Chart, seconds: &[f64]) -> Table {
                 place.min(TABLE_STRETCHES - 1) == stretch
             }));
         }
+        row.extend(spans::values(chart, bound(stretch), bound(stretch + 1)));
         table.rows.push(row);
     }
     table

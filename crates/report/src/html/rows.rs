@@ -16,7 +16,7 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, columns: &[String]) {
         });
         table.rows.push([series.name.clone()].into_iter().chain(values).collect());
     }
-    markup.element("figure", &[("class", "card chart wide")], |markup| {
+    markup.element("figure", &[("class", "card chart wide plain")], |markup| {
         markup.element("figcaption", &[], |markup| {
             markup.leaf("h3", &[], &chart.title);
             markup.leaf("p", &[], &chart.how_to_read);

@@ -97,6 +97,7 @@ fn troubles_of(section: &Section) -> Option<Chart> {
         form: Form::Lines { seconds, is_logarithmic: false },
         series: vec![series("errors", |s| s.errors), series("backlog", |s| s.backlog)],
         moments: Vec::new(),
+        spans: Vec::new(),
     })
 }
 
@@ -154,7 +155,7 @@ fn write_phase_table(page: &mut Markup, account: &OperationAccount) {
         words.push(row.share_of_mean.map_or_else(|| "-".to_owned(), percent_column));
         table.rows.push(words);
     }
-    page.element("div", &[("class", "card wide totalled")], |page| {
+    page.element("div", &[("class", "card wide")], |page| {
         page.leaf("h3", &[], "Phases in figures");
         let facts = format!(
             "{} {}, {} requests, times in µs. * before the total, which runs from received to \

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use pellucid_account::OperationAccount;
 use pellucid_report::{Chart, ChartSection, Finding, Form, Series, Unit};
 
-use super::load::{BAR_ENDS_US, BARS, PERCENTILES, Work};
+use super::load::{P99, PERCENTILES, Work};
 use super::nodes::Whose;
 use super::{Measured, Row};
 use crate::chart::chart;
+use crate::means;
+use crate::spread::{BARS, bar_name, shares_of};
 
 impl Measured {
     fn row(&self, work: Work, whose: Whose) -> Option<&Row> {
@@ -29,9 +31,9 @@ impl Measured {
 
 pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
     let cpu = |work| measured.ratio(work, |row| row.processor_ns);
-    let tail = |work| measured.ratio(work, |row| row.loaded.p99_ns());
+    let tail = |work| measured.ratio(work, |row| row.loaded.at(P99));
     let (put, get) = (cpu(Work::Put), cpu(Work::Get));
-    let p99 = |work| measured.row(work, Whose::All).map_or(f64::NAN, |row| row.loaded.p99_ns());
+    let p99 = |work| measured.row(work, Whose::All).map_or(f64::NAN, |row| row.loaded.at(P99));
     let missing = p99(Work::GetMissing) / p99(Work::Get);
     let against_one =
         |work, whose| measured.ratio_of(work, [whose, Whose::Alone], |row| row.processor_ns);
@@ -148,8 +150,8 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
         Form::Table { columns: columns.map(str::to_owned).collect() },
     );
     let values = |row: &&Row| {
-        let percentiles = row.loaded.percentiles_ns.iter();
-        let values = percentiles.chain([&row.processor_ns]).map(|value| Some(*value)).collect();
+        let percentiles = PERCENTILES.iter().map(|(_, at)| row.loaded.at(*at));
+        let values = percentiles.chain([row.processor_ns]).map(Some).collect();
         Series::new(row.whose.title(), values)
     };
     times.series = rows.iter().map(values).collect();
@@ -177,13 +179,9 @@ fn histogram(rows: &[&Row], name: &str) -> Chart {
         Unit::Share,
         Form::Table { columns: rows.iter().map(|row| row.whose.title().to_owned()).collect() },
     );
-    let bound = |bar: usize| match BAR_ENDS_US.get(bar) {
-        Some(end_us) => format!("below {}", Unit::Nanoseconds.show((end_us * 1_000) as f64)),
-        None => "beyond".to_owned(),
-    };
+    let shares: Vec<_> = rows.iter().map(|row| shares_of(&row.loaded.times)).collect();
     let series = (0..BARS).map(|bar| {
-        let shares = rows.iter().map(|row| Some(row.loaded.shares[bar])).collect();
-        Series::new(bound(bar), shares)
+        Series::new(bar_name(bar), shares.iter().map(|shares| Some(shares[bar])).collect())
     });
     chart.series = series.collect();
     chart
@@ -194,29 +192,14 @@ fn histogram(rows: &[&Row], name: &str) -> Chart {
 fn account(row: &Row, name: &str) -> Option<Chart> {
     let is_one = |operation: &&OperationAccount| operation.operation.ends_with("_forwarded");
     let busiest = row.operations.iter().filter(is_one).max_by_key(|operation| operation.count)?;
-    let mut chart = chart(
-        format!("{name}_account"),
-        "Where the time of a forwarded request goes",
-        "Means of a request at the node that was asked. What is within `execute` stands in its \
-         parts: the wait for the connection, the way, and the owner's own account.",
-        Unit::Nanoseconds,
-        Form::Bars { rows: vec![format!("{} {}", busiest.operation, busiest.outcome)] },
-    );
-    let mut rest = 0.0;
-    for phase in &busiest.phases {
-        let mean = phase.distribution.mean_ns;
-        if phase.name == "execute" {
-            rest = mean;
-            for part in &busiest.parts {
-                let share = part.distribution.count as f64 / busiest.count.max(1) as f64;
-                let mean = part.distribution.mean_ns * share;
-                rest -= mean;
-                chart.series.push(Series::new(part.name.clone(), vec![Some(mean)]));
-            }
-        } else {
-            chart.series.push(Series::new(phase.name.clone(), vec![Some(mean)]));
-        }
-    }
-    chart.series.push(Series::new("rest of execute", vec![Some(rest.max(0.0))]));
-    Some(chart)
+    let bar = format!("{} {}", busiest.operation, busiest.outcome);
+    Some(means::bars(
+        (
+            format!("{name}_account"),
+            "Where the time of a forwarded request goes",
+            "Means of a request at the node that was asked. What is within `execute` stands in its \
+             parts: the wait for the connection, the way, and the owner's own account.",
+        ),
+        &[(bar, means::of_all(busiest))],
+    ))
 }

@@ -18,9 +18,11 @@ use std::time::Instant;
 use pellucid_account::OperationAccount;
 use pellucid_report::ProfileSection;
 
-use self::load::{CONNECTIONS, Load, Loaded, THREADS, VALUE_BYTES, Work};
+use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
 use crate::error::StudyError;
+use crate::folder::make_folder;
+use crate::generator::{Generator, Loaded};
 use crate::study::{Context, Outcome, Scale, Study};
 
 /// The share of the highest rate at which is measured.
@@ -122,15 +124,7 @@ impl Study for ClusterStudy {
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let mut folder = tempfile::Builder::new();
-        folder.prefix("pellucid-study-");
-        let folder = match &self.options.data {
-            Some(parent) => folder.tempdir_in(parent),
-            None => folder.tempdir(),
-        };
-        let folder = folder.map_err(|error| {
-            StudyError::Options(format!("cannot make a folder for the stores: {error}; see --data"))
-        })?;
+        let folder = make_folder(self.options.data.as_deref())?;
         let program = context.child.clone();
         let binary = program
             .first()
@@ -153,6 +147,18 @@ impl Study for ClusterStudy {
     }
 }
 
+fn generator<'a>(
+    program: &'a std::ffi::OsString,
+    url: &'a str,
+    script: &'a str,
+    work: Work,
+    is_direct: bool,
+) -> Generator<'a> {
+    let (connections, threads) = (CONNECTIONS, THREADS);
+    let asks_for_missing = work == Work::GetMissing;
+    Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
+}
+
 /// Puts one kind of load on the keys of each kind, at one rate.
 fn measure(
     nodes: &mut Nodes,
@@ -164,14 +170,14 @@ fn measure(
     let (keys, seconds) = (options.keys(), options.seconds());
     let script = |nodes: &Nodes, whose| work.script(&nodes.keys(whose, keys, KEYS_ASKED));
     let far = script(nodes, Whose::Others);
-    let highest = highest(nodes, binary, &far, options, say)?;
+    let highest = highest(nodes, binary, &far, work, options, say)?;
     let rate = highest * RATE_SHARE;
     let mut rows = Vec::new();
     for whose in Whose::ALL {
         let script = script(nodes, whose);
         let before = nodes.processor_ns(whose)?;
         let is_direct = whose == Whose::Direct;
-        let load = Load { program: binary, url: nodes.url(whose), script: &script, is_direct };
+        let load = generator(binary, nodes.url(whose), &script, work, is_direct);
         let begun = Instant::now();
         let loaded = load.run(Some(rate), seconds)?;
         let processor_ns = (nodes.processor_ns(whose)? - before) as f64;
@@ -181,8 +187,8 @@ fn measure(
         say(&format!(
             "  {} at {rate:.0}/s: p50 {:.3} ms, p99 {:.3} ms, {:.1} µs of processor time",
             whose.title(),
-            loaded.p50_ns() / 1e6,
-            loaded.p99_ns() / 1e6,
+            loaded.at(P50) / 1e6,
+            loaded.at(P99) / 1e6,
             processor_ns / 1e3
         ));
         rows.push(Row { work, whose, highest, rate, loaded, processor_ns, operations });
@@ -196,11 +202,12 @@ fn highest(
     nodes: &Nodes,
     binary: &std::ffi::OsString,
     script: &str,
+    work: Work,
     options: &ClusterStudyOptions,
     say: &mut dyn FnMut(&str),
 ) -> Result<f64, StudyError> {
     let url = nodes.url(Whose::Others);
-    let load = Load { program: binary, url, script, is_direct: false };
+    let load = generator(binary, url, script, work, false);
     let found = match options.scale {
         Scale::Quick => None,
         scale => load.highest(P99_HELD, scale == Scale::Default),

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pellucid_account::{OperationAccount, Snapshot};
+use pellucid_account::OperationAccount;
 use pellucid_client::Client;
 use pellucid_report::ProfileSection;
 use pellucid_topology::NodeList;
@@ -13,7 +13,7 @@ use pellucid_topology::NodeList;
 use super::child::NodePlan;
 use super::load::VALUE_BYTES;
 use crate::error::StudyError;
-use crate::process::Process;
+use crate::served::Served;
 
 const NODES: usize = 3;
 /// Threads that fill.
@@ -53,13 +53,13 @@ impl Whose {
 
 /// See the module.
 pub(super) struct Nodes {
-    processes: Vec<Process>,
+    processes: Vec<Served>,
     list: NodeList,
     /// The place in the list of the node that is asked.
     asked: usize,
     url: String,
     /// A node that is no part of the cluster, and its URL.
-    alone: Process,
+    alone: Served,
     alone_url: String,
 }
 
@@ -87,21 +87,20 @@ impl Nodes {
                 data: folder.join(format!("node-{index}")),
                 listen: *address,
                 nodes: Some(list.text()),
-                is_profiled: index == 0,
             };
-            let mut process = Process::start("a node", program)?;
-            process.ask(&serde_json::to_string(&plan).map_err(failed)?)?;
+            let mut process = Served::start("a node", program, &plan)?;
+            if index == 0 {
+                process.profile()?;
+            }
             processes.push(process);
         }
         let plan = NodePlan {
             data: folder.join("alone"),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             nodes: None,
-            is_profiled: false,
         };
-        let mut alone = Process::start("the node alone", program)?;
-        let address = alone.ask(&serde_json::to_string(&plan).map_err(failed)?)?;
-        let alone_url = format!("http://{address}");
+        let alone = Served::start("the node alone", program, &plan)?;
+        let alone_url = alone.url();
         let url = urls[0].clone();
         let asked = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);
         let nodes = Nodes { processes, list, asked, url, alone, alone_url };
@@ -177,24 +176,22 @@ impl Nodes {
         };
         let times = processes
             .iter_mut()
-            .map(|process| process.ask("processor")?.parse::<u64>().map_err(failed));
+            .map(|process| Ok::<u64, StudyError>(process.figures()?.processor_ns.values().sum()));
         times.sum()
     }
 
     /// The accounts of the node that is asked, of the last seconds.
     pub(super) fn account(&mut self, seconds: u64) -> Result<Vec<OperationAccount>, StudyError> {
-        let text = self.processes[0].ask(&format!("account {seconds}"))?;
-        let snapshot: Snapshot = serde_json::from_str(&text).map_err(failed)?;
-        Ok(snapshot.operations)
+        self.processes[0].account(seconds)
     }
 
     /// The profiles of the node that is asked.
     pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
-        serde_json::from_str(&self.processes[0].ask("profiles")?).map_err(failed)
+        self.processes[0].profiles()
     }
 
     pub(super) fn stop(self) -> Result<(), StudyError> {
-        self.processes.into_iter().chain([self.alone]).try_for_each(Process::stop)
+        self.processes.into_iter().chain([self.alone]).try_for_each(Served::stop)
     }
 }
 

@@ -6,12 +6,11 @@ use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 use super::drive::RunFigures;
 use super::original;
 use super::plan::Operation;
+use crate::jitter::{Jitter, ZOOM_MARGIN};
 
 /// The phases within the total, and what stands before it.
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
-/// The zoomed jitter plot ends this far above the 99.9th percentile.
-const ZOOM_MARGIN: f64 = 1.1;
 
 /// A column: its name, and its value of a distribution, in nanoseconds.
 type Column = (&'static str, fn(&Distribution) -> f64);
@@ -78,6 +77,7 @@ fn table(
         form: Form::Table { columns },
         series: rows,
         moments: Vec::new(),
+        spans: Vec::new(),
     }
 }
 
@@ -112,6 +112,7 @@ fn bars(
         form: Form::Bars { rows },
         series,
         moments: Vec::new(),
+        spans: Vec::new(),
     }
 }
 
@@ -194,12 +195,10 @@ fn section(run: &RunFigures, clock: &str) -> ChartSection {
             run.requests_per_second,
             measured_by(std::slice::from_ref(run), clock)
         ),
-        charts: vec![
-            phase_table(run, &name),
-            histogram(run, &name),
-            jitter(run, &name, None),
-            jitter(run, &name, Some(run.server.total.p99_9_ns as f64 * ZOOM_MARGIN)),
-        ],
+        charts: [phase_table(run, &name), histogram(run, &name)]
+            .into_iter()
+            .chain(jitter(run, &name))
+            .collect(),
     }
 }
 
@@ -248,31 +247,15 @@ fn histogram(run: &RunFigures, name: &str) -> Chart {
     )
 }
 
-fn jitter(run: &RunFigures, name: &str, ceiling: Option<f64>) -> Chart {
-    let points = &run.server.points;
-    let (name, title, how_to_read) = match ceiling {
-        None => (
-            format!("{name}_jitter"),
-            "Jitter",
-            "Each point is a request: when it was done, and its total. Of each stretch the slowest \
-             and the first are drawn.",
-        ),
-        Some(_) => (
-            format!("{name}_jitter_zoomed"),
-            "Jitter, zoomed",
-            "The same up to a little above the 99.9th percentile.",
-        ),
-    };
-    Chart {
+fn jitter(run: &RunFigures, name: &str) -> [Chart; 2] {
+    let jitter = Jitter {
         name,
-        title: title.to_owned(),
-        how_to_read: how_to_read.to_owned(),
-        unit: Unit::Nanoseconds,
-        form: Form::Points { seconds: points.iter().map(|(at, _)| *at).collect(), ceiling },
-        series: vec![Series::new(
-            "total",
-            points.iter().map(|(_, total_ns)| Some(*total_ns as f64)).collect(),
-        )],
-        moments: Vec::new(),
-    }
+        whose: "",
+        series: "total",
+        how_to_read: "Each point is a request: when it was done, and its total. Of each stretch \
+                      the slowest and the first are drawn.",
+        points: &run.server.points,
+        spans: &[],
+    };
+    [jitter.whole(), jitter.zoomed(run.server.total.p99_9_ns as f64 * ZOOM_MARGIN)]
 }

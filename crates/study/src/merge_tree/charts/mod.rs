@@ -66,6 +66,7 @@ impl Source<'_> {
             form,
             series,
             moments,
+            spans: Vec::new(),
         }
     }
 

@@ -1,0 +1,279 @@
+//! The charts: the engines side by side, then each kind of load with its percentiles, histogram,
+//! account and jitter, and beside every figure that of the original.
+
+use pellucid_report::{Chart, ChartSection, Form, Sample, Series, Unit, thin_out};
+
+use super::measure::Row;
+use super::work::Work;
+use super::{Measured, beside, counts, original, shares};
+use crate::chart::chart;
+use crate::jitter::{Jitter, ZOOM_MARGIN};
+use crate::means;
+use crate::spread::{BAR_ENDS_US, BARS, bar_name, shares_of};
+
+/// The name of the original, in columns and rows.
+const ORIGINAL: &str = "the original";
+/// The percentiles of wrk2's table, and beyond.
+const PERCENTILES: [(&str, f64); 11] = [
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.5", 0.995),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("p99.999", 0.99999),
+    ("p99.9999", 0.999999),
+    ("greatest", 1.0),
+];
+/// Points of a jitter plot.
+const POINTS_MAX: usize = 3_000;
+/// A zoomed one shows at most this share of the height of the whole one.
+const ZOOMED_SHARE_MAX: f64 = 0.8;
+
+pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
+    let side_by_side = ChartSection {
+        name: "Side by side".to_owned(),
+        description:
+            "Rates of the engines on one connection, and what their stores did meanwhile. \
+                      Rates of the original are those of another machine."
+                .to_owned(),
+        charts: vec![rates(measured), slowest(measured), jobs(measured)],
+    };
+    let each = Work::ALL.into_iter().map(|work| section(measured, work));
+    [side_by_side].into_iter().chain(each).collect()
+}
+
+/// A table with a column for each engine and one for the original.
+fn table(
+    measured: &Measured,
+    (name, title, how_to_read): (String, &str, &str),
+    unit: Unit,
+    rows: Vec<(String, Vec<Option<f64>>)>,
+) -> Chart {
+    let names = measured.engines.iter().map(|engine| engine.name().to_owned());
+    let columns = names.chain([ORIGINAL.to_owned()]).collect();
+    let mut chart = chart(name, title, how_to_read, unit, Form::Table { columns });
+    chart.series = rows.into_iter().map(|(name, values)| Series::new(name, values)).collect();
+    chart
+}
+
+fn rates(measured: &Measured) -> Chart {
+    let rows = Work::ALL.into_iter().flat_map(|work| {
+        let of = |value: fn(&Row) -> f64, original: f64| {
+            measured.of(work).map(|row| Some(value(row))).chain([Some(original)]).collect()
+        };
+        [
+            (
+                format!("{}, the highest", work.title()),
+                of(|row| row.highest, original::reached(work)),
+            ),
+            (format!("{}, put on", work.title()), of(|row| row.rate, original::rate(work))),
+            (
+                format!("{}, answered of that", work.title()),
+                of(|row| row.result.requests_per_second(), original::answered(work)),
+            ),
+        ]
+    });
+    let how = if measured.rows.iter().all(|row| row.is_found) {
+        "The highest rate is what --find-max holds with the 99th percentile that the original took \
+         for stable: 82 ms for PUT, 47 ms for GET. There, it is what was answered of 20,000."
+    } else {
+        "The highest rate is what a closed loop reaches, in which each request waits for the \
+         answer to the one before. There, it is what was answered of 20,000."
+    };
+    let names = ("rates".to_owned(), "Requests a second", how);
+    table(measured, names, Unit::PerSecond, rows.collect())
+}
+
+/// The slowest requests, with flushes and compactions and without.
+fn slowest(measured: &Measured) -> Chart {
+    let rows = Work::ALL.into_iter().flat_map(|work| {
+        let told: Vec<_> = measured.of(work).map(beside::of).collect();
+        let of = |value: fn(beside::Beside) -> f64| {
+            told.iter().map(|beside| beside.map(value)).chain([None]).collect()
+        };
+        [
+            (format!("{} beside a job", work.title()), of(|beside| beside.slowest_beside_ns)),
+            (format!("{} without", work.title()), of(|beside| beside.slowest_without_ns)),
+        ]
+    });
+    let names = (
+        "slowest".to_owned(),
+        "The slowest requests beside flushes and compactions",
+        "Each load is cut into 400 stretches. Of the slowest request of each: the median of the \
+         stretches in which a flush or compaction ran, and of the others. None where there are too \
+         few of either.",
+    );
+    table(measured, names, Unit::Nanoseconds, rows.collect())
+}
+
+/// How many flushes and compactions there were.
+fn jobs(measured: &Measured) -> Chart {
+    let kinds = ["flushes", "compactions"];
+    let rows = kinds.into_iter().enumerate().flat_map(|(at, kind)| {
+        let filled = measured.filling.iter().map(|counts| Some(counts[at] as f64));
+        let filling = (format!("{kind} while it was filled"), filled.chain([None]).collect());
+        let loads = Work::ALL.into_iter().map(move |work| {
+            let counted = measured.of(work).map(|row| Some(counts(&row.spans)[at] as f64));
+            (format!("{kind} during {}", work.title()), counted.chain([None]).collect())
+        });
+        [filling].into_iter().chain(loads)
+    });
+    let names = (
+        "jobs".to_owned(),
+        "Flushes and compactions",
+        "How many there were: by the record of background jobs of the embedded engine, and by the \
+         log of events of RocksDB. When they were is marked in the jitter plots.",
+    );
+    table(measured, names, Unit::Count, rows.collect())
+}
+
+fn section(measured: &Measured, work: Work) -> ChartSection {
+    let rows: Vec<&Row> = measured.of(work).collect();
+    let loads = rows.iter().map(|row| {
+        format!(
+            "{}: {:.0} a second, {} requests in {:.1} s, {}, {:.0} % of the time beside a job.",
+            row.engine.name(),
+            row.rate,
+            row.result.requests,
+            row.result.duration.as_secs_f64(),
+            row.judgement.verdict.name(),
+            beside::time_share(row) * 100.0
+        )
+    });
+    let loads: Vec<String> = loads.collect();
+    let mut charts = vec![percentiles(measured, work), account(&rows, work)];
+    charts.extend(rows.iter().map(|row| histogram(row)));
+    charts.push(original_histogram(work));
+    charts.extend(rows.iter().flat_map(|row| jitter(row)));
+    charts.push(processor(measured, work));
+    ChartSection {
+        name: work.title().to_owned(),
+        description: format!(
+            "{} of random keys on one connection at a constant rate, each request meant to start \
+             on schedule whether the last one was answered or not. {}",
+            work.title(),
+            loads.join(" ")
+        ),
+        charts,
+    }
+}
+
+fn percentiles(measured: &Measured, work: Work) -> Chart {
+    let row = |name: &str, value: &dyn Fn(&Row) -> f64, original: Option<f64>| {
+        let ours = measured.of(work).map(|row| Some(value(row)));
+        (name.to_owned(), ours.chain([original]).collect())
+    };
+    let mut rows: Vec<_> = PERCENTILES
+        .iter()
+        .map(|(name, at)| row(name, &|row| row.at(*at), Some(original::at(work, *at))))
+        .collect();
+    let mean = |row: &Row| row.result.response_time.mean();
+    rows.push(row("mean", &mean, Some(original::mean_ns(work))));
+    rows.push(row("processor time by request", &Row::processor_by_request_ns, None));
+    let names = (
+        format!("{}_percentiles", work.name()),
+        "Response times",
+        "From the intended start to the answer, as the client saw it. Of percentiles beyond the \
+         number of requests, the greatest time is shown, as wrk2 does. Those of the original that \
+         it does not print lie between those that it does.",
+    );
+    table(measured, names, Unit::Nanoseconds, rows)
+}
+
+/// Where the time goes: in the mean, and around percentiles of the server's total.
+fn account(rows: &[&Row], work: Work) -> Chart {
+    let mut bars = Vec::new();
+    for row in rows {
+        let Some(account) = &row.account else { continue };
+        bars.push((format!("{}, mean", row.engine.name()), means::of_all(account)));
+        for around in account.around.iter().filter(|around| around.count > 0) {
+            let name = format!("{}, around p{}", row.engine.name(), around.quantile * 100.0);
+            bars.push((name, means::around(around)));
+        }
+    }
+    let names = (
+        format!("{}_account", work.name()),
+        "Where the time of a request goes",
+        "The server's account of the same requests, phase by phase, with the store's own parts in \
+         place of `execute`: means of all, and of those around percentiles of the total, as means \
+         add up. What a request waits for the connection is before all this, and not in it.",
+    );
+    means::bars(names, &bars)
+}
+
+/// A bar for each class of response times.
+fn bars_of((name, title): (String, String), shares: [f64; BARS]) -> Chart {
+    let how = "Of all requests, the share whose response time lies below the bound and above the \
+               one before.";
+    let form = Form::Bars { rows: (0..BARS).map(bar_name).collect() };
+    let mut chart = chart(name, &title, how, Unit::Share, form);
+    chart.series = vec![Series::new("requests", shares.map(Some).to_vec())];
+    chart
+}
+
+fn histogram(row: &Row) -> Chart {
+    let (engine, work) = (row.engine.name(), row.work.name());
+    let names = (format!("{work}_{engine}_histogram"), format!("How they are spread: {engine}"));
+    bars_of(names, shares_of(&row.result.response_time))
+}
+
+fn original_histogram(work: Work) -> Chart {
+    let mut shares = [0.0; BARS];
+    let mut before = 0.0;
+    for (bar, share) in shares.iter_mut().enumerate() {
+        let below = BAR_ENDS_US.get(bar).map_or(1.0, |us| original::share_below(work, *us));
+        *share = below - before;
+        before = below;
+    }
+    let name = format!("{}_original_histogram", work.name());
+    bars_of((name, format!("How they are spread: {ORIGINAL}")), shares)
+}
+
+fn jitter(row: &Row) -> Vec<Chart> {
+    let engine = row.engine.name();
+    let samples = row.result.samples.iter().map(|sample| Sample {
+        offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
+        response_time_ns: sample.response_time_ns,
+        service_time_ns: sample.service_time_ns,
+    });
+    let kept = thin_out(&samples.collect::<Vec<_>>(), POINTS_MAX);
+    let points: Vec<_> =
+        kept.iter().map(|s| (s.offset_ns as f64 / 1e9, s.response_time_ns)).collect();
+    let jitter = Jitter {
+        name: &format!("{}_{engine}", row.work.name()),
+        whose: engine,
+        series: "response time",
+        how_to_read: "Each point is a request: when it was due, and its response time. Of each \
+                      stretch the slowest and the first are drawn. Flushes and compactions are \
+                      marked at the top, and shaded.",
+        points: &points,
+        spans: &row.spans,
+    };
+    let ceiling_ns = row.at(0.999) * ZOOM_MARGIN;
+    let mut charts = vec![jitter.whole()];
+    // One that would leave nothing out would show the same once more.
+    if ceiling_ns < row.at(1.0) * ZOOMED_SHARE_MAX {
+        charts.push(jitter.zoomed(ceiling_ns));
+    }
+    charts
+}
+
+fn processor(measured: &Measured, work: Work) -> Chart {
+    let ours: Vec<_> = measured.of(work).map(shares::of).collect();
+    let original = original::processor_shares(work);
+    let rows = shares::NAMES.into_iter().enumerate().map(|(at, name)| {
+        let values = ours.iter().map(|shares| shares[at]).chain([original[at]]);
+        (name.to_owned(), values.collect())
+    });
+    let names = (
+        format!("{}_processor", work.name()),
+        "What the processor time of the server went into",
+        "By the profiles below, whose samples have the phase of the request or the background job; \
+         flushes and compactions of RocksDB by the time of its threads. The rest is between \
+         requests: waiting for sockets, the account, the profilers.",
+    );
+    table(measured, names, Unit::Share, rows.collect())
+}

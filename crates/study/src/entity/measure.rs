@@ -1,0 +1,206 @@
+//! One load on one engine, and what both sides say of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pellucid_account::OperationAccount;
+use pellucid_load::{Figures, Judgement, LoadResult, judge};
+use pellucid_report::{ProfileSection, Span};
+
+use super::original;
+use super::plan::{Engine, EntityStudyOptions, ServerPlan};
+use super::work::{Work, fill, load};
+use crate::error::StudyError;
+use crate::generator::Generator;
+use crate::jobs::{JobSpan, Window, unix_ns};
+use crate::served::Served;
+use crate::study::Scale;
+
+/// The share of the highest rate at which is measured where the original's is beyond it.
+const RATE_SHARE: f64 = 0.7;
+/// Time without requests before a load, so that the account's window of whole seconds has none of
+/// another.
+const PAUSE: Duration = Duration::from_millis(1_100);
+
+/// A store with its server, and what is known of its jobs.
+pub(super) struct Running {
+    pub(super) engine: Engine,
+    server: Served,
+    data: PathBuf,
+    /// While it was filled, until it came to rest.
+    pub(super) filling: Window,
+    /// Whether it came to rest each time.
+    pub(super) is_rested: bool,
+    jobs: Vec<JobSpan>,
+}
+
+/// What came of a load.
+pub(super) struct Row {
+    pub(super) engine: Engine,
+    pub(super) work: Work,
+    /// The highest rate, in requests per second.
+    pub(super) highest: f64,
+    /// Whether that was found by `--find-max`; else it is what a closed loop reaches.
+    pub(super) is_found: bool,
+    /// The rate that was put on.
+    pub(super) rate: f64,
+    pub(super) result: LoadResult,
+    pub(super) judgement: Judgement,
+    pub(super) window: Window,
+    /// Flushes and compactions of the window; they come when the server has stopped.
+    pub(super) spans: Vec<Span>,
+    /// Processor time of the server by thread, in nanoseconds.
+    pub(super) processor_ns: BTreeMap<String, u64>,
+    pub(super) account: Option<OperationAccount>,
+    pub(super) profiles: Vec<ProfileSection>,
+}
+
+impl Row {
+    /// The response time at a quantile, in nanoseconds.
+    pub(super) fn at(&self, quantile: f64) -> f64 {
+        self.result.response_time.value_at_quantile(quantile) as f64
+    }
+
+    /// Processor time of the server by request, in nanoseconds.
+    pub(super) fn processor_by_request_ns(&self) -> f64 {
+        let sum: u64 = self.processor_ns.values().sum();
+        sum as f64 / self.result.requests.max(1) as f64
+    }
+}
+
+impl Running {
+    pub(super) fn start(
+        program: &[OsString],
+        engine: Engine,
+        folder: &Path,
+        memory_bytes: u64,
+    ) -> Result<Running, StudyError> {
+        let data = folder.join(engine.name());
+        let plan = ServerPlan { engine, data: data.clone(), memory_bytes };
+        let server = Served::start("the server", program, &plan)?;
+        let (filling, jobs) = (Window::default(), Vec::new());
+        Ok(Running { engine, server, data, filling, is_rested: true, jobs })
+    }
+
+    /// Puts every key once, and waits until what that has left to do is done.
+    pub(super) fn fill(&mut self, keys: u64) -> Result<(), StudyError> {
+        let begun = unix_ns();
+        fill(&self.server.url(), keys)?;
+        self.rest()?;
+        self.filling = Window::since(begun);
+        self.note_jobs(self.filling)
+    }
+
+    fn rest(&mut self) -> Result<(), StudyError> {
+        self.is_rested &= self.server.rest()?;
+        Ok(())
+    }
+
+    /// Takes the jobs of a window that ends now from the account, where it has them. Windows are
+    /// further apart than their whole seconds reach, so that no job is taken twice.
+    fn note_jobs(&mut self, window: Window) -> Result<(), StudyError> {
+        self.jobs.extend(self.server.jobs(window.seconds())?);
+        Ok(())
+    }
+
+    /// Finds the highest rate, and puts on the original's, or what this server can bear.
+    pub(super) fn measure(
+        &mut self,
+        binary: &OsString,
+        work: Work,
+        options: &EntityStudyOptions,
+    ) -> Result<Row, StudyError> {
+        let (script, seconds) = (work.script(options.keys()), options.seconds());
+        let (highest, is_found) = self.highest(binary, work, &script, options)?;
+        let rate = original::rate(work).min(highest * RATE_SHARE).max(1.0);
+        self.rest()?;
+        std::thread::sleep(PAUSE);
+        let file = self.data.with_extension("lua");
+        std::fs::write(&file, &script).map_err(|error| StudyError::file("write", &file, error))?;
+        self.server.profile()?;
+        let before = self.server.figures()?.processor_ns;
+        let result = load(&self.server.url(), &file, rate, seconds)?;
+        let mut processor_ns = self.server.figures()?.processor_ns;
+        for (thread, ns) in &mut processor_ns {
+            *ns = ns.saturating_sub(before.get(thread).copied().unwrap_or(0));
+        }
+        let began_unix_ns = result.started.unix_ms().saturating_mul(1_000_000);
+        let now = Window::since(began_unix_ns);
+        let accounts = self.server.account(now.seconds())?;
+        self.note_jobs(now)?;
+        let profiles = self.server.profiles()?.into_iter().map(|mut profile| {
+            profile.title =
+                format!("{}, {}: {}", self.engine.name(), work.title(), lower(&profile.title));
+            profile
+        });
+        let of_work = accounts.into_iter().filter(|each| each.operation == work.operation());
+        let duration_ns = u64::try_from(result.duration.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Row {
+            engine: self.engine,
+            work,
+            highest,
+            is_found,
+            rate,
+            judgement: judge(&Figures::of(&result)),
+            result,
+            window: Window {
+                began_unix_ns,
+                ended_unix_ns: began_unix_ns.saturating_add(duration_ns),
+            },
+            spans: Vec::new(),
+            processor_ns,
+            account: of_work.max_by_key(|each| each.count),
+            profiles: profiles.collect(),
+        })
+    }
+
+    /// The highest rate that is held with the original's 99th percentile. The quick version has no
+    /// time for a search and takes what a closed loop reaches; so does one on a machine on which no
+    /// rate keeps the objective.
+    fn highest(
+        &self,
+        binary: &OsString,
+        work: Work,
+        script: &str,
+        options: &EntityStudyOptions,
+    ) -> Result<(f64, bool), StudyError> {
+        let url = self.server.url();
+        let (connections, threads) = (1, 1);
+        let generator = Generator {
+            program: binary,
+            url: &url,
+            script,
+            connections,
+            threads,
+            is_direct: false,
+            asks_for_missing: false,
+        };
+        let p99 = original::p99_held(work);
+        let found = match options.scale {
+            Scale::Quick => None,
+            scale => generator.highest(p99, scale == Scale::Default),
+        };
+        match found {
+            Some(found) => Ok((found, true)),
+            None => Ok((generator.run(None, options.seconds())?.per_second, false)),
+        }
+    }
+
+    /// Ends the server, and says when its store flushed and compacted.
+    pub(super) fn stop(self) -> Result<Vec<JobSpan>, StudyError> {
+        self.server.stop()?;
+        match self.engine {
+            Engine::Embedded => Ok(self.jobs),
+            #[cfg(feature = "rocksdb")]
+            Engine::RocksDb => super::rocks_log::read(&self.data.join("rocksdb")),
+        }
+    }
+}
+
+/// The text with its first letter small.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}

@@ -1,0 +1,159 @@
+//! The figures of the original: an HTTP service over RocksDB, written in Java, under wrk2 with one
+//! connection, on a notebook; 5,000,000 keys, loads of 20 seconds.
+
+use super::work::Work;
+
+/// Requests a second that were found to be stable.
+pub(super) fn rate(work: Work) -> f64 {
+    match work {
+        Work::Put => 12_000.0,
+        Work::Get => 10_000.0,
+    }
+}
+
+/// Requests a second that were answered at that rate.
+pub(super) fn answered(work: Work) -> f64 {
+    match work {
+        Work::Put => 11_999.29,
+        Work::Get => 9_999.37,
+    }
+}
+
+/// Requests a second that were answered when 20,000 were asked for.
+pub(super) fn reached(work: Work) -> f64 {
+    match work {
+        Work::Put => 13_907.98,
+        Work::Get => 17_418.92,
+    }
+}
+
+/// The 99th percentile that counted as stable, as an objective of a load.
+pub(super) fn p99_held(work: Work) -> &'static str {
+    match work {
+        Work::Put => "82ms",
+        Work::Get => "47ms",
+    }
+}
+
+/// The mean response time at that rate, in nanoseconds.
+pub(super) fn mean_ns(work: Work) -> f64 {
+    match work {
+        Work::Put => 7.352e6,
+        Work::Get => 2.980e6,
+    }
+}
+
+/// Response times in milliseconds by the share of requests that took no longer, as wrk2 printed
+/// them: some of its lines, which tell the others by straight lines in between.
+const PUT: [(f64, f64); 21] = [
+    (0.054, 0.0),
+    (0.270, 0.1),
+    (0.459, 0.2),
+    (0.643, 0.3),
+    (0.814, 0.4),
+    (0.976, 0.5),
+    (1.131, 0.6),
+    (1.367, 0.7),
+    (2.293, 0.75),
+    (3.755, 0.775),
+    (5.863, 0.8),
+    (10.871, 0.825),
+    (20.783, 0.875),
+    (25.375, 0.9),
+    (43.263, 0.943_75),
+    (81.66, 0.99),
+    (86.783, 0.997_266),
+    (87.81, 0.999),
+    (87.93, 0.9999),
+    (87.999, 0.999_985),
+    (88.0, 1.0),
+];
+const GET: [(f64, f64); 19] = [
+    (0.045, 0.0),
+    (0.216, 0.1),
+    (0.361, 0.2),
+    (0.505, 0.3),
+    (0.640, 0.4),
+    (0.770, 0.5),
+    (0.896, 0.6),
+    (1.024, 0.7),
+    (1.089, 0.75),
+    (1.214, 0.85),
+    (1.467, 0.8875),
+    (3.913, 0.9),
+    (12.671, 0.925),
+    (26.335, 0.9625),
+    (38.207, 0.981_25),
+    (46.94, 0.99),
+    (48.48, 0.999),
+    (48.64, 0.9999),
+    (48.671, 1.0),
+];
+
+fn spectrum(work: Work) -> &'static [(f64, f64)] {
+    match work {
+        Work::Put => &PUT,
+        Work::Get => &GET,
+    }
+}
+
+/// The response time at a quantile, in nanoseconds.
+pub(super) fn at(work: Work, quantile: f64) -> f64 {
+    let turned = spectrum(work).iter().map(|(ms, share)| (*share, *ms));
+    between(turned, quantile) * 1e6
+}
+
+/// The share of requests that took less than `us` microseconds.
+pub(super) fn share_below(work: Work, us: u64) -> f64 {
+    between(spectrum(work).iter().copied(), us as f64 / 1e3)
+}
+
+/// The second value at a first one, by straight lines between the given ones.
+fn between(pairs: impl Iterator<Item = (f64, f64)>, at: f64) -> f64 {
+    let mut before: Option<(f64, f64)> = None;
+    for (x, y) in pairs {
+        if at <= x {
+            return match before {
+                Some((x_before, y_before)) => {
+                    y_before + (y - y_before) * (at - x_before) / (x - x_before)
+                }
+                None => y,
+            };
+        }
+        before = Some((x, y));
+    }
+    before.map_or(0.0, |(_, y)| y)
+}
+
+/// Of the processor time, the share of: the store at requests, writing answers, reading requests,
+/// flushes and compactions. `None` where the text does not say.
+pub(super) fn processor_shares(work: Work) -> [Option<f64>; 5] {
+    match work {
+        Work::Put => [Some(0.46), Some(0.18), Some(0.10), Some(0.01), Some(0.04)],
+        Work::Get => [Some(0.36), None, None, Some(0.0), Some(0.0)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_percentiles_come_out_as_they_were_printed() {
+        let printed = [(0.5, 0.976e6), (0.99, 81.66e6), (0.99999, 88.0e6), (1.0, 88.0e6)];
+        for (quantile, ns) in printed {
+            assert!((at(Work::Put, quantile) - ns).abs() < 5e3, "{quantile}");
+        }
+        assert!((at(Work::Get, 0.99) - 46.94e6).abs() < 1.0);
+        assert!(at(Work::Get, 0.9) < at(Work::Get, 0.95));
+    }
+
+    #[test]
+    fn shares_grow_to_all() {
+        for work in Work::ALL {
+            let shares: Vec<f64> =
+                [1, 50, 1_000, 50_000, 1_000_000].map(|us| share_below(work, us)).to_vec();
+            assert!(shares.is_sorted() && shares[0] == 0.0 && shares[4] == 1.0, "{shares:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A server in a process of its own, from both sides: the process answers lines with lines, and a
+//! study asks.
+//!
+//! The first line is the study's plan of the server, which is answered with its address; what comes
+//! then is in [`answer_to`].
+
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use pellucid_account::{OperationAccount, Snapshot};
+use pellucid_report::ProfileSection;
+use pellucid_server::{Log, RunningServer, ServerOptions, start};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::StudyError;
+use crate::jobs::{JobSpan, of_account, running};
+use crate::proc::ProcessFigures;
+use crate::process::Process;
+use crate::profiled::Profiled;
+
+/// How long a store has to come to rest.
+const REST_MAX: Duration = Duration::from_secs(60);
+/// A store rests if it does at so many looks in a row, with this pause between them.
+const RESTS: u32 = 5;
+const REST_PAUSE: Duration = Duration::from_millis(50);
+
+fn failed(error: impl std::fmt::Display) -> StudyError {
+    StudyError::Step(format!("the server's process: {error}"))
+}
+
+/// A server's process, for the study that has started it.
+pub(crate) struct Served {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Served {
+    /// Starts it by this plan; `what` it is, for messages.
+    pub(crate) fn start(
+        what: &'static str,
+        program: &[OsString],
+        plan: &impl Serialize,
+    ) -> Result<Served, StudyError> {
+        let mut process = Process::start(what, program)?;
+        let address = process.ask(&serde_json::to_string(plan).map_err(failed)?)?;
+        Ok(Served { process, address: address.parse().map_err(failed)? })
+    }
+
+    /// The URL of its root.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What the process has used so far.
+    pub(crate) fn figures(&mut self) -> Result<ProcessFigures, StudyError> {
+        self.ask("figures")
+    }
+
+    /// Its accounts of the last seconds.
+    pub(crate) fn account(&mut self, seconds: u64) -> Result<Vec<OperationAccount>, StudyError> {
+        let snapshot: Snapshot = self.ask(&format!("account {seconds}"))?;
+        Ok(snapshot.operations)
+    }
+
+    /// Its background jobs of the last seconds, as its account knows them.
+    pub(crate) fn jobs(&mut self, seconds: u64) -> Result<Vec<JobSpan>, StudyError> {
+        self.ask(&format!("jobs {seconds}"))
+    }
+
+    /// Waits until no background job runs; false if one still does after a minute.
+    pub(crate) fn rest(&mut self) -> Result<bool, StudyError> {
+        self.ask("rest")
+    }
+
+    /// Begins to profile processor time, allocations and waits.
+    pub(crate) fn profile(&mut self) -> Result<(), StudyError> {
+        self.ask::<bool>("profile").map(|_| ())
+    }
+
+    /// Ends that. Nothing if the system does not let processor time be sampled.
+    pub(crate) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+        self.ask("profiles")
+    }
+
+    /// Ends the server cleanly.
+    pub(crate) fn stop(self) -> Result<(), StudyError> {
+        self.process.stop()
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, StudyError> {
+        serde_json::from_str(&self.process.ask(line)?).map_err(failed)
+    }
+}
+
+/// Takes the part of the process: reads the plan, runs the server that `options` makes of it, and
+/// answers until its input ends.
+///
+/// # Errors
+/// If the server does not start or stop, or what it is told makes no sense.
+pub(crate) fn serve<Plan: DeserializeOwned>(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    options: impl FnOnce(Plan) -> Result<ServerOptions, StudyError>,
+) -> Result<(), StudyError> {
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(failed)?;
+    let plan = serde_json::from_str(&line).map_err(failed)?;
+    let server = start(options(plan)?, Log::of_process()).map_err(failed)?;
+    let mut answer =
+        |text: String| writeln!(output, "{text}").and_then(|()| output.flush()).map_err(failed);
+    answer(server.address().to_string())?;
+    let mut profiled = None;
+    for line in input.lines() {
+        answer(answer_to(&line.map_err(failed)?, &server, &mut profiled)?)?;
+    }
+    server.stop().map_err(failed)
+}
+
+fn answer_to(
+    line: &str,
+    server: &RunningServer,
+    profiled: &mut Option<Profiled>,
+) -> Result<String, StudyError> {
+    let account = server.account();
+    let seconds = |text: &str| text.parse::<u64>().map_err(failed);
+    let answer = match line.split_once(' ').unwrap_or((line, "")) {
+        ("figures", _) => serde_json::to_string(&ProcessFigures::now()),
+        ("account", text) => serde_json::to_string(&account.snapshot(Some(seconds(text)?))),
+        ("jobs", text) => serde_json::to_string(&of_account(&account, seconds(text)?)),
+        ("rest", _) => serde_json::to_string(&rest(server)),
+        ("profile", _) => {
+            *profiled = Profiled::begin();
+            serde_json::to_string(&profiled.is_some())
+        }
+        ("profiles", _) => {
+            let operations = account.names().operations;
+            let taken = profiled.take().map_or_else(Vec::new, |taken| taken.end(operations));
+            serde_json::to_string(&taken)
+        }
+        _ => return Err(failed(format!("`{line}` is nothing to do"))),
+    };
+    answer.map_err(failed)
+}
+
+/// Waits until the store flushes and merges nothing. A store that keeps no account of its jobs says
+/// in its figures how many run.
+fn rest(server: &RunningServer) -> bool {
+    let begun = Instant::now();
+    let mut rests = 0;
+    while begun.elapsed() < REST_MAX {
+        let figures = server.store_figures();
+        let told = figures.iter().filter(|(name, _)| name.contains("_running_"));
+        let all = told.map(|(_, number)| number).sum::<u64>() + running(&server.account());
+        rests = if all == 0 { rests + 1 } else { 0 };
+        if rests == RESTS {
+            return true;
+        }
+        std::thread::sleep(REST_PAUSE);
+    }
+    false
+}

@@ -1,0 +1,49 @@
+//! How response times are spread: shares of requests by bounds that grow like the times themselves.
+
+use hdrhistogram::Histogram;
+use pellucid_report::Unit;
+
+/// Where the bars end, in microseconds; the last one has what is beyond.
+pub(crate) const BAR_ENDS_US: [u64; 12] =
+    [50, 100, 200, 400, 700, 1_000, 2_000, 4_000, 10_000, 20_000, 40_000, 100_000];
+/// Bars of a histogram.
+pub(crate) const BARS: usize = BAR_ENDS_US.len() + 1;
+
+/// Of all times, in nanoseconds, the share in each bar.
+pub(crate) fn shares_of(times: &Histogram<u64>) -> [f64; BARS] {
+    let mut shares = [0.0; BARS];
+    // By recorded values, each of which is in one bar: what a histogram counts between two values
+    // has those on either border, too.
+    for times_here in times.iter_recorded() {
+        let at_us = times_here.value_iterated_to() / 1_000;
+        let bar = BAR_ENDS_US.partition_point(|end_us| *end_us <= at_us);
+        let count = times_here.count_since_last_iteration();
+        shares[bar] += count as f64 / times.len() as f64;
+    }
+    shares
+}
+
+/// The name of a bar.
+pub(crate) fn bar_name(bar: usize) -> String {
+    match BAR_ENDS_US.get(bar) {
+        Some(end_us) => format!("below {}", Unit::Nanoseconds.show((end_us * 1_000) as f64)),
+        None => "beyond".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_is_in_one_bar() {
+        let mut times = Histogram::new(3).unwrap();
+        for ns in [10_000, 49_000, 150_000, 900_000_000] {
+            times.record(ns).unwrap();
+        }
+        let shares = shares_of(&times);
+        assert_eq!((shares[0], shares[1], shares[2], shares[BARS - 1]), (0.5, 0.0, 0.25, 0.25));
+        assert_eq!(shares.iter().sum::<f64>(), 1.0);
+        assert_eq!((bar_name(0), bar_name(BARS - 1)), ("below 50.0 µs".into(), "beyond".into()));
+    }
+}
