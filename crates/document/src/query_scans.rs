@@ -84,6 +84,39 @@ pub(crate) enum Found {
 type FoundEntry<'a> = (&'a [u8], Option<Object>);
 
 impl Found {
+    /// The entries whose keys begin with `key`, or the only one that has it if the index is unique.
+    pub(crate) fn of_key(
+        snapshot: &dyn Snapshot,
+        table: Table,
+        (key, is_unique): (&[u8], bool),
+        reverse: bool,
+    ) -> Result<Found, QueryError> {
+        if is_unique {
+            let object = snapshot.get(table, key, &mut Timeline::off());
+            return Ok(Found::One(object.map_err(store_error)?));
+        }
+        snapshot.scan_stem(table, key, reverse).map(Found::Scan).map_err(store_error)
+    }
+
+    /// Shows the documents of the entries to the query until that wants no more; `only` is as in
+    /// [`Found::next`].
+    pub(crate) fn show_all(
+        mut self,
+        snapshot: &dyn Snapshot,
+        table: Table,
+        (shape, index, only): (&Shape, &Index, &[u8]),
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), QueryError> {
+        let mut bytes = Vec::new();
+        while let Some((entry, held)) = self.next(only, index.definition.unique)? {
+            let object = document(snapshot, table, shape, document_key(entry, &held))?;
+            if show(shape, &object, &mut bytes, visitor)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The next entry, of which the only one has the key `only`, and what it holds if the index is
     /// unique; the other ones hold nothing.
     fn next<'a>(
