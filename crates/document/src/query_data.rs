@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
-    QueryError, Scan as AqlScan, Source, Visitor, WriteBatch, visit_all,
+    QueryError, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
 use pellucid_store::{Acknowledgement, Range, Snapshot};
 use pellucid_value::Value;
@@ -41,6 +41,8 @@ pub struct QueryData {
     known: Mutex<Vec<(Arc<Collection>, Arc<Shape>)>>,
     /// What became of the writes, if there are any.
     pub(crate) committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
+    /// Whether it is read on a thread that must not be held up.
+    is_light: bool,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
 }
@@ -60,8 +62,16 @@ impl QueryData {
             snapshot: OnceLock::new(),
             known: Mutex::default(),
             committed: OnceLock::new(),
+            is_light: false,
             resting: None,
         }
+    }
+
+    /// For a thread that must not be held up: what may look at any number of documents to find one
+    /// fails with [`number::NOT_LIGHT`].
+    #[must_use]
+    pub fn light(self) -> QueryData {
+        QueryData { is_light: true, ..self }
     }
 
     /// Has `resting` told when the query begins to do nothing for a while (true), and when it goes
@@ -158,6 +168,10 @@ impl QueryData {
         }
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index, &low, &high);
+        if self.is_light && keys.is_wider() {
+            let message = "values that are cut in their index are no light query's";
+            return Err(QueryError::new(number::NOT_LIGHT, message));
+        }
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let found = Found::Scan(snapshot.scan(table, range).map_err(store_error)?);
         let keys = keys.is_wider().then_some(keys);
