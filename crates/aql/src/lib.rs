@@ -21,6 +21,6 @@ pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
     IndexRequest, OverwriteMode, Scan, Source, Visitor, Write, WriteBatch, WriteKind, WriteOptions,
-    Written,
+    Written, visit_all,
 };
 pub use statements::{Statement, Statements};

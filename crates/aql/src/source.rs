@@ -202,6 +202,20 @@ pub trait Source: Send + Sync {
         request: &IndexRequest,
     ) -> Result<Box<dyn Scan>, QueryError>;
 
+    /// Hands the documents of [`index_scan`](Self::index_scan) to `visitor` until that says to stop:
+    /// a source that need not keep its place may find them with less ado.
+    ///
+    /// # Errors
+    /// What went wrong with the store.
+    fn index_visit(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), QueryError> {
+        visit_all(&mut *self.index_scan(collection, request)?, visitor)
+    }
+
     /// As [`index_scan`](Self::index_scan), without reading documents; nothing if the index cannot
     /// do that.
     ///
@@ -230,6 +244,36 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// What went wrong with the store.
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError>;
+}
+
+/// Hands all documents of a scan to `visitor` until that says to stop.
+///
+/// # Errors
+/// As [`Scan::advance`].
+pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<(), QueryError> {
+    let mut visitor = Watched { visitor, is_over: false };
+    while scan.advance(&mut visitor)? && !visitor.is_over {}
+    Ok(())
+}
+
+/// A visitor that is seen to say that it wants no more.
+struct Watched<'a> {
+    visitor: &'a mut dyn Visitor,
+    is_over: bool,
+}
+
+impl Visitor for Watched<'_> {
+    fn wants(&mut self, document: Ref<'_>) -> ControlFlow<(), bool> {
+        let wanted = self.visitor.wants(document);
+        self.is_over = wanted.is_break();
+        wanted
+    }
+
+    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
+        let goes_on = self.visitor.visit(document);
+        self.is_over = goes_on.is_break();
+        goes_on
+    }
 }
 
 /// The writes of a query. Dropped without a commit, they never were.

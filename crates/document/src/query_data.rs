@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
-    QueryError, Scan as AqlScan, Source, WriteBatch,
+    QueryError, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
 use pellucid_store::{Acknowledgement, Range, Snapshot};
 use pellucid_value::Value;
@@ -39,8 +39,10 @@ pub struct QueryData {
     snapshot: OnceLock<Arc<dyn Snapshot>>,
     /// The collections that the query has asked for, as they were then.
     known: Mutex<Vec<(Arc<Collection>, Arc<Shape>)>>,
-    /// What became of the writes.
-    pub(crate) committed: Arc<Mutex<Option<Committed>>>,
+    /// What became of the writes, if there are any.
+    pub(crate) committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
+    /// Whether it is read on a thread that must not be held up.
+    is_light: bool,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
 }
@@ -59,9 +61,17 @@ impl QueryData {
             acknowledgement,
             snapshot: OnceLock::new(),
             known: Mutex::default(),
-            committed: Arc::default(),
+            committed: OnceLock::new(),
+            is_light: false,
             resting: None,
         }
+    }
+
+    /// For a thread that must not be held up: what may look at any number of documents to find one
+    /// fails with [`number::NOT_LIGHT`].
+    #[must_use]
+    pub fn light(self) -> QueryData {
+        QueryData { is_light: true, ..self }
     }
 
     /// Has `resting` told when the query begins to do nothing for a while (true), and when it goes
@@ -75,7 +85,7 @@ impl QueryData {
     /// until [`crate::settle_revisions`] puts them in.
     #[must_use]
     pub fn committed(&self) -> Option<Committed> {
-        *self.committed.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.committed.get()?.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The moment that the query sees.
@@ -87,34 +97,46 @@ impl QueryData {
         Ok(self.snapshot.get_or_init(|| taken))
     }
 
-    /// A collection by its name or number, as it was when the query first asked for it.
-    fn known(&self, name: &str) -> Option<(Arc<Collection>, Arc<Shape>)> {
+    /// What `look` makes of a collection by its name or number, as it was when the query first asked
+    /// for it.
+    fn known<T>(
+        &self,
+        name: &str,
+        look: impl FnOnce(&Arc<Collection>, &Arc<Shape>) -> T,
+    ) -> Option<T> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |(_, shape): &&(_, Arc<Shape>)| shape.definition.name == name;
-        if let Some(found) = known.iter().find(is_it) {
-            return Some(found.clone());
+        if let Some((collection, shape)) = known.iter().find(is_it) {
+            return Some(look(collection, shape));
         }
         let collection = self.database.collection(name).ok()?;
-        if let Some(found) = known.iter().find(|(other, _)| other.id == collection.id) {
-            return Some(found.clone());
+        if let Some((_, shape)) = known.iter().find(|(other, _)| other.id == collection.id) {
+            return Some(look(&collection, shape));
         }
-        let found = (Arc::clone(&collection), collection.shape());
-        known.push(found.clone());
-        Some(found)
+        let shape = collection.shape();
+        let looked = look(&collection, &shape);
+        known.push((collection, shape));
+        Some(looked)
     }
 
-    fn found(&self, id: CollectionId) -> Result<(Arc<Collection>, Arc<Shape>), QueryError> {
+    /// As [`Self::known`], by its number.
+    fn found<T>(
+        &self,
+        id: CollectionId,
+        look: impl FnOnce(&Arc<Collection>, &Arc<Shape>) -> T,
+    ) -> Result<T, QueryError> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.iter().find(|(collection, _)| collection.id == id) {
-            return Ok(found.clone());
+        if let Some((collection, shape)) = known.iter().find(|(collection, _)| collection.id == id)
+        {
+            return Ok(look(collection, shape));
         }
         drop(known);
         let name = id.to_string();
-        self.known(&name).ok_or_else(|| DocumentError::collection_not_found(&name).into())
+        self.known(&name, look).ok_or_else(|| DocumentError::collection_not_found(&name).into())
     }
 
     fn shape(&self, id: CollectionId) -> Result<Arc<Shape>, QueryError> {
-        Ok(self.found(id)?.1)
+        self.found(id, |_, shape| Arc::clone(shape))
     }
 
     /// Documents between two keys of the store.
@@ -137,24 +159,19 @@ impl QueryData {
         request: &IndexRequest,
     ) -> Result<Entries, QueryError> {
         let shape = self.shape(collection)?;
-        let is_it = |index: &&Arc<Index>| index.definition.id == request.index;
-        let index = shape.readable_indexes().find(is_it).cloned();
-        let index = index.ok_or_else(|| {
-            QueryError::new(1212, "an index of the query's plan is gone: try again")
-        })?;
+        let index = Arc::clone(index_of(&shape, request)?);
         let (snapshot, table) = (Arc::clone(self.snapshot()?), self.documents.table);
         if let Some(key) = index.key_of_all(&request.range) {
-            let found = if index.definition.unique {
-                let object = snapshot.get(table, &key, &mut Timeline::off());
-                Found::One(object.map_err(store_error)?)
-            } else {
-                let scan = snapshot.scan_stem(table, &key, request.reverse);
-                Found::Scan(scan.map_err(store_error)?)
-            };
+            let only = (&key[..], index.definition.unique);
+            let found = Found::of_key(&*snapshot, table, only, request.reverse)?;
             return Ok(Entries { snapshot, table, shape, index, keys: None, key, found });
         }
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index, &low, &high);
+        if self.is_light && keys.is_wider() {
+            let message = "values that are cut in their index are no light query's";
+            return Err(QueryError::new(number::NOT_LIGHT, message));
+        }
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let found = Found::Scan(snapshot.scan(table, range).map_err(store_error)?);
         let keys = keys.is_wider().then_some(keys);
@@ -174,17 +191,18 @@ pub(crate) fn store_error(error: pellucid_store::StoreError) -> QueryError {
 
 impl Source for QueryData {
     fn collection(&self, name: &str) -> Option<pellucid_aql::Collection> {
-        let (collection, shape) = self.known(name)?;
-        let (id, name) = (collection.id, shape.definition.name.clone());
-        Some(pellucid_aql::Collection { id, name, is_edge: shape.is_edges() })
+        self.known(name, |collection, shape| {
+            let (id, name) = (collection.id, shape.definition.name.clone());
+            pellucid_aql::Collection { id, name, is_edge: shape.is_edges() }
+        })
     }
 
     fn version(&self, name: &str) -> Option<u64> {
-        self.known(name).map(|(_, shape)| shape.version)
+        self.known(name, |_, shape| shape.version)
     }
 
     fn count(&self, collection: CollectionId) -> Result<u64, QueryError> {
-        Ok(self.found(collection)?.0.count())
+        self.found(collection, |collection, _| collection.count())
     }
 
     fn scan(&self, collection: CollectionId) -> Result<Box<dyn AqlScan>, QueryError> {
@@ -219,6 +237,26 @@ impl Source for QueryData {
         }
         let entries = self.entries(collection, request)?;
         Ok(Box::new(EntryScan { entries, bytes: Vec::new() }))
+    }
+
+    fn index_visit(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), QueryError> {
+        let shape = self.shape(collection)?;
+        if request.index != PRIMARY {
+            let index = index_of(&shape, request)?;
+            if let Some(key) = index.key_of_all(&request.range) {
+                let (snapshot, table) = (&**self.snapshot()?, self.documents.table);
+                let only = (&key[..], index.definition.unique);
+                let found = Found::of_key(snapshot, table, only, request.reverse)?;
+                return found.show_all(snapshot, table, (&shape, index, &key), visitor);
+            }
+        }
+        let mut scan = self.index_scan(collection, request)?;
+        visit_all(&mut *scan, visitor)
     }
 
     fn index_fields(
@@ -299,6 +337,14 @@ impl QueryData {
         let high = high.max(low.clone());
         self.documents_between(shape, &low, Some(&high), request.reverse)
     }
+}
+
+/// The index that is asked for.
+fn index_of<'a>(shape: &'a Shape, request: &IndexRequest) -> Result<&'a Arc<Index>, QueryError> {
+    let mut indexes = shape.readable_indexes();
+    indexes
+        .find(|index| index.definition.id == request.index)
+        .ok_or_else(|| QueryError::new(1212, "an index of the query's plan is gone: try again"))
 }
 
 fn is_above_text(value: &Value) -> bool {

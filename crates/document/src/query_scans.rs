@@ -84,6 +84,39 @@ pub(crate) enum Found {
 type FoundEntry<'a> = (&'a [u8], Option<Object>);
 
 impl Found {
+    /// The entries whose keys begin with `key`, or the only one that has it if the index is unique.
+    pub(crate) fn of_key(
+        snapshot: &dyn Snapshot,
+        table: Table,
+        (key, is_unique): (&[u8], bool),
+        reverse: bool,
+    ) -> Result<Found, QueryError> {
+        if is_unique {
+            let object = snapshot.get(table, key, &mut Timeline::off());
+            return Ok(Found::One(object.map_err(store_error)?));
+        }
+        snapshot.scan_stem(table, key, reverse).map(Found::Scan).map_err(store_error)
+    }
+
+    /// Shows the documents of the entries to the query until that wants no more; `only` is as in
+    /// [`Found::next`].
+    pub(crate) fn show_all(
+        mut self,
+        snapshot: &dyn Snapshot,
+        table: Table,
+        (shape, index, only): (&Shape, &Index, &[u8]),
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), QueryError> {
+        let mut bytes = Vec::new();
+        while let Some((entry, held)) = self.next(only, index.definition.unique)? {
+            let object = document(snapshot, table, shape, document_key(entry, &held))?;
+            if show(shape, &object, &mut bytes, visitor)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The next entry, of which the only one has the key `only`, and what it holds if the index is
     /// unique; the other ones hold nothing.
     fn next<'a>(
@@ -111,24 +144,31 @@ fn document_key<'a>(entry: &'a [u8], held: &'a Option<Object>) -> &'a [u8] {
     }
 }
 
+/// What the next entry came to.
+enum Next {
+    Document(Object),
+    /// It is beside the range: its key is cut, and only its document said so.
+    Beside,
+    End,
+}
+
 impl Entries {
-    /// The document of the next entry within the range; nothing at the end.
-    fn next(&mut self) -> Result<Option<Object>, QueryError> {
+    /// The document of the next entry. One that is beside the range is told too: any number of them
+    /// may come, and the query has to be able to end meanwhile.
+    fn next(&mut self) -> Result<Next, QueryError> {
         let is_unique = self.index.definition.unique;
-        loop {
-            let Some((entry, held)) = self.found.next(&self.key, is_unique)? else {
-                return Ok(None);
-            };
-            let key = document_key(entry, &held);
-            let found = document(&*self.snapshot, self.table, &self.shape, key)?;
-            if let Some(keys) = &self.keys {
-                let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
-                if !self.index.has_within(document, &key, entry, keys) {
-                    continue;
-                }
+        let Some((entry, held)) = self.found.next(&self.key, is_unique)? else {
+            return Ok(Next::End);
+        };
+        let key = document_key(entry, &held);
+        let found = document(&*self.snapshot, self.table, &self.shape, key)?;
+        if let Some(keys) = &self.keys {
+            let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
+            if !self.index.has_within(document, &key, entry, keys) {
+                return Ok(Next::Beside);
             }
-            return Ok(Some(found));
         }
+        Ok(Next::Document(found))
     }
 }
 
@@ -155,7 +195,11 @@ pub(crate) struct EntryScan {
 impl AqlScan for EntryScan {
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
         for _ in 0..DOCUMENTS_AT_ONCE {
-            let Some(object) = self.entries.next()? else { return Ok(false) };
+            let object = match self.entries.next()? {
+                Next::Document(object) => object,
+                Next::Beside => continue,
+                Next::End => return Ok(false),
+            };
             let shape = &self.entries.shape;
             if show(shape, &object, &mut self.bytes, visitor)?.is_break() {
                 break;

@@ -28,7 +28,7 @@ impl QueryWrites {
             database: Arc::clone(&data.database),
             transaction: data.documents.begin_at(data.snapshot()?.sequence()),
             acknowledgement: data.acknowledgement,
-            committed: Arc::clone(&data.committed),
+            committed: Arc::clone(data.committed.get_or_init(Arc::default)),
         })
     }
 

@@ -94,6 +94,12 @@ impl Ahead {
         Ok(Some((&row.key, &mut row.found)))
     }
 
+    /// Whether no row waits, and none was found to be the last: then a key can be found past it.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.let_go();
+        self.length == 0 && !self.is_at_end
+    }
+
     /// Lets go of the row that was returned last.
     fn let_go(&mut self) {
         if std::mem::take(&mut self.is_returned) {

@@ -92,6 +92,13 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
         let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
+        if self.ahead.is_empty() {
+            // Nothing is waited for, so nothing need be found ahead and kept.
+            let mut found = FoundEntry::nothing();
+            let is_there = find_live(inner, ledger_scan, &mut found)?;
+            let key = ledger_scan.key();
+            return Ok(is_there.then(|| (&key[TABLE_PREFIX_LENGTH..], Head::from_found(found))));
+        }
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(inner, ledger_scan, key, found);
         let Some((key, found)) = self.ahead.next_found(find)? else { return Ok(None) };
@@ -99,7 +106,7 @@ impl Scan {
     }
 }
 
-/// Moves on to the next live key, and says whether there was one.
+/// As [`find_live`], with a copy of the key.
 #[inline]
 fn advance(
     inner: &Inner,
@@ -107,10 +114,19 @@ fn advance(
     key: &mut Vec<u8>,
     found: &mut FoundEntry,
 ) -> Result<bool> {
+    let is_there = find_live(inner, ledger_scan, found)?;
+    if is_there {
+        key.clear();
+        key.extend_from_slice(ledger_scan.key());
+    }
+    Ok(is_there)
+}
+
+/// Moves on to the next live key, and says whether there was one.
+#[inline]
+fn find_live(inner: &Inner, ledger_scan: &mut LedgerScan, found: &mut FoundEntry) -> Result<bool> {
     while ledger_scan.find_next(found)? {
         if inner.time.is_live(found) {
-            key.clear();
-            key.extend_from_slice(ledger_scan.key());
             return Ok(true);
         }
     }

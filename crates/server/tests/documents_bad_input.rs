@@ -74,6 +74,42 @@ fn a_body_beyond_the_limit_is_refused_unread() {
     is_as_it_was(&mut client);
 }
 
+/// `/_api/version/x` was answered as `/_api/version` is, and `/_open/auth/x` gave a token.
+#[test]
+fn paths_with_more_behind_them_are_refused() {
+    let (_server, mut client) = with_collection();
+    let login = r#"{"username":"root","password":""}"#;
+    for (method, target, body) in [
+        ("GET", "/_api/version/x", ""),
+        ("GET", "/_api/engine/stats", ""),
+        ("GET", "/_db/_system/_api/version/x/y", ""),
+        ("GET", "/_api/database/user/x", ""),
+        ("GET", "/_api/collection/c/count/x", ""),
+        ("GET", "/_api/document/c/kept/x", ""),
+        ("POST", "/_api/import/x?collection=c", "{}"),
+        ("POST", "/_api/cursor/1/2/x", ""),
+        ("POST", "/_api/explain/x", r#"{"query":"RETURN 1"}"#),
+        ("GET", "/_api/query/current/x", ""),
+        ("GET", "/_api/index/c/0/x", ""),
+        ("GET", "/_api/transaction/1/x", ""),
+        ("POST", "/_open/auth/x", login),
+        ("GET", "/_admin/server/role/x", ""),
+        ("GET", "/_admin/time/x", ""),
+        ("GET", "/_admin/status/x", ""),
+    ] {
+        let answer = client.call(method, target, &[], body);
+        assert_eq!(number(&answer), (400, 601), "{method} {target}");
+    }
+    // A slash at the end is no more than that.
+    assert_eq!(client.get("/_api/version/").status, 200);
+    assert_eq!(client.call("POST", "/_open/auth/", &[], login).status, 200);
+    for target in ["/_admin/server/role", "/_admin/time"] {
+        assert_eq!(number(&client.call("POST", target, &[], "")), (405, 405), "{target}");
+    }
+    assert_eq!(number(&client.get("/_admin/server/x")), (404, 404));
+    is_as_it_was(&mut client);
+}
+
 /// An import of 40 MB in one request, of which a line is broken.
 #[test]
 fn a_large_import_is_one_request() {

@@ -246,3 +246,39 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
     assert_eq!((answer.status, &answer.json()["result"][0]["text"]), (201, &text.into()));
     server.stop().unwrap();
 }
+
+/// While reads were slow, each read of a document went to the workers. Now it tries on its event
+/// loop, as queries do.
+#[test]
+fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    // Of a store that was just opened nobody knows yet what is in memory: reads count as slow.
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut client = Client::connect(server.address());
+    let answer = client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = "x".repeat(300);
+    for n in 0..10 {
+        let body = format!(r#"{{"_key":"{n}","text":"{text}"}}"#);
+        assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
+    }
+    for n in 0..10 {
+        for method in ["GET", "HEAD"] {
+            let answer = client.call(method, &format!("/_api/document/c/{n}"), &[], "");
+            assert_eq!((answer.status, answer.header("X-Arango-Queue-Time-Seconds")), HERE);
+        }
+    }
+    let missing = client.get("/_api/document/c/missing");
+    assert_eq!((missing.status, missing.json()["errorNum"].as_u64()), (404, Some(1202)));
+    disk.hold();
+    let mut waiting = Client::connect(server.address());
+    waiting.send(&common::request("GET", "/_api/document/c/7", &[], b""));
+    assert_eq!(client.get("/_api/version").status, 200);
+    disk.release();
+    let answer = waiting.answer();
+    assert_eq!((answer.status, &answer.json()["text"]), (200, &text.into()));
+    server.stop().unwrap();
+}
+
+/// What an answer says that was made on its event loop.
+const HERE: (u16, Option<&str>) = (200, Some("0.000000"));

@@ -137,8 +137,7 @@ impl Point<'_> {
             let range = IndexRange { equal, low, high };
             let request =
                 IndexRequest { index: access.index.id, range, reverse: access.is_reverse };
-            let mut scan = source.index_scan(access.collection.id, &request)?;
-            while scan.advance(writer)? && !writer.is_done() {}
+            source.index_visit(access.collection.id, &request, writer)?;
         }
         stats.scanned_index = writer.values;
         stats.document_lookups = writer.values;

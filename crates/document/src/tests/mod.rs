@@ -5,11 +5,15 @@ mod crash;
 mod model;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_aql::{Execution, KillSwitch, QueryOptions, Source, Statements};
+use pellucid_aql::{
+    Execution, IndexRange, IndexRequest, KillSwitch, QueryOptions, Source, Statements, Visitor,
+    number,
+};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{
     Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver, Store,
@@ -183,6 +187,55 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     assert_eq!(entries, expected, "entries of indexes beside those of the documents");
     assert_eq!(collection.count(), model.len() as u64);
     model
+}
+
+/// Long values lie cut in their index, so that finding one may mean reading any number of others.
+/// An event loop did that, and a query could not be ended meanwhile.
+#[test]
+fn values_beside_a_cut_one_are_read_in_steps_and_by_no_light_query() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let long = |number: usize| format!("{}{number}", "x".repeat(1_000));
+    for number in 0..200 {
+        let step = Step::Insert(number.to_string(), serde_json::json!({ "a": long(number) }));
+        apply(&documents, &collection, &step).unwrap();
+    }
+    let binds = serde_json::json!({ "a": long(7) });
+    let text = "FOR d IN c FILTER d.a == @a RETURN d._key";
+    assert_eq!(query(&documents, text, &binds), [Value::from("7")]);
+
+    let database = documents.database("_system").unwrap();
+    let data = || crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+    let shape = collection.shape();
+    let range = IndexRange { equal: vec![Value::from(&*long(7))], ..IndexRange::all() };
+    let request = IndexRequest { index: shape.indexes[0].definition.id, range, reverse: false };
+    let mut scan = data().index_scan(collection.id, &request).unwrap();
+    let mut counting = Counting(0);
+    let mut steps = 1;
+    while scan.advance(&mut counting).unwrap() {
+        steps += 1;
+    }
+    assert_eq!(counting.0, 1);
+    assert!(steps >= 3, "200 entries in {steps} steps");
+    let light = data().light().index_scan(collection.id, &request).err().unwrap();
+    assert_eq!(light.number, number::NOT_LIGHT);
+    let mut counting = Counting(0);
+    data().index_visit(collection.id, &request, &mut counting).unwrap();
+    assert_eq!(counting.0, 1, "of those that are visited");
+}
+
+/// Counts documents.
+struct Counting(usize);
+
+impl Visitor for Counting {
+    fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
+        ControlFlow::Continue(true)
+    }
+
+    fn visit(&mut self, _: &[u8]) -> ControlFlow<()> {
+        self.0 += 1;
+        ControlFlow::Continue(())
+    }
 }
 
 /// The result of a query.

@@ -287,7 +287,9 @@ impl Merge {
                 *place = Some((tables, first));
             }
         }
-        let mut sources = Vec::with_capacity(4);
+        // A source is so large that room for the few that may come would be asked of the system's
+        // allocator as a large piece; mostly one comes.
+        let mut sources = Vec::with_capacity(1);
         let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&version.active).chain(sealed) {
             if memtable.may_hold_stem(sought.hash) {

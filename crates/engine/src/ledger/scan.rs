@@ -15,8 +15,8 @@ pub(crate) struct LedgerScan {
     merge: Merge,
     direction: Direction,
     at_sequence: u64,
-    /// Keys up to it, in the direction of the scan, are not returned.
-    begin: Bound<Box<[u8]>>,
+    /// The key that the range begins behind, if it is none of it; only forward scans stand on it.
+    excluded: Option<Box<[u8]>>,
     /// Keys beyond it, in the direction of the scan, end it.
     end: Bound<Box<[u8]>>,
     with_tombstones: bool,
@@ -27,10 +27,6 @@ pub(crate) struct LedgerScan {
     _version: Arc<Version>,
 }
 
-fn owned(bound: Bound<&[u8]>) -> Bound<Box<[u8]>> {
-    bound.map(Box::from)
-}
-
 impl LedgerScan {
     pub(super) fn new(
         version: Arc<Version>,
@@ -39,7 +35,13 @@ impl LedgerScan {
         at_sequence: u64,
     ) -> Result<LedgerScan> {
         let merge = Merge::of_version(&version, range, direction)?;
-        Ok(LedgerScan::of_merge(merge, version, range, direction, at_sequence))
+        let (excluded, end) = match (direction, range.start) {
+            (Direction::Forward, Bound::Excluded(start)) => (Some(start.into()), range.end),
+            (Direction::Forward, _) => (None, range.end),
+            (Direction::Reverse, start) => (None, start),
+        };
+        let scan = LedgerScan::of_merge(merge, version, end.map(Box::from), direction, at_sequence);
+        Ok(LedgerScan { excluded, ..scan })
     }
 
     /// The keys with a stem.
@@ -53,26 +55,28 @@ impl LedgerScan {
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start: Bound::Included(stem), end };
         let merge = Merge::of_stem(&version, stem, &range, direction)?;
-        Ok(LedgerScan::of_merge(merge, version, &range, direction, at_sequence))
+        let end = match direction {
+            Direction::Forward => {
+                behind.map_or(Bound::Unbounded, |end| Bound::Excluded(end.into_boxed_slice()))
+            }
+            Direction::Reverse => Bound::Included(stem.into()),
+        };
+        Ok(LedgerScan::of_merge(merge, version, end, direction, at_sequence))
     }
 
     fn of_merge(
         merge: Merge,
         version: Arc<Version>,
-        range: &KeyRange<'_>,
+        end: Bound<Box<[u8]>>,
         direction: Direction,
         at_sequence: u64,
     ) -> LedgerScan {
-        let (begin, end) = match direction {
-            Direction::Forward => (range.start, range.end),
-            Direction::Reverse => (range.end, range.start),
-        };
         LedgerScan {
             merge,
             direction,
             at_sequence,
-            begin: owned(begin),
-            end: owned(end),
+            excluded: None,
+            end,
             with_tombstones: false,
             key: Vec::new(),
             is_first: true,
@@ -133,8 +137,7 @@ impl LedgerScan {
             if is_behind {
                 return Ok(false);
             }
-            let is_excluded =
-                matches!(&self.begin, Bound::Excluded(begin) if **begin == *entry.key);
+            let is_excluded = self.excluded.as_deref().is_some_and(|key| key == entry.key);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.is_first = false;

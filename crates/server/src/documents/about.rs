@@ -105,6 +105,10 @@ impl DocumentApi {
                     },
                 }),
             )),
+            (_, Some("server"), Some("role" | "availability" | "mode" | "id"))
+            | (_, Some("time" | "status"), None) => {
+                Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into())
+            }
             _ => Err(unknown_path(call)),
         }
     }

@@ -106,6 +106,23 @@ impl DocumentApi {
         answered.unwrap_or_else(|error| Answered::Now(Reply::error(&error)))
     }
 
+    /// As [`Self::answer`], on a thread that must not wait for the medium; nothing where it would
+    /// have to. The call is light ([`Self::is_light`]).
+    pub(crate) fn answer_here(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> Option<Answered> {
+        if let Some(refusal) = refuse(call, caller) {
+            return Some(Answered::Now(refusal));
+        }
+        match self.find(call, caller, timeline) {
+            Err(error) if error.number == ErrorNumber::NOT_IN_MEMORY => None,
+            answered => Some(answered.unwrap_or_else(|e| Answered::Now(Reply::error(&e)))),
+        }
+    }
+
     fn find(
         self: &Arc<Self>,
         call: &Call<'_>,
@@ -120,6 +137,9 @@ impl DocumentApi {
             let id = String::from_utf8_lossy(id);
             let message = format!("transaction '{id}' not found");
             return Err(DocumentError::new(ErrorNumber::TRANSACTION_NOT_FOUND, message));
+        }
+        if call.segments.len() > segments_max(call) {
+            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
         }
         let now = Answered::Now;
         match (call.segment(0), call.segment(1)) {
@@ -160,9 +180,6 @@ impl DocumentApi {
                 return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
             }
         };
-        if call.segments.len() > 4 {
-            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
-        }
         let key = call.segment(3);
         if matches!(call.method, Method::Get | Method::Head) && key.is_none() {
             let message = "expecting /_api/document/<collection>/<key>";
@@ -216,6 +233,20 @@ pub(crate) fn refuse(call: &Call<'_>, caller: &Identity) -> Option<Reply> {
     let is_open = matches!(call.segment(1), Some("version" | "user" | "database"));
     let may = is_open || caller.may(Scope::Database(database), needed);
     (!may).then(|| Reply::error_as(401, &error()))
+}
+
+/// How many segments the path of a call may have; what has a limit of its own, or is not there at
+/// all, has none here.
+fn segments_max(call: &Call<'_>) -> usize {
+    match (call.segment(0), call.segment(1)) {
+        (Some("_api"), Some("version" | "engine" | "explain" | "import")) => 2,
+        (Some("_api"), Some("database" | "query" | "transaction")) => 3,
+        (Some("_api"), Some("document" | "collection" | "index" | "cursor")) => 4,
+        (Some("_open"), Some("auth")) if call.segment(2) == Some("renew") => 3,
+        (Some("_open"), Some("auth")) | (Some("_admin"), Some("time" | "status")) => 2,
+        (Some("_admin"), Some("server")) => 3,
+        _ => usize::MAX,
+    }
 }
 
 /// Whether a call to `/_api/document` is about several documents.

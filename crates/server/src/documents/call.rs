@@ -24,6 +24,8 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Cow<'a, [u8]>,
     /// The number of the request, by which it is accounted for.
     pub(crate) request: u64,
+    /// Whether it is on a thread that may wait for the medium.
+    pub(crate) may_wait: bool,
 }
 
 /// The methods that there are.
@@ -102,6 +104,7 @@ impl<'a> Call<'a> {
             is_async: request.header("x-arango-async").is_some_and(|value| value == b"store"),
             body: Cow::Borrowed(request.body),
             request: 0,
+            may_wait: false,
         })
     }
 
@@ -110,7 +113,7 @@ impl<'a> Call<'a> {
         Call { request, ..self }
     }
 
-    /// A copy that outlives the request.
+    /// A copy that outlives the request, for a thread that may wait.
     pub(crate) fn into_owned(self) -> Call<'static> {
         let owned =
             |bytes: Option<Cow<'a, [u8]>>| bytes.map(|bytes| Cow::Owned(bytes.into_owned()));
@@ -127,7 +130,13 @@ impl<'a> Call<'a> {
             is_async: self.is_async,
             body: Cow::Owned(self.body.into_owned()),
             request: self.request,
+            may_wait: true,
         }
+    }
+
+    /// Whether it reads one document and changes nothing.
+    pub(crate) fn reads_document(&self) -> bool {
+        matches!(self.method, Method::Get | Method::Head) && self.segment(1) == Some("document")
     }
 
     /// The segment at `place`, or nothing.

@@ -27,9 +27,6 @@ impl DocumentApi {
                 _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
             };
         };
-        if call.segments.len() > 4 {
-            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
-        }
         let collection = database.collection(name)?;
         match (call.method, call.segment(3)) {
             (Method::Get, None) => Ok(Reply::success(200, self.facts(&collection))),
@@ -262,9 +259,6 @@ impl DocumentApi {
     pub(crate) fn database_call(&self, call: &Call<'_>, caller: &Identity) -> Answer {
         // Whoever asks in a database that is not there is told that first.
         let database = self.documents.database(&call.database)?;
-        if call.segments.len() > 3 {
-            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
-        }
         let is_system = call.database == SYSTEM_DATABASE;
         match (call.method, call.segment(2)) {
             (Method::Get, None) if !is_system => Err(ErrorNumber::USE_SYSTEM_DATABASE.into()),

@@ -8,6 +8,7 @@ use pellucid_document::{
     Attempt, Collection, Committed, DocumentError, ErrorNumber, Shape, Standing, document_of,
     revision_text, sequence_of,
 };
+use pellucid_store::Answer;
 use pellucid_value::{ObjectRef, Ref, json, packed};
 
 use super::api::{Answered, DocumentApi};
@@ -37,6 +38,8 @@ impl DocumentApi {
         }
     }
 
+    /// Reads a document, or fails with [`ErrorNumber::NOT_IN_MEMORY`] where that would have to wait
+    /// and the call may not.
     fn read_document(
         &self,
         call: &Call<'_>,
@@ -49,7 +52,8 @@ impl DocumentApi {
         let is_head = call.method == Method::Head;
         if is_head || call.if_match.is_some() || call.if_none_match.is_some() {
             // The ledger knows the revision, and how long the body is that a GET would have.
-            let found = documents.head_and_length(&shape, key.as_bytes(), timeline).wait()?;
+            let found = documents.head_and_length(&shape, key.as_bytes(), timeline);
+            let found = answered(found, call)?;
             let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
             let revision = revision_text(head.sequence);
             let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
@@ -65,7 +69,7 @@ impl DocumentApi {
                 return Ok(reply.with_header("ETag", format!("\"{revision}\"")));
             }
         }
-        let object = documents.get(&shape, key.as_bytes(), timeline).wait()?;
+        let object = answered(documents.get(&shape, key.as_bytes(), timeline), call)?;
         let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
         let document = document_of(&shape, &object)?;
         let mut body = Vec::with_capacity(2 * document.len());
@@ -185,6 +189,15 @@ impl DocumentApi {
                 Answered::Later(pending, Box::new(finish))
             }
         }
+    }
+}
+
+/// What the store answers, if it is there or the call may wait for it.
+fn answered<T: Send + 'static>(answer: Answer<T>, call: &Call<'_>) -> Result<T, DocumentError> {
+    match answer {
+        // Nobody has begun with it yet, and nobody does.
+        Answer::Later(_) if !call.may_wait => Err(ErrorNumber::NOT_IN_MEMORY.into()),
+        answer => Ok(answer.wait()?),
     }
 }
 

@@ -24,9 +24,6 @@ impl DocumentApi {
         if call.method != Method::Post {
             return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
         }
-        if call.segments.len() > 2 {
-            return Err(ErrorNumber::SUPERFLUOUS_SUFFICES.into());
-        }
         let name = call.parameter("collection").filter(|name| !name.is_empty());
         let name = name.ok_or(ErrorNumber::COLLECTION_PARAMETER_MISSING)?;
         let collection = database.collection(&name)?;

@@ -36,15 +36,14 @@ enum Light {
 }
 
 impl DocumentApi {
-    /// The answer to a light query, and its account; nothing for other calls, and where something
-    /// would have to be waited for. What a call got here before it turned out to be another one
-    /// leaves no trace.
+    /// The answer to a light query; nothing for other calls, and where something would have to be
+    /// waited for. What a call got here before it turned out to be another one leaves no trace.
     pub(super) fn answer_light(
         self: &Arc<Self>,
         call: &Call<'_>,
         caller: &Identity,
-        timeline: &Timeline,
-    ) -> Option<(Reply, Timeline)> {
+        timeline: &mut Timeline,
+    ) -> Option<Reply> {
         let is_query = call.method == Method::Post
             && call.segments.len() == 2
             && call.segment(0) == Some("_api")
@@ -57,23 +56,26 @@ impl DocumentApi {
         {
             return None;
         }
-        let mut timeline = timeline.clone();
+        let before = timeline.clone();
         let mut found = None;
         let are_here = self.documents.store().all_in_memory(&mut || {
-            found = self.find_light(call, caller, &mut timeline);
+            found = self.find_light(call, caller, timeline);
             !matches!(found, Some(Err(Away)))
         });
-        match found.filter(|_| are_here)? {
-            Ok(Light::Answer(reply)) => Some((reply, timeline)),
-            Ok(Light::Rest(mut cursor)) => {
+        match found.filter(|_| are_here) {
+            Some(Ok(Light::Answer(reply))) => Some(reply),
+            Some(Ok(Light::Rest(mut cursor))) => {
                 // A number may have to be written down, and that is not a read.
                 let given = self.documents.next_tick().and_then(|id| {
                     cursor.id = id;
                     self.give(cursor, 201, call.request)
                 });
-                Some((given.unwrap_or_else(|error| Reply::error(&error)), timeline))
+                Some(given.unwrap_or_else(|error| Reply::error(&error)))
             }
-            Err(Away) => None,
+            Some(Err(Away)) | None => {
+                *timeline = before;
+                None
+            }
         }
     }
 
@@ -91,7 +93,8 @@ impl DocumentApi {
         let statement = self.statements.find(&asked.query)?;
         timeline.lap(QUERY_PARSE);
         let database = self.documents.database(&call.database).ok()?;
-        let data = Arc::new(QueryData::new(&self.documents, &database, self.acknowledgement));
+        let data = QueryData::new(&self.documents, &database, self.acknowledgement);
+        let data = Arc::new(data.light());
         let plan = statement.light(&asked.bind_variables, &*data)?;
         check_rights(&plan, &database.name, caller).ok()?;
         timeline.lap(QUERY_PLAN);
@@ -104,6 +107,8 @@ impl DocumentApi {
             match written {
                 Ok(None) => {}
                 Ok(Some(body)) => return Some(Ok(Light::Answer(Reply::json(201, body)))),
+                // Another value of the query may be light again.
+                Err(error) if error.number == number::NOT_LIGHT => return None,
                 Err(error) => return Some(failed(&error)),
             }
         }

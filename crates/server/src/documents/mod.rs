@@ -90,16 +90,13 @@ impl Api {
             return reply_now(refusal, response, exchange);
         }
         let api = &self.shared.documents;
-        if let Some((reply, timeline)) = api.answer_light(&call, &self.caller, exchange.timeline) {
-            *exchange.timeline = timeline;
+        if let Some(reply) = api.answer_light(&call, &self.caller, exchange.timeline) {
             return reply_now(reply, response, exchange);
         }
-        // A read that the medium has to be waited for would hold up all connections of the loop.
-        let may_wait = call.segment(1) == Some("document") && !api.documents.store().is_in_memory();
-        if !DocumentApi::is_light(&call) || may_wait {
+        let Some(answered) = self.answer_here(&call, exchange.timeline) else {
             return self.hand_over(call.into_owned(), response, exchange);
-        }
-        match api.answer(&call, &self.caller, exchange.timeline) {
+        };
+        match answered {
             Answered::Now(reply) => {
                 exchange.timeline.stamp_after_lap(Stamp::Executed);
                 reply_now(reply, response, exchange)
@@ -114,6 +111,28 @@ impl Api {
                 Handled::Later
             }
         }
+    }
+
+    /// The answer to a call that an event loop can answer; nothing for the others: waiting for the
+    /// medium would hold up all connections of the loop.
+    fn answer_here(&self, call: &Call<'_>, timeline: &mut Timeline) -> Option<Answered> {
+        if !DocumentApi::is_light(call) {
+            return None;
+        }
+        let api = &self.shared.documents;
+        let store = api.documents.store();
+        if call.segment(1) != Some("document") || store.is_in_memory() {
+            return api.answer_here(call, &self.caller, timeline);
+        }
+        // A write is not made twice, so it is not tried. What a read finds may be in memory, however
+        // slow others were.
+        let mut answered = None;
+        let are_here = call.reads_document()
+            && store.all_in_memory(&mut || {
+                answered = api.answer_here(call, &self.caller, timeline);
+                answered.is_some()
+            });
+        answered.filter(|_| are_here)
     }
 
     /// What is refused whoever asks.

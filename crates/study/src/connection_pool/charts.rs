@@ -80,23 +80,32 @@ fn in_ns(milliseconds: Option<f64>) -> Option<f64> {
     milliseconds.map(|milliseconds| milliseconds * 1e6)
 }
 
-/// The study's table, and ours.
+/// Our times, and those of the study's table for connections that it has.
 fn times(rows: &[&Row], name: &str) -> Chart {
-    let columns = ["Pellucid", "the client's ceiling", "ArangoDB in the original"];
-    let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
+    let has_original = rows.iter().any(|row| row.connection.original.is_some());
+    let mut columns = vec!["Pellucid".to_owned(), "the client's ceiling".to_owned()];
+    let mut description = "From the first query to the last answer. ".to_owned();
+    if has_original {
+        columns.push("ArangoDB in the original".to_owned());
+        description += "The original ran on other machines, over a network. An empty field: not \
+                        run there, or not all queries were answered.";
+    } else {
+        description += "An empty field: not all queries were answered.";
+    }
     let mut chart = chart(
         format!("{name}_times"),
         "Time of all queries",
-        "From the first query to the last answer. The original ran on other machines, over a \
-         network. An empty field: not run there, or not all queries were answered.",
+        &description,
         Unit::Nanoseconds,
-        form,
+        Form::Table { columns },
     );
     let of = |row: &&Row| {
-        let there = row.connection.original;
-        let there = there.and_then(|column| original::milliseconds(row.queries, column));
-        let values = [Row::wall_ms(&row.pellucid), Row::wall_ms(&row.trivial), there];
-        Series::new(row.title(), values.map(in_ns).to_vec())
+        let mut values = vec![Row::wall_ms(&row.pellucid), Row::wall_ms(&row.trivial)];
+        if has_original {
+            let column = row.connection.original;
+            values.push(column.and_then(|column| original::milliseconds(row.queries, column)));
+        }
+        Series::new(row.title(), values.into_iter().map(in_ns).collect())
     };
     chart.series = rows.iter().map(of).collect();
     chart

@@ -107,7 +107,7 @@ pub(super) struct ClientRun {
     pub(super) wrong: u64,
     /// What did not finish: how often, by HTTP status and number of the error.
     pub(super) failures: BTreeMap<String, u64>,
-    /// Sockets that were opened.
+    /// Sockets that requests went over, whether they were opened in this run or before.
     pub(super) sockets: u64,
     /// Answers by the port that they came from; none of drivers that use fetch.
     pub(super) nodes: BTreeMap<String, u64>,

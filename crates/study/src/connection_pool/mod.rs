@@ -263,6 +263,9 @@ impl ConnectionPool {
              gives its account of each; the trivial server's answer has such a header too, which \
              counts for nothing."
                 .to_owned(),
+            "arangojs 10 uses fetch, whose sockets stay from one run of a client to the next; the \
+             other clients open theirs anew in each run, which their times contain."
+                .to_owned(),
             "The nodes among which the driver's loadBalancingStrategy chooses are three servers on \
              this machine, each of which has all documents: each can answer every query, as the \
              coordinators of a cluster can."

@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
     /// Begins at the front of `text`.
     #[must_use]
     pub fn of_text(text: &'a str, limits: Limits) -> Self {
-        let builder = Builder::with(Vec::new(), limits.duplicates);
+        let builder = Builder::idle(limits.duplicates);
         let (document, scratch) = (Vec::new(), String::new());
         Self { text, at: 0, limits, builder, document, scratch }
     }

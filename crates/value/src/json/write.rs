@@ -178,9 +178,10 @@ fn short(value: f64) -> Option<(u64, u64, usize)> {
     }
     let mut power: u64 = 1;
     for places in 0..=PLACES_MAX {
-        let scaled = (size * power as f64).round();
-        if scaled / power as f64 == size {
-            let scaled = scaled as u64;
+        // The nearest whole number, or one beside it where none could pass what follows.
+        let scaled = (size * power as f64 + 0.5) as i64;
+        if scaled as f64 / power as f64 == size {
+            let scaled = scaled.unsigned_abs();
             return Some((scaled / power, scaled % power, places));
         }
         power *= 10;

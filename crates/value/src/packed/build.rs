@@ -51,6 +51,12 @@ impl Builder {
         Self { bytes, frames, entries, duplicates, is_named: false }
     }
 
+    /// Has no document yet: [`restart`](Self::restart) begins the first one.
+    pub(crate) fn idle(duplicates: Duplicates) -> Self {
+        let (bytes, frames, entries) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bytes, frames, entries, duplicates, is_named: false }
+    }
+
     /// Begins another document in the memory of `bytes`.
     pub(crate) fn restart(&mut self, mut bytes: Vec<u8>) {
         bytes.clear();
