@@ -74,7 +74,8 @@ impl RocksStore {
     /// If the store has no such table.
     #[doc(hidden)]
     pub fn bare(&self, table: Table) -> Result<Bare> {
-        Ok(Bare { family: self.database.family(table)?, database: Arc::clone(&self.database) })
+        let (family, database) = (self.database.family(table)?, Arc::clone(&self.database));
+        Ok(Bare { family, writing: WriteOptions::default(), database })
     }
 
     /// Reads on this thread, from the disk too: the binding does not let a read say that it would
@@ -113,6 +114,7 @@ impl RocksStore {
 pub struct Bare {
     // Before `database`: the handle must not outlive it.
     family: Arc<BoundColumnFamily<'static>>,
+    writing: WriteOptions,
     database: Arc<Database>,
 }
 
@@ -122,7 +124,7 @@ impl Bare {
     /// # Errors
     /// What RocksDB says.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.database.db.put_cf(&self.family, key, value).map_err(error_of)
+        self.database.db.put_cf_opt(&self.family, key, value, &self.writing).map_err(error_of)
     }
 
     /// A copy of the value.
@@ -130,7 +132,9 @@ impl Bare {
     /// # Errors
     /// What RocksDB says.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.database.db.get_cf(&self.family, key).map_err(error_of)
+        let Database { db, reading, .. } = &*self.database;
+        let found = db.get_pinned_cf_opt(&self.family, key, reading).map_err(error_of)?;
+        Ok(found.map(|value| value.to_vec()))
     }
 }
 
