@@ -309,6 +309,8 @@ fn share(
     if let Some(activity) = store.activity() {
         account.watch(activity);
     }
+    let telling = Arc::clone(&store);
+    account.tell_later(move || telling.late_parts());
     Ok(Arc::new(Shared {
         store,
         entities,

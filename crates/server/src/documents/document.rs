@@ -49,7 +49,8 @@ impl DocumentApi {
         let is_head = call.method == Method::Head;
         if is_head || call.if_match.is_some() || call.if_none_match.is_some() {
             // The ledger knows the revision, and how long the body is that a GET would have.
-            let found = documents.head_and_length(&shape, key.as_bytes(), timeline).wait()?;
+            let found = documents.head_and_length(&shape, key.as_bytes(), timeline);
+            let found = found.wait_for(timeline)?;
             let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
             let revision = revision_text(head.sequence);
             let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
@@ -65,7 +66,7 @@ impl DocumentApi {
                 return Ok(reply.with_header("ETag", format!("\"{revision}\"")));
             }
         }
-        let object = documents.get(&shape, key.as_bytes(), timeline).wait()?;
+        let object = documents.get(&shape, key.as_bytes(), timeline).wait_for(timeline)?;
         let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
         let document = document_of(&shape, &object)?;
         let mut body = Vec::with_capacity(2 * document.len());
