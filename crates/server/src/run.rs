@@ -56,7 +56,7 @@ pub enum StoreKind {
     Embedded,
     /// A ring of Cassandra or ScyllaDB nodes.
     #[cfg(feature = "cql")]
-    Cql(CqlOptions),
+    Cql(Box<CqlOptions>),
     /// RocksDB, in the folder `rocksdb` of [`ServerOptions::data`].
     #[cfg(feature = "rocksdb")]
     Rocks(RocksOptions),

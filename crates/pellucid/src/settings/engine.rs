@@ -95,7 +95,7 @@ impl Settings {
             ring.value_bytes_max = ring.value_bytes_max.min(bytes);
         }
         ring.login = self.login()?;
-        Ok(StoreKind::Cql(ring))
+        Ok(StoreKind::Cql(Box::new(ring)))
     }
 
     /// What the ring is told if it asks who is there.
