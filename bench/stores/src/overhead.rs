@@ -15,9 +15,11 @@ use crate::{Outcome, is_quick, text};
 const KEYS: u64 = 20_000;
 /// The value of the studies has 103 bytes, and this is the more usual 1 KiB.
 const VALUE_BYTES: usize = 1_024;
+/// Requests of a run: few, so that flushes and merges, which come now and then, are in few of them.
+const RUN: usize = 1_000;
 /// Pairs of runs; the figure is the median of their ratios.
-const PAIRS: usize = 41;
-const PAIRS_QUICK: usize = 11;
+const PAIRS: usize = 1_000;
+const PAIRS_QUICK: usize = 200;
 /// Of RocksDB's throughput at least so much is left.
 const SHARE_LEAST: f64 = 0.97;
 
@@ -34,10 +36,10 @@ pub fn run() -> Outcome<bool> {
     let folder = tempfile::tempdir().map_err(text)?;
     let both = Both::open(folder.path())?;
     let off = Timeline::off;
-    both.all(|key| both.put(key, off()))?;
+    per_request(&both.keys, |key| both.put(key, off()))?;
     let puts = both.compare("PUT", |key| both.put(key, off()), |key| both.bare_put(key))?;
     // The last writes are the store's, so that both read its entries.
-    both.all(|key| both.put(key, off()))?;
+    per_request(&both.keys, |key| both.put(key, off()))?;
     let gets = both.compare("GET", |key| both.get(key, off()), |key| both.bare_get(key))?;
     let clock = Clock::system();
     let on = || Timeline::begin(clock, clock.now());
@@ -46,7 +48,7 @@ pub fn run() -> Outcome<bool> {
         |key| both.put(key, on()),
         |key| both.bare_put(key),
     )?;
-    both.all(|key| both.put(key, off()))?;
+    per_request(&both.keys, |key| both.put(key, off()))?;
     both.compare(
         "GET, with RocksDB's clocks on",
         |key| both.get(key, on()),
@@ -95,15 +97,6 @@ impl Both {
         is_whole(black_box(found).map(|value| value.len()))
     }
 
-    /// Asks for every key once. Returns nanoseconds for each.
-    fn all(&self, ask: impl Fn(&[u8]) -> Outcome<()>) -> Outcome<f64> {
-        let begun = Instant::now();
-        for key in &self.keys {
-            ask(key)?;
-        }
-        Ok(begun.elapsed().as_nanos() as f64 / KEYS as f64)
-    }
-
     /// The throughput of the store as a share of RocksDB's, by pair of runs.
     fn compare(
         &self,
@@ -111,15 +104,16 @@ impl Both {
         ours: impl Fn(&[u8]) -> Outcome<()>,
         theirs: impl Fn(&[u8]) -> Outcome<()>,
     ) -> Outcome<Vec<f64>> {
-        self.all(&theirs)?;
+        per_request(&self.keys, &theirs)?;
         let (mut store_ns, mut bare_ns, mut shares) = (Vec::new(), Vec::new(), Vec::new());
-        for pair in 0..if is_quick() { PAIRS_QUICK } else { PAIRS } {
+        let pairs = if is_quick() { PAIRS_QUICK } else { PAIRS };
+        for (pair, keys) in self.keys.chunks(RUN).cycle().take(pairs).enumerate() {
             let (store, bare) = if pair % 2 == 0 {
-                let store = self.all(&ours)?;
-                (store, self.all(&theirs)?)
+                let store = per_request(keys, &ours)?;
+                (store, per_request(keys, &theirs)?)
             } else {
-                let bare = self.all(&theirs)?;
-                (self.all(&ours)?, bare)
+                let bare = per_request(keys, &theirs)?;
+                (per_request(keys, &ours)?, bare)
             };
             store_ns.push(store);
             bare_ns.push(bare);
@@ -133,6 +127,15 @@ impl Both {
         );
         Ok(shares)
     }
+}
+
+/// Asks for each of the keys once. Returns nanoseconds for each.
+fn per_request(keys: &[[u8; 16]], ask: impl Fn(&[u8]) -> Outcome<()>) -> Outcome<f64> {
+    let begun = Instant::now();
+    for key in keys {
+        ask(key)?;
+    }
+    Ok(begun.elapsed().as_nanos() as f64 / keys.len() as f64)
 }
 
 fn is_whole(length: Option<usize>) -> Outcome<()> {
