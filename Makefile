@@ -7,7 +7,7 @@ DEMO ?=
 SECONDS_PER_TARGET ?= 60
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-profiles soak-profiles
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles soak-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ bench-neighbours: build ## What reads in memory notice of reads from the disk an
 bench-cluster: build ## What forwarding to another node costs, and a node that is killed (QUICK=1 for short)
 	@scripts/need wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- cluster
+
+bench-stores: build ## The stores over RocksDB and Cassandra beside RocksDB and the driver themselves (QUICK=1)
+	@CARGO=$(CARGO) scripts/bench-stores
 
 bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 	@scripts/need nginx wrk taskset

@@ -11,6 +11,7 @@ use pellucid_thread::{Job, start_job};
 use crate::activity::Activity;
 use crate::filling::BucketTable;
 use crate::history::History;
+use crate::late::{Late, LateParts};
 use crate::present::{Away, Present};
 use crate::record::{RECORD_WORDS, Record, RequestFacts};
 use crate::recorder::Recorder;
@@ -110,6 +111,7 @@ pub(crate) struct State {
     table: BucketTable,
     records_lost: u64,
     listener: Option<Listener>,
+    late: Late,
     /// Number of the second, since the account began, that is being filled.
     second: u64,
 }
@@ -137,6 +139,7 @@ impl Account {
             table: BucketTable::new(clock),
             records_lost: 0,
             listener: None,
+            late: Late::default(),
             second: 0,
         };
         let shared = Shared {
@@ -218,6 +221,12 @@ impl Account {
         self.state().listener = Some(Box::new(listener));
     }
 
+    /// Has `source` asked what has come to light of requests after their answers, as often as the
+    /// recorders are looked at. It must not wait.
+    pub fn tell_later(&self, source: impl FnMut() -> Vec<LateParts> + Send + 'static) {
+        self.state().late.source = Some(Box::new(source));
+    }
+
     /// Ends [`Account::listen`].
     pub fn unlisten(&self) {
         let listener = self.state().listener.take();
@@ -252,21 +261,28 @@ impl Account {
             (from..now_second).for_each(|second| watch.close_second(second, &clock));
             state.second = now_second;
         }
-        let State { rings, series, table, records_lost, watch, listener, .. } = &mut *state;
+        let State { rings, series, table, records_lost, watch, listener, late, .. } = &mut *state;
         let table = &*table;
         watch.begin_drain(&clock);
+        let mut count = |record: &Record, words: &[u64; RECORD_WORDS]| {
+            let series = series_of(series, record.facts);
+            let total_ticks = series.add(record, table, names.parts.len());
+            watch.see(record, words, total_ticks);
+            if let Some(listener) = listener {
+                listener(record, total_ticks);
+            }
+        };
         for reading in rings.iter_mut() {
-            let count = |record: &Record, words: &[u64; RECORD_WORDS]| {
-                let series = series_of(series, record.facts);
-                let total_ticks = series.add(record, table, names.parts.len());
-                watch.see(record, words, total_ticks);
-                if let Some(listener) = listener {
-                    listener(record, total_ticks);
+            let (next, lost) = reading.ring.read_from(reading.next, |record, words| {
+                if !record.is_told_later || !late.hold(record, &clock) {
+                    count(record, words);
                 }
-            };
-            let (next, lost) = reading.ring.read_from(reading.next, count);
+            });
             reading.next = next;
             *records_lost += lost;
+        }
+        for record in late.release(&clock, self.shared.stopped.load(Ordering::Acquire)) {
+            count(&record, &record.to_words());
         }
     }
 

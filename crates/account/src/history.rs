@@ -42,13 +42,14 @@ impl History {
 
     /// Those that ended at `since` or later, the newest last; at most `limit`, the newest. Those of
     /// several threads are not quite in the order of their ends: the search goes on until one ended
-    /// `slack` ticks earlier.
+    /// `slack` ticks earlier, not counting those that were held back.
     pub(crate) fn since(&self, since: Ticks, slack: u64, limit: usize) -> Vec<Record> {
         let horizon = Ticks(since.0.saturating_sub(slack));
         let (newer, older) = self.records.split_at(self.oldest);
         let newest_first = newer.iter().rev().chain(older.iter().rev());
         let records = newest_first.map(|words| Record::from_words(*words));
-        let late = records.take_while(|record| record.span().1 >= horizon);
+        let is_near = |record: &Record| record.is_told_later || record.span().1 >= horizon;
+        let late = records.take_while(is_near);
         let mut found: Vec<Record> =
             late.filter(|record| record.span().1 >= since).take(limit).collect();
         found.reverse();

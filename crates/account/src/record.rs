@@ -1,5 +1,6 @@
 //! The fixed-size record that a finished timeline leaves behind.
 
+use crate::late::LateParts;
 use crate::phase::{PHASES, Phase, STAMPS, Stamp};
 use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
 use pellucid_clock::Ticks;
@@ -43,6 +44,8 @@ pub struct Record {
     pub counts: EngineCounts,
     /// The number of the background job that the request waited for; zero for none.
     pub waited_for: u64,
+    /// Whether more comes to light after the answer.
+    pub(crate) is_told_later: bool,
     pub(crate) shift: u8,
     pub(crate) taken: u8,
     /// Offsets of the stamps after `arrived`.
@@ -72,6 +75,7 @@ impl Record {
             facts,
             counts: timeline.counts,
             waited_for: timeline.waited_for(),
+            is_told_later: timeline.is_told_later(),
             shift: shift as u8,
             taken: timeline.taken_bits(),
             offsets: offsets.map(scale),
@@ -90,6 +94,16 @@ impl Record {
         }
         self.offsets[Stamp::Written as usize - 1] = (ticks >> self.shift) as u32;
         self.taken |= 1 << Stamp::Written as u8;
+    }
+
+    /// Takes what was told of a part out of it, no more than there is in it.
+    pub(crate) fn divide(&mut self, told: &LateParts) {
+        for (part, ticks) in &told.parts {
+            let left = &mut self.parts[told.of.slot()];
+            let units = u32::try_from(ticks >> self.shift).unwrap_or(u32::MAX).min(*left);
+            *left -= units;
+            self.parts[part.slot()] += units;
+        }
     }
 
     /// Chooses a larger unit, so that a duration of `ticks` fits.
@@ -206,7 +220,7 @@ impl Record {
             counts.blocks,
             counts.records,
             counts.look_ups,
-            0,
+            u8::from(self.is_told_later),
         ]);
         let (offsets, parts) = (&self.offsets, &self.parts);
         [
@@ -233,7 +247,7 @@ impl Record {
     pub(crate) fn from_words(words: [u64; RECORD_WORDS]) -> Record {
         let low = |word: usize| words[word] as u32;
         let high = |word: usize| (words[word] >> 32) as u32;
-        let [found_in, tables, filters_excluded, filters_false, blocks, records, look_ups, _] =
+        let [found_in, tables, filters_excluded, filters_false, blocks, records, look_ups, later] =
             words[13].to_le_bytes();
         let kinds = words[2];
         Record {
@@ -258,6 +272,7 @@ impl Record {
                 records,
             },
             waited_for: words[14],
+            is_told_later: later == 1,
             // A shift of 32 is the largest that any duration can need.
             shift: ((kinds >> 32) as u8).min(32),
             taken: (kinds >> 40) as u8,

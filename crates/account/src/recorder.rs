@@ -46,6 +46,7 @@ impl Recorder {
         }
         let mut timeline = Timeline::begin(self.clock, arrived);
         timeline.show_in(self.present);
+        timeline.name_parts(self.shared.names.parts);
         timeline
     }
 

@@ -77,6 +77,10 @@ pub struct Timeline {
     pub counts: EngineCounts,
     /// Whether the client asked to be shown the timeline with the response.
     pub is_wanted: bool,
+    /// Whether more comes to light after the answer.
+    is_told_later: bool,
+    /// What the parts are called in this account.
+    part_names: &'static [&'static str],
 }
 
 impl Timeline {
@@ -112,6 +116,8 @@ impl Timeline {
             waited_for_ticks: 0,
             counts: EngineCounts::default(),
             is_wanted: false,
+            is_told_later: false,
+            part_names: &[],
         }
     }
 
@@ -202,15 +208,37 @@ impl Timeline {
         self.waited_for
     }
 
-    /// As which number others see it.
-    pub(crate) fn request(&self) -> u64 {
+    /// As which number others see it; zero as long as it has none.
+    #[must_use]
+    pub fn request(&self) -> u64 {
         self.request
+    }
+
+    /// Says that more will be told of the request after its answer ([`crate::LateParts`]): its
+    /// record waits for that, for a while.
+    pub fn tell_later(&mut self) {
+        self.is_told_later = true;
+    }
+
+    /// Whether more will be told of it.
+    pub(crate) fn is_told_later(&self) -> bool {
+        self.is_told_later
     }
 
     /// The slot of its operation; one that no operation has if it is not known.
     #[must_use]
     pub fn operation(&self) -> u8 {
         self.operation
+    }
+
+    /// What the parts are called, by slot, in the account that the timeline is of.
+    #[must_use]
+    pub fn part_names(&self) -> &'static [&'static str] {
+        self.part_names
+    }
+
+    pub(crate) fn name_parts(&mut self, names: &'static [&'static str]) {
+        self.part_names = names;
     }
 
     /// Has `present` show what becomes of the request.

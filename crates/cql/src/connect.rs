@@ -11,6 +11,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::options::CqlOptions;
 use crate::retry::Again;
+use crate::tunnel::Tunnels;
 
 /// Times that a trace is looked for, and how long after one another, in milliseconds.
 const TRACE_LOOKS: u32 = 20;
@@ -24,8 +25,16 @@ pub(crate) async fn connect(options: &CqlOptions) -> Result<Session> {
         .retry_policy(Arc::new(Again::default()))
         .build();
     let looks = std::num::NonZeroU32::new(TRACE_LOOKS).expect("it is not zero");
-    let mut builder = SessionBuilder::new()
-        .known_nodes(&options.nodes)
+    let mut builder = SessionBuilder::new();
+    builder = match &options.tls {
+        None => builder.known_nodes(&options.nodes),
+        Some(tls) => {
+            let tunnels = Tunnels::new(tls, &options.nodes, options.timeout)?;
+            let local = tunnels.begin(&options.nodes).await?;
+            builder.known_nodes_addr(local).address_translator(Arc::new(tunnels))
+        }
+    };
+    builder = builder
         .compression(Some(Compression::Lz4))
         .connection_timeout(options.timeout)
         .default_execution_profile_handle(profile.into_handle())

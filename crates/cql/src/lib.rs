@@ -23,9 +23,10 @@ mod scan;
 mod schema;
 mod store;
 mod traces;
+mod tunnel;
 mod turns;
 mod versions;
 
-pub use options::{CqlOptions, Password};
+pub use options::{CqlOptions, CqlTls, Password};
 pub use parts::NAMES as PART_NAMES;
 pub use store::CqlStore;

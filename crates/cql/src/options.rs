@@ -15,6 +15,8 @@ pub struct CqlOptions {
     pub replication: Option<u32>,
     /// The user's name and password, if the ring asks for them.
     pub login: Option<(String, Password)>,
+    /// How connections are made in TLS. Nothing for plain ones.
+    pub tls: Option<CqlTls>,
     /// Partitions of a table without parts, when it is made. A range asks all of them.
     pub buckets: u16,
     /// Threads that talk to the ring.
@@ -38,6 +40,7 @@ impl CqlOptions {
             keyspace: "pellucid".to_owned(),
             replication: None,
             login: None,
+            tls: None,
             buckets: 64,
             threads: 2,
             in_flight_max: 2_048,
@@ -46,6 +49,16 @@ impl CqlOptions {
             value_bytes_max: 8 << 20,
         }
     }
+}
+
+/// Connections to the ring in TLS.
+#[derive(Clone, Debug)]
+pub struct CqlTls {
+    /// The certificates of authorities that the nodes' certificates come from, in PEM.
+    pub authorities_pem: Vec<u8>,
+    /// The name that the certificates of all nodes have. Nothing if each has the address, or the
+    /// name, by which its node is reached.
+    pub name: Option<String>,
 }
 
 /// A password, which is not shown.

@@ -1,9 +1,10 @@
 //! The parts of `execute` that this store accounts for.
 //!
-//! What the ring does with a request is one part for all of them, the round trip. How it divides
-//! into network, coordinator and replicas only the ring can tell, and does so for a sampled share:
-//! that stands in the store's figures, because an answer that waited for its own trace would be
-//! slow for being looked at.
+//! What the ring does with a request is one part for most of them, the round trips. How it divides
+//! into network, coordinator and replicas only the ring can tell, and does so for a sampled share,
+//! some time after the answer: an answer that waited for its own trace would be slow for being
+//! looked at, so that only the request's record waits. What is told is taken out of `ring`, so that
+//! nothing counts twice.
 
 use pellucid_account::{PARTS_MAX, Part};
 
@@ -18,6 +19,13 @@ pub(crate) const DECODE: Part = Part::new(3);
 /// Until this process had made its transactions of the same partition that came before.
 pub(crate) const TURN_WAIT: Part = Part::new(4);
 
+/// Of the round trips, what the ring's coordinators know nothing of.
+pub(crate) const NETWORK: Part = Part::new(5);
+/// Of the round trips, what the coordinators did themselves.
+pub(crate) const COORDINATOR: Part = Part::new(6);
+/// Of the round trips, how long the slowest other node was busy.
+pub(crate) const REPLICAS: Part = Part::new(7);
+
 /// The names of the parts, by slot.
 pub const NAMES: [&str; PARTS_MAX] = [
     "encode",
@@ -25,7 +33,7 @@ pub const NAMES: [&str; PARTS_MAX] = [
     "ring",
     "decode",
     "turn_wait",
-    "unused_5",
-    "unused_6",
-    "unused_7",
+    "network",
+    "coordinator",
+    "replicas",
 ];

@@ -24,7 +24,7 @@ use crate::place::Space;
 use crate::plain::Values;
 use crate::retry::Again;
 use crate::schema::{Statements, make, prepare};
-use crate::traces::{Traces, look};
+use crate::traces::{RoundTrip, Sample, Traces, look};
 use crate::turns::Turns;
 use crate::versions::Versions;
 
@@ -64,6 +64,7 @@ pub(crate) struct Laps {
     decode_ticks: u64,
     turn_ticks: u64,
     last: Ticks,
+    sample: Sample,
 }
 
 /// A place among the requests in flight.
@@ -161,16 +162,21 @@ impl Ring {
             Ok(place) => place,
             Err(error) => return Answer::Now(Err(error)),
         };
-        let (clock, ring) = (self.clock, Arc::clone(self));
+        let (clock, ring, asked) = (self.clock, Arc::clone(self), Arc::clone(self));
         let handed_over = clock.now();
-        let laps = Laps::begun(clock, handed_over);
+        let mut laps = Laps::begun(clock, handed_over);
+        if self.traces.is_due(self.trace_share) {
+            laps.sample = Sample::of(timeline);
+        }
         let found = ask(Arc::clone(self), laps);
         Answer::Later(Pending::new(move |callback| {
             ring.spawn(async move {
                 let begun = clock.now();
-                let (result, laps) = found.await;
+                let (result, mut laps) = found.await;
                 drop(place);
+                let sample = std::mem::take(&mut laps.sample);
                 callback(laps.arrival(result, handed_over, begun));
+                look(&asked, sample);
             });
         }))
     }
@@ -201,13 +207,13 @@ impl Ring {
     ) -> std::result::Result<QueryResult, Failed> {
         let again = Again::default();
         statement.set_retry_policy(Some(Arc::new(again.clone())));
-        let is_traced = self.is_traced();
-        if is_traced {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if laps.sample.is_traced() {
             statement.set_tracing(true);
         }
         laps.begin();
         let answer = self.session.execute_bound_unpaged(&statement).await;
-        self.note(&answer, is_traced, laps);
+        self.note(&answer, laps);
         answer.map_err(|error| Failed { error, said: again.said() })
     }
 
@@ -220,30 +226,26 @@ impl Ring {
     ) -> std::result::Result<QueryResult, Failed> {
         let again = Again::default();
         batch.set_retry_policy(Some(Arc::new(again.clone())));
-        let is_traced = self.is_traced();
-        batch.set_tracing(is_traced);
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        batch.set_tracing(laps.sample.is_traced());
         laps.begin();
         let answer = self.session.batch(&batch, values).await;
-        self.note(&answer, is_traced, laps);
+        self.note(&answer, laps);
         answer.map_err(|error| Failed { error, said: again.said() })
     }
 
-    fn is_traced(&self) -> bool {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.traces.is_due(self.trace_share)
-    }
-
-    fn note<E>(
-        self: &Arc<Self>,
-        answer: &std::result::Result<QueryResult, E>,
-        is_traced: bool,
-        laps: &mut Laps,
-    ) {
-        let ticks = laps.end_of_ring();
+    /// Notes how long the ring took, and where it says what it did meanwhile.
+    fn note<E>(self: &Arc<Self>, answer: &std::result::Result<QueryResult, E>, laps: &mut Laps) {
+        let took_us = self.clock.nanoseconds(laps.end_of_ring()) / 1_000;
         if let Ok(answer) = answer
-            && is_traced
+            && let Some(round_trip) = RoundTrip::of(self, answer, took_us)
         {
-            look(self, answer, self.clock.nanoseconds(ticks) / 1_000);
+            match &mut laps.sample {
+                Sample::Request { round_trips, .. } => round_trips.push(round_trip),
+                // It may be one of many requests with the same laps, and has no record.
+                Sample::Sums => look(self, Sample::alone(round_trip)),
+                Sample::None => {}
+            }
         }
     }
 
@@ -258,7 +260,16 @@ impl Ring {
 
     /// Laps for work of which nobody keeps an account.
     pub(crate) fn no_laps(&self) -> Laps {
-        Laps::begun(self.clock, self.clock.now())
+        let mut laps = Laps::begun(self.clock, self.clock.now());
+        if self.traces.is_due(self.trace_share) {
+            laps.sample = Sample::Sums;
+        }
+        laps
+    }
+
+    /// The clock of all requests.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 }
 
@@ -273,7 +284,8 @@ impl Drop for Ring {
 
 impl Laps {
     fn begun(clock: Clock, last: Ticks) -> Laps {
-        Laps { clock, ring_ticks: 0, decode_ticks: 0, turn_ticks: 0, last }
+        let sample = Sample::None;
+        Laps { clock, ring_ticks: 0, decode_ticks: 0, turn_ticks: 0, last, sample }
     }
 
     /// Begins a time that ends with one of the calls below.

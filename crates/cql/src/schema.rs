@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use pellucid_store::{Result, StoreError};
 use scylla::client::session::Session;
+use scylla::cluster::metadata::Table;
 use scylla::errors::ExecutionError;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
@@ -24,6 +25,15 @@ const KEYSPACE_LENGTH_MAX: usize = 48;
 /// How long the ring remembers a writer's last transaction in a partition, in seconds: far longer
 /// than the writer asks for it.
 const NOTE_TTL_S: u32 = 3_600;
+
+/// The column with the notes of transactions.
+const NOTES: &str = "done";
+/// The columns of each table.
+const COLUMNS: [(&str, &[&str]); 3] = [
+    ("spaces", &["space", "buckets"]),
+    ("parts", &["space", "part"]),
+    ("contents", &["space", "part", "key", "version", "expires", "length", "value", NOTES]),
+];
 
 /// All statements, prepared.
 pub(crate) struct Statements {
@@ -87,13 +97,40 @@ pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32>
     ];
     for (name, columns) in tables {
         let state = session.get_cluster_state();
-        let known = state.get_keyspace(keyspace).is_some_and(|of| of.tables.contains_key(name));
-        if !known {
-            let text = format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} ({columns})");
-            ask(session, &text).await?;
+        let known = state.get_keyspace(keyspace).and_then(|of| of.tables.get(name));
+        match known {
+            None => {
+                let text = format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} ({columns})");
+                ask(session, &text).await?;
+            }
+            Some(table) => complete(session, keyspace, name, table).await?,
         }
     }
     Ok(replication)
+}
+
+/// Adds the column that keyspaces of earlier states lack, and refuses a table that is not ours.
+async fn complete(session: &Session, keyspace: &str, name: &str, table: &Table) -> Result<()> {
+    let (_, expected) = COLUMNS.iter().find(|(of, _)| *of == name).expect("all tables are there");
+    let lacks = |column: &&&str| !table.columns.contains_key(**column);
+    let missing: Vec<&str> = expected.iter().filter(lacks).copied().collect();
+    match &missing[..] {
+        [] => Ok(()),
+        [NOTES] => {
+            let text =
+                format!("ALTER TABLE {keyspace}.{name} ADD {NOTES} map<bigint, bigint> static");
+            match session.query_unpaged(text, &[]).await.map_err(|error| error_of(&error)) {
+                // Another server was faster.
+                Err(StoreError::Unacceptable(what)) if what.contains("already exist") => Ok(()),
+                done => done.map(|_| ()),
+            }
+        }
+        missing => Err(StoreError::Failed(format!(
+            "the table {keyspace}.{name} is not Pellucid's, as it has no column {}: name another \
+             keyspace",
+            missing.join(", ")
+        ))),
+    }
 }
 
 async fn ask(session: &Session, text: &str) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use pellucid_account::{PARTS_MAX, Timeline};
+use pellucid_account::{LateParts, PARTS_MAX, Timeline};
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Range, Result,
     Scan, Snapshot, Store, StoreError, Table, Workers, Written,
@@ -102,7 +102,7 @@ impl CqlStore {
         let answer = self.ring.later(timeline, |_, laps| conditional.run(laps));
         // Who writes to a table in parts makes its write again if it is refused, on a thread that
         // may block.
-        if is_in_parts { Answer::Now(answer.wait()) } else { answer }
+        if is_in_parts { Answer::Now(answer.wait_for(timeline)) } else { answer }
     }
 }
 
@@ -202,6 +202,10 @@ impl Store for CqlStore {
 
     fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
         &parts::NAMES
+    }
+
+    fn late_parts(&self) -> Vec<LateParts> {
+        self.ring.traces.late_parts()
     }
 
     fn sequence_now(&self) -> Option<u64> {

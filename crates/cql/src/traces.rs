@@ -1,14 +1,23 @@
 //! What the ring tells of requests that are traced: a sampled share, looked at after their answers.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use pellucid_account::{LateParts, Timeline};
 use scylla::observability::tracing::TracingInfo;
 use scylla::response::query_result::QueryResult;
 
+use crate::parts::{COORDINATOR, NETWORK, REPLICAS, RING};
 use crate::ring::Ring;
 
-/// Sums over traced requests.
+/// Requests of which something came to light and nobody has asked for it; of more, the oldest is
+/// forgotten.
+const LATE_MAX: usize = 4_096;
+
+/// Sums over traced requests, and what is to be told of single ones.
 #[derive(Default)]
 pub(crate) struct Traces {
     asked: AtomicU64,
@@ -17,21 +26,72 @@ pub(crate) struct Traces {
     network_us: AtomicU64,
     coordinator_us: AtomicU64,
     replicas_us: AtomicU64,
+    late: Mutex<VecDeque<LateParts>>,
 }
 
-/// Where the time of one request went, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the time of a request in the ring went, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Split {
     network_us: u64,
     coordinator_us: u64,
     replicas_us: u64,
 }
 
+/// What is traced of a request.
+#[derive(Default)]
+pub(crate) enum Sample {
+    #[default]
+    None,
+    /// All, for the sums alone.
+    Sums,
+    /// All, for the request with this number, or for the sums alone if it is zero.
+    Request { request: u64, round_trips: Vec<RoundTrip> },
+}
+
+/// One question to the ring and its answer.
+pub(crate) struct RoundTrip {
+    /// Asks the ring for its trace.
+    trace: Pin<Box<dyn Future<Output = Option<TracingInfo>> + Send>>,
+    /// How long it took, seen from here.
+    took_us: u64,
+}
+
+impl RoundTrip {
+    /// The round trip that ended with this answer, if the ring traced it.
+    pub(crate) fn of(ring: &Arc<Ring>, answer: &QueryResult, took_us: u64) -> Option<RoundTrip> {
+        let (ring, trace) = (Arc::clone(ring), answer.tracing_id()?);
+        let trace = Box::pin(async move { ring.session.get_tracing_info(&trace).await.ok() });
+        Some(RoundTrip { trace, took_us })
+    }
+}
+
+impl Sample {
+    /// The sample of a request, whose record will wait for what is told of it.
+    pub(crate) fn of(timeline: &mut Timeline) -> Sample {
+        let request = if timeline.is_on() { timeline.request() } else { 0 };
+        if request != 0 {
+            timeline.tell_later();
+        }
+        Sample::Request { request, round_trips: Vec::new() }
+    }
+
+    pub(crate) fn alone(round_trip: RoundTrip) -> Sample {
+        Sample::Request { request: 0, round_trips: vec![round_trip] }
+    }
+
+    pub(crate) fn is_traced(&self) -> bool {
+        !matches!(self, Sample::None)
+    }
+}
+
 impl Traces {
     /// Whether the next request is to be traced: as many as the share says, evenly.
     pub(crate) fn is_due(&self, share: f64) -> bool {
+        if share <= 0.0 {
+            return false;
+        }
         let number = self.asked.fetch_add(1, Ordering::Relaxed) as f64;
-        share > 0.0 && ((number + 1.0) * share).floor() > (number * share).floor()
+        ((number + 1.0) * share).floor() > (number * share).floor()
     }
 
     pub(crate) fn figures(&self) -> [(&'static str, u64); 5] {
@@ -45,45 +105,85 @@ impl Traces {
         ]
     }
 
+    /// What came to light of single requests since this was last called.
+    pub(crate) fn late_parts(&self) -> Vec<LateParts> {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.drain(..).collect()
+    }
+
     fn add(&self, split: Split) {
         self.traced.fetch_add(1, Ordering::Relaxed);
         self.network_us.fetch_add(split.network_us, Ordering::Relaxed);
         self.coordinator_us.fetch_add(split.coordinator_us, Ordering::Relaxed);
         self.replicas_us.fetch_add(split.replicas_us, Ordering::Relaxed);
     }
+
+    fn tell(&self, told: LateParts) {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        if late.len() == LATE_MAX {
+            late.pop_front();
+        }
+        late.push_back(told);
+    }
 }
 
-/// Looks at the trace of an answer that took so long from here, if it has one, beside what else
-/// goes on.
-pub(crate) fn look(ring: &Arc<Ring>, answer: &QueryResult, round_trip_us: u64) {
-    let Some(trace) = answer.tracing_id() else { return };
+/// Looks at the traces of a request that was answered, beside what else goes on.
+pub(crate) fn look(ring: &Arc<Ring>, sample: Sample) {
+    let Sample::Request { request, round_trips } = sample else { return };
     ring.spawn({
         let ring = Arc::clone(ring);
         async move {
-            let found = ring.session.get_tracing_info(&trace).await.ok();
-            match found.and_then(|info| split(&info, round_trip_us)) {
-                Some(split) => ring.traces.add(split),
-                None => {
-                    ring.traces.lost.fetch_add(1, Ordering::Relaxed);
+            let mut all = Split::default();
+            for RoundTrip { trace, took_us } in round_trips {
+                match trace.await.and_then(|info| split(&info, took_us)) {
+                    Some(split) => {
+                        ring.traces.add(split);
+                        all = all.and(split);
+                    }
+                    None => {
+                        ring.traces.lost.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
+            }
+            if request != 0 {
+                let ticks = |us: u64| ring.clock().ticks(us * 1_000);
+                let parts = vec![
+                    (NETWORK, ticks(all.network_us)),
+                    (COORDINATOR, ticks(all.coordinator_us)),
+                    (REPLICAS, ticks(all.replicas_us)),
+                ];
+                ring.traces.tell(LateParts { request, of: RING, parts });
             }
         }
     });
 }
 
+impl Split {
+    /// A round trip that took so long, of which the coordinator had so much, and in that time
+    /// other nodes so much.
+    fn of(took_us: u64, duration_us: u64, replicas_us: u64) -> Split {
+        let duration_us = duration_us.min(took_us);
+        let replicas_us = replicas_us.min(duration_us);
+        let network_us = took_us - duration_us;
+        Split { network_us, coordinator_us: duration_us - replicas_us, replicas_us }
+    }
+
+    fn and(self, other: Split) -> Split {
+        Split {
+            network_us: self.network_us + other.network_us,
+            coordinator_us: self.coordinator_us + other.coordinator_us,
+            replicas_us: self.replicas_us + other.replicas_us,
+        }
+    }
+}
+
 /// What the coordinator did not spend was the network's; what it did, less the longest that another
 /// node was busy, its own.
-fn split(info: &TracingInfo, round_trip_us: u64) -> Option<Split> {
+fn split(info: &TracingInfo, took_us: u64) -> Option<Split> {
     let (coordinator, duration_us) = (info.coordinator?, info.duration?);
     let elsewhere = info.events.iter().filter(|event| event.source != Some(coordinator));
-    let replicas = elsewhere.filter_map(|event| event.source_elapsed).max().unwrap_or(0).max(0);
-    let (duration_us, replicas) = (duration_us.max(0) as u64, replicas as u64);
-    let replicas_us = replicas.min(duration_us);
-    Some(Split {
-        network_us: round_trip_us.saturating_sub(duration_us),
-        coordinator_us: duration_us - replicas_us,
-        replicas_us,
-    })
+    let replicas_us = elsewhere.filter_map(|event| event.source_elapsed).max().unwrap_or(0).max(0);
+    Some(Split::of(took_us, duration_us.max(0) as u64, replicas_us as u64))
 }
 
 #[cfg(test)]
@@ -97,5 +197,19 @@ mod tests {
         assert_eq!(due.iter().filter(|due| **due).count(), 10);
         assert!(due[..100].contains(&true) && due[900..].contains(&true));
         assert!(!Traces::default().is_due(0.0) && Traces::default().is_due(1.0));
+    }
+
+    /// Clocks of other machines tell other times.
+    #[test]
+    fn the_split_of_a_round_trip_is_as_long_as_it_was() {
+        for (took, duration, replicas) in [(100, 80, 30), (100, 120, 30), (100, 80, 90), (0, 5, 7)]
+        {
+            let split = Split::of(took, duration, replicas);
+            assert_eq!(split.network_us + split.coordinator_us + split.replicas_us, took);
+        }
+        assert_eq!(
+            Split::of(100, 80, 30),
+            Split { network_us: 20, coordinator_us: 50, replicas_us: 30 }
+        );
     }
 }

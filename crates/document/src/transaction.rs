@@ -162,10 +162,11 @@ impl Transaction {
         let seen = if needs_value {
             store
                 .get(table, store_key, timeline)
-                .wait()?
+                .wait_for(timeline)?
                 .map(|object| (object.head.sequence, Some(object.value)))
         } else {
-            store.head(table, store_key, timeline).wait()?.map(|head| (head.sequence, None))
+            let head = store.head(table, store_key, timeline).wait_for(timeline)?;
+            head.map(|head| (head.sequence, None))
         };
         match seen {
             None => Ok(Seen::Absent),
@@ -200,7 +201,8 @@ impl Transaction {
             None => {}
         }
         let documents = &self.documents;
-        match documents.store.get(documents.table, &entry.key, timeline).wait()? {
+        let found = documents.store.get(documents.table, &entry.key, timeline);
+        match found.wait_for(timeline)? {
             Some(object) if *object.value != entry.value[..] => violated(&object.value),
             _ => Ok(()),
         }

@@ -13,6 +13,8 @@ use pellucid_store::{Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Store,
 use serde_json::json;
 
 use crate::Failure;
+#[cfg(feature = "cql")]
+use crate::settings::RingAccess;
 
 /// What the address of a ring begins with.
 const RING: &str = "cql://";
@@ -54,11 +56,14 @@ pub(crate) struct CopyArguments {
     /// The file with the secret that the nodes of the cluster have.
     #[arg(long)]
     cluster_secret_file: Option<PathBuf>,
+    #[cfg(feature = "cql")]
+    #[command(flatten)]
+    ring: RingAccess,
 }
 
 /// Copies.
 pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> {
-    let CopyArguments { from, to, cluster_secret_file: secret } = arguments;
+    let CopyArguments { from, to, cluster_secret_file: secret, .. } = arguments;
     let is_remote = from.starts_with(RING) || from.starts_with(CLUSTER);
     let folder = from.strip_prefix(ROCKSDB).unwrap_or(from);
     if !is_remote && !Path::new(folder).is_dir() {
@@ -67,7 +72,8 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     }
     let has_cluster = [from, to].iter().any(|place| place.starts_with(CLUSTER));
     let secret = secret.as_deref().map(crate::settings::read_secret_bytes).transpose()?;
-    let (from, to) = (open(from, secret.as_deref())?, open(to, secret.as_deref())?);
+    let open = |place: &str| open(place, secret.as_deref(), arguments);
+    let (from, to) = (open(from)?, open(to)?);
     let copied_tables = match has_cluster {
         true => {
             eprintln!("documents are left out: a cluster has entities alone");
@@ -100,7 +106,11 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-fn open(place: &str, secret: Option<&[u8]>) -> Result<Box<dyn Store>, Failure> {
+fn open(
+    place: &str,
+    secret: Option<&[u8]>,
+    arguments: &CopyArguments,
+) -> Result<Box<dyn Store>, Failure> {
     if let Some(nodes) = place.strip_prefix(CLUSTER) {
         let urls: Vec<_> = nodes.split(',').map(|node| format!("http://{}", node.trim())).collect();
         let nodes = NodeList::parse(&urls.join(","));
@@ -116,7 +126,7 @@ fn open(place: &str, secret: Option<&[u8]>) -> Result<Box<dyn Store>, Failure> {
         let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
         return Ok(Box::new(store.map_err(Failure::work)?));
     };
-    open_ring(ring)
+    open_ring(ring, arguments)
 }
 
 #[cfg(not(feature = "rocksdb"))]
@@ -131,17 +141,18 @@ fn open_rocksdb(folder: &Path) -> Result<Box<dyn Store>, Failure> {
 }
 
 #[cfg(not(feature = "cql"))]
-fn open_ring(_: &str) -> Result<Box<dyn Store>, Failure> {
+fn open_ring(_: &str, _: &CopyArguments) -> Result<Box<dyn Store>, Failure> {
     Err(Failure::usage(WITHOUT_RINGS))
 }
 
 #[cfg(feature = "cql")]
-fn open_ring(ring: &str) -> Result<Box<dyn Store>, Failure> {
+fn open_ring(ring: &str, arguments: &CopyArguments) -> Result<Box<dyn Store>, Failure> {
     let (nodes, keyspace) = ring.split_once('/').unwrap_or((ring, ""));
     let mut options = CqlOptions::new(nodes.split(',').map(str::to_owned).collect());
     if !keyspace.is_empty() {
         keyspace.clone_into(&mut options.keyspace);
     }
+    arguments.ring.add_to(&mut options)?;
     Ok(Box::new(CqlStore::open(&options).map_err(Failure::work)?))
 }
 

@@ -7,6 +7,7 @@
 //! the C interface. What is not named here is `unaccounted`.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 
 use pellucid_account::{PARTS_MAX, Part, Timeline};
 use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
@@ -29,6 +30,16 @@ thread_local! {
 
 /// Runs a request on this thread with RocksDB's clocks on, if the request keeps an account.
 pub(crate) fn accounted<T>(timeline: &mut Timeline, work: impl FnOnce() -> T) -> T {
+    let Ok(result) = tried(timeline, || Ok::<T, Infallible>(work()));
+    result
+}
+
+/// As [`accounted`], for work that says by its error that another thread has to do it: the time
+/// until then is no part of anything.
+pub(crate) fn tried<T, E>(
+    timeline: &mut Timeline,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     if !timeline.is_on() {
         return work();
     }
@@ -37,14 +48,15 @@ pub(crate) fn accounted<T>(timeline: &mut Timeline, work: impl FnOnce() -> T) ->
         set_perf_stats(PerfStatsLevel::EnableTimeExceptForMutex);
         context.reset();
         let result = work();
-        let times = parts_ns(|metric| context.metric(metric));
         set_perf_stats(PerfStatsLevel::Disable);
+        let result = result?;
+        let times = parts_ns(|metric| context.metric(metric));
         let clock = timeline.clock();
         let now = clock.now();
         for (slot, ns) in times.into_iter().enumerate().filter(|(_, ns)| *ns > 0) {
             timeline.add_part(Part::new(slot as u8), clock.ticks(ns), now);
         }
-        result
+        Ok(result)
     })
 }
 

@@ -21,6 +21,8 @@ const STRIPES: usize = 256;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 /// The share of the memory setting that goes to memtables; the rest is the block cache's.
 const MEMTABLE_SHARE: usize = 2;
+/// RocksDB's number for reads that stay within memtables and block cache.
+const TIER_MEMORY: i32 = 1;
 /// Memtables at a time.
 const MEMTABLES: usize = 4;
 
@@ -36,6 +38,13 @@ unsafe impl Send for Family {}
 // SAFETY: as above.
 unsafe impl Sync for Family {}
 
+/// What holds off writers of some keys until it is dropped.
+pub(crate) enum Locks<'a> {
+    /// As most writes have it, without a list of one.
+    One(#[allow(dead_code, reason = "it is held")] MutexGuard<'a, ()>),
+    Many(#[allow(dead_code, reason = "they are held")] Vec<MutexGuard<'a, ()>>),
+}
+
 /// See the module.
 pub(crate) struct Database {
     // Before `db`: fields are dropped in their order, and handles must not outlive it.
@@ -45,6 +54,8 @@ pub(crate) struct Database {
     is_closed: AtomicBool,
     options: Options,
     pub(crate) reading: ReadOptions,
+    /// As `reading`, for threads that must not wait for the disk.
+    pub(crate) reading_at_once: ReadOptions,
     pub(crate) db: Db,
 }
 
@@ -87,8 +98,22 @@ impl Database {
         let stripes = (0..STRIPES).map(|_| Mutex::new(())).collect();
         let families = RwLock::default();
         let is_closed = AtomicBool::new(false);
-        let reading = ReadOptions::default();
-        Ok(Database { families, stripes, next_sequence, is_closed, options, reading, db })
+        let (reading, mut reading_at_once) = (ReadOptions::default(), ReadOptions::default());
+        // SAFETY: the binding's type of tiers has no public name, but is an enumeration represented
+        // by an `i32`, and this is one of its values.
+        #[allow(clippy::missing_transmute_annotations, reason = "the type has no public name")]
+        let tier = unsafe { std::mem::transmute::<i32, _>(TIER_MEMORY) };
+        reading_at_once.set_read_tier(tier);
+        Ok(Database {
+            families,
+            stripes,
+            next_sequence,
+            is_closed,
+            options,
+            reading,
+            reading_at_once,
+            db,
+        })
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Table> {
@@ -130,26 +155,32 @@ impl Database {
     pub(crate) fn lock<'a>(
         &self,
         table: Table,
-        keys: impl Iterator<Item = &'a [u8]>,
+        mut keys: impl ExactSizeIterator<Item = &'a [u8]>,
         may_wait: bool,
-    ) -> Option<Vec<MutexGuard<'_, ()>>> {
+    ) -> Option<Locks<'_>> {
         let stripe = |key: &[u8]| (xxh3_64(key) as usize ^ usize::from(table.number())) % STRIPES;
+        if keys.len() == 1 {
+            return self.lock_one(stripe(keys.next()?), may_wait).map(Locks::One);
+        }
         let mut wanted: Vec<usize> = keys.map(stripe).collect();
         // In one order, so that nobody waits for anybody who waits for him.
         wanted.sort_unstable();
         wanted.dedup();
-        let lock = |stripe: usize| {
-            let stripe = &self.stripes[stripe];
-            if may_wait {
-                return Some(stripe.lock().unwrap_or_else(PoisonError::into_inner));
-            }
-            match stripe.try_lock() {
-                Ok(guard) => Some(guard),
-                Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            }
-        };
-        wanted.into_iter().map(lock).collect()
+        let locks: Option<_> =
+            wanted.into_iter().map(|stripe| self.lock_one(stripe, may_wait)).collect();
+        locks.map(Locks::Many)
+    }
+
+    fn lock_one(&self, stripe: usize, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
+        let stripe = &self.stripes[stripe];
+        if may_wait {
+            return Some(stripe.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        match stripe.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The first of so many sequence numbers.

@@ -6,8 +6,17 @@
 //! | 8 | when it was written, in milliseconds since the Unix epoch |
 //! | 8 | when its time is over, likewise; zero for never |
 
+use std::cell::RefCell;
+
 use pellucid_clock::WallTime;
 use pellucid_store::{Head, StoreError};
+
+/// Room that each thread keeps for entries.
+const ENTRY_BYTES_KEPT: usize = 64 << 10;
+
+thread_local! {
+    static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Bytes of the head.
 pub(crate) const HEAD_LENGTH: usize = 24;
@@ -21,14 +30,19 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The entry's bytes.
-    pub(crate) fn with(self, value: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD_LENGTH + value.len());
-        for number in [self.sequence, self.written_at_ms, self.expires_at_ms] {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        bytes.extend_from_slice(value);
-        bytes
+    /// Hands the entry's bytes to `write`. They lie where those of the entry before did, because
+    /// RocksDB copies them, and the room for them would cost more than the copy.
+    pub(crate) fn with<T>(self, value: &[u8], write: impl FnOnce(&[u8]) -> T) -> T {
+        ENTRY.with_borrow_mut(|bytes| {
+            bytes.clear();
+            for number in [self.sequence, self.written_at_ms, self.expires_at_ms] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend_from_slice(value);
+            let done = write(bytes);
+            bytes.shrink_to(ENTRY_BYTES_KEPT);
+            done
+        })
     }
 
     /// The head of an entry's bytes.
@@ -66,7 +80,7 @@ mod tests {
     #[test]
     fn heads_come_back_and_short_entries_are_refused() {
         let stored = Stored { sequence: 7, written_at_ms: 8, expires_at_ms: 9 };
-        let bytes = stored.with(b"value");
+        let bytes = stored.with(b"value", <[u8]>::to_vec);
         assert_eq!(Stored::of(&bytes), Ok(stored));
         assert_eq!(stored.head(bytes.len()).value_length, 5);
         assert!(!stored.is_live() && Stored { expires_at_ms: 0, ..stored }.is_live());

@@ -12,7 +12,7 @@ use pellucid_store::{
 };
 use rocksdb::{BoundColumnFamily, ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
-use crate::account::{NAMES, accounted};
+use crate::account::{NAMES, accounted, tried};
 use crate::database::{Database, check_key, error_of, write_options};
 use crate::entry::{HEAD_LENGTH, Stored};
 use crate::scan::{Moment, RocksSnapshot, scan};
@@ -74,11 +74,11 @@ impl RocksStore {
     /// If the store has no such table.
     #[doc(hidden)]
     pub fn bare(&self, table: Table) -> Result<Bare> {
-        Ok(Bare { family: self.database.family(table)?, database: Arc::clone(&self.database) })
+        let (family, database) = (self.database.family(table)?, Arc::clone(&self.database));
+        Ok(Bare { family, writing: WriteOptions::default(), database })
     }
 
-    /// Reads on this thread, from the disk too: the binding does not let a read say that it would
-    /// have to wait.
+    /// Reads on this thread what is in memory; a worker reads what is on the disk alone.
     fn read<T: Send + 'static>(
         &self,
         table: Table,
@@ -86,8 +86,17 @@ impl RocksStore {
         timeline: &mut Timeline,
         shown: fn(Stored, &[u8]) -> T,
     ) -> Answer<Option<T>> {
-        let look = || find(&self.database, table, key, shown);
-        Answer::Now(check_key(key).and_then(|()| accounted(timeline, look)))
+        if let Err(error) = check_key(key) {
+            return Answer::Now(Err(error));
+        }
+        let here = || find_at_once(&self.database, table, key, shown);
+        if let Ok(found) = tried(timeline, here) {
+            return Answer::Now(found);
+        }
+        let (database, key) = (Arc::clone(&self.database), key.to_vec());
+        hand_over(&self.workers, timeline, move |timeline| {
+            Answer::Now(accounted(timeline, || find(&database, table, &key, shown)))
+        })
     }
 
     fn check(&self, operations: &[Operation<'_>]) -> Result<()> {
@@ -113,6 +122,7 @@ impl RocksStore {
 pub struct Bare {
     // Before `database`: the handle must not outlive it.
     family: Arc<BoundColumnFamily<'static>>,
+    writing: WriteOptions,
     database: Arc<Database>,
 }
 
@@ -122,7 +132,7 @@ impl Bare {
     /// # Errors
     /// What RocksDB says.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.database.db.put_cf(&self.family, key, value).map_err(error_of)
+        self.database.db.put_cf_opt(&self.family, key, value, &self.writing).map_err(error_of)
     }
 
     /// A copy of the value.
@@ -130,7 +140,9 @@ impl Bare {
     /// # Errors
     /// What RocksDB says.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.database.db.get_cf(&self.family, key).map_err(error_of)
+        let Database { db, reading, .. } = &*self.database;
+        let found = db.get_pinned_cf_opt(&self.family, key, reading).map_err(error_of)?;
+        Ok(found.map(|value| value.to_vec()))
     }
 }
 
@@ -143,12 +155,34 @@ fn find<T>(
 ) -> Result<Option<T>> {
     let family = database.family(table)?;
     let found = database.db.get_pinned_cf_opt(&family, key, &database.reading);
-    let Some(bytes) = found.map_err(error_of)? else { return Ok(None) };
-    let stored = Stored::of(&bytes)?;
-    Ok(stored.is_live().then(|| shown(stored, &bytes)))
+    found.map_err(error_of).and_then(|found| shown_of(found.as_deref(), shown))
 }
 
-/// What stands for a write that would have to wait, on a thread that must not.
+/// As [`find`], without ever waiting for the disk.
+fn find_at_once<T>(
+    database: &Database,
+    table: Table,
+    key: &[u8],
+    shown: fn(Stored, &[u8]) -> T,
+) -> std::result::Result<Result<Option<T>>, WouldWait> {
+    let family = match database.family(table) {
+        Ok(family) => family,
+        Err(error) => return Ok(Err(error)),
+    };
+    match database.db.get_pinned_cf_opt(&family, key, &database.reading_at_once) {
+        Ok(found) => Ok(shown_of(found.as_deref(), shown)),
+        Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldWait),
+        Err(error) => Ok(Err(error_of(error))),
+    }
+}
+
+fn shown_of<T>(bytes: Option<&[u8]>, shown: fn(Stored, &[u8]) -> T) -> Result<Option<T>> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    let stored = Stored::of(bytes)?;
+    Ok(stored.is_live().then(|| shown(stored, bytes)))
+}
+
+/// What stands for a request that would have to wait, on a thread that must not.
 struct WouldWait;
 
 fn object_of(stored: Stored, bytes: &[u8]) -> Object {
@@ -180,23 +214,21 @@ fn write(
     }
     let first = database.draw(operations.len());
     let written_at_ms = WallTime::now().unix_ms();
-    let stored = |index: usize, operation: &Operation<'_>, value: &[u8]| {
+    let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
         let expires_at_ms = lifetime.map_or(0, |ms| written_at_ms.saturating_add(ms));
-        Stored { sequence: first + index as u64, written_at_ms, expires_at_ms }.with(value)
+        Stored { sequence: first + index as u64, written_at_ms, expires_at_ms }
     };
     let done = match operations {
         [Operation { key, value: None, .. }] => database.db.delete_cf_opt(&family, key, options),
-        [operation @ Operation { key, value: Some(value), .. }] => {
-            database.db.put_cf_opt(&family, key, stored(0, operation, value), options)
-        }
+        [operation @ Operation { key, value: Some(value), .. }] => stored(0, operation)
+            .with(value, |bytes| database.db.put_cf_opt(&family, key, bytes, options)),
         operations => {
             let mut batch = WriteBatchWithTransaction::<false>::default();
             for (index, operation) in operations.iter().enumerate() {
                 match operation.value {
-                    Some(value) => {
-                        batch.put_cf(&family, operation.key, stored(index, operation, value));
-                    }
+                    Some(value) => stored(index, operation)
+                        .with(value, |bytes| batch.put_cf(&family, operation.key, bytes)),
                     None => batch.delete_cf(&family, operation.key),
                 }
             }
@@ -289,7 +321,7 @@ impl Store for RocksStore {
         // A sync, or a condition on what is on the disk, would hold up the thread that asks.
         if !is_synced && is_plain {
             let work = || write(&self.database, table, operations, &self.at_once, false);
-            if let Ok(written) = accounted(timeline, work) {
+            if let Ok(written) = tried(timeline, work) {
                 return Answer::Now(written);
             }
         }
@@ -298,8 +330,7 @@ impl Store for RocksStore {
         hand_over(&self.workers, timeline, move |timeline| {
             let operations: Vec<_> = owned.iter().map(Owned::borrowed).collect();
             let options = write_options(is_synced, true);
-            let written =
-                accounted(timeline, || write(&database, table, &operations, &options, true));
+            let written = tried(timeline, || write(&database, table, &operations, &options, true));
             let refused = |WouldWait| Err(StoreError::Busy("RocksDB takes no writes now".into()));
             Answer::Now(written.unwrap_or_else(refused))
         })

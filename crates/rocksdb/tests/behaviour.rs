@@ -6,7 +6,7 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_rocksdb::{PART_NAMES, RocksOptions, RocksStore};
 use pellucid_store::suite::{Kind, behaves};
-use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store};
 use tempfile::TempDir;
 
 const VALUE_BYTES_MAX: usize = 100_000;
@@ -53,4 +53,33 @@ fn a_write_names_its_parts() {
     assert!(of("write_ahead_log") > 0 && of("memtable") > 0);
     let all: u64 = PART_NAMES.iter().map(|name| of(name)).sum();
     assert!(all <= taken, "{all} of {taken}");
+}
+
+/// What is on the disk alone is read by a worker, and in memory from then on.
+#[test]
+fn a_read_from_the_disk_leaves_its_thread() {
+    let folder = TempDir::new().unwrap();
+    let open = || RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
+    let (key, value) = (&b"key"[..], Some(&[7; 10_000][..]));
+    let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+    let store = open();
+    let table = store.table("t").unwrap();
+    let mut off = Timeline::off();
+    let written = store.write(table, &[operation], Acknowledgement::Os, &mut off);
+    written.wait().unwrap();
+    let found = store.get(table, key, &mut off);
+    assert!(matches!(found, Answer::Now(Ok(Some(_)))), "it is in the memtable");
+    store.close().unwrap();
+    drop(store);
+    // What the log has is written to a file when it is opened.
+    let store = open();
+    let table = store.table("t").unwrap();
+    let found = store.get(table, key, &mut off);
+    assert!(matches!(found, Answer::Later(_)), "nobody has read the file");
+    assert_eq!(found.wait().unwrap().unwrap().value.len(), 10_000);
+    let is_here = |_| match store.get(table, key, &mut Timeline::off()) {
+        Answer::Now(found) => found.unwrap().is_some(),
+        later => later.wait().unwrap().is_none(),
+    };
+    assert!((0..100).any(is_here), "what was read stays in memory");
 }

@@ -45,7 +45,7 @@ pub use pellucid_cluster::{
     WAIT_DEFAULT as CLUSTER_WAIT_DEFAULT,
 };
 #[cfg(feature = "cql")]
-pub use pellucid_cql::{CqlOptions, CqlStore, Password as CqlPassword};
+pub use pellucid_cql::{CqlOptions, CqlStore, CqlTls, Password as CqlPassword};
 pub use pellucid_http::Limits;
 #[cfg(feature = "rocksdb")]
 pub use pellucid_rocksdb::{RocksOptions, RocksStore};

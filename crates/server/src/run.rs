@@ -56,7 +56,7 @@ pub enum StoreKind {
     Embedded,
     /// A ring of Cassandra or ScyllaDB nodes.
     #[cfg(feature = "cql")]
-    Cql(CqlOptions),
+    Cql(Box<CqlOptions>),
     /// RocksDB, in the folder `rocksdb` of [`ServerOptions::data`].
     #[cfg(feature = "rocksdb")]
     Rocks(RocksOptions),
@@ -309,6 +309,8 @@ fn share(
     if let Some(activity) = store.activity() {
         account.watch(activity);
     }
+    let telling = Arc::clone(&store);
+    account.tell_later(move || telling.late_parts());
     Ok(Arc::new(Shared {
         store,
         entities,

@@ -1,6 +1,6 @@
 //! The account of one request on its own response: the `Server-Timing` header.
 
-use pellucid_account::{PHASES, Part, Phase, Stamp, Timeline};
+use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline};
 use pellucid_http::{Request, Response};
 
 use crate::names::NAMES;
@@ -29,7 +29,8 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
             }
             write_metric(out, phase.name(), clock.nanoseconds(timeline.phase_ticks(phase)));
             if phase == Phase::Execute {
-                for (slot, name) in (0..).zip(NAMES.parts_of(timeline.operation())) {
+                let names = Names { parts: timeline.part_names(), ..NAMES };
+                for (slot, name) in (0..).zip(names.parts_of(timeline.operation())) {
                     let ticks = timeline.part_ticks(Part::new(slot));
                     if ticks > 0 {
                         write_metric(out, name, clock.nanoseconds(ticks));

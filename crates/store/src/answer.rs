@@ -35,13 +35,22 @@ impl<T: Send + 'static> Answer<T> {
     pub fn wait(self) -> Result<T> {
         match self {
             Answer::Now(result) => result,
+            Answer::Later(pending) => pending.arrive().result,
+        }
+    }
+
+    /// As [`Answer::wait`], on a thread that may block: what was measured elsewhere comes to the
+    /// parts of the waiting request.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub fn wait_for(self, timeline: &mut Timeline) -> Result<T> {
+        match self {
+            Answer::Now(result) => result,
             Answer::Later(pending) => {
-                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-                pending.when_ready(move |arrival| {
-                    // The receiver is below and waits.
-                    let _ = sender.send(arrival.result);
-                });
-                receiver.recv().expect("a pending answer always arrives")
+                let arrival = pending.arrive();
+                arrival.parts.iter().for_each(|part| part.add_to(timeline));
+                arrival.result
             }
         }
     }
@@ -64,6 +73,18 @@ impl<T> Pending<T> {
     /// Has `callback` called with the answer, on whichever thread it arrives.
     pub fn when_ready(self, callback: impl FnOnce(Arrival<T>) + Send + 'static) {
         (self.start)(Box::new(callback));
+    }
+
+    fn arrive(self) -> Arrival<T>
+    where
+        T: Send + 'static,
+    {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.when_ready(move |arrival| {
+            // The receiver is below and waits.
+            let _ = sender.send(arrival);
+        });
+        receiver.recv().expect("a pending answer always arrives")
     }
 }
 

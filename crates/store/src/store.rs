@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pellucid_account::{Activity, PARTS_MAX, Timeline};
+use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
 
 use crate::answer::Answer;
 use crate::error::Result;
@@ -118,6 +118,12 @@ pub trait Store: Send + Sync + 'static {
     /// The names of the store's parts of `execute`, by slot.
     fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
         &pellucid_engine::parts::NAMES
+    }
+
+    /// What has come to light, since this was last called, of requests that were answered before:
+    /// of those whose timelines the store told so ([`Timeline::tell_later`]). Never waits.
+    fn late_parts(&self) -> Vec<LateParts> {
+        Vec::new()
     }
 
     /// A sequence number that whatever was written before this call stays below, if others write to

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use pellucid_cql::CqlStore;
+use std::time::Instant;
+
+use pellucid_cql::{CqlOptions, CqlStore};
 use serde_json::{Value, json};
 
 use super::http::{Answer, Running};
-use super::options;
+use super::{PATIENCE, POLL, options};
 
 fn server(keyspace: &str) -> Running {
     Running::on(Arc::new(CqlStore::open(&options(keyspace)).unwrap()))
@@ -96,4 +98,42 @@ pub(crate) fn documents() {
     let count = ask(&second, 200, "GET", "/_api/collection/c/count", &Value::Null);
     assert_eq!(count["count"], 44);
     second.stop();
+}
+
+/// The record of a request that was traced has network, coordinator and replicas in place of the
+/// round trip, and they are no longer than it was.
+pub(crate) fn records_are_divided() {
+    let traced = CqlOptions { trace_share: 1.0, ..options("apis") };
+    let server = Running::on(Arc::new(CqlStore::open(&traced).unwrap()));
+    let begun = Instant::now();
+    loop {
+        server.expect(201, "PUT", "/v0/entity?id=traced", "value");
+        let slow = server.expect(200, "GET", "/_admin/slow", "").json();
+        let empty = Vec::new();
+        let all = slow["operations"].as_array().unwrap_or(&empty).iter();
+        let requests = all.flat_map(|of| of["slowest"].as_array().unwrap_or(&empty));
+        let divided = requests.filter(|request| named(&request["parts"], "coordinator") > 0);
+        let divided: Vec<_> = divided.collect();
+        for request in &divided {
+            let parts = request["parts"].as_array().unwrap().iter();
+            let sum: u64 = parts.map(|part| part["duration_ns"].as_u64().unwrap()).sum();
+            let execute = named(&request["phases"], "execute");
+            assert!(sum <= execute + 1_000, "{request}");
+            let (ring, network) = (named(&request["parts"], "ring"), "network");
+            assert!(ring < execute / 2 && named(&request["parts"], network) > 0, "{request}");
+        }
+        if !divided.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{slow}");
+        std::thread::sleep(POLL);
+    }
+    server.stop();
+}
+
+/// The duration of this name in a list of them; zero if it is not there.
+fn named(list: &Value, name: &str) -> u64 {
+    let all = list.as_array().into_iter().flatten();
+    let found = all.filter(|item| item["name"] == name).next_back();
+    found.map_or(0, |item| item["duration_ns"].as_u64().unwrap())
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod apis;
+mod before;
 mod http;
 mod losses;
 mod nodes;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nodes::Ring;
 use pellucid_account::Timeline;
-use pellucid_cql::{CqlOptions, CqlStore};
+use pellucid_cql::{CqlOptions, CqlStore, CqlTls};
 use pellucid_store::suite::{Feature, Kind, behaves};
 use pellucid_store::{
     Acknowledgement, Condition, Copies, Operation, Result, Store, StoreError, Table,
@@ -44,6 +45,9 @@ fn a_ring() {
     step("numbers of copies", numbers_of_copies_are_checked);
     step("several writers in two processes", writers_contend);
     step("traces", requests_are_traced);
+    step("records of traced requests", apis::records_are_divided);
+    step("TLS", || connections_are_in_tls(&ring.authority));
+    step("keyspaces that were there", before::keyspaces_that_were_there);
     step("entities over HTTP", apis::entities);
     step("documents over HTTP", apis::documents);
     let acknowledged = step("a node dies", || losses::one_node_dies(&mut ring));
@@ -149,6 +153,23 @@ fn increment(store: &dyn Store, table: Table) {
         }
         assert!(begun.elapsed() < PATIENCE, "nobody gets anywhere");
     }
+}
+
+/// All nodes are met in TLS, under the name that their certificate has and no other.
+fn connections_are_in_tls(authority: &str) {
+    let within = |name: &str| {
+        let tls = CqlTls { authorities_pem: authority.into(), name: Some(name.to_owned()) };
+        CqlStore::open(&CqlOptions { tls: Some(tls), ..options("suite") })
+    };
+    let store = within(nodes::NAME).unwrap();
+    let table = store.table("tls").unwrap();
+    let all = store.waiting_for(Copies { ack: 3, from: 3 }).unwrap().unwrap();
+    for key in 0..20 {
+        put(&*all, table, &format!("key {key}")).unwrap();
+    }
+    assert_eq!(get(&store, table, "key 7").unwrap().unwrap(), b"key 7");
+    let other = within("other.example").err().unwrap();
+    assert!(matches!(other, StoreError::Unreachable(_)), "{other}");
 }
 
 /// The ring tells where the time of a sampled share went.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// The loopback network of the tests' ring, apart from the one that somebody may be trying out.
 const NETWORK: &str = "127.0.41";
+/// The name in the nodes' certificate.
+pub(crate) const NAME: &str = "ring.example";
 /// Nodes of the ring.
 pub(crate) const NODES: usize = 3;
 /// The longest wait for a node, however slow the machine is.
@@ -17,6 +19,8 @@ const POLL: Duration = Duration::from_millis(250);
 pub(crate) struct Ring {
     nodes: Vec<Option<Child>>,
     folder: tempfile::TempDir,
+    /// The certificate of all nodes, which is its own authority.
+    pub(crate) authority: String,
 }
 
 impl Ring {
@@ -26,13 +30,19 @@ impl Ring {
         let fetched = Command::new(&script).arg("jars").stdout(Stdio::null()).status().unwrap();
         assert!(fetched.success(), "Cassandra could not be had: see above what to install");
         let folder = tempfile::TempDir::new().unwrap();
-        let mut ring = Ring { nodes: Vec::new(), folder };
+        let certified = rcgen::generate_simple_self_signed(vec![NAME.to_owned()]).unwrap();
+        let authority = certified.cert.pem();
+        let pem = folder.path().join("client.pem");
+        let key = certified.signing_key.serialize_pem();
+        std::fs::write(&pem, format!("{key}{authority}")).unwrap();
+        let mut ring = Ring { nodes: Vec::new(), folder, authority };
         for number in 1..=NODES {
             let log = std::fs::File::create(ring.log(number)).unwrap();
             let node = Command::new(&script)
                 .args(["node", &number.to_string()])
                 .arg(ring.folder.path().join(number.to_string()))
                 .env("NETWORK", NETWORK)
+                .env("CLIENT_PEM", &pem)
                 .stdin(Stdio::null())
                 .stdout(log.try_clone().unwrap())
                 .stderr(log)

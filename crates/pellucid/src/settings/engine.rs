@@ -1,11 +1,14 @@
 //! Which store a server runs on. Builds without a kind know its settings all the same, so that a
 //! file of settings means the same everywhere, and say what they lack.
 
+#[cfg(feature = "cql")]
+use std::path::{Path, PathBuf};
+
 #[cfg(feature = "rocksdb")]
 use pellucid_server::RocksOptions;
 use pellucid_server::StoreKind;
 #[cfg(feature = "cql")]
-use pellucid_server::{CqlOptions, CqlPassword};
+use pellucid_server::{CqlOptions, CqlPassword, CqlTls};
 
 use crate::Failure;
 use crate::settings::Settings;
@@ -94,28 +97,71 @@ impl Settings {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             ring.value_bytes_max = ring.value_bytes_max.min(bytes);
         }
-        ring.login = self.login()?;
-        Ok(StoreKind::Cql(ring))
+        let access = RingAccess {
+            cql_user: self.cql_user.clone(),
+            cql_password_file: self.cql_password_file.clone(),
+            cql_tls_ca: self.cql_tls_ca.clone(),
+            cql_tls_name: self.cql_tls_name.clone(),
+        };
+        access.add_to(&mut ring)?;
+        Ok(StoreKind::Cql(Box::new(ring)))
     }
+}
 
-    /// What the ring is told if it asks who is there.
-    #[cfg(feature = "cql")]
-    fn login(&self) -> Result<Option<(String, CqlPassword)>, Failure> {
-        match (&self.cql_user, &self.cql_password_file) {
-            (None, None) => Ok(None),
+/// What a ring asks of whoever comes: of servers and of copies alike.
+#[cfg(feature = "cql")]
+#[derive(clap::Args)]
+pub(crate) struct RingAccess {
+    /// The name to tell a ring, if it asks; with --cql-password-file.
+    #[arg(long, env = "PELLUCID_CQL_USER")]
+    cql_user: Option<String>,
+    /// A file with the password for a ring.
+    #[arg(long, env = "PELLUCID_CQL_PASSWORD_FILE")]
+    cql_password_file: Option<PathBuf>,
+    /// A file with the certificates of a ring's authorities (PEM): connections to it are then in
+    /// TLS.
+    #[arg(long, env = "PELLUCID_CQL_TLS_CA")]
+    cql_tls_ca: Option<PathBuf>,
+    /// The name in the certificates of all nodes of a ring [default: each has the address by which
+    /// its node is reached].
+    #[arg(long, env = "PELLUCID_CQL_TLS_NAME")]
+    cql_tls_name: Option<String>,
+}
+
+#[cfg(feature = "cql")]
+impl RingAccess {
+    /// Reads the files, and adds what is in them to the options.
+    pub(crate) fn add_to(&self, ring: &mut CqlOptions) -> Result<(), Failure> {
+        let unreadable = |what: &str, file: &Path, error: std::io::Error| {
+            Failure::usage(format!("cannot read the {what} in {}: {error}", file.display()))
+        };
+        ring.login = match (&self.cql_user, &self.cql_password_file) {
+            (None, None) => None,
             (Some(user), Some(file)) => {
-                let password = std::fs::read_to_string(file).map_err(|error| {
-                    let file = file.display();
-                    Failure::usage(format!("cannot read the password in {file}: {error}"))
-                })?;
+                let password = std::fs::read_to_string(file);
+                let password = password.map_err(|error| unreadable("password", file, error))?;
                 let password = password.trim_end_matches(['\r', '\n']).to_owned();
-                Ok(Some((user.clone(), CqlPassword(password))))
+                Some((user.clone(), CqlPassword(password)))
             }
             _ => {
                 let what = "--cql-user and --cql-password-file are given both or neither";
-                Err(Failure::usage(what))
+                return Err(Failure::usage(what));
             }
-        }
+        };
+        ring.tls = match (&self.cql_tls_ca, &self.cql_tls_name) {
+            (None, None) => None,
+            (Some(file), name) => {
+                let authorities = std::fs::read(file);
+                let authorities_pem =
+                    authorities.map_err(|error| unreadable("certificates", file, error))?;
+                Some(CqlTls { authorities_pem, name: name.clone() })
+            }
+            (None, Some(_)) => {
+                let what = "--cql-tls-name goes with --cql-tls-ca: say which authorities to trust";
+                return Err(Failure::usage(what));
+            }
+        };
+        Ok(())
     }
 }
 

@@ -18,6 +18,8 @@ use pellucid_server::ServerOptions;
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
+#[cfg(feature = "cql")]
+pub(crate) use crate::settings::engine::RingAccess;
 pub(crate) use crate::settings::logging::Logging;
 pub(crate) use crate::settings::options::read_secret_bytes;
 use crate::settings::sources::Effective;
@@ -120,6 +122,14 @@ struct Settings {
     /// A file with the password for the ring.
     #[arg(long, env = "PELLUCID_CQL_PASSWORD_FILE")]
     cql_password_file: Option<PathBuf>,
+    /// A file with the certificates of the ring's authorities (PEM): connections to it are then in
+    /// TLS.
+    #[arg(long, env = "PELLUCID_CQL_TLS_CA")]
+    cql_tls_ca: Option<PathBuf>,
+    /// The name in the certificates of all nodes of the ring [default: each has the address by which
+    /// its node is reached].
+    #[arg(long, env = "PELLUCID_CQL_TLS_NAME")]
+    cql_tls_name: Option<String>,
     /// Partitions over which a new table's keys are spread; a range asks all of them [default: 64].
     #[arg(long, env = "PELLUCID_CQL_BUCKETS")]
     cql_buckets: Option<u16>,

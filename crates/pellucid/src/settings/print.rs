@@ -71,6 +71,8 @@ fn instance(name: &str) -> Option<Value> {
         "cql" => "10.0.0.1:9042,10.0.0.2:9042",
         "cql-user" => "pellucid",
         "cql-password-file" => "/etc/pellucid/ring-password",
+        "cql-tls-ca" => "/etc/pellucid/ring-authority.pem",
+        "cql-tls-name" => "ring.example",
         "cql-replication" => return Some(Value::Integer(3)),
         "engine-log" => "30s",
         "otlp" => "http://127.0.0.1:4318",

@@ -94,7 +94,8 @@ impl DocumentApi {
         for item in items {
             let key = key_of(&shape, packed::open(item).unwrap_or(Ref::Null));
             let found = key.and_then(|key| {
-                let object = self.documents.get(&shape, key.as_bytes(), timeline).wait()?;
+                let object = self.documents.get(&shape, key.as_bytes(), timeline);
+                let object = object.wait_for(timeline)?;
                 object.ok_or_else(|| ErrorNumber::DOCUMENT_NOT_FOUND.into())
             });
             match found.and_then(|object| document_of(&shape, &object)) {

@@ -53,7 +53,7 @@ impl DocumentApi {
         if is_head || call.if_match.is_some() || call.if_none_match.is_some() {
             // The ledger knows the revision, and how long the body is that a GET would have.
             let found = documents.head_and_length(&shape, key.as_bytes(), timeline);
-            let found = answered(found, call)?;
+            let found = answered(found, call, timeline)?;
             let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
             let revision = revision_text(head.sequence);
             let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
@@ -69,7 +69,8 @@ impl DocumentApi {
                 return Ok(reply.with_header("ETag", format!("\"{revision}\"")));
             }
         }
-        let object = answered(documents.get(&shape, key.as_bytes(), timeline), call)?;
+        let object = documents.get(&shape, key.as_bytes(), timeline);
+        let object = answered(object, call, timeline)?;
         let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
         let document = document_of(&shape, &object)?;
         let mut body = Vec::with_capacity(2 * document.len());
@@ -193,11 +194,15 @@ impl DocumentApi {
 }
 
 /// What the store answers, if it is there or the call may wait for it.
-fn answered<T: Send + 'static>(answer: Answer<T>, call: &Call<'_>) -> Result<T, DocumentError> {
+fn answered<T: Send + 'static>(
+    answer: Answer<T>,
+    call: &Call<'_>,
+    timeline: &mut Timeline,
+) -> Result<T, DocumentError> {
     match answer {
         // Nobody has begun with it yet, and nobody does.
         Answer::Later(_) if !call.may_wait => Err(ErrorNumber::NOT_IN_MEMORY.into()),
-        answer => Ok(answer.wait()?),
+        answer => Ok(answer.wait_for(timeline)?),
     }
 }
 

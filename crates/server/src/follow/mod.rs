@@ -28,7 +28,6 @@ use slow::SlowLog;
 use spans::{Anchor, document, spans};
 pub(crate) use traced::Traced;
 
-use crate::names::NAMES;
 use crate::service::Shared;
 
 /// Records that may wait for the log or the collector.
@@ -172,7 +171,12 @@ impl Following {
         }
         if let (Some(context), true) = (followed.context, self.export.is_some()) {
             let anchor = Anchor::now(self.shared.account.clock());
-            self.batch.extend(spans(&followed.record, context, NAMES, &anchor));
+            self.batch.extend(spans(
+                &followed.record,
+                context,
+                self.shared.account.names(),
+                &anchor,
+            ));
             self.requests += 1;
         }
     }

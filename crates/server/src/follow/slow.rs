@@ -41,6 +41,12 @@ impl SlowLog {
             (duration_ms >= 0.001).then(|| format!("{}={duration_ms:.3}", phase.name()))
         });
         let phases = phases.collect::<Vec<_>>().join(" ");
+        let names = shared.account.names().parts_of(facts.operation);
+        let parts = names.iter().zip(record.parts_ticks()).filter_map(|(name, ticks)| {
+            let duration_ms = milliseconds(ticks);
+            (duration_ms >= 0.001).then(|| format!("{name}={duration_ms:.3}"))
+        });
+        let parts = parts.collect::<Vec<_>>().join(" ");
         let key = match facts.key_hash {
             0 => String::new(),
             hash => shared.keys.text(hash).unwrap_or_else(|| format!("#{hash:016x}")),
@@ -56,6 +62,7 @@ impl SlowLog {
                 status = facts.status,
                 total_ms = milliseconds(record.total_ticks()),
                 phases_ms = phases.as_str(),
+                parts_ms = parts.as_str(),
                 key = key.as_str(),
                 request = format!("{:016x}", facts.request).as_str(),
                 connection = facts.connection,

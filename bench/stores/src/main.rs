@@ -1,0 +1,52 @@
+//! `bench-stores`: what the stores over others' engines cost beside those engines themselves. Ours
+//! and theirs take turns within one call, and what counts is the median of the ratios.
+//!
+//! `rocksdb` measures the store over RocksDB against RocksDB's own interface, `cql` a server in
+//! front of a ring against the driver. `scripts/bench-stores` starts the ring and runs both.
+
+#[path = "../../src/bars.rs"]
+mod bars;
+mod driver;
+mod front;
+mod http;
+mod overhead;
+mod plan;
+
+use std::process::ExitCode;
+
+/// What goes wrong ends the benchmark, and is shown.
+type Outcome<T> = Result<T, String>;
+
+fn main() -> ExitCode {
+    let outcome = match std::env::args().nth(1).as_deref() {
+        Some("rocksdb") => overhead::run(),
+        Some("cql") => front::run(),
+        _ => Err("name the benchmark: rocksdb or cql".to_owned()),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("bench-stores: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The text of an error.
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Whether a first look is enough.
+fn is_quick() -> bool {
+    std::env::var_os("QUICK").is_some_and(|value| value != "0")
+}
+
+/// A number out of the environment.
+fn setting(name: &str, otherwise: f64) -> Outcome<f64> {
+    match std::env::var(name) {
+        Ok(value) => value.parse().map_err(|_| format!("{name}={value} is no number")),
+        Err(_) => Ok(otherwise),
+    }
+}
