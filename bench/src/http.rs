@@ -84,7 +84,7 @@ fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
     let puts = |url: &str, seconds| Ok(full_throttle_put(url, 64, seconds)? * seconds as f64);
     let puts = alternate(&ours, &nginx, &puts, effort)?;
     show("PUT: Pellucid against nginx, 64 connections", &puts);
-    let median = in_turns(effort, |is_ours| {
+    let median = turns(effort.runs, |is_ours| {
         median_latency_us(if is_ours { &ours.url } else { &nginx.url }, effort.seconds)
     })?;
     let median: Vec<f64> = median.iter().map(|(ours, nginx)| ours / nginx).collect();

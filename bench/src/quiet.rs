@@ -5,7 +5,8 @@
 
 /// The share of all processors that the host may take of a round that counts.
 const STOLEN_AT_MOST: f64 = 0.005;
-/// The field of `/proc/stat`'s first line that counts what the host took, in hundredths of a second.
+/// The field of `/proc/stat`'s first line that counts what the host took, in hundredths of a
+/// second.
 const STEAL: usize = 8;
 const TICKS_PER_SECOND: f64 = 100.0;
 

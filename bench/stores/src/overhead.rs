@@ -120,7 +120,8 @@ impl Both {
             shares.push(bare / store);
         }
         println!(
-            "{name}: {:.0} ns through the store, {:.0} ns by RocksDB itself: {:.3} of its throughput",
+            "{name}: {:.0} ns through the store, {:.0} ns by RocksDB itself: {:.3} of its \
+             throughput",
             median(&store_ns),
             median(&bare_ns),
             median(&shares)

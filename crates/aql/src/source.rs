@@ -202,8 +202,8 @@ pub trait Source: Send + Sync {
         request: &IndexRequest,
     ) -> Result<Box<dyn Scan>, QueryError>;
 
-    /// Hands the documents of [`index_scan`](Self::index_scan) to `visitor` until that says to stop:
-    /// a source that need not keep its place may find them with less ado.
+    /// Hands the documents of [`index_scan`](Self::index_scan) to `visitor` until that says to
+    /// stop: a source that need not keep its place may find them with less ado.
     ///
     /// # Errors
     /// What went wrong with the store.

@@ -97,8 +97,8 @@ impl QueryData {
         Ok(self.snapshot.get_or_init(|| taken))
     }
 
-    /// What `look` makes of a collection by its name or number, as it was when the query first asked
-    /// for it.
+    /// What `look` makes of a collection by its name or number, as it was when the query first
+    /// asked for it.
     fn known<T>(
         &self,
         name: &str,

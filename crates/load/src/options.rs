@@ -73,8 +73,8 @@ pub struct LoadOptions {
     pub warm_up: Duration,
     /// Headers of every request (`-H`).
     pub headers: Vec<Header>,
-    /// Statuses from 400 on that are right answers (`--accept`), such as 404 where keys that are not
-    /// there are asked for on purpose. Sources that check answers judge statuses themselves.
+    /// Statuses from 400 on that are right answers (`--accept`), such as 404 where keys that are
+    /// not there are asked for on purpose. Sources that check answers judge statuses themselves.
     pub accepted_statuses: Vec<u16>,
     /// The script (`-s`). It excludes `sources`.
     pub script: Option<ScriptOptions>,

@@ -126,8 +126,8 @@ struct Settings {
     /// TLS.
     #[arg(long, env = "PELLUCID_CQL_TLS_CA")]
     cql_tls_ca: Option<PathBuf>,
-    /// The name in the certificates of all nodes of the ring [default: each has the address by which
-    /// its node is reached].
+    /// The name in the certificates of all nodes of the ring [default: each has the address by
+    /// which its node is reached].
     #[arg(long, env = "PELLUCID_CQL_TLS_NAME")]
     cql_tls_name: Option<String>,
     /// Partitions over which a new table's keys are spread; a range asks all of them [default: 64].

@@ -124,8 +124,8 @@ impl Api {
         if call.segment(1) != Some("document") || store.is_in_memory() {
             return api.answer_here(call, &self.caller, timeline);
         }
-        // A write is not made twice, so it is not tried. What a read finds may be in memory, however
-        // slow others were.
+        // A write is not made twice, so it is not tried. What a read finds may be in memory,
+        // however slow others were.
         let mut answered = None;
         let are_here = call.reads_document()
             && store.all_in_memory(&mut || {
