@@ -136,8 +136,12 @@ impl Study for ClusterStudy {
         let shares = context.step("Filling them", |_| nodes.fill(keys))?;
         let mut rows = Vec::new();
         for work in Work::ALL {
-            let rows_of = context
-                .step(work.title(), |say| measure(&mut nodes, &binary, work, &self.options, say))?;
+            // Missing keys are compared with present ones, so both are asked for at one rate.
+            let highest_get = rows.last().map(|row: &Row| row.highest);
+            let known = highest_get.filter(|_| work == Work::GetMissing);
+            let rows_of = context.step(work.title(), |say| {
+                measure(&mut nodes, &binary, work, known, &self.options, say)
+            })?;
             rows.extend(rows_of);
         }
         let profiles = nodes.profiles()?;
@@ -159,18 +163,23 @@ fn generator<'a>(
     Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
 }
 
-/// Puts one kind of load on the keys of each kind, at one rate.
+/// Puts one kind of load on the keys of each kind, at one rate. The highest is searched for unless
+/// it is known.
 fn measure(
     nodes: &mut Nodes,
     binary: &std::ffi::OsString,
     work: Work,
+    known: Option<f64>,
     options: &ClusterStudyOptions,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>, StudyError> {
     let (keys, seconds) = (options.keys(), options.seconds());
     let script = |nodes: &Nodes, whose| work.script(&nodes.keys(whose, keys, KEYS_ASKED));
     let far = script(nodes, Whose::Others);
-    let highest = highest(nodes, binary, &far, work, options, say)?;
+    let highest = match known {
+        Some(known) => known,
+        None => highest(nodes, binary, &far, work, options, say)?,
+    };
     let rate = highest * RATE_SHARE;
     let mut rows = Vec::new();
     for whose in Whose::ALL {
