@@ -126,13 +126,20 @@ impl Api {
         }
         // A write is not made twice, so it is not tried. What a read finds may be in memory,
         // however slow others were.
-        let mut answered = None;
-        let are_here = call.reads_document()
-            && store.all_in_memory(&mut || {
-                answered = api.answer_here(call, &self.caller, timeline);
-                answered.is_some()
-            });
-        answered.filter(|_| are_here)
+        if !call.reads_document() {
+            return None;
+        }
+        let (before, mut answered) = (timeline.clone(), None);
+        let are_here = store.all_in_memory(&mut || {
+            answered = api.answer_here(call, &self.caller, timeline);
+            answered.is_some()
+        });
+        if !are_here {
+            // The try leaves no trace: who reads it in the end accounts for it whole.
+            *timeline = before;
+            return None;
+        }
+        answered
     }
 
     /// What is refused whoever asks.
