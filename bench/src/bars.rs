@@ -36,11 +36,15 @@ pub fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// The distance between the quartiles, as a share of the median.
+/// The distance between the quartiles, as a share of the median; none if all are the same.
 fn spread(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);
     let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
-    if sorted.is_empty() { f64::NAN } else { (at(0.75) - at(0.25)) / median(figures) }
+    if sorted.is_empty() {
+        return f64::NAN;
+    }
+    let between = at(0.75) - at(0.25);
+    if between == 0.0 { 0.0 } else { between / median(figures) }
 }
 
 fn sorted(figures: &[f64]) -> Vec<f64> {
@@ -58,5 +62,6 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(spread(&[1.0, 2.0, 3.0, 4.0, 5.0]), 2.0 / 3.0);
+        assert_eq!(spread(&[0.0, 0.0]), 0.0);
     }
 }

@@ -4,13 +4,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
+use crate::death;
+use crate::nodes::{Nodes, start_nodes};
 use crate::overload::load_url;
-use crate::peers::{BODY_BYTES, Server, start_node, start_pellucid, text};
+use crate::peers::{BODY_BYTES, Server, start_pellucid, text};
 use crate::quiet::{columns, rounds, turns};
 use crate::wrk::{full_throttle, full_throttle_put};
 
@@ -19,10 +20,6 @@ const CONNECTIONS: usize = 64;
 /// Keys of the load with missing ones, and every how-many-th of them is asked for without being
 /// there: 3 of 10.
 const KEYS: u64 = 20_000;
-/// How long nodes have to find each other, and to be well again.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Nodes of the test that kills one.
-const NODES: usize = 3;
 
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
@@ -33,12 +30,14 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     put(&nodes, &own)?;
     put(&nodes, &other)?;
     let ratios = rounds(effort.runs.div_ceil(2), |_| {
-        let local_get = nodes.cost(|| full_throttle(&own, CONNECTIONS, effort.seconds), effort)?;
-        let far_get = nodes.cost(|| full_throttle(&other, CONNECTIONS, effort.seconds), effort)?;
+        let local_get =
+            cost_of(&nodes, || full_throttle(&own, CONNECTIONS, effort.seconds), effort)?;
+        let far_get =
+            cost_of(&nodes, || full_throttle(&other, CONNECTIONS, effort.seconds), effort)?;
         let local_put =
-            nodes.cost(|| full_throttle_put(&own, CONNECTIONS, effort.seconds), effort)?;
+            cost_of(&nodes, || full_throttle_put(&own, CONNECTIONS, effort.seconds), effort)?;
         let far_put =
-            nodes.cost(|| full_throttle_put(&other, CONNECTIONS, effort.seconds), effort)?;
+            cost_of(&nodes, || full_throttle_put(&other, CONNECTIONS, effort.seconds), effort)?;
         let one =
             cost(&[&alone], || full_throttle(&alone.url, CONNECTIONS, effort.seconds), effort)?;
         println!(
@@ -68,7 +67,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         judge("cluster_p99_forwarded_vs_local", &tail, Bar::AtMost(2.5)),
         judge("cluster_p99_missing_keys_vs_present", &missing, Bar::AtMost(1.2)),
     ];
-    held.extend(kill_one()?);
+    held.extend(death::run(effort)?);
     Ok(held.into_iter().all(|holds| holds))
 }
 
@@ -95,70 +94,19 @@ fn cost(
     Ok(Cost { us, rate })
 }
 
-struct Nodes {
-    servers: Vec<Server>,
-    addresses: Vec<String>,
-}
-
-impl Nodes {
-    fn cost(
-        &self,
-        run: impl FnOnce() -> Result<f64, String>,
-        effort: Effort,
-    ) -> Result<Cost, String> {
-        let servers: Vec<_> = self.servers.iter().collect();
-        cost(&servers, run, effort)
-    }
-
-    /// The URL at the first node of a key that belongs to this one: the one that has it in its own
-    /// range once it was put.
-    fn key_of(&self, owner: usize) -> Result<String, String> {
-        let mut client = Client::connect(&self.addresses[0])?;
-        let mut at_owner = Client::connect(&self.addresses[owner])?;
-        for number in 0..1_000 {
-            let key = format!("bench{number}");
-            client.call("PUT", &format!("/v0/entity?id={key}"), "x")?;
-            let range = at_owner.call("GET", &format!("/v0/entities?start={key}&limit=1"), "")?;
-            if range.starts_with(format!("{key}\n").as_bytes()) {
-                return Ok(format!("http://{}/v0/entity?id={key}", self.addresses[0]));
-            }
-        }
-        Err(format!("node {owner} owns none of 1,000 keys"))
-    }
+fn cost_of(
+    nodes: &Nodes,
+    run: impl FnOnce() -> Result<f64, String>,
+    effort: Effort,
+) -> Result<Cost, String> {
+    let servers: Vec<_> = nodes.servers.iter().collect();
+    cost(&servers, run, effort)
 }
 
 fn put(nodes: &Nodes, url: &str) -> Result<(), String> {
     let target = url.split_once("/v0").map(|(_, rest)| format!("/v0{rest}")).unwrap_or_default();
     let value = "v".repeat(BODY_BYTES);
     Client::connect(&nodes.addresses[0])?.call("PUT", &target, &value).map(|_| ())
-}
-
-/// Starts nodes of one cluster, and waits until each has met the others.
-fn start_nodes(count: usize) -> Result<Nodes, String> {
-    let listeners: Result<Vec<_>, _> =
-        (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect();
-    let addresses: Result<Vec<_>, _> =
-        listeners.map_err(text)?.iter().map(|l| l.local_addr().map(|a| a.to_string())).collect();
-    let addresses = addresses.map_err(text)?;
-    let list: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
-    let list = list.join(",");
-    let servers: Result<Vec<_>, _> = addresses.iter().map(|a| start_node(a, &list, None)).collect();
-    let nodes = Nodes { servers: servers?, addresses };
-    nodes.addresses.iter().try_for_each(|address| await_peers(address))?;
-    Ok(nodes)
-}
-
-fn await_peers(address: &str) -> Result<(), String> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        let mut client = Client::connect(address)?;
-        let page = String::from_utf8_lossy(client.call("GET", "/v0/cluster", "")?).into_owned();
-        if !page.contains("\"down\"") && !page.contains("\"connecting\"") {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Err(format!("{address} does not meet its peers"))
 }
 
 /// The 99th percentile of GETs of which 3 in 10 are for keys that are not there, by that of GETs
@@ -196,59 +144,4 @@ fn missing_keys(nodes: &Nodes, effort: Effort) -> Result<Vec<f64>, String> {
         );
     }
     Ok(pairs.iter().map(|(some, present)| some / present).collect())
-}
-
-/// Kills one of three under load: what owners that are there answer, what is answered for the dead
-/// one's keys, and how soon it is back.
-fn kill_one() -> Result<Vec<bool>, String> {
-    let mut nodes = start_nodes(NODES)?;
-    let (alive, dead) = (nodes.key_of(1)?, nodes.key_of(2)?);
-    let target =
-        |url: &str| url.split_once("/v0").map(|(_, rest)| format!("/v0{rest}")).unwrap_or_default();
-    let (alive, dead) = (target(&alive), target(&dead));
-    let mut client = Client::connect(&nodes.addresses[0])?;
-    let usual = longest(&mut client, &alive, Duration::from_secs(1))?;
-    let folder = nodes.servers[2].take_folder();
-    let address = nodes.addresses[2].clone();
-    let list: Vec<_> = nodes.addresses.iter().map(|address| format!("http://{address}")).collect();
-    nodes.servers[2].kill();
-    nodes.servers.truncate(2);
-    let during = longest(&mut client, &alive, Duration::from_secs(1))?;
-    let begun = Instant::now();
-    let refused = Client::connect(&nodes.addresses[0])?.call("GET", &dead, "").err();
-    let refused_s = begun.elapsed().as_secs_f64();
-    let names_it = refused.is_some_and(|what| what.contains("504") && what.contains(&address));
-    nodes.servers.push(start_node(&address, &list.join(","), folder)?);
-    let begun = Instant::now();
-    while Client::connect(&nodes.addresses[0])?.call("GET", &dead, "").is_err() {
-        if begun.elapsed() > PATIENCE {
-            return Err("the node is not taken back".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let back_s = begun.elapsed().as_secs_f64();
-    println!(
-        "99th percentile for another owner: {:.3} ms before, {:.3} ms beside the death; 504 after \
-         {refused_s:.3} s; back after {back_s:.3} s",
-        usual / 1e6,
-        during / 1e6
-    );
-    Ok(vec![
-        judge("cluster_504_names_the_owner", &[f64::from(names_it)], Bar::AtLeast(1.0)),
-        judge("cluster_504_seconds", &[refused_s], Bar::AtMost(1.1)),
-        judge("cluster_back_seconds", &[back_s], Bar::AtMost(2.0)),
-        judge("cluster_p99_others_beside_death", &[during / usual], Bar::AtMost(2.0)),
-    ])
-}
-
-/// The 99th percentile in nanoseconds of GETs made one after the other; each has to succeed.
-fn longest(client: &mut Client, target: &str, span: Duration) -> Result<f64, String> {
-    let (begun, mut times) = (Instant::now(), Vec::new());
-    while begun.elapsed() < span {
-        let sent = Instant::now();
-        client.call("GET", target, "")?;
-        times.push(sent.elapsed().as_nanos() as f64);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() * 99 / 100])
 }

@@ -7,10 +7,12 @@ mod bare;
 mod bars;
 mod client;
 mod cluster;
+mod death;
 mod documents;
 mod http;
 mod load;
 mod neighbours;
+mod nodes;
 mod overload;
 mod peers;
 mod profiles;
@@ -21,8 +23,8 @@ mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str =
-    "http, idle, accounting, cluster, protocols, documents, neighbours, overload, profiles or load";
+const BENCHMARKS: &str = "http, idle, accounting, cluster, death, protocols, documents, \
+     neighbours, overload, profiles, load or lateness";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Some("idle") => http::run_idle(),
         Some("accounting") => http::run_accounting(effort),
         Some("load") => load::run(effort),
+        Some("lateness") => load::run_lateness(effort),
         Some("bare") => {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Some("cluster") => {
             protocols::run(Effort { runs: 3, ..effort }).and_then(|_| cluster::run(effort))
         }
+        Some("death") => death::run(effort).map(|held| held.into_iter().all(|holds| holds)),
         Some("protocols") => protocols::run(effort),
         Some("documents") => documents::run(effort),
         Some("neighbours") => neighbours::run(effort),

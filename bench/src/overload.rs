@@ -1,6 +1,7 @@
 //! `bench-overload`: twice as many requests as the server can answer. It has to answer as many in
 //! time as at its best, take no more memory for it, and be itself again within two seconds.
 
+use std::ops::Add;
 use std::process::Command;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Run {
     pub p99_ns: f64,
     /// The 99.9th percentile of all answers.
     pub p99_9_ns: f64,
+    /// Errors of all kinds.
+    pub errors: f64,
 }
 
 /// Loads the server: at this rate, or with as much as the connections can take.
@@ -58,6 +61,7 @@ pub fn load_url(
     let result: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
     let figure = |value: &Value| value.as_f64().ok_or("the result lacks a figure");
+    let count = |error: &Value| error["count"].as_f64().unwrap_or(f64::NAN);
     let times = &result["service_time"];
     let shares = [
         ("max_ns", 1.0),
@@ -74,6 +78,7 @@ pub fn load_url(
         in_time_per_second: figure(&result["requests_per_second"])? * share,
         p99_ns: figure(&times["p99_ns"])?,
         p99_9_ns: figure(&times["p99.9_ns"])?,
+        errors: result["errors"].as_array().into_iter().flatten().map(count).fold(0.0, f64::add),
     })
 }
 
