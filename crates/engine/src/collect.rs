@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
-use pellucid_thread::{Condvar, Job, Mutex, start_job};
+use pellucid_thread::{Condvar, Job, Mutex, schedule_for_background, start_job};
 
 use crate::engine::{Engine, Inner, lock};
 use crate::error::{Error, Result};
@@ -346,6 +346,8 @@ pub(crate) fn start_thread(inner: &std::sync::Arc<Inner>) -> Result<std::thread:
     let work = move || {
         static COLLECTION: Job = Job::new("collection");
         let _job = start_job(&COLLECTION);
+        // Where it is refused, requests wait for this thread as long as the kernel likes.
+        let _ = schedule_for_background();
         while !collector.is_stopping() {
             collector.rest(LOOK_INTERVAL);
             match engine.upgrade() {

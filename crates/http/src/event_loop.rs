@@ -150,6 +150,8 @@ impl<S: Service> EventLoop<S> {
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         pellucid_thread::prepare_thread();
+        // Where it is refused, requests wait for background work as long as the kernel likes.
+        let _ = pellucid_thread::schedule_for_requests();
         self.link_turn(sweep_at, |service, turn| service.begin(turn))?;
         loop {
             self.recorder.rest();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Job, schedule_for_background, start_job};
 
 use super::state::State;
 use super::table::Table;
@@ -57,6 +57,8 @@ impl Drop for PanicNotice<'_> {
 fn run(state: &State) {
     let _notice = PanicNotice(state);
     let _job = start_job(&LEDGER);
+    // Where it is refused, requests wait for this thread as long as the kernel likes.
+    let _ = schedule_for_background();
     let mut wait = DISK_FULL_WAIT_FIRST;
     while wait_for_work(state) {
         match state.do_one_job() {

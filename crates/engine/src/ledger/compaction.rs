@@ -17,8 +17,9 @@ use super::{Direction, Dropped, DroppedList, KeyRange, LedgerOptions, Verdict};
 use crate::error::{Error, Result};
 use crate::jobs;
 
-/// Entries between two looks at whether a memtable waits for its flush.
-const ENTRIES_A_SLICE: u64 = 512;
+/// Entries between two looks at whether a memtable waits for its flush, and whether somebody waits
+/// for the processor: some 100 µs of work.
+pub(super) const ENTRIES_A_SLICE: u64 = 256;
 /// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
 const LEVEL_0_TABLES_MAX: usize = 16;
 
@@ -367,6 +368,7 @@ impl State {
 
     /// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
     fn give_way(&self) -> Result<()> {
+        pellucid_thread::give_way();
         while self.sealed() > 0 {
             self.flush_oldest()?;
         }

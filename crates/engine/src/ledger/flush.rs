@@ -1,8 +1,9 @@
 //! Flush: a sealed memtable becomes a table of level 0.
 
-use pellucid_thread::start_job;
+use pellucid_thread::{give_way, start_job};
 
 use super::background::FLUSH;
+use super::compaction::ENTRIES_A_SLICE;
 use super::stages::Stages;
 use super::state::{Edit, State, WrittenTable};
 use super::stats::{BackgroundJob, JobStats};
@@ -77,6 +78,7 @@ impl State {
         let mut cursor = sealed.memtable.cursor();
         stats.order_ns = begun.elapsed_ns();
         let mut stages = Stages::new(self.options.clock);
+        let mut entries = 0_u64;
         cursor.seek_first();
         while let Some(entry) = cursor.entry() {
             let sample = stages.begin(|| writer.times().sum_ns());
@@ -90,6 +92,10 @@ impl State {
             cursor.next();
             if let Some(sample) = sample {
                 stages.merged(sample, stats);
+            }
+            entries += 1;
+            if entries.is_multiple_of(ENTRIES_A_SLICE) {
+                give_way();
             }
         }
         dropped.close()?;

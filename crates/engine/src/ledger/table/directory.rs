@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use pellucid_io::ZeroedMemory;
 
+use super::filter::KEYS_A_PIECE;
 use super::memory::{TableMemory, Taken};
 use super::named::NamedRecords;
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch};
@@ -134,6 +135,9 @@ impl DirectoryBuilder {
             .then(|| NamedRecords::new(lines as usize, self.highest_record, budget))
             .flatten();
         for (index, (hash, value, record)) in self.values(&directory).enumerate() {
+            if index.is_multiple_of(KEYS_A_PIECE) {
+                pellucid_thread::give_way();
+            }
             if let Some(ahead) = self.hashes.get(index + KEYS_AHEAD) {
                 let line = directory.line_of(*ahead);
                 prefetch(slots.as_ptr().wrapping_add(line * SLOTS_A_LINE).cast());

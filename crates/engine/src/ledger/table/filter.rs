@@ -7,6 +7,9 @@ pub(super) const FILTER_HEADER_SIZE_BYTES: usize = 64;
 const LINE_SIZE_BYTES: usize = 64;
 const LINE_BITS: u32 = 512;
 const PROBES_MAX: u32 = 16;
+/// Keys between two looks, while all keys of a table are gone through, at whether somebody waits
+/// for the processor: some 100 µs of work.
+pub(super) const KEYS_A_PIECE: usize = 4096;
 
 /// The line that a hash falls into.
 #[inline]
@@ -33,10 +36,13 @@ pub(super) fn build_filter(hashes: &[u64], bits_per_key: u32, out: &mut Vec<u8>)
     out[begin + 4..begin + 8].copy_from_slice(&lines.to_le_bytes());
     out[begin + 8..begin + 12].copy_from_slice(&probes.to_le_bytes());
     let bytes = &mut out[begin + FILTER_HEADER_SIZE_BYTES..];
-    for hash in hashes {
-        let line = &mut bytes[line_of(*hash, lines) * LINE_SIZE_BYTES..][..LINE_SIZE_BYTES];
-        for bit in bits_of(*hash, probes) {
-            line[bit as usize / 8] |= 1 << (bit % 8);
+    for piece in hashes.chunks(KEYS_A_PIECE) {
+        pellucid_thread::give_way();
+        for hash in piece {
+            let line = &mut bytes[line_of(*hash, lines) * LINE_SIZE_BYTES..][..LINE_SIZE_BYTES];
+            for bit in bits_of(*hash, probes) {
+                line[bit as usize / 8] |= 1 << (bit % 8);
+            }
         }
     }
 }
