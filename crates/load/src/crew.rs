@@ -151,6 +151,8 @@ fn work_of_thread(
     sender: &SyncSender<Message>,
     start: &Receiver<Ticks>,
 ) {
+    // Where it is refused, sends are later on a machine that has others to serve.
+    let _ = pellucid_thread::schedule_for_requests();
     let prepared = Worker::new(work, clock).and_then(|mut worker| {
         worker.open_connections()?;
         Ok(worker)
