@@ -167,9 +167,18 @@ impl Footer {
     /// The offset of the record that is `distance` sequence numbers from the first one of `file`.
     #[inline]
     pub(crate) fn place(&self, file: &[u8], distance: u64) -> Option<u64> {
-        let Some(array) = self.array_offset() else { return self.find(file, distance) };
-        let number = self.number_of(file, distance)?;
-        Some(u64::from(read_u32(file, array + (number * PLACE_LENGTH) as usize)) * 8)
+        if self.has_pairs() {
+            return self.find(file, distance);
+        }
+        self.place_of_number(file, self.number_of(file, distance)?)
+    }
+
+    /// The offset of record `number`, which must be below the number of records; `None` if there
+    /// are pairs.
+    #[inline]
+    pub(super) fn place_of_number(&self, file: &[u8], number: u64) -> Option<u64> {
+        let place = self.array_offset()? + (number * PLACE_LENGTH) as usize;
+        Some(u64::from(read_u32(file, place)) * 8)
     }
 
     /// Where the place of the record that is `distance` from the first one stands, if that is known
@@ -310,6 +319,16 @@ fn close(
     bytes
 }
 
+/// Where the footer begins whose fixed part ends a file of `length` bytes, if it is one and lies
+/// within the file. Nothing else is checked.
+pub(super) fn footer_offset(
+    fixed: &[u8; FOOTER_FIXED_LENGTH as usize],
+    length: u64,
+) -> Option<u64> {
+    let offset = read_u64(fixed, 16);
+    (fixed[28..32] == CLOSING_MAGIC && offset < length).then_some(offset)
+}
+
 /// Reads and checks the footer at the end of `file`, a whole segment.
 pub(crate) fn decode_footer(
     file: &[u8],
@@ -399,6 +418,9 @@ mod tests {
     fn a_footer_returns_and_every_flipped_bit_is_noticed() {
         let file = sealed();
         assert_eq!(file.len() as u64, 96 + footer_length(3));
+        let fixed = file.last_chunk().unwrap();
+        assert_eq!(footer_offset(fixed, file.len() as u64), Some(96));
+        assert_eq!((footer_offset(fixed, 96), footer_offset(&[0; 32], 500)), (None, None));
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
         let places = Places::Dense;
         assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102, places });

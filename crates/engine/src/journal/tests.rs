@@ -6,9 +6,12 @@ use std::sync::Arc;
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
+use super::footer::FOOTER_FIXED_LENGTH;
 use super::*;
+use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
 use crate::ledger::Manifest;
+use crate::tally::{Count, Tally};
 
 const DIRECTORY: &str = "/store";
 
@@ -107,7 +110,7 @@ fn slow_reads_give_the_same_answers() {
     }
     journal.note_read(u64::MAX);
     let segments = journal.segments();
-    let mut by_call = 0;
+    let (mut by_call, tally) = (0, Tally::new(Clock::monotonic()));
     for number in 1..=100 {
         let length = RECORD_HEADER_LENGTH + 3 + value(number).len();
         assert_eq!(*journal.read(number, b"\0\x01k", length).unwrap(), value(number)[..]);
@@ -121,14 +124,49 @@ fn slow_reads_give_the_same_answers() {
         assert_eq!(*read(b"\0\x01k", length).unwrap().unwrap(), value(number)[..]);
         assert!(read(b"\0\x01k", length - 1).unwrap().is_none(), "cut short");
         assert!(read(b"\0\x01other", length).unwrap().is_none(), "of another key");
+        let (offset, padded) = segment.place_and_length(number).unwrap();
+        assert_eq!((offset, padded), (place.1, length.next_multiple_of(8)));
+        for is_resident in [true, false] {
+            let at = (offset, padded, is_resident);
+            let how = (&files as &dyn FileSystem, &journal.disk_files, true);
+            let (head, found) = segment.read_named_at(number, b"\0\x01k", at, how).unwrap();
+            assert_eq!((&*found, head.sequence), (&value(number)[..], number));
+            assert!(segment.read_named_at(number, b"\0\x01other", at, how).is_none());
+        }
+        let counting = tally.mine();
+        let (_, found) = journal.read_named_by_steps(number, b"\0\x01k", counting).unwrap();
+        assert_eq!(*found, value(number)[..]);
         by_call += 1;
     }
     assert!(by_call > 50);
+    let counted = [Count::PlaceSamples, Count::CachedSamples, Count::DiskSamples];
+    assert_eq!(counted.map(|count| tally.sum(count)), [by_call, by_call, 0]);
     for _ in 0..SLOW_READS_REMEMBERED {
         assert!(journal.slow_reads.load(Ordering::Relaxed) > 0);
         journal.note_read(100);
     }
     assert_eq!(journal.slow_reads.load(Ordering::Relaxed), 0, "quick reads are mapped again");
+}
+
+/// The system reads megabytes around a page of a map that is not in memory, and an opening waited
+/// for ten times as much as it needs.
+#[test]
+fn an_opening_asks_for_headers_and_footers_and_for_no_records() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut appender) = open(&files).unwrap();
+    (0..100).for_each(|_| {
+        append(&journal, &mut appender, b"\0\x01k", &[7; 200]);
+    });
+    journal.close(&mut appender).unwrap();
+    let files = files.kill();
+    let (journal, _) = open(&files).unwrap();
+    let segments = journal.segments();
+    let ends = segments.segments.iter().map(|segment| {
+        let footer = segment.footer().expect("it was sealed");
+        FILE_HEADER_LENGTH as u64 + FOOTER_FIXED_LENGTH + footer.length()
+    });
+    assert!(ends.len() > 3);
+    assert_eq!(files.expected_bytes(), ends.sum());
 }
 
 /// Places are held in memory until a segment is sealed, so a segment ends when there is no more
