@@ -72,17 +72,13 @@ impl Records for Reading<'_> {
 
     #[inline]
     fn read(&mut self, sequence: u64) -> Option<(Head, Value)> {
-        let (journal, turn) = (&self.inner.journal, self.turn());
-        // The steps are those of the long way, unless there is none while records are fetched.
-        if turn == Turn::Stepped && !journal.reads_are_slow() {
+        // The steps are those of the long way.
+        let turn = self.turn();
+        if turn == Turn::Stepped {
             return None;
         }
         self.timeline.lap(parts::LEDGER);
-        let counting = self.inner.ledger.tally().mine();
-        let read = match turn {
-            Turn::Stepped => journal.read_named_by_steps(sequence, self.key, counting),
-            _ => journal.read_named(sequence, self.key),
-        };
+        let read = self.inner.journal.read_named(sequence, self.key);
         if let Some((head, _)) = &read {
             self.inner.count_record(head.value_length, turn);
             self.timeline.lap(parts::JOURNAL_READ);

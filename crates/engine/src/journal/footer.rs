@@ -167,18 +167,9 @@ impl Footer {
     /// The offset of the record that is `distance` sequence numbers from the first one of `file`.
     #[inline]
     pub(crate) fn place(&self, file: &[u8], distance: u64) -> Option<u64> {
-        if self.has_pairs() {
-            return self.find(file, distance);
-        }
-        self.place_of_number(file, self.number_of(file, distance)?)
-    }
-
-    /// The offset of record `number`, which must be below the number of records; `None` if there
-    /// are pairs.
-    #[inline]
-    pub(super) fn place_of_number(&self, file: &[u8], number: u64) -> Option<u64> {
-        let place = self.array_offset()? + (number * PLACE_LENGTH) as usize;
-        Some(u64::from(read_u32(file, place)) * 8)
+        let Some(array) = self.array_offset() else { return self.find(file, distance) };
+        let number = self.number_of(file, distance)?;
+        Some(u64::from(read_u32(file, array + (number * PLACE_LENGTH) as usize)) * 8)
     }
 
     /// Where the place of the record that is `distance` from the first one stands, if that is known

@@ -11,7 +11,6 @@ mod collect;
 mod current;
 mod ends;
 mod footer;
-mod from_disk;
 mod link;
 mod named;
 mod ranked;
@@ -59,6 +58,8 @@ pub(crate) use verify::{SegmentSummary, list_segments, verify_segment};
 const SLOW_READ_NS: u64 = 8_000;
 /// After so many samples in a row that were quick, records are taken to be in memory.
 const SLOW_READS_REMEMBERED: u32 = 4;
+/// Of so many records that are read from the disk, one stays in the page cache.
+const STAYS_ONE_IN: u32 = 16;
 
 /// The segments in order, with their first sequence numbers side by side for the search.
 #[derive(Default)]
@@ -108,6 +109,12 @@ impl SegmentList {
         let segment = self.find_index(sequence)?;
         let offset = self.segments[segment].place(sequence)?;
         Some(RecordPlace { segment, offset })
+    }
+
+    /// Asks for the first line of the record at `place`.
+    #[inline]
+    pub(crate) fn prefetch_beginning(&self, place: RecordPlace) {
+        self.segments[place.segment].prefetch(place.offset as usize, 1);
     }
 
     /// Asks for the record at `place`, which is expected to have `length` bytes.
@@ -212,6 +219,25 @@ impl Journal {
             return Ok(Some(value));
         }
         segment.read(sequence, key, expected_length)
+    }
+
+    /// Reads a record from the disk, if it is not in memory.
+    ///
+    /// One record in [`STAYS_ONE_IN`] stays in the page cache. Where records are asked for at
+    /// random out of more than there is memory for, caching each one would do nothing but push out
+    /// the ledger's blocks, and a GET would cost two disk reads; what is asked for often gets its
+    /// turn to stay soon. This is bimodal insertion (Qureshi et al., ISCA 2007).
+    #[cold]
+    fn read_slowly(
+        &self,
+        segment: &Segment,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+    ) -> Result<Option<Value>> {
+        let turn = self.slow_turns.fetch_add(1, Ordering::Relaxed);
+        let how = (&*self.file_system, &self.disk_files, turn.is_multiple_of(STAYS_ONE_IN));
+        segment.read_from_disk(sequence, key, expected_length, how)
     }
 
     /// As [`Journal::read`], for scans: while reads are slow, each tells whether they still are.

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::mapped::Mapped;
 use crate::object::Value;
+use crate::resident::is_required;
 
 /// Where the journal's segments lie within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -26,6 +27,8 @@ const SUFFIX: &str = ".journal";
 const PREFETCH_MAX: usize = 1024;
 /// How long a record is expected to be while its segment is being written, in bytes.
 const USUAL_LENGTH: usize = 256;
+/// Records up to this length, in bytes, are read by one call when they are not in memory.
+const READ_MAX: usize = 128 << 10;
 
 /// The path of segment `number` of the store in `directory`.
 pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
@@ -150,11 +153,7 @@ fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
 
 impl SegmentFile {
     /// The file, for reads from the disk.
-    pub(super) fn disk_file(
-        &self,
-        files: &dyn FileSystem,
-        count: &DiskFiles,
-    ) -> io::Result<Arc<dyn File>> {
+    fn disk_file(&self, files: &dyn FileSystem, count: &DiskFiles) -> io::Result<Arc<dyn File>> {
         if let Some(held) = self.disk_file.get() {
             return Ok(Arc::clone(&held.file));
         }
@@ -235,19 +234,6 @@ impl Segment {
             Places::Sealed { footer, runs: None } => {
                 footer.place(sealed_bytes(&self.shared, footer), index)
             }
-        }
-    }
-
-    /// Up to where the record with `sequence` reaches, at most: to the next one, or to the end of
-    /// the records. Only of a sealed segment, and where that is known without a search.
-    pub(super) fn end_of(&self, sequence: u64) -> Option<u64> {
-        let Places::Sealed { footer, runs } = &self.places else { return None };
-        let bytes = sealed_bytes(&self.shared, footer);
-        let next = footer.number_of(bytes, sequence.checked_sub(self.first_sequence)?)? + 1;
-        match runs {
-            _ if next >= u64::from(footer.count) => Some(footer.offset),
-            Some(runs) => Some(runs.place(next) * 8),
-            None => footer.place_of_number(bytes, next),
         }
     }
 
@@ -375,8 +361,56 @@ impl Segment {
         Ok(Value::mapped(&self.shared.map, value_offset, record.value.len()))
     }
 
+    /// As [`Segment::read`], for a record that is not in memory: by one call that reads all of it,
+    /// so that a record that reaches over the border of two pages costs one disk read and not two.
+    /// Unless `stays`, its pages are given up right after. `None` if the map is to be asked.
+    pub(crate) fn read_from_disk(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+        (files, count, stays): (&dyn FileSystem, &DiskFiles, bool),
+    ) -> Result<Option<Value>> {
+        let (Some(footer), Some(offset)) = (self.footer(), self.place(sequence)) else {
+            return Ok(None);
+        };
+        let length = expected_length.min(footer.offset.saturating_sub(offset) as usize);
+        let is_resident = self.shared.map.is_resident(offset as usize, length);
+        if !is_resident && is_required() {
+            return Err(Error::NotInMemory);
+        }
+        if length > READ_MAX || is_resident {
+            return Ok(None);
+        }
+        // One that was collected may be gone by its name, and is still mapped.
+        let Ok(file) = self.shared.disk_file(files, count) else { return Ok(None) };
+        let value = self.read_by_call(&*file, (sequence, offset), key, length);
+        if !stays {
+            file.drop_cached(offset, length);
+        }
+        value
+    }
+
+    /// Reads the record with this sequence number at this offset by one call.
+    pub(super) fn read_by_call(
+        &self,
+        file: &dyn File,
+        (sequence, offset): (u64, u64),
+        key: &[u8],
+        length: usize,
+    ) -> Result<Option<Value>> {
+        let mut bytes = vec![0; length];
+        let read = file.read_exact_at(&mut bytes, offset);
+        read.map_err(|error| Error::io("read", &self.shared.path, error))?;
+        // Whatever is unexpected is looked at, and reported, through the map.
+        let record = Record::decode(&bytes, self.shared.store_seed).ok().filter(|record| {
+            record.sequence == sequence && record.key == key && record.kind == RecordKind::Put
+        });
+        record.map(|record| self.unpacked(&record, offset)).transpose()
+    }
+
     /// A copy of the value of `record`, which lies at `offset`.
-    pub(super) fn unpacked(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
+    fn unpacked(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
         let value = record.unpacked().map(Value::owned);
         value.map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
     }
