@@ -30,8 +30,16 @@ const ROWS_A_LIST: usize = 256;
 struct Row {
     key: Vec<u8>,
     found: FoundEntry,
+    /// The segment that its record belongs to, once that was looked up, in the list of segments.
+    segment: Option<usize>,
     /// Where its record is, once that was looked up, in the list of segments.
     place: Option<RecordPlace>,
+}
+
+impl Row {
+    fn empty() -> Row {
+        Row { key: Vec::new(), found: FoundEntry::nothing(), segment: None, place: None }
+    }
 }
 
 /// The next row, until the one after it is asked for.
@@ -144,17 +152,17 @@ impl Ahead {
             self.rows.rotate_left(self.first);
             self.first = 0;
             let length = (2 * self.length).max(1);
-            let row = || Row { key: Vec::new(), found: FoundEntry::nothing(), place: None };
-            self.rows.resize_with(length, row);
+            self.rows.resize_with(length, Row::empty);
         }
         let at = self.index(self.length);
         let row = &mut self.rows[at];
         match find(&mut row.key, &mut row.found) {
             Ok(true) => {
+                (row.segment, row.place) = (None, None);
                 if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&row.found)) {
-                    segments.prefetch_place(row.found.sequence);
+                    row.segment = segments.find_index(row.found.sequence);
+                    segments.prefetch_place_in(row.segment, row.found.sequence);
                 }
-                row.place = None;
                 self.length += 1;
             }
             Ok(false) => self.is_at_end = true,
@@ -176,7 +184,8 @@ impl Ahead {
             let at = self.index(behind);
             let row = &mut self.rows[at];
             if !is_held(&row.found) {
-                row.place = segments.place(row.found.sequence);
+                let segment = row.segment.or_else(|| segments.find_index(row.found.sequence));
+                row.place = segments.place_in(segment, row.found.sequence);
             }
         }
         // Nothing comes between them.
@@ -208,6 +217,7 @@ impl Ahead {
             self.segments = Some(journal.segments());
             self.rows_of_list = 0;
             (self.begun, self.asked) = (0, 0);
+            self.rows.iter_mut().for_each(|row| row.segment = None);
         }
         self.rows_of_list += 1;
     }

@@ -95,18 +95,18 @@ pub(crate) struct RecordPlace {
 }
 
 impl SegmentList {
-    /// Asks for what [`SegmentList::place`] will look at.
+    /// Asks for what [`SegmentList::place_in`] will look at.
     #[inline]
-    pub(crate) fn prefetch_place(&self, sequence: u64) {
-        if let Some(segment) = self.find(sequence) {
-            segment.prefetch_place(sequence);
+    pub(crate) fn prefetch_place_in(&self, segment: Option<usize>, sequence: u64) {
+        if let Some(segment) = segment {
+            self.segments[segment].prefetch_place(sequence);
         }
     }
 
-    /// Where the record with `sequence` is, if there is one.
+    /// Where the record with `sequence` is, which belongs to `segment`, if there is one.
     #[inline]
-    pub(crate) fn place(&self, sequence: u64) -> Option<RecordPlace> {
-        let segment = self.find_index(sequence)?;
+    pub(crate) fn place_in(&self, segment: Option<usize>, sequence: u64) -> Option<RecordPlace> {
+        let segment = segment?;
         let offset = self.segments[segment].place(sequence)?;
         Some(RecordPlace { segment, offset })
     }
