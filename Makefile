@@ -55,7 +55,7 @@ bench-profiles: build ## What profiling costs, and how much of the processor tim
 soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture
 
-bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=)
+bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=, WORK=)
 	@CARGO=$(CARGO) bench/engine/run
 
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::cgroup::Cgroup;
 use crate::figures::Figures;
+use crate::parts;
+use crate::pauses::Pauses;
 use crate::peer::{self, Outcome, Peer, Setting, text};
 use crate::process;
 use crate::work::{self, Draws, Latencies};
@@ -62,8 +64,10 @@ fn measure_filled(store: &dyn Peer, task: &Task, anonymous_before: u64) -> Outco
 fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<()> {
     let (draws, traffic) = (Draws::new(task.keys), process::disk_traffic());
     fill_and_settle(store, &draws, task.keys, figures)?;
-    scan(store, "scan_after_fill", figures)?;
-    reads(store, &draws, task.keys, "settled_", figures)?;
+    if parts::is_wanted(parts::SETTLED) {
+        scan(store, "scan_after_fill", figures)?;
+        reads(store, &draws, task.keys, "settled_", figures)?;
+    }
     let begun = Instant::now();
     store.compact()?;
     settle(store)?;
@@ -73,12 +77,20 @@ fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<
     if let Some(bytes) = store.written_bytes() {
         figures.set("counted_with_compaction_per_byte", bytes as f64 / user_bytes(task.keys));
     }
-    let scanned = scan(store, "scan_after_compaction", figures)?;
+    let scanned = match parts::is_wanted(parts::SCAN) {
+        true => scan(store, "scan_after_compaction", figures)?,
+        false => store.scan()?.bytes,
+    };
     let disk = process::disk_bytes(&task.folder)? as f64;
     figures.set("live_bytes", scanned as f64);
     figures.set("disk_per_live_byte", disk / scanned as f64);
-    reads(store, &draws, task.keys, "", figures)?;
-    readers_and_writer(store, &draws, task.keys, figures)
+    if parts::is_wanted(parts::READS) {
+        reads(store, &draws, task.keys, "", figures)?;
+    }
+    if parts::is_wanted(parts::BESIDE) {
+        readers_and_writer(store, &draws, task.keys, figures)?;
+    }
+    Ok(())
 }
 
 fn fill_and_settle(
@@ -88,7 +100,9 @@ fn fill_and_settle(
     figures: &mut Figures,
 ) -> Outcome<()> {
     let (traffic, cpu, begun) = (process::disk_traffic(), process::cpu_seconds(), Instant::now());
-    let latencies = work::put(store, draws, 0..keys)?;
+    let mut pauses = Pauses::new();
+    let latencies = work::put(store, draws, 0..keys, &mut pauses)?;
+    pauses.tell("put", figures);
     figures.set("put_unsettled_per_s", keys as f64 / begun.elapsed().as_secs_f64());
     store.flush()?;
     settle(store)?;
@@ -219,10 +233,19 @@ pub fn open(task: &Task) -> Outcome<Figures> {
     Ok(figures)
 }
 
+/// Scans a store that is there, as after its compaction.
+pub fn scan_again(task: &Task) -> Outcome<Figures> {
+    let mut figures = Figures::default();
+    let store = peer::open(&task.peer, &task.folder, Setting::default())?;
+    scan(&*store, "scan", &mut figures)?;
+    store.close()?;
+    Ok(figures)
+}
+
 /// Writes a fifth of all keys anew, and dies in the middle of it.
 pub fn kill(task: &Task) -> Outcome<Figures> {
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
-    work::put(&*store, &Draws::new(task.keys), 0..task.keys / 5)?;
+    work::put(&*store, &Draws::new(task.keys), 0..task.keys / 5, &mut Pauses::new())?;
     // SAFETY: the signal goes to this process alone.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     Err("the process survived its kill".to_owned())

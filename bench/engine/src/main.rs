@@ -3,7 +3,9 @@
 //! ratios.
 //!
 //! `QUICK=1` is for a first look; `RUNS`, `KEYS` and `PEERS` (names with commas) choose otherwise,
-//! and `MEMORY_MB` the memory setting of our engine.
+//! `WORK` the parts that run ([`parts`]), and `MEMORY_MB` the memory setting of our engine. The
+//! roles of a child can be called by hand, too, for one part again and again on one store:
+//! `child fill rocksdb FOLDER 5000000`, then `child evict`, `child open`, `child scan`.
 
 #[path = "../../src/bars.rs"]
 mod bars;
@@ -11,6 +13,8 @@ mod cgroup;
 mod child;
 mod figures;
 mod fjall_peer;
+mod parts;
+mod pauses;
 mod peer;
 mod pellucid_peer;
 mod process;
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
 fn measure_all() -> Outcome<bool> {
     let is_quick = std::env::var_os("QUICK").is_some_and(|value| value != "0");
     let (keys, runs) = if is_quick { (KEYS_QUICK, RUNS_QUICK) } else { (KEYS, RUNS) };
+    parts::check()?;
     let peers = std::env::var("PEERS").unwrap_or_else(|_| PEERS.join(","));
     let plan = suite::Plan {
         keys: setting("KEYS", keys)?,
@@ -82,6 +87,8 @@ fn work_as_child(arguments: &[String]) -> Outcome<Figures> {
     match (role.as_str(), more) {
         ("fill", []) => child::fill(&task),
         ("open", []) => child::open(&task),
+        ("scan", []) => child::scan_again(&task),
+        ("evict", []) => process::evict(&task.folder).map(|()| Figures::default()),
         ("kill", []) => child::kill(&task),
         ("confined", [limit, groups]) => {
             let limit = limit.parse().map_err(|_| format!("{limit} is no number of bytes"))?;

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::cgroup::Groups;
 use crate::figures::Figures;
+use crate::parts;
 use crate::peer::{Outcome, text};
 use crate::process;
 use crate::work::{KEY_LENGTH, VALUE_LENGTH};
@@ -80,17 +81,27 @@ impl Run<'_> {
     fn all(&self) -> Outcome<Figures> {
         std::fs::create_dir_all(&self.folder).map_err(text)?;
         let mut figures = self.child("fill", &[])?;
-        process::evict(&self.folder)?;
-        figures.merge("clean_", &self.child("open", &[])?);
+        if parts::is_wanted(parts::OPEN) {
+            process::evict(&self.folder)?;
+            figures.merge("clean_", &self.child("open", &[])?);
+        }
+        if parts::is_wanted(parts::CONFINED) {
+            self.in_bounded_memory(&mut figures);
+        }
+        if parts::is_wanted(parts::KILL) {
+            self.start("kill", &[])?;
+            process::evict(&self.folder)?;
+            figures.merge("killed_", &self.child("open", &[])?);
+        }
+        Ok(figures)
+    }
+
+    fn in_bounded_memory(&self, figures: &mut Figures) {
         let live_bytes = figures.get("live_bytes").unwrap_or(0.0) as u64;
         match self.confined((live_bytes / 4).max(CONFINED_MIN_BYTES)) {
             Ok(confined) => figures.merge("", &confined),
             Err(error) => eprintln!("{}: no look-ups in bounded memory: {error}", self.peer),
         }
-        self.start("kill", &[])?;
-        process::evict(&self.folder)?;
-        figures.merge("killed_", &self.child("open", &[])?);
-        Ok(figures)
     }
 
     fn confined(&self, limit_bytes: u64) -> Outcome<Figures> {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
+use crate::pauses::Pauses;
 use crate::peer::{Outcome, Peer, text};
 
 /// Length of a key in bytes.
@@ -79,15 +80,21 @@ pub fn latencies() -> Outcome<Latencies> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(text)
 }
 
-/// Puts `range` of the puts, timing each.
-pub fn put(peer: &dyn Peer, draws: &Draws, range: std::ops::Range<u64>) -> Outcome<Latencies> {
+/// Puts `range` of the puts, timing each, and has `pauses` told of them.
+pub fn put(
+    peer: &dyn Peer,
+    draws: &Draws,
+    range: std::ops::Range<u64>,
+    pauses: &mut Pauses,
+) -> Outcome<Latencies> {
     let mut taken = latencies()?;
     let mut last = Instant::now();
     for index in range {
         peer.put(&draws.put(index), draws.value(index))?;
         let now = Instant::now();
-        taken.saturating_record(now.duration_since(last).as_nanos() as u64);
-        last = now;
+        let took_ns = now.duration_since(last).as_nanos() as u64;
+        taken.saturating_record(took_ns);
+        last = if pauses.note(took_ns) { Instant::now() } else { now };
     }
     Ok(taken)
 }

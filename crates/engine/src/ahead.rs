@@ -1,6 +1,11 @@
 //! Rows that a scan has found and not yet returned: their records lie anywhere in the journal, and
 //! waiting for them one after another would take most of a scan's time. So a row's place is asked
-//! for when it is found, its record some rows later, and it is read some rows after that.
+//! for when it is found, the beginning of its record some rows later, all of it some rows after
+//! that, and then it is read.
+//!
+//! The beginnings are asked for in groups, because each lies in another page: a processor does not
+//! go on past a request for memory before it has translated its address, and that takes longer
+//! than the rest of a row. It translates several at once, if they come one right after the other.
 
 use std::sync::Arc;
 
@@ -13,6 +18,10 @@ use crate::read::record_length;
 /// Rows that are found ahead at most. A processor waits for no more lines at a time than the
 /// records of half of them have.
 const ROWS_AHEAD_MAX: usize = 16;
+/// Rows whose records were asked for, of those.
+const ROWS_ASKED_MAX: usize = 8;
+/// Rows the beginnings of whose records are asked for together.
+const ROWS_TOGETHER: usize = ROWS_AHEAD_MAX - ROWS_ASKED_MAX;
 /// Rows for which one look at the list of segments serves: as long as it is held, no collected
 /// segment's space is given back.
 const ROWS_A_LIST: usize = 256;
@@ -21,8 +30,16 @@ const ROWS_A_LIST: usize = 256;
 struct Row {
     key: Vec<u8>,
     found: FoundEntry,
+    /// The segment that its record belongs to, once that was looked up, in the list of segments.
+    segment: Option<usize>,
     /// Where its record is, once that was looked up, in the list of segments.
     place: Option<RecordPlace>,
+}
+
+impl Row {
+    fn empty() -> Row {
+        Row { key: Vec::new(), found: FoundEntry::nothing(), segment: None, place: None }
+    }
 }
 
 /// The next row, until the one after it is asked for.
@@ -46,7 +63,9 @@ pub(crate) struct Ahead {
     is_returned: bool,
     /// Rows to be found ahead of the next one: few at first, because a scan may end soon.
     wanted: usize,
-    /// Of the rows, from the first, those whose records were asked for.
+    /// Of the rows, from the first, those the beginnings of whose records were asked for.
+    begun: usize,
+    /// Of them, those whose records were asked for.
     asked: usize,
     segments: Option<Arc<SegmentList>>,
     rows_of_list: usize,
@@ -69,6 +88,7 @@ impl Ahead {
         while self.length < self.wanted && !self.is_at_end {
             self.find_one(&mut find);
         }
+        self.ask_for_beginnings();
         self.ask_for_records();
         if !self.take_first()? {
             return Ok(None);
@@ -105,6 +125,7 @@ impl Ahead {
         if std::mem::take(&mut self.is_returned) {
             self.first = self.index(1);
             self.length -= 1;
+            self.begun = self.begun.saturating_sub(1);
             self.asked = self.asked.saturating_sub(1);
         }
     }
@@ -131,17 +152,17 @@ impl Ahead {
             self.rows.rotate_left(self.first);
             self.first = 0;
             let length = (2 * self.length).max(1);
-            let row = || Row { key: Vec::new(), found: FoundEntry::nothing(), place: None };
-            self.rows.resize_with(length, row);
+            self.rows.resize_with(length, Row::empty);
         }
         let at = self.index(self.length);
         let row = &mut self.rows[at];
         match find(&mut row.key, &mut row.found) {
             Ok(true) => {
+                (row.segment, row.place) = (None, None);
                 if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&row.found)) {
-                    segments.prefetch_place(row.found.sequence);
+                    row.segment = segments.find_index(row.found.sequence);
+                    segments.prefetch_place_in(row.segment, row.found.sequence);
                 }
-                row.place = None;
                 self.length += 1;
             }
             Ok(false) => self.is_at_end = true,
@@ -149,15 +170,39 @@ impl Ahead {
         }
     }
 
+    /// Looks up where records are, and asks for their beginnings, once there are enough rows for
+    /// that, or too few of which it is known.
+    fn ask_for_beginnings(&mut self) {
+        let Some(segments) = &self.segments else { return };
+        let is_due = self.length - self.begun >= ROWS_TOGETHER
+            || self.begun < self.length.min(ROWS_ASKED_MAX);
+        if !is_due {
+            return;
+        }
+        let new = self.begun..self.length;
+        for behind in new.clone() {
+            let at = self.index(behind);
+            let row = &mut self.rows[at];
+            if !is_held(&row.found) {
+                let segment = row.segment.or_else(|| segments.find_index(row.found.sequence));
+                row.place = segments.place_in(segment, row.found.sequence);
+            }
+        }
+        // Nothing comes between them.
+        for behind in new {
+            let row = &self.rows[self.index(behind)];
+            if let Some(place) = row.place {
+                segments.prefetch_beginning(place);
+            }
+        }
+        self.begun = self.length;
+    }
+
     /// Asks for the records of the first rows.
     fn ask_for_records(&mut self) {
         let Some(segments) = &self.segments else { return };
-        while self.asked < self.length.min(ROWS_AHEAD_MAX / 2) {
-            let at = self.index(self.asked);
-            let row = &mut self.rows[at];
-            if !is_held(&row.found) {
-                row.place = segments.place(row.found.sequence);
-            }
+        while self.asked < self.begun.min(ROWS_ASKED_MAX) {
+            let row = &self.rows[self.index(self.asked)];
             if let Some(place) = row.place {
                 segments.prefetch_record(place, record_length(&row.key, &row.found));
             }
@@ -171,7 +216,8 @@ impl Ahead {
         if self.segments.is_none() || self.rows_of_list == ROWS_A_LIST {
             self.segments = Some(journal.segments());
             self.rows_of_list = 0;
-            self.asked = 0;
+            (self.begun, self.asked) = (0, 0);
+            self.rows.iter_mut().for_each(|row| row.segment = None);
         }
         self.rows_of_list += 1;
     }

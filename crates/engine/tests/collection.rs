@@ -244,6 +244,33 @@ fn a_snapshot_keeps_its_records() {
     assert_eq!(*held_value, [1; 100], "a value that was read stays readable");
 }
 
+/// A scan takes the list of segments anew after some hundred rows; where it had found the next
+/// ones in the list before leads elsewhere then.
+#[test]
+fn a_scan_goes_on_over_segments_that_were_collected_meanwhile() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..3 {
+        (0..700).for_each(|number| {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        });
+    }
+    settle(&engine);
+    let mut scan =
+        engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    for number in 0..700 {
+        if number == 200 {
+            let before = engine.stats().segments;
+            engine.collect().unwrap();
+            assert!(engine.stats().segments < before);
+        }
+        let (found, object) = scan.next().unwrap().unwrap();
+        assert_eq!((found, &*object.value), (&key(number)[..], &[2; 100][..]));
+    }
+    assert!(scan.next().unwrap().is_none());
+}
+
 /// titan#81: what hides a record must be as safe as the collection that takes the record away.
 #[test]
 fn a_loss_of_power_after_a_collection_exposes_no_hole() {

@@ -71,6 +71,11 @@ pub trait File: Send + Sync {
     fn drop_cached(&self, offset: u64, length: usize) {
         let _ = (offset, length);
     }
+    /// Says that the bytes from `offset` on will be read soon: the system begins to fetch them, and
+    /// no others around them, and the caller need not wait. A hint: it may do nothing.
+    fn will_need(&self, offset: u64, length: usize) {
+        let _ = (offset, length);
+    }
     /// Maps the first `length` bytes, which must be within the file.
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>>;
 }

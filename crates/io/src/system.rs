@@ -159,6 +159,18 @@ impl File for SystemFile {
         }
     }
 
+    fn will_need(&self, offset: u64, length: usize) {
+        // A length of zero would mean all that follows.
+        if let (Ok(begin), Ok(length @ 1..)) = (i64::try_from(offset), i64::try_from(length)) {
+            // SAFETY: the descriptor is open for the length of the call. Advice that is refused
+            // changes nothing.
+            unsafe {
+                let descriptor = self.file.as_raw_fd();
+                libc::posix_fadvise(descriptor, begin, length, libc::POSIX_FADV_WILLNEED);
+            }
+        }
+    }
+
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
         Ok(Arc::new(SystemMap::new(&self.file, length, mode)?))
     }
@@ -312,6 +324,9 @@ mod tests {
         file.read_exact_at(&mut byte, 5000).unwrap();
         assert_eq!(byte, [7]);
         map.expect_random();
+        file.will_need(4000, 0);
+        file.will_need(5000, 100);
+        file.will_need(u64::MAX, usize::MAX);
         assert!(map.is_resident(5000, 100), "it was just written");
         assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());

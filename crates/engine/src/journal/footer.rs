@@ -310,6 +310,16 @@ fn close(
     bytes
 }
 
+/// Where the footer begins whose fixed part ends a file of `length` bytes, if it is one and lies
+/// within the file. Nothing else is checked.
+pub(super) fn footer_offset(
+    fixed: &[u8; FOOTER_FIXED_LENGTH as usize],
+    length: u64,
+) -> Option<u64> {
+    let offset = read_u64(fixed, 16);
+    (fixed[28..32] == CLOSING_MAGIC && offset < length).then_some(offset)
+}
+
 /// Reads and checks the footer at the end of `file`, a whole segment.
 pub(crate) fn decode_footer(
     file: &[u8],
@@ -399,6 +409,9 @@ mod tests {
     fn a_footer_returns_and_every_flipped_bit_is_noticed() {
         let file = sealed();
         assert_eq!(file.len() as u64, 96 + footer_length(3));
+        let fixed = file.last_chunk().unwrap();
+        assert_eq!(footer_offset(fixed, file.len() as u64), Some(96));
+        assert_eq!((footer_offset(fixed, 96), footer_offset(&[0; 32], 500)), (None, None));
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
         let places = Places::Dense;
         assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102, places });

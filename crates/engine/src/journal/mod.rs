@@ -9,6 +9,7 @@
 mod append;
 mod collect;
 mod current;
+mod ends;
 mod footer;
 mod link;
 mod named;
@@ -94,20 +95,26 @@ pub(crate) struct RecordPlace {
 }
 
 impl SegmentList {
-    /// Asks for what [`SegmentList::place`] will look at.
+    /// Asks for what [`SegmentList::place_in`] will look at.
     #[inline]
-    pub(crate) fn prefetch_place(&self, sequence: u64) {
-        if let Some(segment) = self.find(sequence) {
-            segment.prefetch_place(sequence);
+    pub(crate) fn prefetch_place_in(&self, segment: Option<usize>, sequence: u64) {
+        if let Some(segment) = segment {
+            self.segments[segment].prefetch_place(sequence);
         }
     }
 
-    /// Where the record with `sequence` is, if there is one.
+    /// Where the record with `sequence` is, which belongs to `segment`, if there is one.
     #[inline]
-    pub(crate) fn place(&self, sequence: u64) -> Option<RecordPlace> {
-        let segment = self.find_index(sequence)?;
+    pub(crate) fn place_in(&self, segment: Option<usize>, sequence: u64) -> Option<RecordPlace> {
+        let segment = segment?;
         let offset = self.segments[segment].place(sequence)?;
         Some(RecordPlace { segment, offset })
+    }
+
+    /// Asks for the first line of the record at `place`.
+    #[inline]
+    pub(crate) fn prefetch_beginning(&self, place: RecordPlace) {
+        self.segments[place.segment].prefetch(place.offset as usize, 1);
     }
 
     /// Asks for the record at `place`, which is expected to have `length` bytes.

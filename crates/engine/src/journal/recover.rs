@@ -13,6 +13,7 @@ use pellucid_thread::{Condvar, Mutex};
 
 use super::append::Appender;
 use super::current::{Span, current_segments};
+use super::ends::{ASKED_TOGETHER, SegmentEnds};
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
 use super::roll::RollerState;
 use super::scan::{Scanned, find_stray, scan_records};
@@ -188,21 +189,25 @@ impl Recovery<'_> {
             }
         }
         let mut found = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            match self.open_segment(*number)? {
-                Some(segment) => found.push(segment),
-                None => remove.push(segment_path(self.directory, *number)),
+        for numbers in numbers.chunks(ASKED_TOGETHER) {
+            let open = |number| SegmentEnds::open(self.file_system, self.directory, number);
+            let opened: Vec<_> = numbers.iter().copied().map(open).collect::<Result<_>>()?;
+            opened.iter().try_for_each(SegmentEnds::expect_footer)?;
+            for segment in opened {
+                let number = segment.number;
+                match self.look_at(segment)? {
+                    Some(segment) => found.push(segment),
+                    None => remove.push(segment_path(self.directory, number)),
+                }
             }
         }
         Ok(found)
     }
 
-    /// Opens a segment; `None` if it was never begun.
-    fn open_segment(&self, number: u64) -> Result<Option<Found>> {
-        let path = segment_path(self.directory, number);
+    /// Looks at a segment; `None` if it was never begun.
+    fn look_at(&self, segment: SegmentEnds) -> Result<Option<Found>> {
+        let SegmentEnds { number, path, file, length } = segment;
         let failed = |error| Error::io("open", &path, error);
-        let file = self.file_system.open(&path, true).map_err(failed)?;
-        let length = file.length().map_err(failed)?;
         let facts = self.facts(number);
         let is_named_sealed = facts.is_some_and(|facts| facts.last_sequence != 0);
         let mut header = [0; FILE_HEADER_LENGTH];

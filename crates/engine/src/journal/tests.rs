@@ -6,7 +6,9 @@ use std::sync::Arc;
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
+use super::footer::FOOTER_FIXED_LENGTH;
 use super::*;
+use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
 use crate::ledger::Manifest;
 
@@ -129,6 +131,27 @@ fn slow_reads_give_the_same_answers() {
         journal.note_read(100);
     }
     assert_eq!(journal.slow_reads.load(Ordering::Relaxed), 0, "quick reads are mapped again");
+}
+
+/// The system reads megabytes around a page of a map that is not in memory, and an opening waited
+/// for ten times as much as it needs.
+#[test]
+fn an_opening_asks_for_headers_and_footers_and_for_no_records() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut appender) = open(&files).unwrap();
+    (0..100).for_each(|_| {
+        append(&journal, &mut appender, b"\0\x01k", &[7; 200]);
+    });
+    journal.close(&mut appender).unwrap();
+    let files = files.kill();
+    let (journal, _) = open(&files).unwrap();
+    let segments = journal.segments();
+    let ends = segments.segments.iter().map(|segment| {
+        let footer = segment.footer().expect("it was sealed");
+        FILE_HEADER_LENGTH as u64 + FOOTER_FIXED_LENGTH + footer.length()
+    });
+    assert!(ends.len() > 3);
+    assert_eq!(files.expected_bytes(), ends.sum());
 }
 
 /// Places are held in memory until a segment is sealed, so a segment ends when there is no more

@@ -320,10 +320,13 @@ impl Merge {
     /// Moves to the next entry.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
+        let is_alone = self.heap.len() == 1;
         let Some(standing) = self.heap.first_mut() else { return Ok(()) };
         let source = &mut self.sources[standing.source];
         source.advance(self.direction)?;
         match source.entry() {
+            // It is compared with none.
+            Some(_) if is_alone => return Ok(()),
             Some(entry) => standing.front = front_of(entry.key),
             None => {
                 self.heap.swap_remove(0);

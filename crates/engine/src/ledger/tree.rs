@@ -16,7 +16,7 @@ use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
 use super::state::{Edit, State};
 use super::stats::{LedgerMemory, LedgerStats, LevelStats};
-use super::table::{Table, TableMemory, table_folder, table_path};
+use super::table::{Table, TableFacts, TableFile, TableMemory, table_folder, table_path};
 use super::version::{LEVELS, Levels, Version};
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
@@ -26,6 +26,9 @@ use crate::codec::key_hash;
 use crate::error::{Error, Result};
 use crate::rules::TableRules;
 use crate::tally::Tally;
+
+/// Tables that are opened together, so that not each of them waits for the disk alone.
+const OPENED_TOGETHER: usize = 64;
 
 /// The memtable that entries go to. It stays the active one for as long as the writer lock is held
 /// and [`Ledger::rotate_if_full`] is not called.
@@ -88,10 +91,16 @@ impl Ledger {
         Manifest::remove_unfinished(&*fs, directory)?;
         let mut tables = Vec::with_capacity(manifest.tables.len());
         let table_memory = TableMemory::new(options.tables_memory_bytes);
-        for (level, facts) in &manifest.tables {
-            let mut table = Table::open(&*fs, directory, manifest.store_identity, facts.clone())?;
-            table.count_memory(&table_memory);
-            tables.push((usize::from(*level), Arc::new(table)));
+        for named in manifest.tables.chunks(OPENED_TOGETHER) {
+            let open =
+                |(_, facts): &(_, TableFacts)| TableFile::open(&*fs, directory, facts.clone());
+            let files: Vec<_> = named.iter().map(open).collect::<Result<_>>()?;
+            files.iter().try_for_each(TableFile::expect_parts)?;
+            for ((level, _), file) in named.iter().zip(files) {
+                let mut table = Table::of_file(file, manifest.store_identity)?;
+                table.count_memory(&table_memory);
+                tables.push((usize::from(*level), Arc::new(table)));
+            }
         }
         let levels = Levels::new(tables)
             .map_err(|what| Error::corruption(&manifest_path(directory), 0, what))?;

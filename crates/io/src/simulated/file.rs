@@ -234,6 +234,10 @@ impl File for SimulatedFile {
         Ok(())
     }
 
+    fn will_need(&self, _offset: u64, length: usize) {
+        self.shared.state().expected_bytes += length as u64;
+    }
+
     fn map(&self, length: u64, _mode: MapMode) -> io::Result<Arc<dyn Map>> {
         let length = usize::try_from(length).map_err(io::Error::other)?;
         self.call(0)?;

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) tree: Tree,
     pub(crate) faults: FaultState,
+    /// Bytes that were to be read soon.
+    pub(crate) expected_bytes: u64,
     locks: HashSet<PathBuf>,
 }
 
@@ -71,7 +73,8 @@ impl SimulatedFileSystem {
     fn with(tree: Tree, boot: u64) -> SimulatedFileSystem {
         let mut boot_identity = [0xb0; 16];
         boot_identity[..8].copy_from_slice(&boot.to_le_bytes());
-        let state = State { tree, faults: FaultState::default(), locks: HashSet::new() };
+        let (faults, locks) = (FaultState::default(), HashSet::new());
+        let state = State { tree, faults, expected_bytes: 0, locks };
         SimulatedFileSystem { shared: Arc::new(Shared { state: Mutex::new(state), boot_identity }) }
     }
 
@@ -116,6 +119,12 @@ impl SimulatedFileSystem {
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.shared.state().faults.syncs
+    }
+
+    /// Bytes of which somebody said so far that they would be read soon ([`File::will_need`]).
+    #[must_use]
+    pub fn expected_bytes(&self) -> u64 {
+        self.shared.state().expected_bytes
     }
 
     /// Bytes that files take together.

@@ -48,6 +48,11 @@ pub(super) fn check_facts(
     Ok(())
 }
 
+/// Where the filter begins by a closing of which nothing else is checked, if it is one.
+pub(super) fn filter_begin(closing: &[u8; CLOSING_SIZE_BYTES]) -> Option<u64> {
+    (closing[92..] == CLOSING_MAGIC).then(|| read_u64(closing, 0))
+}
+
 /// Reads the closing of a table that fills `bytes`, and checks that its parts fit together.
 pub(super) fn read_closing(
     bytes: &[u8],

@@ -12,12 +12,13 @@ use pellucid_io::{FileSystem, MapMode};
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
 use super::closing::{Part, check_facts, read_closing};
 use super::directory::{Directory, EntryPlace};
+use super::file::TableFile;
 use super::filter::FilterShape;
 use super::index::{IndexShape, largest_key};
 use super::memory::{TableMemory, Taken};
 use super::packed::{Opened, is_packed, unpack_block};
 use super::stems::KnownStems;
-use super::{TableFacts, part_seed, table_path};
+use super::{TableFacts, part_seed};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, read_u32};
 use crate::error::{Error, Result};
 use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
@@ -76,14 +77,13 @@ impl Table {
         store_identity: u64,
         facts: TableFacts,
     ) -> Result<Table> {
-        let path = table_path(directory, facts.number);
-        let file = fs.open(&path, false).map_err(|error| Error::io("open", &path, error))?;
-        let length = file.length().map_err(|error| Error::io("measure", &path, error))?;
-        if length != facts.size_bytes {
-            let what = format!("the file has {length} bytes, not {}", facts.size_bytes);
-            return Err(Error::corruption(&path, length.min(facts.size_bytes), what));
-        }
-        let map = file.map(length, MapMode::Read);
+        Table::of_file(TableFile::open(fs, directory, facts)?, store_identity)
+    }
+
+    /// As [`Table::open`], of a file that was opened before.
+    pub(crate) fn of_file(table_file: TableFile, store_identity: u64) -> Result<Table> {
+        let TableFile { facts, path, file } = table_file;
+        let map = file.map(facts.size_bytes, MapMode::Read);
         let map = Mapped::from(map.map_err(|error| Error::io("map", &path, error))?);
         let bytes = map.bytes();
         FileHeader::decode_expected(bytes, FileKind::Table, store_identity, facts.number, &path)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
 use pellucid_clock::Clock;
+use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, SystemFileSystem};
 use proptest::prelude::*;
 
@@ -58,6 +59,28 @@ fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
         writer.add(&entry(row)).unwrap();
     }
     writer.finish().unwrap().facts
+}
+
+/// The system reads megabytes around a page of a map that is not in memory: an opening that looks
+/// at the ends of a table waited for all of it.
+#[test]
+fn an_opening_asks_for_what_it_checks_and_for_no_blocks() {
+    let (files, directory) = (SimulatedFileSystem::new(), Path::new("/store"));
+    files.create_directory(&table_folder(directory)).unwrap();
+    let mut writer = TableWriter::create(&files, directory, STORE, 3, shape()).unwrap();
+    for number in 1..1_000_u64 {
+        writer.add(&entry(&(number.to_be_bytes().to_vec(), number))).unwrap();
+    }
+    let facts = writer.finish().unwrap().facts;
+    let (size_bytes, before) = (facts.size_bytes, files.expected_bytes());
+    let file = TableFile::open(&files, directory, facts).unwrap();
+    file.expect_parts().unwrap();
+    let asked = files.expected_bytes() - before;
+    let bytes = files.read(&table_path(directory, 3)).unwrap();
+    let closing = closing::read_closing(&bytes, STORE, 3).map_err(|(_, what)| what).unwrap();
+    let ends = crate::codec::FILE_HEADER_LENGTH + CLOSING_SIZE_BYTES;
+    assert_eq!(asked, (ends + (4 << 10)) as u64 + size_bytes - closing.filter.offset as u64);
+    Table::of_file(file, STORE).unwrap().verify().unwrap();
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {

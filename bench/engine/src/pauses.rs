@@ -1,0 +1,139 @@
+//! What of a long operation the machine's host took, which no store can help.
+//!
+//! Time of a thread that is neither its own on a processor nor a wait for one, while it did not
+//! sleep, passed in the host: it had given the processor to somebody else. The kernel keeps the
+//! first two to the nanosecond. What is stolen while another thread is on the processor counts as
+//! a wait for one, so what is told here is the least that the host took.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use crate::figures::Figures;
+
+/// Operations from which on the system is asked, in nanoseconds.
+const LONG_NS: u64 = 2_000_000;
+/// The system is asked once in so many operations, too: an answer takes a microsecond or two, and
+/// what it tells is about all operations since the last one.
+const ASKED_EVERY: u64 = 2_048;
+
+/// What the system knows of this thread.
+struct Known {
+    at: Instant,
+    processor_ns: u64,
+    ready_ns: u64,
+    sleeps: i64,
+}
+
+/// Watches the operations of one thread.
+pub struct Pauses {
+    schedule: Option<File>,
+    before: Known,
+    operations: u64,
+    longest_ns: u64,
+    /// Of that one.
+    longest_stolen_ns: u64,
+    longest_own_ns: u64,
+}
+
+impl Pauses {
+    /// For the operations of the calling thread from now on.
+    pub fn new() -> Pauses {
+        let schedule = File::open("/proc/thread-self/schedstat").ok();
+        let before = Known::now(schedule.as_ref());
+        Pauses {
+            schedule,
+            before,
+            operations: 0,
+            longest_ns: 0,
+            longest_stolen_ns: 0,
+            longest_own_ns: 0,
+        }
+    }
+
+    /// Takes note of an operation that took `took_ns` and has just ended. True if the system was
+    /// asked, which took time that belongs to no operation.
+    pub fn note(&mut self, took_ns: u64) -> bool {
+        self.operations += 1;
+        let is_long = took_ns >= LONG_NS;
+        if !is_long && !self.operations.is_multiple_of(ASKED_EVERY) {
+            return false;
+        }
+        let known = Known::now(self.schedule.as_ref());
+        if is_long {
+            let stolen_ns = known.stolen_since(&self.before).min(took_ns);
+            if took_ns > self.longest_ns {
+                (self.longest_ns, self.longest_stolen_ns) = (took_ns, stolen_ns);
+            }
+            self.longest_own_ns = self.longest_own_ns.max(took_ns - stolen_ns);
+        }
+        self.before = known;
+        true
+    }
+
+    /// Sets the figures of the operation called `name`, if one was long.
+    pub fn tell(&self, name: &str, figures: &mut Figures) {
+        if self.longest_ns > 0 && self.schedule.is_some() {
+            let stolen_ms = self.longest_stolen_ns as f64 / 1e6;
+            figures.set(&format!("{name}_longest_stolen_ms"), stolen_ms);
+            figures.set(&format!("{name}_longest_own_ms"), self.longest_own_ns as f64 / 1e6);
+        }
+    }
+}
+
+impl Known {
+    fn now(schedule: Option<&File>) -> Known {
+        let mut line = [0; 128];
+        let length = schedule.and_then(|file| file.read_at(&mut line, 0).ok()).unwrap_or(0);
+        let line = String::from_utf8_lossy(&line[..length]);
+        let ready_ns = line.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+        // SAFETY: all fields are numbers, for which zero is a value.
+        let (mut usage, mut processor): (libc::rusage, libc::timespec) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: both structures are valid for the writes, and neither call can fail for the
+        // calling thread.
+        unsafe {
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut processor);
+        }
+        let processor_ns = processor.tv_sec as u64 * 1_000_000_000 + processor.tv_nsec as u64;
+        Known { at: Instant::now(), processor_ns, ready_ns, sleeps: usage.ru_nvcsw }
+    }
+
+    /// What the host took since `before`; nothing if the thread slept, as the two cannot be told
+    /// apart then.
+    fn stolen_since(&self, before: &Known) -> u64 {
+        if self.sleeps != before.sleeps {
+            return 0;
+        }
+        let passed_ns = self.at.duration_since(before.at).as_nanos() as u64;
+        let own_ns = self.processor_ns.saturating_sub(before.processor_ns);
+        passed_ns.saturating_sub(own_ns + self.ready_ns.saturating_sub(before.ready_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_neither_work_nor_waiting_was_stolen_unless_the_thread_slept() {
+        let at = Instant::now();
+        let before = Known { at, processor_ns: 5, ready_ns: 7, sleeps: 1 };
+        let later = at + std::time::Duration::from_nanos(100);
+        let after = Known { at: later, processor_ns: 35, ready_ns: 17, sleeps: 1 };
+        assert_eq!(after.stolen_since(&before), 60);
+        assert_eq!(Known { sleeps: 2, ..after }.stolen_since(&before), 0);
+    }
+
+    #[test]
+    fn the_longest_without_what_was_stolen_may_be_another_one() {
+        let mut pauses = Pauses::new();
+        assert!(!pauses.note(LONG_NS - 1));
+        let mut figures = Figures::default();
+        pauses.tell("put", &mut figures);
+        assert_eq!(figures.get("put_longest_own_ms"), None);
+        assert!(pauses.note(3 * LONG_NS));
+        assert!(pauses.longest_own_ns <= 3 * LONG_NS && pauses.longest_ns == 3 * LONG_NS);
+    }
+}

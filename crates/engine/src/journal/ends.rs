@@ -1,0 +1,63 @@
+//! What an opening reads of a segment's file: the header in front and the footer behind, a
+//! hundredth of it.
+//!
+//! The system reads around a page of a map that is not in memory, as far as it is told to read
+//! ahead: megabytes for each segment, none of which an opening needs. So these bytes alone are
+//! asked for, and in many files before the first of them is waited for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pellucid_io::{File, FileSystem};
+
+use super::footer::{FOOTER_FIXED_LENGTH, footer_offset};
+use super::segment::segment_path;
+use crate::codec::FILE_HEADER_LENGTH;
+use crate::error::{Error, Result};
+
+/// Files whose ends are asked for together.
+pub(super) const ASKED_TOGETHER: usize = 64;
+
+/// The file of a segment, whose ends were asked for.
+pub(super) struct SegmentEnds {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+    pub(super) length: u64,
+}
+
+impl SegmentEnds {
+    /// Opens segment `number` of the store in `directory`, and asks for its header and for the
+    /// fixed part of its footer.
+    pub(super) fn open(
+        files: &dyn FileSystem,
+        directory: &Path,
+        number: u64,
+    ) -> Result<SegmentEnds> {
+        let path = segment_path(directory, number);
+        let open = || {
+            let file = files.open(&path, true)?;
+            let length = file.length()?;
+            file.will_need(0, FILE_HEADER_LENGTH);
+            let fixed_offset = length.saturating_sub(FOOTER_FIXED_LENGTH);
+            file.will_need(fixed_offset, FOOTER_FIXED_LENGTH as usize);
+            Ok((file, length))
+        };
+        let opened = open().map_err(|error| Error::io("open", &path, error));
+        opened.map(|(file, length)| SegmentEnds { number, path, file, length })
+    }
+
+    /// Asks for the rest of the footer, if there is one. Whether it is sound is seen later.
+    pub(super) fn expect_footer(&self) -> Result<()> {
+        let Some(fixed_offset) = self.length.checked_sub(FOOTER_FIXED_LENGTH) else {
+            return Ok(());
+        };
+        let mut fixed = [0; FOOTER_FIXED_LENGTH as usize];
+        let read = self.file.read_exact_at(&mut fixed, fixed_offset);
+        read.map_err(|error| Error::io("open", &self.path, error))?;
+        if let Some(offset) = footer_offset(&fixed, self.length) {
+            self.file.will_need(offset, (self.length - offset) as usize);
+        }
+        Ok(())
+    }
+}
