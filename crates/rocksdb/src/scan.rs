@@ -63,8 +63,8 @@ pub(crate) fn scan(
         options.set_iterate_upper_bound(if is_empty { range.start } else { end });
     }
     let iterator = match moment {
-        Some(moment) => moment.snapshot.raw_iterator_cf_opt(&family, options),
-        None => database.db.raw_iterator_cf_opt(&family, options),
+        Some(moment) => moment.snapshot.raw_iterator_cf_opt(family, options),
+        None => database.db.raw_iterator_cf_opt(family, options),
     };
     // SAFETY: the iterator borrows the database and the snapshot, both of which are on the heap for
     // as long as the `Arc`s beside it, and are dropped after it.
@@ -140,7 +140,7 @@ impl Snapshot for RocksSnapshot {
         check_key(key)?;
         let family = self.0.database.family(table)?;
         accounted(timeline, || {
-            let found = self.0.snapshot.get_pinned_cf(&family, key).map_err(error_of)?;
+            let found = self.0.snapshot.get_pinned_cf(family, key).map_err(error_of)?;
             let Some(bytes) = found else { return Ok(None) };
             let stored = Stored::of(&bytes)?;
             let value = || Value::Owned(bytes[HEAD_LENGTH..].to_vec());
