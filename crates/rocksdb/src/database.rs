@@ -65,7 +65,7 @@ fn options_for(memory_bytes: usize) -> Options {
     // What has expired is dropped when it is compacted: its space comes back, and reads have not
     // shown it for long.
     options.set_compaction_filter("pellucid-expiry", |_, _, value| match Stored::of(value) {
-        Ok(stored) if !stored.is_live() => Decision::Remove,
+        Ok((stored, _)) if !stored.is_live() => Decision::Remove,
         _ => Decision::Keep,
     });
     options

@@ -8,13 +8,13 @@ use pellucid_account::{PARTS_MAX, Timeline};
 use pellucid_clock::WallTime;
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Head, Object, Operation, Range, Result, Scan, Snapshot,
-    Store, StoreError, Table, Value, Workers, Written, hand_over, hand_over_write,
+    Store, StoreError, Table, Workers, Written, hand_over, hand_over_write,
 };
 use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
 use crate::account::{NAMES, accounted, tried};
 use crate::database::{Database, check_key, error_of, write_options};
-use crate::entry::{HEAD_LENGTH, Stored};
+use crate::entry::Stored;
 use crate::families::Handle;
 use crate::scan::{Moment, RocksSnapshot, scan};
 
@@ -156,7 +156,7 @@ fn find<T>(
 ) -> Result<Option<T>> {
     let family = database.family(table)?;
     let found = database.db.get_pinned_cf_opt(family, key, &database.reading);
-    found.map_err(error_of).and_then(|found| shown_of(found.as_deref(), shown))
+    found.map_err(error_of).and_then(|found| Stored::shown(found.as_deref(), shown))
 }
 
 /// As [`find`], without ever waiting for the disk.
@@ -171,29 +171,14 @@ fn find_at_once<T>(
         Err(error) => return Ok(Err(error)),
     };
     match database.db.get_pinned_cf_opt(family, key, &database.reading_at_once) {
-        Ok(found) => Ok(shown_of(found.as_deref(), shown)),
+        Ok(found) => Ok(Stored::shown(found.as_deref(), shown)),
         Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldWait),
         Err(error) => Ok(Err(error_of(error))),
     }
 }
 
-fn shown_of<T>(bytes: Option<&[u8]>, shown: fn(Stored, &[u8]) -> T) -> Result<Option<T>> {
-    let Some(bytes) = bytes else { return Ok(None) };
-    let stored = Stored::of(bytes)?;
-    Ok(stored.is_live().then(|| shown(stored, bytes)))
-}
-
 /// What stands for a request that would have to wait, on a thread that must not.
 struct WouldWait;
-
-fn object_of(stored: Stored, bytes: &[u8]) -> Object {
-    let value = Value::Owned(bytes[HEAD_LENGTH..].to_vec());
-    Object { head: stored.head(bytes.len()), value }
-}
-
-fn head_of(stored: Stored, bytes: &[u8]) -> Head {
-    stored.head(bytes.len())
-}
 
 /// Writes all or nothing. The locks of the keys are held from before the conditions are judged
 /// until it is done, so that sequence numbers of a key rise with its writes.
@@ -275,11 +260,11 @@ impl Store for RocksStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        self.read(table, key, timeline, object_of)
+        self.read(table, key, timeline, Stored::object)
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.read(table, key, timeline, head_of)
+        self.read(table, key, timeline, Stored::head)
     }
 
     fn write(
