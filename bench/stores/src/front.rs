@@ -11,6 +11,7 @@ use crate::bars::{Bar, judge, median};
 use crate::driver::Driver;
 use crate::http::Http;
 use crate::plan::{KEYS, Plan};
+use crate::quiet::{columns, turns};
 use crate::{Outcome, is_quick, setting, text};
 
 /// The core of the clients and the server.
@@ -47,20 +48,10 @@ pub fn run() -> Outcome<bool> {
         };
         let theirs = || plan.run(|| Ok(()), |(), key| driver.ask(method, key, body));
         (ours()?, theirs()?);
-        let (mut ours_ms, mut theirs_ms, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for pair in 0..pairs {
-            let (our, their) = if pair % 2 == 0 {
-                let our = ours()?;
-                (our, theirs()?)
-            } else {
-                let their = theirs()?;
-                (ours()?, their)
-            };
-            println!("{method}: p50 {our:.3} ms by Pellucid, {their:.3} ms by the driver");
-            ours_ms.push(our);
-            theirs_ms.push(their);
-            ratios.push(our / their);
-        }
+        let figures = turns(pairs, |is_ours| if is_ours { ours() } else { theirs() })?;
+        let pair = |(our, their): &(f64, f64)| [*our, *their, our / their];
+        let figures: Vec<_> = figures.iter().map(pair).collect();
+        let [ours_ms, theirs_ms, ratios] = columns(&figures);
         println!(
             "{method}, {rate} requests/s: p50 {:.3} ms by Pellucid, {:.3} ms by the driver",
             median(&ours_ms),

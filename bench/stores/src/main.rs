@@ -11,6 +11,8 @@ mod front;
 mod http;
 mod overhead;
 mod plan;
+#[path = "../../src/quiet.rs"]
+mod quiet;
 
 use std::process::ExitCode;
 

@@ -70,7 +70,7 @@ impl WorkSums {
     }
 
     pub(crate) fn add(&mut self, counts: &EngineCounts, measures: &[u64; MEASURES]) {
-        if counts.look_ups == 0 && counts.records == 0 {
+        if *counts == EngineCounts::default() {
             return;
         }
         let amounts = [

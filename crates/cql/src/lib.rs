@@ -22,6 +22,7 @@ mod rows;
 mod scan;
 mod schema;
 mod store;
+mod tables;
 mod traces;
 mod tunnel;
 mod turns;

@@ -1,4 +1,4 @@
-//! The keyspace, its tables and the statements on them.
+//! The keyspace and the statements on its tables.
 //!
 //! All tables of the store are in one table of the ring, because making tables there is slow and
 //! goes wrong when two servers do it at once. `spaces` says how each is placed, so that all servers
@@ -17,6 +17,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 use crate::consistency::majority;
 use crate::error::error_of;
 use crate::options::CqlOptions;
+use crate::tables::{CONTENTS, NOTES, PARTS, RingTable, SPACES};
 
 /// Copies in a keyspace that is made, where there are nodes for them.
 const REPLICATION_USUAL: u32 = 3;
@@ -25,15 +26,6 @@ const KEYSPACE_LENGTH_MAX: usize = 48;
 /// How long the ring remembers a writer's last transaction in a partition, in seconds: far longer
 /// than the writer asks for it.
 const NOTE_TTL_S: u32 = 3_600;
-
-/// The column with the notes of transactions.
-const NOTES: &str = "done";
-/// The columns of each table.
-const COLUMNS: [(&str, &[&str]); 3] = [
-    ("spaces", &["space", "buckets"]),
-    ("parts", &["space", "part"]),
-    ("contents", &["space", "part", "key", "version", "expires", "length", "value", NOTES]),
-];
 
 /// All statements, prepared.
 pub(crate) struct Statements {
@@ -86,39 +78,29 @@ pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32>
         }
     };
     assert!(majority(replication) >= 1, "a keyspace keeps copies");
-    let tables = [
-        ("spaces", "space text PRIMARY KEY, buckets int"),
-        ("parts", "space text, part blob, PRIMARY KEY (space, part)"),
-        (
-            "contents",
-            "space text, part blob, key blob, version bigint, expires bigint, length bigint, \
-             value blob, done map<bigint, bigint> static, PRIMARY KEY ((space, part), key)",
-        ),
-    ];
-    for (name, columns) in tables {
+    for table in RingTable::ALL {
         let state = session.get_cluster_state();
-        let known = state.get_keyspace(keyspace).and_then(|of| of.tables.get(name));
+        let known = state.get_keyspace(keyspace).and_then(|of| of.tables.get(table.name));
         match known {
-            None => {
-                let text = format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} ({columns})");
-                ask(session, &text).await?;
-            }
-            Some(table) => complete(session, keyspace, name, table).await?,
+            None => ask(session, &table.creation(keyspace)).await?,
+            Some(known) => complete(session, keyspace, &table, known).await?,
         }
     }
     Ok(replication)
 }
 
 /// Adds the column that keyspaces of earlier states lack, and refuses a table that is not ours.
-async fn complete(session: &Session, keyspace: &str, name: &str, table: &Table) -> Result<()> {
-    let (_, expected) = COLUMNS.iter().find(|(of, _)| *of == name).expect("all tables are there");
-    let lacks = |column: &&&str| !table.columns.contains_key(**column);
-    let missing: Vec<&str> = expected.iter().filter(lacks).copied().collect();
+async fn complete(
+    session: &Session,
+    keyspace: &str,
+    table: &RingTable,
+    known: &Table,
+) -> Result<()> {
+    let missing = table.missing(|column| known.columns.contains_key(column));
     match &missing[..] {
         [] => Ok(()),
         [NOTES] => {
-            let text =
-                format!("ALTER TABLE {keyspace}.{name} ADD {NOTES} map<bigint, bigint> static");
+            let text = table.addition(keyspace, NOTES);
             match session.query_unpaged(text, &[]).await.map_err(|error| error_of(&error)) {
                 // Another server was faster.
                 Err(StoreError::Unacceptable(what)) if what.contains("already exist") => Ok(()),
@@ -126,8 +108,9 @@ async fn complete(session: &Session, keyspace: &str, name: &str, table: &Table) 
             }
         }
         missing => Err(StoreError::Failed(format!(
-            "the table {keyspace}.{name} is not Pellucid's, as it has no column {}: name another \
+            "the table {keyspace}.{} is not Pellucid's, as it has no column {}: name another \
              keyspace",
+            table.name,
             missing.join(", ")
         ))),
     }
@@ -167,10 +150,7 @@ pub(crate) fn unexpected(error: impl std::fmt::Display) -> StoreError {
 pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Statements> {
     let here = "space = ? AND part = ?";
     let entry = format!("{here} AND key = ?");
-    let insert = format!(
-        "INSERT INTO {keyspace}.contents (space, part, key, version, expires, length, value) \
-         VALUES (?, ?, ?, ?, ?, ?, ?)"
-    );
+    let insert = CONTENTS.insertion(keyspace);
     let walk = |columns: &str, order: &str| {
         format!(
             "SELECT {columns} FROM {keyspace}.contents WHERE {here} AND key >= ? AND key < ? \
@@ -204,14 +184,10 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
         done: safe(format!("SELECT DISTINCT space, part, done {from} {here}")).await?,
         objects: [safe(walk(object, "ASC")).await?, safe(walk(object, "DESC")).await?],
         heads: [safe(walk(head, "ASC")).await?, safe(walk(head, "DESC")).await?],
-        note_part: safe(format!("INSERT INTO {keyspace}.parts (space, part) VALUES (?, ?)"))
-            .await?,
+        note_part: safe(PARTS.insertion(keyspace)).await?,
         parts: safe(format!("SELECT part FROM {keyspace}.parts WHERE space = ?")).await?,
         space: safe(format!("SELECT buckets FROM {keyspace}.spaces WHERE space = ?")).await?,
-        note_space: once(format!(
-            "INSERT INTO {keyspace}.spaces (space, buckets) VALUES (?, ?) IF NOT EXISTS"
-        ))
-        .await?,
+        note_space: once(format!("{} IF NOT EXISTS", SPACES.insertion(keyspace))).await?,
     })
 }
 

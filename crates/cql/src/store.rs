@@ -45,8 +45,7 @@ impl CqlStore {
         let ring = Ring::open(options)?;
         let ack = majority(ring.replication);
         let level = level_of(Copies { ack, from: ring.replication }, ring.replication)?;
-        let workers = Workers::start(WORKER, WORKERS, options.in_flight_max)
-            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        let workers = Workers::start(WORKER, WORKERS, options.in_flight_max)?;
         Ok(CqlStore { ring, workers: Arc::new(workers), level, ack })
     }
 

@@ -3,13 +3,16 @@
 //! RocksDB keeps a `PerfContext` for each thread: nanoseconds of what it did since the last reset.
 //! Its figures overlap (the time in files holds that of reading their blocks), so each part is what
 //! the figures inside it do not have. The time for locks is left out: it lies within the order of
-//! writers, and elsewhere, so that counting it would count twice. Its `IOStatsContext` is not in
-//! the C interface. What is not named here is `unaccounted`.
+//! writers, and elsewhere, so that counting it would count twice. What is not named here is
+//! `unaccounted`.
+//!
+//! Not in the C interface: its `IOStatsContext`, whose times lie in those of the log and of blocks,
+//! and figures by level, so that filters and blocks are counted for all levels together.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
 
-use pellucid_account::{PARTS_MAX, Part, Timeline};
+use pellucid_account::{EngineCounts, PARTS_MAX, Part, Timeline};
 use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
 /// The names of the parts, by slot.
@@ -51,6 +54,7 @@ pub(crate) fn tried<T, E>(
         set_perf_stats(PerfStatsLevel::Disable);
         let result = result?;
         let times = parts_ns(|metric| context.metric(metric));
+        add_counts(&mut timeline.counts, |metric| context.metric(metric));
         let clock = timeline.clock();
         let now = clock.now();
         for (slot, ns) in times.into_iter().enumerate().filter(|(_, ns)| *ns > 0) {
@@ -77,9 +81,33 @@ fn parts_ns(metric: impl Fn(PerfMetric) -> u64) -> [u64; 7] {
     ]
 }
 
+/// Adds what reads counted. In which level a key was found is not known.
+fn add_counts(counts: &mut EngineCounts, metric: impl Fn(PerfMetric) -> u64) {
+    use PerfMetric as M;
+    let add = |sum: &mut u8, more: u64| {
+        *sum = sum.saturating_add(u8::try_from(more).unwrap_or(u8::MAX));
+    };
+    let (passed, excluded) = (metric(M::BloomSstHitCount), metric(M::BloomSstMissCount));
+    add(&mut counts.tables, passed + excluded);
+    add(&mut counts.filters_excluded, excluded);
+    add(&mut counts.blocks, metric(M::BlockReadCount) + metric(M::BlockCacheHitCount));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_add_up_and_end_at_the_most_that_is_told() {
+        let mut counts = EngineCounts { blocks: 7, ..EngineCounts::default() };
+        add_counts(&mut counts, |metric| match metric {
+            PerfMetric::BloomSstHitCount => 1,
+            PerfMetric::BloomSstMissCount => 2,
+            PerfMetric::BlockCacheHitCount => 1_000,
+            _ => 0,
+        });
+        assert_eq!((counts.tables, counts.filters_excluded, counts.blocks), (3, 2, u8::MAX));
+    }
 
     #[test]
     fn time_in_blocks_counts_once() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use pellucid_store::{KEY_LENGTH_MAX, Result, StoreError, Table};
 use rocksdb::compaction_filter::Decision;
@@ -13,6 +13,7 @@ use rocksdb::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::entry::Stored;
+use crate::families::{Families, Handle};
 
 pub(crate) type Db = DBWithThreadMode<MultiThreaded>;
 
@@ -26,18 +27,6 @@ const TIER_MEMORY: i32 = 1;
 /// Memtables at a time.
 const MEMTABLES: usize = 4;
 
-/// A table as a column family, which is named after it.
-struct Family {
-    name: String,
-    handle: Arc<BoundColumnFamily<'static>>,
-}
-
-// SAFETY: a handle is a pointer to what RocksDB itself guards for use by any thread, and is never
-// changed by who holds it. The binding says so of handles without a lifetime alone.
-unsafe impl Send for Family {}
-// SAFETY: as above.
-unsafe impl Sync for Family {}
-
 /// What holds off writers of some keys until it is dropped.
 pub(crate) enum Locks<'a> {
     /// As most writes have it, without a list of one.
@@ -48,7 +37,7 @@ pub(crate) enum Locks<'a> {
 /// See the module.
 pub(crate) struct Database {
     // Before `db`: fields are dropped in their order, and handles must not outlive it.
-    families: RwLock<Vec<Family>>,
+    families: Families,
     stripes: Vec<Mutex<()>>,
     next_sequence: AtomicU64,
     is_closed: AtomicBool,
@@ -76,7 +65,7 @@ fn options_for(memory_bytes: usize) -> Options {
     // What has expired is dropped when it is compacted: its space comes back, and reads have not
     // shown it for long.
     options.set_compaction_filter("pellucid-expiry", |_, _, value| match Stored::of(value) {
-        Ok(stored) if !stored.is_live() => Decision::Remove,
+        Ok((stored, _)) if !stored.is_live() => Decision::Remove,
         _ => Decision::Keep,
     });
     options
@@ -96,7 +85,7 @@ impl Database {
         // Every entry that is written takes one of RocksDB's own sequence numbers at least.
         let next_sequence = AtomicU64::new(db.latest_sequence_number() + 1);
         let stripes = (0..STRIPES).map(|_| Mutex::new(())).collect();
-        let families = RwLock::default();
+        let families = Families::new();
         let is_closed = AtomicBool::new(false);
         let (reading, mut reading_at_once) = (ReadOptions::default(), ReadOptions::default());
         // SAFETY: the binding's type of tiers has no public name, but is an enumeration represented
@@ -117,37 +106,25 @@ impl Database {
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Table> {
-        let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = families.iter().position(|family| family.name == name) {
-            return Ok(Table::of_number(at as u16));
-        }
-        let Ok(number) = u16::try_from(families.len()) else {
-            return Err(StoreError::Unacceptable("there are too many tables".to_owned()));
-        };
-        let family_name = format!("table {name}");
-        if self.db.cf_handle(&family_name).is_none() {
+        self.families.table(name, || self.find_or_make(&format!("table {name}")))
+    }
+
+    fn find_or_make(&self, family_name: &str) -> Result<Handle> {
+        if self.db.cf_handle(family_name).is_none() {
             self.check_open()?;
-            self.db.create_cf(&family_name, &self.options).map_err(error_of)?;
+            self.db.create_cf(family_name, &self.options).map_err(error_of)?;
         }
-        let missing = || StoreError::Failed(format!("the table {name} was made and is not there"));
-        let handle = self.db.cf_handle(&family_name).ok_or_else(missing)?;
+        let missing = || StoreError::Failed(format!("the {family_name} was made and is not there"));
+        let handle = self.db.cf_handle(family_name).ok_or_else(missing)?;
         // SAFETY: the handle is valid for as long as the database is open and the family is not
         // dropped. No family ever is, and the handle is dropped before the database, with which it
         // is in one struct, or held beside an `Arc` of it.
-        let handle = unsafe {
-            std::mem::transmute::<Arc<BoundColumnFamily<'_>>, Arc<BoundColumnFamily<'static>>>(
-                handle,
-            )
-        };
-        families.push(Family { name: name.to_owned(), handle });
-        Ok(Table::of_number(number))
+        Ok(unsafe { std::mem::transmute::<Arc<BoundColumnFamily<'_>>, Handle>(handle) })
     }
 
-    pub(crate) fn family(&self, table: Table) -> Result<Arc<BoundColumnFamily<'static>>> {
-        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
-        let found = families.get(usize::from(table.number()));
+    pub(crate) fn family(&self, table: Table) -> Result<&Handle> {
         let unknown = || StoreError::Unacceptable("the store has no such table".to_owned());
-        found.map(|family| Arc::clone(&family.handle)).ok_or_else(unknown)
+        self.families.get(table).ok_or_else(unknown)
     }
 
     /// Holds off others that write any of these keys. Nothing if somebody does, and this thread

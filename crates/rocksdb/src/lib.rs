@@ -11,6 +11,8 @@ mod database;
 #[cfg(feature = "rocksdb")]
 mod entry;
 #[cfg(feature = "rocksdb")]
+mod families;
+#[cfg(feature = "rocksdb")]
 mod scan;
 #[cfg(feature = "rocksdb")]
 mod store;

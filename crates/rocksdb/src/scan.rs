@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Head, Object, Range, Result, Scan, Snapshot, Table, Value};
+use pellucid_store::{Head, Object, Range, Result, Scan, Snapshot, Table};
 use rocksdb::{DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 
 use crate::account::accounted;
 use crate::database::{Database, Db, check_key, error_of};
-use crate::entry::{HEAD_LENGTH, Stored};
+use crate::entry::Stored;
 
 /// RocksDB's snapshot of a database.
 type Taken<'a> = SnapshotWithThreadMode<'a, Db>;
@@ -63,8 +63,8 @@ pub(crate) fn scan(
         options.set_iterate_upper_bound(if is_empty { range.start } else { end });
     }
     let iterator = match moment {
-        Some(moment) => moment.snapshot.raw_iterator_cf_opt(&family, options),
-        None => database.db.raw_iterator_cf_opt(&family, options),
+        Some(moment) => moment.snapshot.raw_iterator_cf_opt(family, options),
+        None => database.db.raw_iterator_cf_opt(family, options),
     };
     // SAFETY: the iterator borrows the database and the snapshot, both of which are on the heap for
     // as long as the `Arc`s beside it, and are dropped after it.
@@ -86,8 +86,8 @@ pub(crate) fn scan(
 }
 
 impl RocksScan {
-    /// Goes to the next entry whose time is not over.
-    fn advance(&mut self) -> Result<Option<Stored>> {
+    /// Goes to the next entry whose time is not over, and takes what is wanted of it.
+    fn advance<T>(&mut self, shown: fn(Stored, &[u8]) -> T) -> Result<Option<T>> {
         loop {
             match (self.has_begun, self.reverse) {
                 (false, false) => self.iterator.seek_to_first(),
@@ -100,12 +100,12 @@ impl RocksScan {
             let Some((key, bytes)) = self.iterator.item() else {
                 return self.iterator.status().map(|()| None).map_err(error_of);
             };
-            let stored = Stored::of(bytes)?;
+            let (stored, value) = Stored::of(bytes)?;
             if stored.is_live() {
                 self.expires_at_ms = stored.expires_at_ms;
                 self.key.clear();
                 self.key.extend_from_slice(key);
-                return Ok(Some(stored));
+                return Ok(Some(shown(stored, value)));
             }
         }
     }
@@ -113,17 +113,13 @@ impl RocksScan {
 
 impl Scan for RocksScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let Some(stored) = self.advance()? else { return Ok(None) };
-        let bytes = self.iterator.value().unwrap_or_default();
-        let value = Value::Owned(bytes[HEAD_LENGTH..].to_vec());
-        let head = stored.head(bytes.len());
-        Ok(Some((&self.key, Object { head, value })))
+        let object = self.advance(Stored::object)?;
+        Ok(object.map(|object| (&self.key[..], object)))
     }
 
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let Some(stored) = self.advance()? else { return Ok(None) };
-        let length = self.iterator.value().unwrap_or_default().len();
-        Ok(Some((&self.key, stored.head(length))))
+        let head = self.advance(Stored::head)?;
+        Ok(head.map(|head| (&self.key[..], head)))
     }
 
     fn expires_at_ms(&self) -> Option<u64> {
@@ -140,12 +136,8 @@ impl Snapshot for RocksSnapshot {
         check_key(key)?;
         let family = self.0.database.family(table)?;
         accounted(timeline, || {
-            let found = self.0.snapshot.get_pinned_cf(&family, key).map_err(error_of)?;
-            let Some(bytes) = found else { return Ok(None) };
-            let stored = Stored::of(&bytes)?;
-            let value = || Value::Owned(bytes[HEAD_LENGTH..].to_vec());
-            let object = || Object { head: stored.head(bytes.len()), value: value() };
-            Ok(stored.is_live().then(object))
+            let found = self.0.snapshot.get_pinned_cf(family, key).map_err(error_of)?;
+            Stored::shown(found.as_deref(), Stored::object)
         })
     }
 

@@ -8,13 +8,14 @@ use pellucid_account::{PARTS_MAX, Timeline};
 use pellucid_clock::WallTime;
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Head, Object, Operation, Range, Result, Scan, Snapshot,
-    Store, StoreError, Table, Value, Workers, Written, hand_over,
+    Store, StoreError, Table, Workers, Written, hand_over, hand_over_write,
 };
-use rocksdb::{BoundColumnFamily, ErrorKind, WriteBatchWithTransaction, WriteOptions};
+use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
 use crate::account::{NAMES, accounted, tried};
 use crate::database::{Database, check_key, error_of, write_options};
-use crate::entry::{HEAD_LENGTH, Stored};
+use crate::entry::Stored;
+use crate::families::Handle;
 use crate::scan::{Moment, RocksSnapshot, scan};
 
 /// Threads that wait for the medium in place of event loops.
@@ -62,8 +63,7 @@ impl RocksStore {
     /// What RocksDB says: among others, that it is open elsewhere or damaged.
     pub fn open(directory: &Path, options: RocksOptions) -> Result<RocksStore> {
         let database = Arc::new(Database::open(directory, options.memory_bytes)?);
-        let workers = Workers::start(WORKER, WORKERS, options.handed_over_max)
-            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        let workers = Workers::start(WORKER, WORKERS, options.handed_over_max)?;
         let at_once = write_options(false, false);
         Ok(RocksStore { database, workers, at_once, value_bytes_max: options.value_bytes_max })
     }
@@ -74,7 +74,8 @@ impl RocksStore {
     /// If the store has no such table.
     #[doc(hidden)]
     pub fn bare(&self, table: Table) -> Result<Bare> {
-        let (family, database) = (self.database.family(table)?, Arc::clone(&self.database));
+        let database = Arc::clone(&self.database);
+        let family = Arc::clone(self.database.family(table)?);
         Ok(Bare { family, writing: WriteOptions::default(), database })
     }
 
@@ -121,7 +122,7 @@ impl RocksStore {
 #[doc(hidden)]
 pub struct Bare {
     // Before `database`: the handle must not outlive it.
-    family: Arc<BoundColumnFamily<'static>>,
+    family: Handle,
     writing: WriteOptions,
     database: Arc<Database>,
 }
@@ -154,8 +155,8 @@ fn find<T>(
     shown: fn(Stored, &[u8]) -> T,
 ) -> Result<Option<T>> {
     let family = database.family(table)?;
-    let found = database.db.get_pinned_cf_opt(&family, key, &database.reading);
-    found.map_err(error_of).and_then(|found| shown_of(found.as_deref(), shown))
+    let found = database.db.get_pinned_cf_opt(family, key, &database.reading);
+    found.map_err(error_of).and_then(|found| Stored::shown(found.as_deref(), shown))
 }
 
 /// As [`find`], without ever waiting for the disk.
@@ -169,30 +170,15 @@ fn find_at_once<T>(
         Ok(family) => family,
         Err(error) => return Ok(Err(error)),
     };
-    match database.db.get_pinned_cf_opt(&family, key, &database.reading_at_once) {
-        Ok(found) => Ok(shown_of(found.as_deref(), shown)),
+    match database.db.get_pinned_cf_opt(family, key, &database.reading_at_once) {
+        Ok(found) => Ok(Stored::shown(found.as_deref(), shown)),
         Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldWait),
         Err(error) => Ok(Err(error_of(error))),
     }
 }
 
-fn shown_of<T>(bytes: Option<&[u8]>, shown: fn(Stored, &[u8]) -> T) -> Result<Option<T>> {
-    let Some(bytes) = bytes else { return Ok(None) };
-    let stored = Stored::of(bytes)?;
-    Ok(stored.is_live().then(|| shown(stored, bytes)))
-}
-
 /// What stands for a request that would have to wait, on a thread that must not.
 struct WouldWait;
-
-fn object_of(stored: Stored, bytes: &[u8]) -> Object {
-    let value = Value::Owned(bytes[HEAD_LENGTH..].to_vec());
-    Object { head: stored.head(bytes.len()), value }
-}
-
-fn head_of(stored: Stored, bytes: &[u8]) -> Head {
-    stored.head(bytes.len())
-}
 
 /// Writes all or nothing. The locks of the keys are held from before the conditions are judged
 /// until it is done, so that sequence numbers of a key rise with its writes.
@@ -220,16 +206,16 @@ fn write(
         Stored { sequence: first + index as u64, written_at_ms, expires_at_ms }
     };
     let done = match operations {
-        [Operation { key, value: None, .. }] => database.db.delete_cf_opt(&family, key, options),
+        [Operation { key, value: None, .. }] => database.db.delete_cf_opt(family, key, options),
         [operation @ Operation { key, value: Some(value), .. }] => stored(0, operation)
-            .with(value, |bytes| database.db.put_cf_opt(&family, key, bytes, options)),
+            .with(value, |bytes| database.db.put_cf_opt(family, key, bytes, options)),
         operations => {
             let mut batch = WriteBatchWithTransaction::<false>::default();
             for (index, operation) in operations.iter().enumerate() {
                 match operation.value {
                     Some(value) => stored(index, operation)
-                        .with(value, |bytes| batch.put_cf(&family, operation.key, bytes)),
-                    None => batch.delete_cf(&family, operation.key),
+                        .with(value, |bytes| batch.put_cf(family, operation.key, bytes)),
+                    None => batch.delete_cf(family, operation.key),
                 }
             }
             database.db.write_opt(batch, options)
@@ -268,42 +254,17 @@ fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Res
     Ok(())
 }
 
-/// An operation that outlives its request's bytes.
-struct Owned {
-    key: Vec<u8>,
-    value: Option<Vec<u8>>,
-    condition: Condition,
-    lifetime_ms: Option<u64>,
-}
-
-impl Owned {
-    fn of(operation: &Operation<'_>) -> Owned {
-        Owned {
-            key: operation.key.to_vec(),
-            value: operation.value.map(<[u8]>::to_vec),
-            condition: operation.condition,
-            lifetime_ms: operation.lifetime_ms,
-        }
-    }
-
-    fn borrowed(&self) -> Operation<'_> {
-        let Owned { key, value, condition, lifetime_ms } = self;
-        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
-        Operation { key, value: value.as_deref(), condition, lifetime_ms }
-    }
-}
-
 impl Store for RocksStore {
     fn table(&self, name: &str) -> Result<Table> {
         self.database.table(name)
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        self.read(table, key, timeline, object_of)
+        self.read(table, key, timeline, Stored::object)
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.read(table, key, timeline, head_of)
+        self.read(table, key, timeline, Stored::head)
     }
 
     fn write(
@@ -325,12 +286,10 @@ impl Store for RocksStore {
                 return Answer::Now(written);
             }
         }
-        let owned: Vec<_> = operations.iter().map(Owned::of).collect();
         let database = Arc::clone(&self.database);
-        hand_over(&self.workers, timeline, move |timeline| {
-            let operations: Vec<_> = owned.iter().map(Owned::borrowed).collect();
+        hand_over_write(&self.workers, timeline, operations, move |operations, timeline| {
             let options = write_options(is_synced, true);
-            let written = tried(timeline, || write(&database, table, &operations, &options, true));
+            let written = tried(timeline, || write(&database, table, operations, &options, true));
             let refused = |WouldWait| Err(StoreError::Busy("RocksDB takes no writes now".into()));
             Answer::Now(written.unwrap_or_else(refused))
         })

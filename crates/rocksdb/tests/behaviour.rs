@@ -83,3 +83,35 @@ fn a_read_from_the_disk_leaves_its_thread() {
     };
     assert!((0..100).any(is_here), "what was read stays in memory");
 }
+
+/// A key between two that are in a file, and not in it itself, is told from them by its filter.
+#[test]
+fn filters_and_blocks_are_counted() {
+    let folder = TempDir::new().unwrap();
+    let open = || RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
+    let store = open();
+    let table = store.table("t").unwrap();
+    let put = |key: &'static [u8]| {
+        let (value, condition) = (Some(key), Condition::None);
+        Operation { key, value, condition, lifetime_ms: None }
+    };
+    let both = [put(b"first"), put(b"last")];
+    store.write(table, &both, Acknowledgement::Disk, &mut Timeline::off()).wait().unwrap();
+    store.close().unwrap();
+    drop(store);
+    // What the log has is written to a file when it is opened.
+    let store = open();
+    let table = store.table("t").unwrap();
+    let counted = |key: &[u8]| {
+        // From memory, where a worker brings it.
+        let is_read = |_| store.get(table, key, &mut Timeline::off()).wait().is_ok();
+        assert!((0..2).all(is_read));
+        let clock = Clock::monotonic();
+        let mut timeline = Timeline::begin(clock, clock.now());
+        store.get(table, key, &mut timeline).wait().unwrap();
+        let counts = timeline.counts;
+        (counts.tables, counts.filters_excluded, counts.blocks)
+    };
+    assert_eq!(counted(b"last"), (1, 0, 1));
+    assert_eq!(counted(b"from"), (1, 1, 0));
+}

@@ -10,10 +10,8 @@ use pellucid_engine::{Direction, Engine, EngineOptions, InMemory, SyncTimes, par
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
-use crate::hand_over::{HandOver, hand_over};
-use crate::model::{
-    Acknowledgement, Condition, Head, Note, Object, Operation, Table, Value, Written,
-};
+use crate::hand_over::{HandOver, hand_over, hand_over_write};
+use crate::model::{Acknowledgement, Head, Note, Object, Operation, Table, Value, Written};
 use crate::store::{Range, Scan, Snapshot, Store};
 use crate::workers::Workers;
 
@@ -81,8 +79,7 @@ impl EmbeddedStore {
             EngineOptions { memory_bytes, value_length_max: value_bytes_max, ..engine_options };
         let clock = engine_options.clock;
         let engine = Engine::open(directory, engine_options)?;
-        let workers = Workers::start(WORKER, WORKERS, handed_over_max)
-            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        let workers = Workers::start(WORKER, WORKERS, handed_over_max)?;
         Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers })
     }
 }
@@ -178,11 +175,9 @@ impl Store for EmbeddedStore {
             return write(&self.engine, self.clock, table, noted, acknowledgement, timeline);
         }
         let (engine, clock) = (self.engine.clone(), self.clock);
-        let owned: Vec<_> = operations.iter().map(OwnedOperation::of).collect();
         let notes = notes.to_vec();
-        hand_over(&self.workers, timeline, move |timeline| {
-            let operations: Vec<_> = owned.iter().map(OwnedOperation::borrowed).collect();
-            write(&engine, clock, table, (&operations, &notes), acknowledgement, timeline)
+        hand_over_write(&self.workers, timeline, operations, move |operations, timeline| {
+            write(&engine, clock, table, (operations, &notes), acknowledgement, timeline)
         })
     }
 
@@ -310,31 +305,6 @@ fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written>
         };
         engine.when_durable(sequence, Box::new(synced));
     }))
-}
-
-/// An operation that outlives its request's bytes, for a hand-over.
-struct OwnedOperation {
-    key: Vec<u8>,
-    value: Option<Vec<u8>>,
-    condition: Condition,
-    lifetime_ms: Option<u64>,
-}
-
-impl OwnedOperation {
-    fn of(operation: &Operation<'_>) -> OwnedOperation {
-        OwnedOperation {
-            key: operation.key.to_vec(),
-            value: operation.value.map(<[u8]>::to_vec),
-            condition: operation.condition,
-            lifetime_ms: operation.lifetime_ms,
-        }
-    }
-
-    fn borrowed(&self) -> Operation<'_> {
-        let OwnedOperation { key, value, condition, lifetime_ms } = self;
-        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
-        Operation { key, value: value.as_deref(), condition, lifetime_ms }
-    }
 }
 
 /// A sync that had begun before the write was handed over counts from the hand-over.

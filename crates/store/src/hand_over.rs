@@ -7,6 +7,7 @@ use pellucid_thread::{HandedOver, WaitKind};
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
+use crate::model::{Condition, Operation, Written};
 use crate::workers::Workers;
 
 /// When a request is handed over to another thread.
@@ -53,6 +54,46 @@ pub fn hand_over<T: Send + 'static>(
             }
         });
     }))
+}
+
+/// As [`hand_over`], for a write: its operations are copied, because they have to outlive the bytes
+/// of the request.
+pub fn hand_over_write(
+    workers: &Workers,
+    timeline: &Timeline,
+    operations: &[Operation<'_>],
+    write: impl FnOnce(&[Operation<'_>], &mut Timeline) -> Answer<Written> + Send + 'static,
+) -> Answer<Written> {
+    let owned: Vec<_> = operations.iter().map(OwnedOperation::of).collect();
+    hand_over(workers, timeline, move |timeline| {
+        let operations: Vec<_> = owned.iter().map(OwnedOperation::borrowed).collect();
+        write(&operations, timeline)
+    })
+}
+
+/// An operation that outlives its request's bytes.
+struct OwnedOperation {
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    condition: Condition,
+    lifetime_ms: Option<u64>,
+}
+
+impl OwnedOperation {
+    fn of(operation: &Operation<'_>) -> OwnedOperation {
+        OwnedOperation {
+            key: operation.key.to_vec(),
+            value: operation.value.map(<[u8]>::to_vec),
+            condition: operation.condition,
+            lifetime_ms: operation.lifetime_ms,
+        }
+    }
+
+    fn borrowed(&self) -> Operation<'_> {
+        let OwnedOperation { key, value, condition, lifetime_ms } = self;
+        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
+        Operation { key, value: value.as_deref(), condition, lifetime_ms }
+    }
 }
 
 fn busy() -> StoreError {

@@ -21,7 +21,7 @@ pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use copy::{Copied, CopiedTable, compare, copy};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
-pub use hand_over::{HandOver, hand_over};
+pub use hand_over::{HandOver, hand_over, hand_over_write};
 pub use model::{
     Acknowledgement, Condition, Copies, Head, NOTE_BYTES_MAX, Note, Object, Operation, PartOf,
     Table, Value, Written,

@@ -1,10 +1,11 @@
 //! Threads for what would block an event loop, and the room that there is for it.
 
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+
+use crate::error::{Result, StoreError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -22,7 +23,7 @@ impl Workers {
     ///
     /// # Errors
     /// If the system has no room for a thread.
-    pub fn start(name: &str, count: usize, queue_max: usize) -> io::Result<Workers> {
+    pub fn start(name: &str, count: usize, queue_max: usize) -> Result<Workers> {
         assert!(count > 0, "somebody has to work");
         let (sender, receiver) = channel::<Job>();
         let receiver = Arc::new(Mutex::new(receiver));
@@ -32,7 +33,9 @@ impl Workers {
             let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
             builder.spawn(move || work(&receiver, &queued))
         });
-        let threads = threads.collect::<io::Result<_>>()?;
+        let threads = threads
+            .collect::<std::io::Result<_>>()
+            .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Workers { sender: Some(sender), queued, queue_max, threads })
     }
 

@@ -7,6 +7,7 @@ mod before;
 mod http;
 mod losses;
 mod nodes;
+mod passwords;
 
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,8 @@ fn a_ring() {
     step("documents over HTTP", apis::documents);
     let acknowledged = step("a node dies", || losses::one_node_dies(&mut ring));
     step("another one dies", || losses::another_node_dies(&mut ring, &acknowledged));
+    drop(ring);
+    step("a password", passwords::only_who_knows_it_is_let_in);
 }
 
 /// Says what is being done and how long it took: on a slow machine this takes minutes.

@@ -1,4 +1,4 @@
-//! A ring of three Cassandra nodes for tests.
+//! A ring of three Cassandra nodes for tests, and one of a single node that asks for a password.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 
 /// The loopback network of the tests' ring, apart from the one that somebody may be trying out.
 const NETWORK: &str = "127.0.41";
+/// That of the node that asks for a password.
+const PASSWORD_NETWORK: &str = "127.0.42";
+/// Name and password of the user that Cassandra begins with.
+pub(crate) const FIRST_USER: &str = "cassandra";
 /// The name in the nodes' certificate.
 pub(crate) const NAME: &str = "ring.example";
 /// Nodes of the ring.
@@ -17,6 +21,7 @@ const POLL: Duration = Duration::from_millis(250);
 
 /// The nodes, which end with it.
 pub(crate) struct Ring {
+    network: &'static str,
     nodes: Vec<Option<Child>>,
     folder: tempfile::TempDir,
     /// The certificate of all nodes, which is its own authority.
@@ -26,6 +31,15 @@ pub(crate) struct Ring {
 impl Ring {
     /// Starts the ring, and waits until all nodes take requests.
     pub(crate) fn start() -> Ring {
+        Ring::of(NETWORK, NODES, "")
+    }
+
+    /// Starts a node that asks for a password.
+    pub(crate) fn with_passwords() -> Ring {
+        Ring::of(PASSWORD_NETWORK, 1, "1")
+    }
+
+    fn of(network: &'static str, nodes: usize, passwords: &str) -> Ring {
         let script = script();
         let fetched = Command::new(&script).arg("jars").stdout(Stdio::null()).status().unwrap();
         assert!(fetched.success(), "Cassandra could not be had: see above what to install");
@@ -35,14 +49,15 @@ impl Ring {
         let pem = folder.path().join("client.pem");
         let key = certified.signing_key.serialize_pem();
         std::fs::write(&pem, format!("{key}{authority}")).unwrap();
-        let mut ring = Ring { nodes: Vec::new(), folder, authority };
-        for number in 1..=NODES {
+        let mut ring = Ring { network, nodes: Vec::new(), folder, authority };
+        for number in 1..=nodes {
             let log = std::fs::File::create(ring.log(number)).unwrap();
             let node = Command::new(&script)
                 .args(["node", &number.to_string()])
                 .arg(ring.folder.path().join(number.to_string()))
-                .env("NETWORK", NETWORK)
+                .env("NETWORK", network)
                 .env("CLIENT_PEM", &pem)
+                .env("PASSWORDS", passwords)
                 .stdin(Stdio::null())
                 .stdout(log.try_clone().unwrap())
                 .stderr(log)
@@ -54,13 +69,18 @@ impl Ring {
                 ring.wait(1, 7000);
             }
         }
-        (1..=NODES).for_each(|number| ring.wait(number, 9042));
+        (1..=nodes).for_each(|number| ring.wait(number, 9042));
         ring
     }
 
-    /// Where to connect to.
+    /// Where to connect to in the ring of three.
     pub(crate) fn addresses() -> Vec<String> {
         (1..=NODES).map(|number| format!("{NETWORK}.{number}:9042")).collect()
+    }
+
+    /// Where to connect to.
+    pub(crate) fn first_address(&self) -> String {
+        format!("{}.1:9042", self.network)
     }
 
     /// Kills a node, as a loss of power would.
@@ -75,7 +95,7 @@ impl Ring {
     }
 
     fn wait(&mut self, number: usize, port: u16) {
-        let address: SocketAddr = format!("{NETWORK}.{number}:{port}").parse().unwrap();
+        let address: SocketAddr = format!("{}.{number}:{port}", self.network).parse().unwrap();
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             let ended = self.nodes[number - 1].as_mut().unwrap().try_wait().unwrap();

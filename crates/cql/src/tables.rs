@@ -1,0 +1,99 @@
+//! The tables in the ring. What makes one, what completes it and what writes whole rows to it all
+//! come from one list of its columns, so that none of them can lack what another has.
+
+/// The column with the notes of transactions, which keyspaces of earlier states lack.
+pub(crate) const NOTES: &str = "done";
+/// What the type of a column ends with that a partition has once.
+const ONCE: &str = " static";
+
+/// A table in the ring.
+pub(crate) struct RingTable {
+    pub(crate) name: &'static str,
+    /// Names with types.
+    columns: &'static [(&'static str, &'static str)],
+    key: &'static str,
+}
+
+pub(crate) const SPACES: RingTable =
+    RingTable { name: "spaces", columns: &[("space", "text"), ("buckets", "int")], key: "space" };
+pub(crate) const PARTS: RingTable = RingTable {
+    name: "parts",
+    columns: &[("space", "text"), ("part", "blob")],
+    key: "space, part",
+};
+pub(crate) const CONTENTS: RingTable = RingTable {
+    name: "contents",
+    columns: &[
+        ("space", "text"),
+        ("part", "blob"),
+        ("key", "blob"),
+        ("version", "bigint"),
+        ("expires", "bigint"),
+        ("length", "bigint"),
+        ("value", "blob"),
+        (NOTES, "map<bigint, bigint> static"),
+    ],
+    key: "(space, part), key",
+};
+
+impl RingTable {
+    pub(crate) const ALL: [RingTable; 3] = [SPACES, PARTS, CONTENTS];
+
+    /// Makes the table, if there is none.
+    pub(crate) fn creation(&self, keyspace: &str) -> String {
+        let columns: Vec<_> =
+            self.columns.iter().map(|(name, kind)| format!("{name} {kind}, ")).collect();
+        let (name, key, columns) = (self.name, self.key, columns.concat());
+        format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} ({columns}PRIMARY KEY ({key}))")
+    }
+
+    /// Those columns of which `has` does not know.
+    pub(crate) fn missing(&self, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        self.columns.iter().map(|(name, _)| *name).filter(|name| !has(name)).collect()
+    }
+
+    /// Adds a column to a table that was made without it.
+    pub(crate) fn addition(&self, keyspace: &str, column: &str) -> String {
+        let known = self.columns.iter().find(|(name, _)| *name == column);
+        let (_, kind) = known.expect("only columns of the table are added");
+        format!("ALTER TABLE {keyspace}.{} ADD {column} {kind}", self.name)
+    }
+
+    /// Writes a row; its values are bound in the order of the columns.
+    pub(crate) fn insertion(&self, keyspace: &str) -> String {
+        let of_rows = self.columns.iter().filter(|(_, kind)| !kind.ends_with(ONCE));
+        let names: Vec<_> = of_rows.map(|(name, _)| *name).collect();
+        let (name, values) = (self.name, vec!["?"; names.len()].join(", "));
+        format!("INSERT INTO {keyspace}.{name} ({}) VALUES ({values})", names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_have_all_columns() {
+        assert_eq!(
+            SPACES.creation("k"),
+            "CREATE TABLE IF NOT EXISTS k.spaces (space text, buckets int, PRIMARY KEY (space))"
+        );
+        assert!(CONTENTS.creation("k").ends_with("static, PRIMARY KEY ((space, part), key))"));
+        assert_eq!(PARTS.insertion("k"), "INSERT INTO k.parts (space, part) VALUES (?, ?)");
+        assert_eq!(
+            CONTENTS.insertion("k"),
+            "INSERT INTO k.contents (space, part, key, version, expires, length, value) \
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "the notes are the partition's"
+        );
+    }
+
+    #[test]
+    fn what_an_earlier_state_lacks_is_added() {
+        let missing = CONTENTS.missing(|name| name != NOTES);
+        assert_eq!(missing, [NOTES]);
+        let text = "ALTER TABLE k.contents ADD done map<bigint, bigint> static";
+        assert_eq!(CONTENTS.addition("k", missing[0]), text);
+        assert_eq!(PARTS.missing(|_| false), ["space", "part"]);
+    }
+}
