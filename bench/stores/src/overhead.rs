@@ -3,13 +3,14 @@
 //! out of what is read; what the store adds is its own: the head of each entry, the order of
 //! writers of a key, and that a write which would have to wait is told instead.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Instant;
 
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_rocksdb::{Bare, RocksOptions, RocksStore};
-use pellucid_store::{Acknowledgement, Condition, Operation, Store, Table};
+use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store, Table};
 
 use crate::bars::{Bar, judge, median};
 use crate::quiet::{columns, rounds};
@@ -38,6 +39,8 @@ struct Both {
     /// The longest value, of which the others are beginnings.
     value: Vec<u8>,
     keys: Vec<Key>,
+    /// Requests that the store's own threads did, because RocksDB would have had them wait.
+    handed_over: Cell<usize>,
 }
 
 /// A key, and how long its value is.
@@ -92,19 +95,26 @@ impl Both {
             keys.push(Key { name, value_length });
         }
         let value = vec![b'v'; VALUE_BYTES_LEAST + VALUE_LENGTHS];
-        Ok(Both { store, table, bare, value, keys })
+        Ok(Both { store, table, bare, value, keys, handed_over: Cell::new(0) })
     }
 
     fn put(&self, key: &Key, timeline: &mut Timeline) -> Outcome<()> {
         let (value, condition) = (Some(&self.value[..key.value_length]), Condition::None);
         let operation = Operation { key: &key.name, value, condition, lifetime_ms: None };
         let answer = self.store.write(self.table, &[operation], Acknowledgement::Os, timeline);
-        answer.wait().map(|_| ()).map_err(text)
+        self.arrived(answer).map(|_| ())
     }
 
     fn get(&self, key: &Key, timeline: &mut Timeline) -> Outcome<()> {
-        let found = self.store.get(self.table, &key.name, timeline).wait().map_err(text)?;
+        let found = self.arrived(self.store.get(self.table, &key.name, timeline))?;
         key.is_met_by(black_box(found).map(|object| object.value.len()))
+    }
+
+    fn arrived<T: Send + 'static>(&self, answer: Answer<T>) -> Outcome<T> {
+        if matches!(answer, Answer::Later(_)) {
+            self.handed_over.set(self.handed_over.get() + 1);
+        }
+        answer.wait().map_err(text)
     }
 
     fn bare_put(&self, key: &Key) -> Outcome<()> {
@@ -124,6 +134,7 @@ impl Both {
         mut theirs: impl FnMut(&Key) -> Outcome<()>,
     ) -> Outcome<Vec<f64>> {
         per_request(&self.keys, &mut theirs)?;
+        self.handed_over.set(0);
         let count = if is_quick() { ROUNDS_QUICK } else { ROUNDS };
         let mut runs = self.keys.chunks(RUN).cycle();
         let figures = rounds(count, |_| {
@@ -142,11 +153,12 @@ impl Both {
         let [store_ns, bare_ns, shares, busy] = columns(&figures);
         println!(
             "{name}: {:.0} ns through the store, {:.0} ns by RocksDB itself: {:.3} of its \
-             throughput, {:.3} by processor time",
+             throughput, {:.3} by processor time; {} were handed over",
             median(&store_ns),
             median(&bare_ns),
             median(&shares),
-            median(&busy)
+            median(&busy),
+            self.handed_over.get()
         );
         Ok(shares)
     }

@@ -55,7 +55,7 @@ impl Stored {
         let is_lasting = self.expires_at_ms == 0;
         let kind = if is_lasting { KIND_LASTING } else { KIND_EXPIRING };
         let mut head = [0; EXPIRING_LENGTH];
-        head[..NUMBER_BYTES].copy_from_slice(&(self.sequence | kind << KIND_SHIFT).to_le_bytes());
+        head[..NUMBER_BYTES].copy_from_slice(&(self.sequence | (kind << KIND_SHIFT)).to_le_bytes());
         head[NUMBER_BYTES..LASTING_LENGTH].copy_from_slice(&time(self.written_at_ms)[..TIME_BYTES]);
         head[LASTING_LENGTH..].copy_from_slice(&time(self.expires_at_ms)[..TIME_BYTES]);
         let head = if is_lasting { &head[..LASTING_LENGTH] } else { &head[..] };
