@@ -26,11 +26,14 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn run(effort: Effort) -> Result<Vec<bool>, String> {
     let figures = rounds(effort.runs.div_ceil(2), |_| round())?;
     let [named, refused, back, errors, later] = columns(&figures);
+    // One round that fails is one too many, which a median would hide.
+    let named = named.into_iter().fold(1.0, f64::min);
+    let errors = errors.into_iter().fold(0.0, f64::max);
     Ok(vec![
-        judge("cluster_504_names_the_owner", &named, Bar::AtLeast(1.0)),
+        judge("cluster_504_names_the_owner", &[named], Bar::AtLeast(1.0)),
         judge("cluster_504_seconds", &refused, Bar::AtMost(1.1)),
         judge("cluster_back_seconds", &back, Bar::AtMost(2.0)),
-        judge("cluster_errors_of_other_owners", &errors, Bar::AtMost(0.0)),
+        judge("cluster_errors_of_other_owners", &[errors], Bar::AtMost(0.0)),
         judge("cluster_p99_others_from_a_second_on", &later, Bar::AtMost(2.0)),
     ])
 }
@@ -92,7 +95,8 @@ fn sample(entry: &str, target: &str, over: &AtomicBool) -> Result<Vec<Sample>, S
     Ok(samples)
 }
 
-/// The 99th percentile of what was sent in the second with this number, counted from the death.
+/// The 99th percentile of what was sent in the second with this number, counted from the death;
+/// without end if nothing could be sent.
 fn p99_ns(samples: &[Sample], killed: Instant, second: i32) -> f64 {
     let is_within = |sample: &&Sample| {
         let after_s = match sample.sent.checked_duration_since(killed) {
@@ -103,7 +107,7 @@ fn p99_ns(samples: &[Sample], killed: Instant, second: i32) -> f64 {
     };
     let mut times: Vec<_> = samples.iter().filter(is_within).map(|s| s.took_ns).collect();
     times.sort_by(f64::total_cmp);
-    times.get(times.len() * 99 / 100).copied().unwrap_or(f64::NAN)
+    times.get(times.len() * 99 / 100).copied().unwrap_or(f64::INFINITY)
 }
 
 /// Whether a request for the dead node's key is refused with 504 and its name, and after how long.
