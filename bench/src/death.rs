@@ -62,6 +62,9 @@ fn round() -> Result<[f64; 5], String> {
     })?;
     let p99_ns = |second: i32| p99_ns(&samples, killed, second);
     let usual = (1..=BEFORE as i32).map(|n| p99_ns(-n)).fold(f64::INFINITY, f64::min);
+    if usual.is_infinite() {
+        return Err("nothing was answered before the death".to_owned());
+    }
     let later = (GRACE..AFTER).map(|n| p99_ns(n as i32)).fold(0.0, f64::max);
     let (names_it, refused_s) = refusal(&nodes, &dead);
     let back_s = bring_back(&mut nodes, &dead)?;

@@ -61,6 +61,7 @@ pub fn load_url(
     let result: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
     let figure = |value: &Value| value.as_f64().ok_or("the result lacks a figure");
+    let errors = result["errors"].as_array().ok_or("the result does not list its errors")?;
     let count = |error: &Value| error["count"].as_f64().unwrap_or(f64::NAN);
     let times = &result["service_time"];
     let shares = [
@@ -78,7 +79,7 @@ pub fn load_url(
         in_time_per_second: figure(&result["requests_per_second"])? * share,
         p99_ns: figure(&times["p99_ns"])?,
         p99_9_ns: figure(&times["p99.9_ns"])?,
-        errors: result["errors"].as_array().into_iter().flatten().map(count).fold(0.0, f64::add),
+        errors: errors.iter().map(count).sum(),
     })
 }
 
