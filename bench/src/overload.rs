@@ -1,7 +1,6 @@
 //! `bench-overload`: twice as many requests as the server can answer. It has to answer as many in
 //! time as at its best, take no more memory for it, and be itself again within two seconds.
 
-use std::ops::Add;
 use std::process::Command;
 use std::time::Duration;
 
@@ -61,8 +60,6 @@ pub fn load_url(
     let result: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
     let figure = |value: &Value| value.as_f64().ok_or("the result lacks a figure");
-    let errors = result["errors"].as_array().ok_or("the result does not list its errors")?;
-    let count = |error: &Value| error["count"].as_f64().unwrap_or(f64::NAN);
     let times = &result["service_time"];
     let shares = [
         ("max_ns", 1.0),
@@ -79,8 +76,15 @@ pub fn load_url(
         in_time_per_second: figure(&result["requests_per_second"])? * share,
         p99_ns: figure(&times["p99_ns"])?,
         p99_9_ns: figure(&times["p99.9_ns"])?,
-        errors: errors.iter().map(count).sum(),
+        errors: errors(&result)?,
     })
+}
+
+/// The errors of all kinds in a result of the load generator.
+fn errors(result: &Value) -> Result<f64, String> {
+    let kinds = result["errors"].as_object().ok_or("the result does not list its errors")?;
+    let counts = kinds.values().map(Value::as_f64).sum::<Option<f64>>();
+    counts.ok_or_else(|| "an error without a count".to_owned())
 }
 
 /// Runs the benchmark; true if all bars hold.
@@ -115,4 +119,18 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         judge("overload_p99_2s_after_vs_before", &recovery, Bar::AtMost(1.5)),
     ];
     Ok(held.into_iter().all(|holds| holds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was looked for in a list, which it never was, so that each load had no error.
+    #[test]
+    fn errors_of_each_kind_count() {
+        let result = serde_json::json!({ "errors": {"status": 2, "timeout": 1} });
+        assert_eq!(errors(&result), Ok(3.0));
+        assert!(errors(&serde_json::json!({ "errors": [] })).is_err());
+        assert!(errors(&serde_json::json!({ "errors": {"status": "2"} })).is_err());
+    }
 }
