@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::peers::text;
 
@@ -21,6 +22,13 @@ impl Client {
         socket.set_nodelay(true).map_err(text)?;
         let socket = BufReader::with_capacity(1 << 18, socket);
         Ok(Client { address, socket, request: Vec::new(), body: Vec::new() })
+    }
+
+    /// The same, of which no read of an answer waits for longer than `limit`.
+    pub fn connect_within(url: &str, limit: Duration) -> Result<Client, String> {
+        let client = Client::connect(url)?;
+        client.socket.get_ref().set_read_timeout(Some(limit)).map_err(text)?;
+        Ok(client)
     }
 
     /// Sends a request and returns the body of its answer, which has to be a success.

@@ -49,9 +49,8 @@ fn main() -> ExitCode {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
-        Some("cluster") => {
-            protocols::run(Effort { runs: 3, ..effort }).and_then(|_| cluster::run(effort))
-        }
+        Some("cluster") => protocols::run(Effort { runs: effort.runs.div_ceil(4), ..effort })
+            .and_then(|_| cluster::run(effort)),
         Some("death") => death::run(effort).map(|held| held.into_iter().all(|holds| holds)),
         Some("protocols") => protocols::run(effort),
         Some("documents") => documents::run(effort),

@@ -21,6 +21,8 @@ const RECOVERY: Duration = Duration::from_secs(2);
 
 /// What one load shows.
 pub struct Run {
+    /// Answers.
+    pub requests: f64,
     /// Answers in time, each second.
     pub in_time_per_second: f64,
     /// The 99th percentile of all answers.
@@ -73,6 +75,7 @@ pub fn load_url(
     let is_in_time = |name: &str| times[name].as_f64().is_some_and(|ns| ns <= IN_TIME_NS);
     let share = shares.into_iter().find(|(name, _)| is_in_time(name)).map_or(0.0, |(_, s)| s);
     Ok(Run {
+        requests: figure(&result["requests"])?,
         in_time_per_second: figure(&result["requests_per_second"])? * share,
         p99_ns: figure(&times["p99_ns"])?,
         p99_9_ns: figure(&times["p99.9_ns"])?,

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 /// The core of the servers, and that of the load.
 pub const SERVER_CORE: &str = "0";
 pub const LOAD_CORE: &str = "1";
+/// How long a node of a cluster waits for another's answer.
+pub const CLUSTER_WAIT: Duration = Duration::from_secs(1);
 /// The length of the body that all of them answer with: that of the study's values.
 pub const BODY_BYTES: usize = 103;
 
@@ -46,6 +48,21 @@ impl Server {
         let _ = self.child.wait();
     }
 
+    /// Lets the server stand still, as one that hangs.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    /// Lets a server go on that stands still.
+    pub fn go_on(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a signal to a child that was not waited for reaches no other process.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
     /// Memory of the server that is not of files.
     pub fn anonymous_bytes(&self) -> u64 {
         self.processes.iter().map(|process| anonymous_bytes(*process)).sum()
@@ -57,8 +74,9 @@ impl Drop for Server {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // SAFETY: a signal to a child that was not waited for reaches no other process.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        self.signal(libc::SIGTERM);
+        // One that stands still would not hear of it.
+        self.go_on();
         let _ = self.child.wait();
     }
 }
@@ -96,7 +114,8 @@ pub fn start_node(
 ) -> Result<Server, String> {
     let folder = folder.map_or_else(tempfile::tempdir, Ok).map_err(text)?;
     let url = format!("http://{address}");
-    let flags = ["--cluster", list, "--advertise", &url];
+    let wait = format!("{}ms", CLUSTER_WAIT.as_millis());
+    let flags = ["--cluster", list, "--advertise", &url, "--cluster-wait", &wait];
     let mut server = serve_in(folder.path(), address, &flags)?;
     server.folder = Some(folder);
     Ok(server)
@@ -237,6 +256,19 @@ fn anonymous_bytes(process: u32) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1_024
+}
+
+/// Leaves the first core to the servers, from this thread on.
+pub fn pin_to_load_core() -> Result<(), String> {
+    let core = LOAD_CORE.parse().map_err(text)?;
+    // SAFETY: the set is plain memory, and of zeroes it is empty.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours, and the core one of the first.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // A machine that refuses measures with less care.
+    // SAFETY: the set is there to be read.
+    let _ = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    Ok(())
 }
 
 /// Any error as text.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::Effort;
 use crate::bars::median;
 use crate::client::Client;
-use crate::peers::{BODY_BYTES, LOAD_CORE, Server, start_node, text};
+use crate::peers::{BODY_BYTES, Server, pin_to_load_core, start_node, text};
 use crate::wires::{Frames, Http2, Pipelined, Question, Wire};
 
 /// Requests under way on the connection, as the study has connections.
@@ -41,7 +41,7 @@ struct Cost {
 
 /// Measures and prints a table. There is no bar: it says which protocol nodes should speak.
 pub fn run(effort: Effort) -> Result<bool, String> {
-    pin_to(LOAD_CORE.parse().map_err(text)?);
+    pin_to_load_core()?;
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(text)?;
         listener.local_addr().map_err(text)?.to_string()
@@ -137,15 +137,4 @@ fn own_cpu_seconds() -> f64 {
     // SAFETY: the time is there to be written.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// Leaves the first core to the server.
-fn pin_to(core: usize) {
-    // SAFETY: the set is plain memory, and of zeroes it is empty.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is ours, and the core one of the first.
-    unsafe { libc::CPU_SET(core, &mut set) };
-    // A machine that refuses measures with less care.
-    // SAFETY: the set is there to be read.
-    let _ = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
 }

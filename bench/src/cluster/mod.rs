@@ -1,0 +1,70 @@
+//! `bench-cluster`: what forwarding costs. Two nodes of a cluster share the first core; the load
+//! asks one of them, for keys of its own and for keys of the other's, or each for its own.
+//! Processor time is that of both.
+
+mod at_half;
+mod keys;
+mod missing;
+mod throttle;
+
+use std::time::Duration;
+
+use self::keys::fill;
+use crate::Effort;
+use crate::death;
+use crate::nodes::{Nodes, start_nodes};
+use crate::peers::{Server, start_pellucid, text};
+
+/// Connections, as in the study.
+const CONNECTIONS: usize = 64;
+/// How long what the filling has left to do may take before the first load.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The servers under load, of which each has all keys.
+struct Servers {
+    nodes: Nodes,
+    alone: Server,
+}
+
+impl Servers {
+    fn of_cluster(&self) -> Vec<&Server> {
+        self.nodes.servers.iter().collect()
+    }
+
+    /// The address of the node that is asked.
+    fn entry(&self) -> &str {
+        &self.nodes.addresses[0]
+    }
+
+    fn alone_address(&self) -> &str {
+        let address = self.alone.url.trim_start_matches("http://").split('/').next();
+        address.unwrap_or_default()
+    }
+}
+
+/// Runs the benchmark; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    let servers = Servers { nodes: start_nodes(2)?, alone: start_pellucid("full")? };
+    for address in [servers.entry(), servers.alone_address()] {
+        fill(address)?;
+    }
+    std::thread::sleep(PAUSE);
+    let mut held = at_half::run(&servers, effort)?;
+    held.extend(missing::run(&servers, effort)?);
+    held.extend(throttle::run(&servers, effort)?);
+    drop(servers);
+    held.extend(death::run(effort)?);
+    Ok(held.into_iter().all(|holds| holds))
+}
+
+/// Processor time of all `servers` so far, in microseconds.
+fn processor_us(servers: &[&Server]) -> f64 {
+    servers.iter().map(|server| server.cpu_seconds() * 1e6).sum()
+}
+
+/// A file with this text.
+fn file_of(content: &str) -> Result<tempfile::NamedTempFile, String> {
+    let file = tempfile::NamedTempFile::new().map_err(text)?;
+    std::fs::write(file.path(), content).map_err(text)?;
+    Ok(file)
+}

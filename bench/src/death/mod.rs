@@ -1,0 +1,72 @@
+//! A node of three that falls away under load, killed or hung: what those notice that ask for the
+//! keys of others, what is answered for its own all the while, and how soon it is back.
+
+mod round;
+mod samples;
+
+use self::round::{Fall, Round, round};
+use crate::Effort;
+use crate::bars::{Bar, judge};
+use crate::peers::{CLUSTER_WAIT, pin_to_load_core};
+use crate::quiet::rounds;
+
+/// What an answer may take beyond the wait that is configured, in seconds: time limits are looked
+/// at every 50 ms.
+const BEYOND_WAIT_S: f64 = 0.1;
+
+/// Lets a node fall in round after round, in each way; whether each bar holds.
+pub fn run(effort: Effort) -> Result<Vec<bool>, String> {
+    pin_to_load_core()?;
+    let mut held = Vec::new();
+    for fall in Fall::ALL {
+        held.extend(run_one(fall, effort)?);
+    }
+    Ok(held)
+}
+
+fn run_one(fall: Fall, effort: Effort) -> Result<Vec<bool>, String> {
+    let mut faults = Faults::default();
+    let figures = rounds(effort.runs.div_ceil(3), |_| {
+        let figures = round(fall)?;
+        println!("{}: {figures}", fall.title());
+        // Here and not of what `rounds` returns: a round that the host disturbed is run again for
+        // its times, but no disturbance excuses a wrong answer.
+        faults.add(&figures);
+        Ok(figures)
+    })?;
+    let all = |of: fn(&Round) -> f64| figures.iter().map(of).collect::<Vec<_>>();
+    // One that takes longer is one too many, which a median would hide.
+    let longest_s = all(|round| round.refused_s).into_iter().fold(0.0, f64::max);
+    let name = |bar: &str| format!("cluster_{}_{bar}", fall.name());
+    let wait_s = CLUSTER_WAIT.as_secs_f64() + BEYOND_WAIT_S;
+    Ok(vec![
+        judge(&name("errors_of_other_owners"), &[faults.others], Bar::AtMost(0.0)),
+        judge(&name("failures_but_504_with_name"), &[faults.unexpected], Bar::AtMost(0.0)),
+        judge(&name("least_504s_of_a_round"), &[faults.refused_least], Bar::AtLeast(1.0)),
+        judge(&name("longest_504_seconds"), &[longest_s], Bar::AtMost(wait_s)),
+        judge(&name("back_seconds"), &all(|round| round.back_s), Bar::AtMost(2.0)),
+        judge(&name("p99_others_from_a_second_on"), &all(|round| round.later), Bar::AtMost(2.0)),
+        judge(&name("p99_others_after_return"), &all(|round| round.again), Bar::AtMost(2.0)),
+    ])
+}
+
+/// Wrong answers of all rounds, and the fewest right refusals of one.
+struct Faults {
+    others: f64,
+    unexpected: f64,
+    refused_least: f64,
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults { others: 0.0, unexpected: 0.0, refused_least: f64::INFINITY }
+    }
+}
+
+impl Faults {
+    fn add(&mut self, round: &Round) {
+        self.others += round.others;
+        self.unexpected += round.unexpected;
+        self.refused_least = self.refused_least.min(round.refused);
+    }
+}

@@ -1,0 +1,160 @@
+//! Clients that ask for one key all through the fall of a node, and what they were answered.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::nodes::PATIENCE;
+
+/// How one GET ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With its value.
+    Answered,
+    /// With 504 and the owner's address.
+    Refused,
+    /// With anything else: that text.
+    Failed(String),
+}
+
+/// One GET of those that a client made one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) sent: Instant,
+    pub(super) took_ns: f64,
+    pub(super) end: End,
+}
+
+/// Asks `entry` for `target`, with a pause behind each answer, until it is `over`. `owner` is the
+/// address that a 504 has to have in its body.
+pub(super) fn sample(
+    entry: &str,
+    target: &str,
+    owner: &str,
+    pause: Duration,
+    over: &AtomicBool,
+) -> Result<Vec<Sample>, String> {
+    let (mut client, mut samples) = (Client::connect_within(entry, PATIENCE)?, Vec::new());
+    while !over.load(Ordering::Relaxed) {
+        let sent = Instant::now();
+        let answer = client.call("GET", target, "").map(|_| ());
+        let took_ns = sent.elapsed().as_nanos() as f64;
+        let end = end_of(answer, owner);
+        if matches!(end, End::Failed(_)) {
+            // What else comes by this connection is not known.
+            client = Client::connect_within(entry, PATIENCE)?;
+        }
+        samples.push(Sample { sent, took_ns, end });
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+    }
+    Ok(samples)
+}
+
+fn end_of(answer: Result<(), String>, owner: &str) -> End {
+    match answer {
+        Ok(()) => End::Answered,
+        Err(what) if what.contains(" 504 ") && what.contains(owner) => End::Refused,
+        Err(what) => End::Failed(what),
+    }
+}
+
+/// The 99th percentile of what was sent in the second with this number, counted from `zero`;
+/// without end if nothing was.
+pub(super) fn p99_ns(samples: &[Sample], zero: Instant, second: i32) -> f64 {
+    let is_within = |sample: &&Sample| {
+        let after_s = match sample.sent.checked_duration_since(zero) {
+            Some(after) => after.as_secs_f64(),
+            None => -zero.duration_since(sample.sent).as_secs_f64(),
+        };
+        after_s.floor() as i32 == second
+    };
+    let mut times: Vec<_> = samples.iter().filter(is_within).map(|s| s.took_ns).collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() * 99 / 100).copied().unwrap_or(f64::INFINITY)
+}
+
+/// The longest that a refusal took, in seconds.
+pub(super) fn longest_refusal_s(samples: &[Sample]) -> f64 {
+    let refused = samples.iter().filter(|sample| sample.end == End::Refused);
+    refused.map(|sample| sample.took_ns / 1e9).fold(0.0, f64::max)
+}
+
+/// How many were refused with 504 from `begin` to `end`, and how many ended otherwise than they
+/// may: a 504 is right only in that time, and any other failure never.
+pub(super) fn refusals(samples: &[Sample], begin: Instant, end: Instant) -> (f64, f64) {
+    let (mut refused, mut unexpected) = (0.0, 0.0);
+    for sample in samples {
+        let ended = sample.sent + Duration::from_nanos(sample.took_ns as u64);
+        match &sample.end {
+            End::Answered => {}
+            End::Refused if ended >= begin && sample.sent <= end => refused += 1.0,
+            End::Refused => {
+                eprintln!("a request for the dead node's key got 504 while the node was there");
+                unexpected += 1.0;
+            }
+            End::Failed(what) => {
+                eprintln!("a request for the dead node's key: {what}");
+                unexpected += 1.0;
+            }
+        }
+    }
+    (refused, unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: &str = "127.0.0.1:1";
+
+    fn at(zero: Instant, ms: u64, took_ms: f64, end: End) -> Sample {
+        Sample { sent: zero + Duration::from_millis(ms), took_ns: took_ms * 1e6, end }
+    }
+
+    #[test]
+    fn only_a_504_with_the_owners_address_is_a_refusal() {
+        let named = format!("/v0/entity?id=k: HTTP/1.1 504 Gateway Timeout: owner http://{OWNER}");
+        assert_eq!(end_of(Err(named.clone()), OWNER), End::Refused);
+        assert!(matches!(end_of(Err(named.replace(OWNER, "")), OWNER), End::Failed(_)));
+        assert!(matches!(end_of(Err(named.replace("504", "503")), OWNER), End::Failed(_)));
+        // A key whose name has the digits is none, either.
+        let other = format!("/v0/entity?id=504: HTTP/1.1 500 Failed: http://{OWNER}");
+        assert!(matches!(end_of(Err(other), OWNER), End::Failed(_)));
+        assert_eq!(end_of(Ok(()), OWNER), End::Answered);
+    }
+
+    #[test]
+    fn refusals_count_from_the_fall_to_the_return_and_are_faults_elsewhere() {
+        let zero = Instant::now();
+        let (fall, back) = (zero + Duration::from_millis(100), zero + Duration::from_millis(200));
+        let samples = [
+            at(zero, 10, 1.0, End::Answered),
+            // It was under way when the node fell.
+            at(zero, 99, 40.0, End::Refused),
+            at(zero, 150, 1.0, End::Refused),
+            at(zero, 160, 1.0, End::Failed("503".to_owned())),
+            at(zero, 250, 1.0, End::Refused),
+            at(zero, 20, 1.0, End::Refused),
+        ];
+        assert_eq!(refusals(&samples, fall, back), (2.0, 3.0));
+        assert_eq!(longest_refusal_s(&samples), 0.04);
+    }
+
+    #[test]
+    fn percentiles_are_of_the_second_that_is_asked_for() {
+        let zero = Instant::now() + Duration::from_secs(5);
+        let before = zero.checked_sub(Duration::from_millis(500)).expect("it lies ahead");
+        let samples = [
+            Sample { sent: before, took_ns: 7.0, end: End::Answered },
+            at(zero, 10, 1.0, End::Answered),
+            at(zero, 20, 3.0, End::Answered),
+            at(zero, 1_000, 2.0, End::Answered),
+        ];
+        assert_eq!(p99_ns(&samples, zero, -1), 7.0);
+        assert_eq!(p99_ns(&samples, zero, 0), 3e6);
+        assert_eq!(p99_ns(&samples, zero, 1), 2e6);
+        assert_eq!(p99_ns(&samples, zero, 2), f64::INFINITY, "nothing is no good answer");
+    }
+}
