@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use crate::Effort;
 use crate::bars::{Bar, judge};
-use crate::overload::load;
+use crate::client::Client;
+use crate::overload::{load, load_within};
 use crate::peers::{Server, start_pellucid_on, text};
 use crate::quiet::{columns, rounds};
 
@@ -25,6 +26,8 @@ const COLD_BYTES: usize = 8 * 1024;
 const NICEST: i32 = 19;
 /// How often what was read is made to be forgotten.
 const EVICT_PAUSE: Duration = Duration::from_millis(50);
+/// How the server's metrics begin that count merges, of whichever level.
+const MERGES: &str = "pellucid_jobs_total{job=\"compaction_";
 /// Writes put one after the other by the neighbour that makes the engine merge.
 const WRITES_AT_ONCE: usize = 16;
 
@@ -64,7 +67,8 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(held.into_iter().all(|holds| holds))
 }
 
-/// The 99.9th percentile in nanoseconds of GETs at `rate`, beside a neighbour.
+/// The 99.9th percentile in nanoseconds of GETs at `rate`, beside a neighbour, from when they were
+/// due.
 fn beside(
     server: &Server,
     folder: &Path,
@@ -73,7 +77,7 @@ fn beside(
     effort: Effort,
 ) -> Result<f64, String> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let read_before = server.disk_read_bytes();
+    let (read_before, merges_before) = (server.disk_read_bytes(), merges(server)?);
     let measured = std::thread::scope(|scope| {
         let busy = scope.spawn(|| match neighbour {
             Neighbour::Nobody => Ok(()),
@@ -83,19 +87,36 @@ fn beside(
         if neighbour == Neighbour::ColdReads {
             scope.spawn(|| evict_until(folder, &over));
         }
-        let run = load(server, CONNECTIONS, Some(rate), effort.seconds);
+        let run = load_within(server, CONNECTIONS, rate, effort.seconds);
         over.store(true, Ordering::Relaxed);
         let busy = busy.join().map_err(|_| "the neighbour panicked".to_owned())?;
         busy.and(run)
     })?;
     let (done, read) = (done.into_inner(), server.disk_read_bytes() - read_before);
-    if neighbour != Neighbour::Nobody {
-        println!("  the neighbour had {done} answers; {} MB came from the disk", read >> 20);
-    }
+    let merged = merges(server)? - merges_before;
+    println!(
+        "  p99.9 {:.3} ms from when they were sent, {:.3} ms from when they were due; the \
+         neighbour had {done} answers, {} MB came from the disk, {merged} merges ended",
+        measured.p99_9_ns / 1e6,
+        measured.response_p99_9_ns / 1e6,
+        read >> 20
+    );
     if neighbour == Neighbour::ColdReads && read < done * COLD_BYTES as u64 / 2 {
         return Err("the reads did not miss the page cache".to_owned());
     }
-    Ok(measured.p99_9_ns)
+    if neighbour == Neighbour::Writes && merged == 0.0 {
+        return Err("the writes made nothing merge".to_owned());
+    }
+    Ok(measured.response_p99_9_ns)
+}
+
+/// Merges that have ended so far, by the server's metrics.
+fn merges(server: &Server) -> Result<f64, String> {
+    let mut client = Client::connect(&server.url)?;
+    let page = String::from_utf8_lossy(client.call("GET", "/metrics", "")?).into_owned();
+    let count_of = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
+    let counts = page.lines().filter(|line| line.starts_with(MERGES)).map(count_of);
+    counts.sum::<Option<f64>>().ok_or_else(|| "the metrics do not tell of merges".to_owned())
 }
 
 fn fill(server: &Server) -> Result<(), String> {

@@ -23,14 +23,27 @@ const RECOVERY: Duration = Duration::from_secs(2);
 pub struct Run {
     /// Answers.
     pub requests: f64,
-    /// Answers in time, each second.
+    /// Answers in time, each second, refusals not counted.
     pub in_time_per_second: f64,
-    /// The 99th percentile of all answers.
+    /// The 99th percentile of all answers, from when they were sent.
     pub p99_ns: f64,
-    /// The 99.9th percentile of all answers.
+    /// The 99.9th percentile of all answers, from when they were sent.
     pub p99_9_ns: f64,
+    /// The same from when they were due.
+    pub response_p99_9_ns: f64,
     /// Errors of all kinds.
     pub errors: f64,
+}
+
+/// Loads the server with what it can bear, and fails at the first request that fails.
+pub fn load_within(
+    server: &Server,
+    connections: usize,
+    rate: f64,
+    seconds: u64,
+) -> Result<Run, String> {
+    let run = load(server, connections, Some(rate), seconds)?;
+    if run.errors > 0.0 { Err(format!("{} requests failed", run.errors)) } else { Ok(run) }
 }
 
 /// Loads the server: at this rate, or with as much as the connections can take.
@@ -76,9 +89,12 @@ pub fn load_url(
     let share = shares.into_iter().find(|(name, _)| is_in_time(name)).map_or(0.0, |(_, s)| s);
     Ok(Run {
         requests: figure(&result["requests"])?,
-        in_time_per_second: figure(&result["requests_per_second"])? * share,
+        // All that was refused may have been among what was quick.
+        in_time_per_second: figure(&result["requests_per_second"])? * share
+            - figure(&result["errors"]["status"])? / figure(&result["duration_seconds"])?,
         p99_ns: figure(&times["p99_ns"])?,
         p99_9_ns: figure(&times["p99.9_ns"])?,
+        response_p99_9_ns: figure(&result["response_time"]["p99.9_ns"])?,
         errors: errors(&result)?,
     })
 }
@@ -95,7 +111,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     let ratios = rounds(effort.runs.div_ceil(2), |_| {
         let server = start_pellucid("full")?;
         let best = load(&server, CONNECTIONS_BEST, None, effort.seconds)?.in_time_per_second;
-        let before = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
+        let before = load_within(&server, CONNECTIONS_BEST, best / 2.0, effort.seconds)?;
         // What the connections themselves take is there after the first overload.
         load(&server, CONNECTIONS_MANY, Some(best * 2.0), 1)?;
         let memory_before = server.anonymous_bytes();
@@ -104,11 +120,12 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         let busy = (server.cpu_seconds() - cpu_before) / (effort.seconds * 2) as f64;
         let memory_growth = server.anonymous_bytes() as f64 / memory_before as f64;
         std::thread::sleep(RECOVERY);
-        let after = load(&server, CONNECTIONS_BEST, Some(best / 2.0), effort.seconds)?;
+        let after = load_within(&server, CONNECTIONS_BEST, best / 2.0, effort.seconds)?;
         println!(
-            "best {best:.0}/s; at twice that {:.0}/s in time, {:.0} % busy; p99 at half of it \
-             {:.3} ms before and {:.3} ms after",
+            "best {best:.0}/s; at twice that {:.0}/s in time, {:.0} failed, {:.0} % busy; p99 at \
+             half of it {:.3} ms before and {:.3} ms after",
             over.in_time_per_second,
+            over.errors,
             busy * 100.0,
             before.p99_ns / 1e6,
             after.p99_ns / 1e6
