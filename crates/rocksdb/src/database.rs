@@ -1,8 +1,8 @@
 //! The open database with what has to live as long as it.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_store::{KEY_LENGTH_MAX, Result, StoreError, Table};
 use rocksdb::compaction_filter::Decision;
@@ -10,15 +10,14 @@ use rocksdb::{
     BlockBasedOptions, BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBCompressionType,
     DBWithThreadMode, MultiThreaded, Options, ReadOptions, WriteOptions,
 };
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::entry::Stored;
 use crate::families::{Families, Handle};
+use crate::sequences::Sequences;
+use crate::stripes::Stripes;
 
 pub(crate) type Db = DBWithThreadMode<MultiThreaded>;
 
-/// Locks over keys: writers of keys with the same lock follow one another.
-const STRIPES: usize = 256;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 /// The share of the memory setting that goes to memtables; the rest is the block cache's.
 const MEMTABLE_SHARE: usize = 2;
@@ -27,19 +26,12 @@ const TIER_MEMORY: i32 = 1;
 /// Memtables at a time.
 const MEMTABLES: usize = 4;
 
-/// What holds off writers of some keys until it is dropped.
-pub(crate) enum Locks<'a> {
-    /// As most writes have it, without a list of one.
-    One(#[allow(dead_code, reason = "it is held")] MutexGuard<'a, ()>),
-    Many(#[allow(dead_code, reason = "they are held")] Vec<MutexGuard<'a, ()>>),
-}
-
 /// See the module.
 pub(crate) struct Database {
     // Before `db`: fields are dropped in their order, and handles must not outlive it.
     families: Families,
-    stripes: Vec<Mutex<()>>,
-    next_sequence: AtomicU64,
+    pub(crate) stripes: Stripes,
+    pub(crate) sequences: Sequences,
     is_closed: AtomicBool,
     options: Options,
     pub(crate) reading: ReadOptions,
@@ -82,9 +74,7 @@ impl Database {
         let with_options =
             names.iter().map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
         let db = Db::open_cf_descriptors(&options, directory, with_options).map_err(error_of)?;
-        // Every entry that is written takes one of RocksDB's own sequence numbers at least.
-        let next_sequence = AtomicU64::new(db.latest_sequence_number() + 1);
-        let stripes = (0..STRIPES).map(|_| Mutex::new(())).collect();
+        let (stripes, sequences) = (Stripes::new(), Sequences::of(&db)?);
         let families = Families::new();
         let is_closed = AtomicBool::new(false);
         let (reading, mut reading_at_once) = (ReadOptions::default(), ReadOptions::default());
@@ -96,7 +86,7 @@ impl Database {
         Ok(Database {
             families,
             stripes,
-            next_sequence,
+            sequences,
             is_closed,
             options,
             reading,
@@ -127,47 +117,11 @@ impl Database {
         self.families.get(table).ok_or_else(unknown)
     }
 
-    /// Holds off others that write any of these keys. Nothing if somebody does, and this thread
-    /// must not wait.
-    pub(crate) fn lock<'a>(
-        &self,
-        table: Table,
-        mut keys: impl ExactSizeIterator<Item = &'a [u8]>,
-        may_wait: bool,
-    ) -> Option<Locks<'_>> {
-        let stripe = |key: &[u8]| (xxh3_64(key) as usize ^ usize::from(table.number())) % STRIPES;
-        if keys.len() == 1 {
-            return self.lock_one(stripe(keys.next()?), may_wait).map(Locks::One);
-        }
-        let mut wanted: Vec<usize> = keys.map(stripe).collect();
-        // In one order, so that nobody waits for anybody who waits for him.
-        wanted.sort_unstable();
-        wanted.dedup();
-        let locks: Option<_> =
-            wanted.into_iter().map(|stripe| self.lock_one(stripe, may_wait)).collect();
-        locks.map(Locks::Many)
-    }
-
-    fn lock_one(&self, stripe: usize, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
-        let stripe = &self.stripes[stripe];
-        if may_wait {
-            return Some(stripe.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-        match stripe.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    /// The first of so many sequence numbers.
-    pub(crate) fn draw(&self, count: usize) -> u64 {
-        self.next_sequence.fetch_add(count as u64, Ordering::Relaxed)
-    }
-
-    /// The last sequence number that was drawn.
+    /// The last sequence number of which it is certain that whatever was written with it and with
+    /// those before can be read from now on. Some after it may be readable as well.
     pub(crate) fn last_sequence(&self) -> u64 {
-        self.next_sequence.load(Ordering::Acquire) - 1
+        let next = self.sequences.next();
+        self.stripes.least_under_way().min(next) - 1
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {

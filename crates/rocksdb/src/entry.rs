@@ -2,19 +2,21 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 7 | sequence number |
-//! | 1 | 1 if the entry is there until it is removed, 2 if its time ends |
-//! | 6 | when it was written, in milliseconds since the Unix epoch |
-//! | 6, after a 2 alone | when its time is over, likewise |
+//! | 7 | sequence number, which tells when the entry was written |
+//! | 1 | 3 if the entry is there until it is removed, 4 if its time ends |
+//! | 6, after a 4 alone | when its time is over, in milliseconds since the Unix epoch |
 //!
 //! Each byte is one more in the log, its checksum and the memtable, so none is spent on what is
-//! zero in nearly all entries. Those of earlier states have 0 where the kind is now: the sequence
-//! number and both times have 8 bytes there, and a time of zero ends never.
+//! zero in nearly all entries, or known. Those of earlier states are read: with 1 or 2 for the
+//! kind, the time at which the entry was written comes before the other one, in 6 bytes, too; with
+//! 0, the sequence number and both times have 8 bytes each, and a time of zero ends never.
 
 use std::cell::RefCell;
 
 use pellucid_clock::WallTime;
 use pellucid_store::{Head, Object, StoreError, Value};
+
+use crate::sequences::written_at_ms;
 
 /// Room that each thread keeps for entries.
 const ENTRY_BYTES_KEPT: usize = 64 << 10;
@@ -22,15 +24,18 @@ const ENTRY_BYTES_KEPT: usize = 64 << 10;
 const KIND_SHIFT: u32 = 56;
 const SEQUENCE_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const KIND_EARLIER: u64 = 0;
-const KIND_LASTING: u64 = 1;
-const KIND_EXPIRING: u64 = 2;
+const KIND_LASTING_WITH_TIME: u64 = 1;
+const KIND_EXPIRING_WITH_TIME: u64 = 2;
+const KIND_LASTING: u64 = 3;
+const KIND_EXPIRING: u64 = 4;
 const TIME_BYTES: usize = 6;
 /// The last time that has room: in the year 10889.
 const TIME_MAX_MS: u64 = (1 << (8 * TIME_BYTES)) - 1;
 /// The bytes of a head before its times, and of all kinds of heads.
 const NUMBER_BYTES: usize = 8;
-const LASTING_LENGTH: usize = NUMBER_BYTES + TIME_BYTES;
-const EXPIRING_LENGTH: usize = LASTING_LENGTH + TIME_BYTES;
+const EXPIRING_LENGTH: usize = NUMBER_BYTES + TIME_BYTES;
+const LASTING_WITH_TIME_LENGTH: usize = NUMBER_BYTES + TIME_BYTES;
+const EXPIRING_WITH_TIME_LENGTH: usize = LASTING_WITH_TIME_LENGTH + TIME_BYTES;
 const EARLIER_LENGTH: usize = 24;
 
 thread_local! {
@@ -46,30 +51,39 @@ pub(crate) struct Stored {
     pub(crate) expires_at_ms: u64,
 }
 
-impl Stored {
+/// The head of an entry that is written now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) sequence: u64,
+    /// Zero for never.
+    pub(crate) expires_at_ms: u64,
+}
+
+impl Entry {
     /// Hands the entry's bytes to `write`. They lie where those of the entry before did, because
     /// RocksDB copies them, and the room for them would cost more than the copy.
     pub(crate) fn with<T>(self, value: &[u8], write: impl FnOnce(&[u8]) -> T) -> T {
-        assert!(self.sequence <= SEQUENCE_MAX, "nobody writes so often");
-        let time = |ms: u64| ms.min(TIME_MAX_MS).to_le_bytes();
-        let is_lasting = self.expires_at_ms == 0;
-        let kind = if is_lasting { KIND_LASTING } else { KIND_EXPIRING };
-        let mut head = [0; EXPIRING_LENGTH];
-        head[..NUMBER_BYTES].copy_from_slice(&(self.sequence | (kind << KIND_SHIFT)).to_le_bytes());
-        head[NUMBER_BYTES..LASTING_LENGTH].copy_from_slice(&time(self.written_at_ms)[..TIME_BYTES]);
-        head[LASTING_LENGTH..].copy_from_slice(&time(self.expires_at_ms)[..TIME_BYTES]);
-        let head = if is_lasting { &head[..LASTING_LENGTH] } else { &head[..] };
+        assert!(self.sequence <= SEQUENCE_MAX, "the numbers last for a century");
+        let number = |kind: u64| (self.sequence | (kind << KIND_SHIFT)).to_le_bytes();
         ENTRY.with_borrow_mut(|bytes| {
             bytes.clear();
-            bytes.reserve(head.len() + value.len());
-            bytes.extend_from_slice(head);
+            bytes.reserve(EXPIRING_LENGTH + value.len());
+            if self.expires_at_ms == 0 {
+                bytes.extend_from_slice(&number(KIND_LASTING));
+            } else {
+                let time = self.expires_at_ms.min(TIME_MAX_MS).to_le_bytes();
+                bytes.extend_from_slice(&number(KIND_EXPIRING));
+                bytes.extend_from_slice(&time[..TIME_BYTES]);
+            }
             bytes.extend_from_slice(value);
             let done = write(bytes);
             bytes.shrink_to(ENTRY_BYTES_KEPT);
             done
         })
     }
+}
 
+impl Stored {
     /// The head of an entry's bytes, and the value behind it.
     pub(crate) fn of(bytes: &[u8]) -> Result<(Stored, &[u8]), StoreError> {
         Stored::split(bytes).ok_or_else(|| {
@@ -89,13 +103,22 @@ impl Stored {
         let time =
             |end: usize| Some(number(end - NUMBER_BYTES)? >> (8 * (NUMBER_BYTES - TIME_BYTES)));
         let first = number(0)?;
+        let sequence = first & SEQUENCE_MAX;
+        let written_at = || written_at_ms(sequence);
         let (written_at_ms, expires_at_ms, length) = match first >> KIND_SHIFT {
-            KIND_LASTING => (time(LASTING_LENGTH)?, 0, LASTING_LENGTH),
-            KIND_EXPIRING => (time(LASTING_LENGTH)?, time(EXPIRING_LENGTH)?, EXPIRING_LENGTH),
+            KIND_LASTING => (written_at(), 0, NUMBER_BYTES),
+            KIND_EXPIRING => (written_at(), time(EXPIRING_LENGTH)?, EXPIRING_LENGTH),
+            KIND_LASTING_WITH_TIME => {
+                (time(LASTING_WITH_TIME_LENGTH)?, 0, LASTING_WITH_TIME_LENGTH)
+            }
+            KIND_EXPIRING_WITH_TIME => {
+                let written_at_ms = time(LASTING_WITH_TIME_LENGTH)?;
+                (written_at_ms, time(EXPIRING_WITH_TIME_LENGTH)?, EXPIRING_WITH_TIME_LENGTH)
+            }
             KIND_EARLIER => (number(8)?, number(16)?, EARLIER_LENGTH),
             _ => return None,
         };
-        let stored = Stored { sequence: first & SEQUENCE_MAX, written_at_ms, expires_at_ms };
+        let stored = Stored { sequence, written_at_ms, expires_at_ms };
         Some((stored, &bytes[length..]))
     }
 
@@ -132,26 +155,28 @@ mod tests {
 
     #[test]
     fn heads_come_back_and_short_entries_are_refused() {
-        let expiring = Stored { sequence: SEQUENCE_MAX, written_at_ms: 8, expires_at_ms: 9 };
-        let lasting = Stored { expires_at_ms: 0, ..expiring };
-        for (stored, length) in [(expiring, 20), (lasting, 14)] {
-            let bytes = stored.with(b"value", <[u8]>::to_vec);
+        let expiring = Entry { sequence: SEQUENCE_MAX, expires_at_ms: 9 };
+        let lasting = Entry { expires_at_ms: 0, ..expiring };
+        for (entry, length) in [(expiring, 14), (lasting, 8)] {
+            let Entry { sequence, expires_at_ms } = entry;
+            let written_at_ms = written_at_ms(sequence);
+            let stored = Stored { sequence, written_at_ms, expires_at_ms };
+            let bytes = entry.with(b"value", <[u8]>::to_vec);
             assert_eq!(bytes.len(), length + 5);
             assert_eq!(Stored::of(&bytes), Ok((stored, &b"value"[..])));
             assert_eq!(Stored::of(&bytes[..length]), Ok((stored, &b""[..])));
             for cut in 0..length {
                 assert!(Stored::of(&bytes[..cut]).is_err(), "{cut} bytes");
             }
+            assert_eq!(stored.is_live(), expires_at_ms == 0);
         }
-        assert!(!expiring.is_live() && lasting.is_live());
         assert!(Stored::of(b"not a head of ours at all").is_err());
     }
 
     #[test]
     fn times_without_room_end_last() {
-        let stored = Stored { sequence: 1, written_at_ms: u64::MAX, expires_at_ms: u64::MAX };
-        let bytes = stored.with(b"", <[u8]>::to_vec);
-        let ends = Stored { written_at_ms: TIME_MAX_MS, expires_at_ms: TIME_MAX_MS, ..stored };
+        let bytes = Entry { sequence: 1, expires_at_ms: u64::MAX }.with(b"", <[u8]>::to_vec);
+        let ends = Stored { sequence: 1, written_at_ms: 0, expires_at_ms: TIME_MAX_MS };
         assert_eq!(Stored::of(&bytes), Ok((ends, &b""[..])));
     }
 
@@ -163,5 +188,13 @@ mod tests {
         let with_value = [&bytes[..], b"value"].concat();
         assert_eq!(Stored::of(&with_value), Ok((stored, &b"value"[..])));
         assert!(Stored::of(&bytes[..23]).is_err());
+        for (kind, end) in [(KIND_LASTING_WITH_TIME, 14), (KIND_EXPIRING_WITH_TIME, 20)] {
+            let numbers = [7 | (kind << KIND_SHIFT), 8 | (9 << 48), 9 >> 16];
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let expires_at_ms = if end == 20 { 9 } else { 0 };
+            let stored = Stored { expires_at_ms, ..stored };
+            assert_eq!(Stored::of(&bytes[..end]), Ok((stored, &b""[..])));
+            assert!(Stored::of(&bytes[..end - 1]).is_err());
+        }
     }
 }

@@ -15,7 +15,11 @@ mod families;
 #[cfg(feature = "rocksdb")]
 mod scan;
 #[cfg(feature = "rocksdb")]
+mod sequences;
+#[cfg(feature = "rocksdb")]
 mod store;
+#[cfg(feature = "rocksdb")]
+mod stripes;
 
 #[cfg(feature = "rocksdb")]
 pub use account::NAMES as PART_NAMES;

@@ -14,7 +14,7 @@ use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
 use crate::account::{NAMES, accounted, tried};
 use crate::database::{Database, check_key, error_of, write_options};
-use crate::entry::Stored;
+use crate::entry::{Entry, Stored};
 use crate::families::Handle;
 use crate::scan::{Moment, RocksSnapshot, scan};
 
@@ -194,16 +194,24 @@ fn write(
         Err(error) => return Ok(Err(error)),
     };
     let keys = operations.iter().map(|operation| operation.key);
-    let _locks = database.lock(table, keys, may_wait).ok_or(WouldWait)?;
+    let locks = database.stripes.lock(table, keys, may_wait).ok_or(WouldWait)?;
     if let Err(error) = judge(database, table, operations) {
         return Ok(Err(error));
     }
-    let first = database.draw(operations.len());
-    let written_at_ms = WallTime::now().unix_ms();
+    let now = WallTime::now();
+    let failed = |error: rocksdb::Error| match error.kind() {
+        ErrorKind::Incomplete => Err(WouldWait),
+        _ => Ok(Err(error_of(error))),
+    };
+    let first = match database.sequences.draw(&database.db, &locks, operations.len(), now, options)
+    {
+        Ok(first) => first,
+        Err(error) => return failed(error),
+    };
     let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
-        let expires_at_ms = lifetime.map_or(0, |ms| written_at_ms.saturating_add(ms));
-        Stored { sequence: first + index as u64, written_at_ms, expires_at_ms }
+        let expires_at_ms = lifetime.map_or(0, |ms| now.unix_ms().saturating_add(ms));
+        Entry { sequence: first + index as u64, expires_at_ms }
     };
     let done = match operations {
         [Operation { key, value: None, .. }] => database.db.delete_cf_opt(family, key, options),
@@ -223,8 +231,7 @@ fn write(
     };
     match done {
         Ok(()) => Ok(Ok(Written { sequence: first + operations.len() as u64 - 1 })),
-        Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldWait),
-        Err(error) => Ok(Err(error_of(error))),
+        Err(error) => failed(error),
     }
 }
 
