@@ -99,7 +99,7 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
 #[test]
 fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
     let nodes = Nodes::start(2, |_| {});
-    let path = common::entity(&nodes.key_of(1));
+    let path = common::entity(nodes.key_of(1));
     nodes.client(1).put(&path, b"value");
     let target = format!("{}{path}", url(&nodes));
     let flags = ["load", "-t", "1", "-c", "2", "-d", "2s", "-R", "400", "--json"];
