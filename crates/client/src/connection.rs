@@ -93,6 +93,11 @@ impl Connection {
         Ok(Response { status: head.status, body, keep_alive: head.keep_alive })
     }
 
+    /// Whether anything of an answer has come that was not taken yet.
+    pub(crate) fn has_answered(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     fn head(&self) -> Result<Option<Head>, ClientError> {
         let wrong = |what: &str| Err(ClientError::Answer(format!("{}: {what}", self.node)));
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];

@@ -23,6 +23,15 @@ pub enum ClientError {
     },
 }
 
+impl ClientError {
+    /// Whether the node had closed the connection, or closed it in answer.
+    pub(crate) fn is_of_closed_connection(&self) -> bool {
+        use io::ErrorKind::*;
+        let ClientError::Io(_, error) = self else { return false };
+        matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+    }
+}
+
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

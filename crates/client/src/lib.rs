@@ -98,7 +98,7 @@ impl Client {
     /// Puts a value under a key.
     ///
     /// # Errors
-    /// As [`Client::get`]. Where the connection broke, the write may have happened.
+    /// As [`Client::get`]. Where the connection broke, the write may have happened, or twice.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
         self.write("PUT", key, value, 201)
     }
@@ -125,14 +125,28 @@ impl Client {
         }
     }
 
+    /// Asks the key's owner. Every method here may be sent twice without harm, and a connection that
+    /// was kept may have been closed meanwhile as idle: then a new one is tried, once.
     fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Response, ClientError> {
-        let owner = self.nodes.owner(key);
-        let mut connection = match self.connections[owner].take() {
-            Some(connection) => connection,
-            None => Connection::open(&self.nodes.nodes()[owner], PATIENCE)?,
-        };
-        // A connection that failed is not kept.
-        let answer = connection.call(method, &target_of(key), body)?;
+        let (owner, target) = (self.nodes.owner(key), target_of(key));
+        if let Some(mut kept) = self.connections[owner].take() {
+            match kept.call(method, &target, body) {
+                Err(error) if error.is_of_closed_connection() && !kept.has_answered() => {}
+                answer => return self.keep(owner, kept, answer?),
+            }
+        }
+        let mut connection = Connection::open(&self.nodes.nodes()[owner], PATIENCE)?;
+        let answer = connection.call(method, &target, body)?;
+        self.keep(owner, connection, answer)
+    }
+
+    /// Keeps a connection for the next request, if its node does. One that failed is not kept.
+    fn keep(
+        &mut self,
+        owner: usize,
+        connection: Connection,
+        answer: Response,
+    ) -> Result<Response, ClientError> {
         if answer.keep_alive {
             self.connections[owner] = Some(connection);
         }
@@ -156,7 +170,52 @@ fn target_of(key: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A client of a node that answers so many requests on each connection in turn, then closes it;
+    /// what is left in the channel at the end are the beginnings of requests that it has read.
+    fn client_of(answers: &'static [usize]) -> (Client, std::sync::mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, seen) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for count in answers {
+                let (mut socket, _) = listener.accept().unwrap();
+                for _ in 0..*count {
+                    let mut request = [0; 4_096];
+                    let length = socket.read(&mut request).unwrap();
+                    let text = String::from_utf8_lossy(&request[..length]).into_owned();
+                    sender.send(text).unwrap();
+                    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+                    socket.write_all(answer.as_bytes()).unwrap();
+                }
+            }
+        });
+        let nodes = NodeList::parse(&url).unwrap();
+        (Client { nodes, connections: vec![None] }, seen)
+    }
+
+    /// The caller got the error, though nothing was wrong but the time since its last request.
+    #[test]
+    fn a_connection_that_was_closed_as_idle_costs_one_try_on_a_new_one() {
+        let (mut client, seen) = client_of(&[1, 2]);
+        for _ in 0..3 {
+            assert_eq!(client.get(b"key").unwrap().as_deref(), Some(&b"x"[..]));
+        }
+        assert_eq!(seen.iter().count(), 3);
+    }
+
+    #[test]
+    fn a_new_connection_that_is_closed_is_an_error() {
+        let (mut client, _seen) = client_of(&[1, 0, 1]);
+        assert!(client.get(b"key").is_ok());
+        let error = client.get(b"key").unwrap_err();
+        assert!(matches!(error, ClientError::Io(..)), "{error}");
+        assert!(client.get(b"key").is_ok(), "the next request begins anew");
+    }
 
     #[test]
     fn any_key_has_a_path() {

@@ -47,4 +47,4 @@ pub use owner::{
 };
 pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
-pub use remembered::{Remembered, RememberedError};
+pub use remembered::{Held, Remembered, RememberedError};

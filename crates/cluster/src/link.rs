@@ -1,6 +1,7 @@
 //! One connection to a peer: what stands between asks and the socket.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use mio::net::TcpStream;
 use pellucid_clock::Ticks;
@@ -32,8 +33,8 @@ pub(crate) struct Link {
     pub(crate) out: Vec<u8>,
     /// Bytes of `out` that the kernel has.
     pub(crate) written: usize,
-    /// Asks in `out` and where they end.
-    pub(crate) unsent: VecDeque<(u64, usize)>,
+    /// Asks in `out` that the kernel does not have all of, and where they lie, in their order.
+    pub(crate) unsent: VecDeque<(u64, Range<usize>)>,
     /// The kernel takes no more for now.
     pub(crate) is_blocked: bool,
     pub(crate) in_flight: usize,
@@ -73,10 +74,40 @@ impl Link {
                 self.out = Vec::new();
             }
             self.written = 0;
-        } else if self.written > OUT_KEPT_BYTES {
-            self.out.drain(..self.written);
-            self.unsent.iter_mut().for_each(|(_, end)| *end -= self.written);
-            self.written = 0;
+            return;
+        }
+        // An ask that the kernel has a part of stays whole, or it could not be told from others.
+        let begun = self.unsent.front().map_or(self.written, |(_, place)| place.start);
+        let done = begun.min(self.written);
+        if done > OUT_KEPT_BYTES {
+            self.out.drain(..done);
+            for (_, place) in &mut self.unsent {
+                *place = place.start - done..place.end - done;
+            }
+            self.written -= done;
+        }
+    }
+
+    /// Takes back the asks that `is_over` says nobody waits for, as far as the kernel has nothing
+    /// of them. Of those that it has a part of, the rest has to follow.
+    pub(crate) fn withdraw(&mut self, mut is_over: impl FnMut(u64) -> bool) {
+        let Link { out, unsent, written, .. } = self;
+        // Bytes taken out so far, and where what stays behind them begins.
+        let (mut gone, mut from) = (0, 0);
+        unsent.retain_mut(|(id, place)| {
+            if place.start < *written || !is_over(*id) {
+                *place = place.start - gone..place.end - gone;
+                return true;
+            }
+            if gone > 0 {
+                out.copy_within(from..place.start, from - gone);
+            }
+            (gone, from) = (gone + place.len(), place.end);
+            false
+        });
+        if gone > 0 {
+            out.copy_within(from.., from - gone);
+            out.truncate(out.len() - gone);
         }
     }
 
@@ -87,5 +118,72 @@ impl Link {
         self.unsent.clear();
         self.written = 0;
         (self.is_blocked, self.pinged) = (false, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link whose buffer has these pieces; those with a number are asks.
+    fn link(pieces: &[(Option<u64>, &[u8])]) -> Link {
+        let mut link = Link::new(Ticks(0));
+        for (id, bytes) in pieces {
+            let begin = link.out.len();
+            link.out.extend_from_slice(bytes);
+            if let Some(id) = id {
+                link.unsent.push_back((*id, begin..link.out.len()));
+            }
+        }
+        link
+    }
+
+    fn asks(link: &Link) -> Vec<(u64, &[u8])> {
+        link.unsent.iter().map(|(id, place)| (*id, &link.out[place.clone()])).collect()
+    }
+
+    /// They stayed in the buffer, and a write went out long after it was answered with 504.
+    #[test]
+    fn asks_that_nobody_waits_for_are_taken_back_unless_the_kernel_has_a_part() {
+        let mut link = link(&[
+            (Some(1), b"11"),
+            (Some(2), b"222"),
+            (None, b"ping"),
+            (Some(3), b"3"),
+            (Some(4), b"4444"),
+            (None, b"pong"),
+            (Some(5), b"55"),
+        ]);
+        // The kernel has all of the first and a byte of the second.
+        link.unsent.pop_front();
+        link.written = 3;
+        link.withdraw(|id| [2, 3, 5].contains(&id));
+        assert_eq!(link.out, b"11222ping4444pong");
+        assert_eq!(asks(&link), [(2, &b"222"[..]), (4, b"4444")]);
+        assert_eq!(link.written, 3);
+        link.withdraw(|_| false);
+        link.withdraw(|id| id == 4);
+        assert_eq!((&link.out[..], asks(&link).len()), (&b"11222pingpong"[..], 1));
+    }
+
+    #[test]
+    fn all_of_them_leave_nothing_that_waits() {
+        let mut link = link(&[(Some(1), b"11"), (Some(2), b"222")]);
+        link.withdraw(|_| true);
+        assert!(link.out.is_empty() && link.unsent.is_empty() && link.waiting_bytes() == 0);
+    }
+
+    #[test]
+    fn what_the_kernel_has_is_forgotten_up_to_the_ask_that_it_has_a_part_of() {
+        let long = vec![1; OUT_KEPT_BYTES + 2];
+        let mut link = link(&[(Some(1), &long), (Some(2), &long), (Some(3), b"3")]);
+        link.unsent.pop_front();
+        link.written = long.len() + 5;
+        link.drain_sent();
+        assert_eq!((link.written, link.out.len()), (5, long.len() + 1));
+        assert_eq!(asks(&link), [(2, &long[..]), (3, b"3")]);
+        // Nobody waits for it any more, but the peer has its beginning.
+        link.withdraw(|_| true);
+        assert_eq!(asks(&link), [(2, &long[..])]);
     }
 }

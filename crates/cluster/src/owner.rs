@@ -122,7 +122,8 @@ impl OwnerAnswer {
             AnswerStatus::Full => StoreError::Full(text()),
             AnswerStatus::Corruption => StoreError::Corruption(text()),
             AnswerStatus::ReadOnly => StoreError::ReadOnly(text()),
-            AnswerStatus::Busy | AnswerStatus::Late => StoreError::Busy(text()),
+            AnswerStatus::Busy => StoreError::Busy(text()),
+            AnswerStatus::Late => StoreError::Unreachable(text()),
             AnswerStatus::Failed | AnswerStatus::NotOwner => StoreError::Failed(text()),
             AnswerStatus::Page => {
                 StoreError::Failed("the owner has answered something else".to_owned())
@@ -178,6 +179,15 @@ mod tests {
     fn an_owner_that_says_more_than_was_waited_is_cut() {
         let owner = OwnerTimes { receive_ns: 5_000, execute_ns: u32::MAX, ..OwnerTimes::default() };
         assert_eq!(parts_of(owner), [1_000, 0, 5_000, 0, 0, 0, 0, 1_000]);
+    }
+
+    /// It was taken for busy: a 503, which says that nothing was asked for.
+    #[test]
+    fn what_an_owner_came_to_too_late_is_a_wait_that_is_over() {
+        let times = Times { asked: Ticks(0), sent: Ticks(0), received: Ticks(1) };
+        let late = OwnerAnswer::new(&Answer::plain(1, AnswerStatus::Late), times);
+        let error = late.error(b"too late");
+        assert!(matches!(error, Some(StoreError::Unreachable(what)) if what == "too late"));
     }
 
     #[test]

@@ -102,12 +102,13 @@ impl<C> Peers<C> {
         let asked = self.clock.now();
         let until = Ticks(asked.0 + self.wait_ticks);
         let id = self.under_way.insert(Waiting { context, node, asked, sent: None, until });
-        Ask { id, wait_ms: self.cluster.options.wait.as_millis() as u32, ..ask }
-            .encode(&mut link.out);
+        let wait_ms = u32::try_from(self.cluster.options.wait.as_millis()).unwrap_or(u32::MAX);
+        let begin = link.out.len();
+        Ask { id, wait_ms, ..ask }.encode(&mut link.out);
         if link.unsent.is_empty() && !link.is_blocked {
             self.dirty.push(node);
         }
-        link.unsent.push_back((id, link.out.len()));
+        link.unsent.push_back((id, begin..link.out.len()));
         link.in_flight += 1;
         add(&board.counters.asked, 1);
         add(&board.counters.in_flight, 1);
@@ -398,9 +399,10 @@ impl<C> Peers<C> {
             Ok(count) => {
                 add(&self.cluster.board(node).counters.sent_bytes, count as u64);
                 link.written += count;
-                while let Some((id, end)) = link.unsent.front().copied()
-                    && end <= link.written
+                while let Some((id, place)) = link.unsent.front()
+                    && place.end <= link.written
                 {
+                    let id = *id;
                     link.unsent.pop_front();
                     if let Some(waiting) = self.under_way.get_mut(id) {
                         waiting.sent = Some(now);
@@ -540,12 +542,14 @@ impl<C> Peers<C> {
         }
     }
 
-    /// Ends the asks whose time is over.
+    /// Ends the asks whose time is over. Those that were not sent until now never will be.
     fn expire(&mut self, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
         let (links, cluster) = (&mut self.links, &self.cluster);
+        let mut is_any_unsent = false;
         self.under_way.remove_if(
             |waiting| now >= waiting.until,
             |waiting| {
+                is_any_unsent |= waiting.sent.is_none();
                 if let Some(link) = &mut links[waiting.node] {
                     link.in_flight -= 1;
                 }
@@ -557,6 +561,10 @@ impl<C> Peers<C> {
                 sink(waiting.context, Outcome::Failed(failure));
             },
         );
+        if is_any_unsent {
+            let under_way = &self.under_way;
+            links.iter_mut().flatten().for_each(|link| link.withdraw(|id| !under_way.contains(id)));
+        }
     }
 }
 

@@ -44,6 +44,17 @@ pub enum RememberedError {
     Stranding(String),
 }
 
+/// What a store has that could be stranded, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It has nothing.
+    Nothing,
+    /// Keys, of which each belongs to one of the nodes.
+    Keys(String),
+    /// Something of the document API, which no node of a cluster serves.
+    Documents(String),
+}
+
 impl fmt::Display for RememberedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -154,17 +165,16 @@ impl Remembered {
         if rest.is_empty() { Ok(Remembered { epoch, nodes, node: own }) } else { Err("length") }
     }
 
-    /// Whether a node may start with this list, or without one, on a store of which `is_empty` says
-    /// whether it has keys. Gives what is to be written before it serves, if anything.
+    /// Whether a node may start with this list, or without one, on a store of which `held` says what
+    /// it has. Gives what is to be written before it serves, if anything.
     ///
     /// # Errors
-    /// If keys would be stranded; the text says how not to. Or what `is_empty` says.
+    /// If something would be stranded; the text says how not to. Or what `held` says.
     pub fn judge<E: From<RememberedError>>(
         before: Option<Remembered>,
         given: Option<(&NodeList, &NodeUrl)>,
-        is_empty: impl FnOnce() -> Result<bool, E>,
+        held: impl FnOnce() -> Result<Held, E>,
     ) -> Result<Option<Remembered>, E> {
-        let stranding = |what: String| Err(RememberedError::Stranding(what).into());
         let new = given.map(|(nodes, node)| Remembered {
             epoch: before.as_ref().map_or(1, |before| before.epoch),
             nodes: nodes.clone(),
@@ -173,34 +183,52 @@ impl Remembered {
         match (before, new) {
             (None, None) => Ok(None),
             (Some(before), Some(new)) if before == new => Ok(None),
-            (_, new) if is_empty()? => Ok(new),
-            (Some(before), Some(new)) => stranding(format!(
-                "this node has served as {} of the list {}, and its store has keys: started as {} \
-                 of {}, it would not find all of them. Start it with the list that it served, or \
-                 with an empty folder",
-                before.node,
-                before.nodes.text(),
-                new.node,
-                new.nodes.text()
-            )),
-            (Some(before), None) => stranding(format!(
-                "this node has served as {} of the list {}, and its store has keys: alone, it \
-                 would take those of other nodes for missing. Start it with --cluster {} \
-                 --advertise {}",
-                before.node,
-                before.nodes.text(),
-                before.nodes.text(),
-                before.node
-            )),
-            (None, Some(new)) if new.nodes.nodes().len() == 1 => Ok(Some(new)),
-            (None, Some(_)) => stranding(
-                "this store has keys from before it was part of a cluster, and most of them would \
-                 belong to other nodes: start the node with an empty folder, and put the entries \
-                 through the cluster"
-                    .to_owned(),
-            ),
+            (before, new) => match stranding(before.as_ref(), new.as_ref(), held()?) {
+                Some(what) => Err(RememberedError::Stranding(what).into()),
+                None => Ok(new),
+            },
         }
     }
+}
+
+/// What would be out of reach if a node that has served as `before` served as `new`, and what to do
+/// instead; nothing if nothing is.
+fn stranding(before: Option<&Remembered>, new: Option<&Remembered>, held: Held) -> Option<String> {
+    let (what, is_documents) = match held {
+        Held::Nothing => return None,
+        Held::Keys(what) => (what, false),
+        Held::Documents(what) => (what, true),
+    };
+    Some(match (before, new) {
+        (Some(before), Some(new)) => format!(
+            "this node has served as {} of the list {}, and its store has {what}: started as {} of \
+             {}, it would not find all that it has. Start it with the list that it served, or with \
+             an empty folder",
+            before.node,
+            before.nodes.text(),
+            new.node,
+            new.nodes.text()
+        ),
+        (Some(before), None) => format!(
+            "this node has served as {} of the list {}, and its store has {what}: alone, it would \
+             take what other nodes have for missing. Start it with --cluster {} --advertise {}",
+            before.node,
+            before.nodes.text(),
+            before.nodes.text(),
+            before.node
+        ),
+        (None, _) if is_documents => format!(
+            "this store has {what} from before it was part of a cluster, and documents are not \
+             there on a cluster: start it without --cluster, or start the node with an empty folder"
+        ),
+        // All keys are its own.
+        (None, Some(new)) if new.nodes.nodes().len() == 1 => return None,
+        (None, _) => format!(
+            "this store has {what} from before it was part of a cluster, and most of it would \
+             belong to other nodes: start the node with an empty folder, and put the entries \
+             through the cluster"
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -218,7 +246,8 @@ mod tests {
         empty: bool,
     ) -> Result<Option<Remembered>, String> {
         let given = new.map(|new| (&new.nodes, &new.node));
-        let judged = Remembered::judge(before.cloned(), given, || Ok::<_, RememberedError>(empty));
+        let held = if empty { Held::Nothing } else { Held::Keys("keys".to_owned()) };
+        let judged = Remembered::judge(before.cloned(), given, || Ok::<_, RememberedError>(held));
         judged.map_err(|error| error.to_string())
     }
 
@@ -279,5 +308,18 @@ mod tests {
         assert_eq!(judge(None, None, false), Ok(None));
         let alone = remembered("http://a:1", "http://a:1");
         assert_eq!(judge(None, Some(&alone), false), Ok(Some(alone)));
+    }
+
+    /// They were accepted, and answered with 501 from then on.
+    #[test]
+    fn documents_from_before_a_cluster_are_refused_even_by_one_node_alone() {
+        let (alone, two) = ("http://a:1", "http://a:1,http://b:2");
+        for list in [alone, two] {
+            let new = remembered(list, "http://a:1");
+            let held = || Ok(Held::Documents("the collection `c`".to_owned()));
+            let judged = Remembered::judge(None, Some((&new.nodes, &new.node)), held);
+            let Err(RememberedError::Stranding(what)) = judged else { panic!("{judged:?}") };
+            assert!(what.contains("the collection `c`") && what.contains("--cluster"), "{what}");
+        }
     }
 }

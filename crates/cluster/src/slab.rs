@@ -27,6 +27,13 @@ impl<T> Slab<T> {
         u64::from(place.generation) << 32 | u64::from(index)
     }
 
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        let place = self.places.get((number & 0xffff_ffff) as usize);
+        place.is_some_and(|place| {
+            u64::from(place.generation) == number >> 32 && place.value.is_some()
+        })
+    }
+
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let place = self.places.get_mut((number & 0xffff_ffff) as usize)?;
         if u64::from(place.generation) == number >> 32 { place.value.as_mut() } else { None }
@@ -72,6 +79,7 @@ mod tests {
         let second = slab.insert('b');
         assert_ne!(first, second);
         assert_eq!((slab.remove(first), slab.get_mut(first)), (None, None));
+        assert!(slab.contains(second) && !slab.contains(first) && !slab.contains(u64::MAX));
         assert_eq!(slab.get_mut(second), Some(&mut 'b'));
         let mut taken = Vec::new();
         slab.insert('c');

@@ -26,7 +26,7 @@ use crate::ticks::Ticks;
 pub const TABLE: &str = "documents";
 
 /// The number of the database that is always there.
-const SYSTEM_DATABASE_ID: u64 = 1;
+pub(crate) const SYSTEM_DATABASE_ID: u64 = 1;
 
 /// By storage number, how many documents there are, and the highest sequence number among them.
 type Counts = BTreeMap<u64, (u64, u64)>;
@@ -236,7 +236,7 @@ pub(crate) fn json_of(definition: &impl Serialize) -> Result<Vec<u8>> {
         .map_err(|error| DocumentError::new(ErrorNumber::INTERNAL, error.to_string()))
 }
 
-fn scan_prefix(
+pub(crate) fn scan_prefix(
     store: &dyn Store,
     table: Table,
     prefix: &[u8],
@@ -248,13 +248,13 @@ fn scan_prefix(
 }
 
 /// A store whose definitions are being read.
-struct Opening<'a> {
-    store: &'a dyn Store,
-    table: Table,
+pub(crate) struct Opening<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) table: Table,
 }
 
 impl Opening<'_> {
-    fn definitions<T: DeserializeOwned>(&self, kind: DefinitionKind) -> Result<Vec<T>> {
+    pub(crate) fn definitions<T: DeserializeOwned>(&self, kind: DefinitionKind) -> Result<Vec<T>> {
         let prefix = definitions_prefix(kind);
         let mut scan = scan_prefix(self.store, self.table, &prefix, &prefix)?;
         let mut definitions = Vec::new();

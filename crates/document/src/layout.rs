@@ -70,6 +70,11 @@ pub(crate) fn garbage_prefix() -> Vec<u8> {
     vec![GARBAGE]
 }
 
+/// The prefix of the contents of all collections.
+pub(crate) fn contents_prefix() -> Vec<u8> {
+    vec![CONTENTS]
+}
+
 /// The prefix of everything in a collection.
 pub(crate) fn storage_prefix(storage: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(16);

@@ -14,6 +14,7 @@ mod database;
 mod definition;
 mod documents;
 mod error;
+mod held;
 mod import;
 mod index;
 mod index_range;
@@ -46,6 +47,7 @@ pub use definition::{
 };
 pub use documents::{Documents, STEMS, TABLE};
 pub use error::{DocumentError, ErrorNumber, Result, Standing};
+pub use held::held;
 pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate};
 pub use index::{FieldPath, Index};
 pub use indexes::find_index;

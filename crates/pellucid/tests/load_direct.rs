@@ -94,6 +94,39 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
     assert!(shown.contains("each request went to the owner of its key"), "{shown}");
 }
 
+/// Client, entry node and owner in one line: of a request that is forwarded, the way has the part of
+/// the network between the nodes and those of the owner, and of one that goes to the owner it has not.
+#[test]
+fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
+    let nodes = Nodes::start(2, |_| {});
+    let path = common::entity(nodes.key_of(1));
+    nodes.client(1).put(&path, b"value");
+    let target = format!("{}{path}", url(&nodes));
+    let flags = ["load", "-t", "1", "-c", "2", "-d", "2s", "-R", "400", "--json"];
+    for (more, is_forwarded) in [(&[][..], true), (&["--direct"], false)] {
+        let document = json_of(&run(&[&flags[..], more, &[&target]].concat()));
+        assert_eq!(document["errors"]["status"], 0, "{}", document["first_error"]);
+        let around = document["ways"]["around"].as_array().unwrap();
+        assert!(!around.is_empty(), "{}", document["ways"]);
+        let mut is_owner_named = false;
+        for way in around {
+            let steps = way["steps"].as_array().unwrap();
+            let ns_of = |begin: &str| -> f64 {
+                let begin = format!("server: execute, {begin}");
+                let is_it = |step: &&Value| step["name"].as_str().unwrap().starts_with(&begin);
+                steps.iter().filter(is_it).map(|step| step["ns"].as_f64().unwrap()).sum()
+            };
+            assert_eq!(ns_of("network") > 0.0, is_forwarded, "{way}");
+            // What an owner does within a microsecond is told as nothing.
+            is_owner_named |= ns_of("owner_") > 0.0;
+            let sum: f64 = steps.iter().map(|step| step["ns"].as_f64().unwrap()).sum();
+            let whole = way["response_mean_ns"].as_f64().unwrap();
+            assert!((sum - whole).abs() < whole * 0.01 + 1_000.0, "{sum} {way}");
+        }
+        assert_eq!(is_owner_named, is_forwarded, "{around:?}");
+    }
+}
+
 #[test]
 fn a_node_alone_is_the_owner_of_everything() {
     let folder = TempDir::new().unwrap();

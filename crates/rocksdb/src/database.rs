@@ -23,6 +23,8 @@ const FILTER_BITS_PER_KEY: f64 = 10.0;
 const MEMTABLE_SHARE: usize = 2;
 /// RocksDB's number for reads that stay within memtables and block cache.
 const TIER_MEMORY: i32 = 1;
+/// What the name of a table's column family begins with.
+const TABLE: &str = "table ";
 /// Memtables at a time.
 const MEMTABLES: usize = 4;
 
@@ -96,7 +98,13 @@ impl Database {
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Table> {
-        self.families.table(name, || self.find_or_make(&format!("table {name}")))
+        self.families.table(name, || self.find_or_make(&format!("{TABLE}{name}")))
+    }
+
+    /// The names of all tables that were ever made.
+    pub(crate) fn table_names(&self) -> Result<Vec<String>> {
+        let families = Db::list_cf(&self.options, self.db.path()).map_err(error_of)?;
+        Ok(families.iter().filter_map(|name| name.strip_prefix(TABLE)).map(str::to_owned).collect())
     }
 
     fn find_or_make(&self, family_name: &str) -> Result<Handle> {

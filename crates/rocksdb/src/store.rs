@@ -266,6 +266,10 @@ impl Store for RocksStore {
         self.database.table(name)
     }
 
+    fn table_names(&self) -> Result<Option<Vec<String>>> {
+        self.database.table_names().map(Some)
+    }
+
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         self.read(table, key, timeline, Stored::object)
     }

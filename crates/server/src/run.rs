@@ -19,12 +19,13 @@ use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
 use pellucid_store::{
-    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Store, StoreError,
+    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Range, Store,
+    StoreError,
 };
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
-use crate::cluster::join;
+use crate::cluster::{OwnerParts, join};
 use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, SlowQueries, Upkeep};
 use crate::engine_log::EngineLog;
 use crate::exposure::Exposure;
@@ -312,6 +313,7 @@ fn share(
     let telling = Arc::clone(&store);
     account.tell_later(move || telling.late_parts());
     Ok(Arc::new(Shared {
+        owner_parts: OwnerParts::of(store.part_names()),
         store,
         entities,
         account,
@@ -420,6 +422,23 @@ impl RunningServer {
     #[must_use]
     pub fn store_figures(&self) -> Vec<(&'static str, u64)> {
         self.shared.store.figures()
+    }
+
+    /// How many keys of the entity API this server's own store has. They are counted one by one.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn count_entities(&self) -> Result<u64, ServerError> {
+        let Shared { store, entities, .. } = &*self.shared;
+        let count = || {
+            let all = Range { start: b"", end: None, reverse: false };
+            let (mut scan, mut count) = (store.scan(*entities, all)?, 0);
+            while scan.next_head()?.is_some() {
+                count += 1;
+            }
+            Ok(count)
+        };
+        count().map_err(|error| ServerError::Store(self.data.clone(), error))
     }
 
     /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk.

@@ -21,7 +21,7 @@ use crate::access::{
     Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
 };
 use crate::admin::{Page, page_of};
-use crate::cluster::{Brought, Links, Served};
+use crate::cluster::{Brought, Links, OwnerParts, Served};
 use crate::conditions::{KeptConditions, ReadConditions};
 use crate::documents::{DocumentApi, Returned, is_ours};
 use crate::follow::{FollowFigures, Traced};
@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) version: &'static str,
     pub(crate) documents: Arc<DocumentApi>,
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// How peers are told the store's parts of `execute`.
+    pub(crate) owner_parts: OwnerParts,
 }
 
 impl Shared {

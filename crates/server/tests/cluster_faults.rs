@@ -11,13 +11,18 @@ use std::time::{Duration, Instant};
 
 use common::entity;
 use common::nodes::{Node, PATIENCE, free_addresses, list_of, options, try_start};
-use pellucid_cluster::{Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, decode};
+use pellucid_cluster::{
+    Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, RangeAsk, decode,
+};
 use pellucid_server::{ClusterOptions, NodeList};
 use pellucid_store::{Acknowledgement, Condition, Operation};
 use tempfile::TempDir;
 
 /// How long the node under test waits for its peer.
 const WAIT: Duration = Duration::from_millis(300);
+/// What that may take on a machine that has much else to do; far below [`PATIENCE`], which is what
+/// a wait without an end would take.
+const WAIT_BOUND: Duration = Duration::from_secs(5);
 
 /// A node whose only peer the test is.
 struct Alone {
@@ -74,21 +79,29 @@ fn greet(mut socket: TcpStream, with_it: &[u8]) -> TcpStream {
     socket
 }
 
-/// The next ask that is no ping.
+/// Bytes that a frame may have here.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// The number of the next ask that is no ping.
 fn next_ask(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> u64 {
+    next_ask_as(socket, buffer, |ask| ask.id)
+}
+
+/// What `seen` says of the next ask that is no ping.
+fn next_ask_as<T>(socket: &mut TcpStream, buffer: &mut Vec<u8>, seen: impl Fn(&Ask<'_>) -> T) -> T {
     loop {
-        if let Ok(Some((frame, length))) = decode(buffer, 1 << 20) {
-            let id = match frame {
-                Frame::Ask(ask) if ask.kind != AskKind::Ping => Some(ask.id),
+        if let Ok(Some((frame, length))) = decode(buffer, FRAME_BYTES_MAX) {
+            let ask = match frame {
+                Frame::Ask(ask) if ask.kind != AskKind::Ping => Some(seen(&ask)),
                 _ => None,
             };
             buffer.drain(..length);
-            match id {
-                Some(id) => return id,
+            match ask {
+                Some(ask) => return ask,
                 None => continue,
             }
         }
-        let mut piece = [0; 4_096];
+        let mut piece = [0; 64 << 10];
         let count = socket.read(&mut piece).unwrap();
         assert!(count > 0, "the node closed the connection");
         buffer.extend_from_slice(&piece[..count]);
@@ -109,6 +122,52 @@ impl Alone {
             (self.list.nodes()[self.list.owner(key.as_bytes())].as_str() != own) == is_of_peer
         };
         (0..).map(|number| format!("key{number}")).find(is_it).unwrap()
+    }
+
+    /// The URLs of the node and of its peer.
+    fn urls(&self) -> (String, String) {
+        let own = format!("http://{}", self.node.address);
+        let list = self.list.text();
+        let peer = list.split(',').find(|url| **url != own).unwrap().to_owned();
+        (own, peer)
+    }
+
+    /// Asks the node as its peer, all in one piece with the greeting; gives the connection, and of
+    /// each answer its number, its status and its text.
+    fn answers_to(&self, asks: &[Ask<'_>]) -> (TcpStream, Vec<(u64, AnswerStatus, String)>) {
+        let ((own, peer), list) = (self.urls(), self.list.text());
+        let mut bytes = format!(
+            "GET /v0/cluster/peer HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+             Upgrade: pellucid-peer/1\r\nPellucid-From: {peer}\r\nPellucid-To: {own}\r\n\
+             Pellucid-Nodes: {list}\r\nPellucid-Time: 0\r\n\r\n"
+        )
+        .into_bytes();
+        asks.iter().for_each(|ask| ask.encode(&mut bytes));
+        let mut socket = TcpStream::connect(self.node.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(&bytes).unwrap();
+        let (mut received, mut answers, mut is_greeted) = (Vec::new(), Vec::new(), false);
+        while answers.len() < asks.len() {
+            let mut piece = [0; 64 << 10];
+            let count = socket.read(&mut piece).unwrap();
+            assert!(count > 0, "{}", String::from_utf8_lossy(&received));
+            received.extend_from_slice(&piece[..count]);
+            if !is_greeted {
+                let end = received.windows(4).position(|four| four == b"\r\n\r\n");
+                let Some(end) = end else { continue };
+                let head = String::from_utf8_lossy(&received[..end]).into_owned();
+                assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+                received.drain(..end + 4);
+                is_greeted = true;
+            }
+            while let Some((frame, length)) = decode(&received, FRAME_BYTES_MAX).unwrap() {
+                let Frame::Answer(answer) = frame else { panic!("{frame:?}") };
+                let what = String::from_utf8_lossy(answer.payload).into_owned();
+                answers.push((answer.id, answer.status, what));
+                received.drain(..length);
+            }
+        }
+        (socket, answers)
     }
 
     fn client(&self) -> common::Client {
@@ -133,6 +192,22 @@ impl Drop for Alone {
     }
 }
 
+/// A GET as a peer asks it, with this number and no key yet.
+fn get_of_peer(id: u64) -> Ask<'static> {
+    Ask {
+        id,
+        kind: AskKind::Get,
+        acknowledgement: Acknowledgement::Os,
+        condition: Condition::None,
+        lifetime_ms: None,
+        wait_ms: PATIENCE.as_millis() as u32,
+        trace: None,
+        table: None,
+        key: b"",
+        value: b"",
+    }
+}
+
 fn found(id: u64, value: &[u8]) -> Vec<u8> {
     let answer = Answer {
         sequence: 7,
@@ -151,6 +226,7 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let mut peer = alone.peer();
     let (own, theirs) = (entity(alone.key(false)), entity(alone.key(true)));
     let mut waiting = alone.client();
+    let begun = Instant::now();
     waiting.send(&common::request("GET", &theirs, &[], b""));
     let mut buffer = Vec::new();
     let id = next_ask(&mut peer, &mut buffer);
@@ -158,6 +234,8 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     assert_eq!(alone.client().call("PUT", &own, &[], b"x").status, 201);
     let answer = waiting.answer();
     assert_eq!(answer.status, 504);
+    let waited = begun.elapsed();
+    assert!(waited >= WAIT && waited < WAIT_BOUND, "{waited:?}");
     let list = alone.list.text();
     let url = list.split(',').find(|url| *url != format!("http://{}", alone.node.address));
     assert!(answer.text().contains(url.unwrap()), "{}", answer.text());
@@ -169,6 +247,49 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let answer = waiting.answer();
     // A machine that stands still makes this one late, too; never is it the other's.
     assert!(answer.status == 504 || answer.text() == "in time", "{answer:?}");
+}
+
+/// It stayed in the node's buffer behind what the peer did not read, and was sent once the peer
+/// went on: a write that its client had been told 504 of long before.
+#[test]
+fn what_could_not_be_sent_before_its_504_is_never_sent() {
+    let alone = start(PATIENCE);
+    let mut peer = alone.peer();
+    let theirs = entity(alone.key(true));
+    // More than the system takes for a peer that reads nothing.
+    let large = vec![b'x'; 48 << 20];
+    assert_eq!(alone.client().call("PUT", &theirs, &[], &large).status, 504);
+    assert_eq!(alone.client().call("PUT", &theirs, &[], b"blocked").status, 504);
+    let mut buffer = Vec::new();
+    let seen = |ask: &Ask<'_>| (ask.kind, ask.value.len());
+    // The peer has its beginning, so the rest has to follow.
+    assert_eq!(next_ask_as(&mut peer, &mut buffer, seen), (AskKind::Put, large.len()));
+    alone.client().send(&common::request("GET", &theirs, &[], b""));
+    assert_eq!(next_ask_as(&mut peer, &mut buffer, seen), (AskKind::Get, 0));
+}
+
+/// The time that is given was carried to the owner, who did not look at it.
+#[test]
+fn an_owner_does_nothing_whose_time_is_over() {
+    let alone = start(PATIENCE);
+    let key = alone.key(false);
+    let url = entity(&key);
+    let large = vec![b'x'; 4 << 20];
+    assert_eq!(alone.client().call("PUT", &url, &[], &large).status, 201);
+    // Behind so many bytes of pages, a millisecond is over on any machine.
+    let mut range = Vec::new();
+    let (reverse, behind, end, first) = (false, false, None, &b""[..]);
+    RangeAsk { reverse, behind, end, entries_max: 1, first }.encode(&mut range);
+    let get = Ask { key: key.as_bytes(), ..get_of_peer(1) };
+    let page = Ask { kind: AskKind::Range, value: &range, ..get };
+    let late = Ask { id: 2, kind: AskKind::Put, wait_ms: 1, value: b"late", ..get };
+    let mut asks = vec![page; 16];
+    asks.push(late);
+    let (_socket, answers) = alone.answers_to(&asks);
+    let (id, status, what) = answers.last().unwrap();
+    assert_eq!((*id, *status), (2, AnswerStatus::Late));
+    assert!(what.contains(&alone.urls().0), "{what}");
+    assert_eq!(alone.client().get(&url).text().len(), large.len(), "nothing was written");
 }
 
 /// How many asks the node has under way with its peer.
@@ -259,29 +380,9 @@ fn what_comes_in_one_piece_with_the_consent_is_read() {
 #[test]
 fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
     let alone = start(PATIENCE);
-    let list = alone.list.text();
-    let own = format!("http://{}", alone.node.address);
-    let peer = list.split(',').find(|url| **url != own).unwrap();
-    let mut socket = TcpStream::connect(alone.node.address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let hello = format!(
-        "GET /v0/cluster/peer HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
-         Upgrade: pellucid-peer/1\r\nPellucid-From: {peer}\r\nPellucid-To: {own}\r\n\
-         Pellucid-Nodes: {list}\r\nPellucid-Time: 0\r\n\r\n"
-    );
+    let (own, peer) = alone.urls();
     let key = alone.key(true);
-    let ask = Ask {
-        id: 5,
-        kind: AskKind::Get,
-        acknowledgement: Acknowledgement::Os,
-        condition: Condition::None,
-        lifetime_ms: None,
-        wait_ms: 1_000,
-        trace: None,
-        table: None,
-        key: key.as_bytes(),
-        value: b"",
-    };
+    let ask = Ask { key: key.as_bytes(), ..get_of_peer(5) };
     // Likewise several operations of which one is another's.
     let own_key = alone.key(false);
     let mut operations = Vec::new();
@@ -292,32 +393,10 @@ fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
     }
     let write = Ask { id: 6, kind: AskKind::Write, key: b"", value: &operations, ..ask };
     // At once with the request: what is read beyond it belongs to the protocol.
-    let mut bytes = hello.into_bytes();
-    ask.encode(&mut bytes);
-    write.encode(&mut bytes);
-    socket.write_all(&bytes).unwrap();
-    let mut received = Vec::new();
-    let [answered, written] = loop {
-        let mut piece = [0; 4_096];
-        let count = socket.read(&mut piece).unwrap();
-        assert!(count > 0, "{}", String::from_utf8_lossy(&received));
-        received.extend_from_slice(&piece[..count]);
-        let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        assert!(received.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&received));
-        let (mut answers, mut rest) = (Vec::new(), &received[end + 4..]);
-        while let Some((frame, length)) = decode(rest, 1 << 20).unwrap() {
-            let Frame::Answer(answer) = frame else { panic!("{frame:?}") };
-            let what = String::from_utf8_lossy(answer.payload).into_owned();
-            answers.push((answer.id, answer.status, what));
-            rest = &rest[length..];
-        }
-        if let Ok(both) = <[_; 2]>::try_from(answers) {
-            break both;
-        }
-    };
-    for (answer, id) in [(answered, 5), (written, 6)] {
+    let (mut socket, answers) = alone.answers_to(&[ask, write]);
+    for (answer, id) in answers.iter().zip([5, 6]) {
         assert_eq!((answer.0, answer.1), (id, AnswerStatus::NotOwner));
-        assert!(answer.2.contains(peer) && answer.2.contains(&own), "{}", answer.2);
+        assert!(answer.2.contains(&peer) && answer.2.contains(&own), "{}", answer.2);
     }
     assert_eq!(alone.client().get(&entity(&own_key)).status, 404, "nothing of it was written");
     // Garbage ends the connection, and says why.

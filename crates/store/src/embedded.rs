@@ -117,6 +117,10 @@ impl Store for EmbeddedStore {
         Ok(Table(self.engine.table(name)?))
     }
 
+    fn table_names(&self) -> Result<Option<Vec<String>>> {
+        Ok(Some(self.engine.tables().into_iter().map(|(name, _)| name).collect()))
+    }
+
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         let here = match self.hand_over {
             HandOver::Never => self.engine.get(table.0, key, timeline).map(InMemory::Here),

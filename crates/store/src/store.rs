@@ -42,6 +42,14 @@ pub trait Store: Send + Sync + 'static {
         self.table(name)
     }
 
+    /// The names of all tables that there are, in no order; nothing if the store cannot say.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn table_names(&self) -> Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+
     /// The same store, whose requests wait for so many copies; nothing if this one does already.
     /// `ack` ≤ `from` ≤ [`Store::copies`] holds.
     ///

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use hdrhistogram::Histogram;
 use serde_json::Value;
@@ -43,13 +43,18 @@ fn failed(error: impl std::fmt::Display) -> StudyError {
 }
 
 impl Generator<'_> {
-    /// Loads for so many seconds, at this rate or as fast as the connections can.
+    /// Loads for so many seconds, at this rate or as fast as the connections can. Fails if a single
+    /// request did: a refusal is quick, and figures of refusals look fine.
     pub(crate) fn run(&self, rate: Option<f64>, seconds: u64) -> Result<Loaded, StudyError> {
         let duration = format!("{seconds}s");
         let rate = rate.map(|rate| format!("{:.0}", rate.max(1.0)));
         let rate = rate.iter().flat_map(|rate| ["-R", rate]);
         let flags: Vec<&str> = ["-d", &duration].into_iter().chain(rate).collect();
-        let result = self.call(&flags)?;
+        let (result, status) = self.call(&flags)?;
+        check_errors(&result)?;
+        if !status.success() {
+            return Err(failed(format!("it ended with {status}")));
+        }
         let times = result["response_time"]["hdr_v2_base64"].as_str();
         let times = times.ok_or_else(|| failed("its result lacks the response times"))?;
         let times = pellucid_report::json::decoded(times).map_err(failed)?;
@@ -62,10 +67,11 @@ impl Generator<'_> {
         let objective = format!("p99={p99}");
         let quick: &[&str] = if is_quick { &["--quick"] } else { &[] };
         let flags = [&["--find-max", "--slo", objective.as_str()][..], quick].concat();
-        figure(&self.call(&flags).ok()?["rate_per_second"]).ok()
+        let (found, status) = self.call(&flags).ok()?;
+        if status.success() { figure(&found["rate_per_second"]).ok() } else { None }
     }
 
-    fn call(&self, flags: &[&str]) -> Result<Value, StudyError> {
+    fn call(&self, flags: &[&str]) -> Result<(Value, ExitStatus), StudyError> {
         let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
         file.write_all(self.script.as_bytes()).map_err(failed)?;
         let mut command = Command::new(self.program);
@@ -78,11 +84,52 @@ impl Generator<'_> {
             command.args(["--accept", "404"]);
         }
         let output = command.arg(self.url).output().map_err(failed)?;
-        serde_json::from_slice(&output.stdout)
-            .map_err(|_| failed(String::from_utf8_lossy(&output.stderr)))
+        let result = serde_json::from_slice(&output.stdout)
+            .map_err(|_| failed(String::from_utf8_lossy(&output.stderr)))?;
+        Ok((result, output.status))
     }
 }
 
 fn figure(value: &Value) -> Result<f64, StudyError> {
     value.as_f64().ok_or_else(|| failed("its result lacks a figure"))
+}
+
+/// Fails if the result counts errors of any kind.
+fn check_errors(result: &Value) -> Result<(), StudyError> {
+    let kinds = result["errors"].as_object();
+    let kinds = kinds.ok_or_else(|| failed("its result does not count errors"))?;
+    let mut met = Vec::new();
+    for (kind, count) in kinds {
+        let count =
+            count.as_u64().ok_or_else(|| failed("its result has an error without count"))?;
+        if count > 0 {
+            met.push(format!("{kind} {count}"));
+        }
+    }
+    if met.is_empty() {
+        return Ok(());
+    }
+    let first = result["first_error"].as_str().unwrap_or("not told");
+    let (met, requests) = (met.join(", "), &result["requests"]);
+    Err(failed(format!("of {requests} requests, some failed ({met}); the first: {first}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A load of which each request got 504 had the best figures of all.
+    #[test]
+    fn a_load_with_errors_is_none() {
+        let result = |errors: Value| {
+            let first = "the owner cannot be reached";
+            check_errors(&json!({ "requests": 7, "errors": errors, "first_error": first }))
+        };
+        assert!(result(json!({ "status": 0, "timeout": 0 })).is_ok());
+        let error = result(json!({ "status": 5, "timeout": 0 })).unwrap_err().to_string();
+        assert!(error.contains("status 5") && error.contains("cannot be reached"), "{error}");
+        assert!(result(json!({ "status": "5" })).is_err() && result(json!(null)).is_err());
+    }
 }

@@ -75,6 +75,11 @@ impl Served {
         self.ask("rest")
     }
 
+    /// How many keys of the entity API its own store has, counted one by one.
+    pub(crate) fn count(&mut self) -> Result<u64, StudyError> {
+        self.ask("count")
+    }
+
     /// Begins to profile processor time, allocations and waits.
     pub(crate) fn profile(&mut self) -> Result<(), StudyError> {
         self.ask::<bool>("profile").map(|_| ())
@@ -131,6 +136,7 @@ fn answer_to(
         ("account", text) => serde_json::to_string(&account.snapshot(Some(seconds(text)?))),
         ("jobs", text) => serde_json::to_string(&of_account(&account, seconds(text)?)),
         ("rest", _) => serde_json::to_string(&rest(server)),
+        ("count", _) => serde_json::to_string(&server.count_entities().map_err(failed)?),
         ("profile", _) => {
             *profiled = Profiled::begin();
             serde_json::to_string(&profiled.is_some())

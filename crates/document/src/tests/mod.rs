@@ -2,6 +2,7 @@
 //! ended.
 
 mod crash;
+mod held;
 mod model;
 
 use std::collections::BTreeMap;

@@ -177,7 +177,7 @@ impl Api {
     pub(crate) fn link_told(&mut self, message: Later, turn: &mut LinkTurn<'_, Later>) {
         if let (Some(links), Later::Served(served)) = (self.links.as_deref_mut(), message) {
             let served: Box<Served> = served;
-            served.finish(&mut links.callers, turn);
+            served.finish(&self.shared, &mut links.callers, turn);
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod forward;
 mod links;
+mod owner_parts;
 mod page;
 mod range;
 mod serve;
@@ -16,6 +17,7 @@ use pellucid_http::{Handled, Request, Response};
 
 pub(crate) use forward::AskedWrite;
 pub(crate) use links::Links;
+pub(crate) use owner_parts::OwnerParts;
 pub(crate) use page::views;
 pub(crate) use serve::Served;
 pub(crate) use start::join;

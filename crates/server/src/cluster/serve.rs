@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pellucid_account::{Flight, Part, Phase, Record, Recorder, RequestFacts, Stamp, Timeline};
+use pellucid_account::{
+    Flight, PARTS_MAX, Part, Phase, Record, Recorder, RequestFacts, Stamp, Timeline,
+};
 use pellucid_clock::Ticks;
 use pellucid_cluster::{
     ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, CallerId, Callers, Cluster, OwnerTimes,
@@ -15,6 +17,7 @@ use pellucid_store::{
 };
 use pellucid_thread::set_operation;
 
+use super::OwnerParts;
 use crate::batch;
 use crate::names::{Operation, Outcome};
 use crate::service::{Later, Random, Shared};
@@ -66,10 +69,15 @@ pub(super) fn serve(
     for stamp in [Stamp::Parsed, Stamp::Routed, Stamp::Started] {
         timeline.stamp_at(stamp, began);
     }
-    match execute(shared, cluster, ask, reply.is_full, &mut timeline) {
+    let waited_ns = timeline.clock().nanoseconds(began.since(reply.received));
+    let answered = match is_late(waited_ns, ask.wait_ms) {
+        true => StoreAnswer::Now(Ok(late(cluster, ask.wait_ms))),
+        false => execute(shared, cluster, ask, reply.is_full, &mut timeline),
+    };
+    match answered {
         StoreAnswer::Now(result) => {
             timeline.stamp_after_lap(Stamp::Executed);
-            answer(reply, turn.recorder(), ask.id, &mut timeline, facts, result)
+            answer(shared, reply, turn.recorder(), ask.id, &mut timeline, facts, result)
         }
         StoreAnswer::Later(pending) => {
             reply.later();
@@ -86,14 +94,19 @@ pub(super) fn serve(
 
 impl Served {
     /// Answers, if the caller is still there.
-    pub(crate) fn finish(self, callers: &mut Callers<Sink>, turn: &LinkTurn<'_, Later>) {
+    pub(crate) fn finish(
+        self,
+        shared: &Shared,
+        callers: &mut Callers<Sink>,
+        turn: &LinkTurn<'_, Later>,
+    ) {
         let Served { caller, id, mut timeline, facts, flight, arrival } = self;
         turn.recorder().take_back(&timeline, flight);
         arrival.add_to(&mut timeline);
         timeline.stamp(Stamp::Executed);
         let recorder = turn.recorder();
         let answered = callers.reply(caller, |reply| {
-            answer(reply, recorder, id, &mut timeline, facts, arrival.result);
+            answer(shared, reply, recorder, id, &mut timeline, facts, arrival.result);
         });
         if answered.is_none() {
             recorder.record(&timeline, facts);
@@ -110,6 +123,21 @@ fn operation_of(kind: AskKind) -> Operation {
         AskKind::Batch | AskKind::Write => Operation::PeerBatch,
         AskKind::Range | AskKind::Ping => Operation::PeerRange,
     }
+}
+
+/// Whether whoever asks waits no more: what nobody hears of is not to happen. An asker that says
+/// nothing of a wait has none.
+fn is_late(waited_ns: u64, wait_ms: u32) -> bool {
+    wait_ms > 0 && waited_ns > u64::from(wait_ms) * 1_000_000
+}
+
+fn late(cluster: &Cluster, wait_ms: u32) -> Found {
+    let own = cluster.url(cluster.own());
+    let what = format!(
+        "the key's owner {own} came to this after more than the {wait_ms} ms that were given: it \
+         has not happened"
+    );
+    Found::Refused(AnswerStatus::Late, what)
 }
 
 /// Does what is asked, if the key is ours: it is never forwarded again.
@@ -242,6 +270,7 @@ fn page(shared: &Shared, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
 }
 
 fn answer(
+    shared: &Shared,
     reply: &mut Reply<'_, Sink>,
     recorder: &Recorder,
     id: u64,
@@ -287,7 +316,7 @@ fn answer(
         None if page.is_empty() => text.as_bytes(),
         None => &page,
     };
-    answer.times = times_of(timeline);
+    answer.times = times_of(timeline, shared.owner_parts);
     let clock = timeline.clock();
     let executed = timeline.taken(Stamp::Executed).unwrap_or_else(|| clock.now());
     facts.status = http_status_of(answer.status);
@@ -301,7 +330,7 @@ fn answer(
 }
 
 /// Where the time went, as the asker is told.
-fn times_of(timeline: &Timeline) -> OwnerTimes {
+fn times_of(timeline: &Timeline, parts: OwnerParts) -> OwnerTimes {
     if !timeline.is_on() {
         return OwnerTimes::default();
     }
@@ -313,10 +342,13 @@ fn times_of(timeline: &Timeline) -> OwnerTimes {
         execute_ns: ns(timeline.phase_ticks(Phase::Execute)),
         ..OwnerTimes::default()
     };
-    for (slot, part) in (0..).zip(times.parts_ns.iter_mut()) {
-        let ticks = timeline.part_ticks(Part::new(slot));
-        if ticks > 0 {
-            *part = ns(ticks);
+    for slot in 0..PARTS_MAX {
+        let ticks = timeline.part_ticks(Part::new(slot as u8));
+        if let Some(told) = parts.slot(slot)
+            && ticks > 0
+        {
+            let part = &mut times.parts_ns[told];
+            *part = part.saturating_add(ns(ticks));
         }
     }
     times
@@ -349,5 +381,42 @@ fn http_status_of(status: AnswerStatus) -> u16 {
         AnswerStatus::ReadOnly | AnswerStatus::Busy => 503,
         AnswerStatus::Late => 504,
         AnswerStatus::Corruption | AnswerStatus::Failed => 500,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ask_is_late_once_its_wait_is_over_and_never_without_one() {
+        assert!(!is_late(1_000_000, 1) && is_late(1_000_001, 1));
+        assert!(!is_late(u64::MAX, 0) && !is_late(u64::MAX >> 20, u32::MAX));
+    }
+
+    /// Parts of another engine are told as what they are, and what nobody knows as the rest.
+    #[test]
+    fn times_are_told_by_the_names_of_the_stores_parts() {
+        let clock = pellucid_clock::Clock::monotonic();
+        let mut timeline = Timeline::begin(clock, clock.now());
+        let names = [
+            "write_ahead_log",
+            "files",
+            "odd",
+            "ledger",
+            "stall",
+            "sync",
+            "memtable",
+            "block_read",
+        ];
+        for slot in 0..PARTS_MAX {
+            timeline.add_part(Part::new(slot as u8), clock.ticks(1_000 << slot), clock.now());
+        }
+        let times = times_of(&timeline, OwnerParts::of(&names));
+        let near = |slot: usize, ns: u32| times.parts_ns[slot].abs_diff(ns) < 100;
+        // The ledger's own and the files that are like it are told as one.
+        assert!(near(2, (1_000 << 1) + (1_000 << 3)) && near(4, 1_000), "{times:?}");
+        assert!(near(0, 1_000 << 4) && near(7, 1_000 << 5) && near(5, 1_000 << 6), "{times:?}");
+        assert!(near(3, 1_000 << 7) && near(1, 0) && near(6, 0), "{times:?}");
     }
 }

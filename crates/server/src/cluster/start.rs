@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_cluster::{Cluster, ClusterOptions, News, Remembered, RememberedError};
-use pellucid_store::{Range, Store, StoreError, Table};
+use pellucid_cluster::{Cluster, ClusterOptions, Held, News, Remembered, RememberedError};
+use pellucid_document::TABLE as DOCUMENTS;
+use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
 use crate::log::Log;
-use crate::run::ServerError;
+use crate::run::{ENTITIES, ServerError};
 
 enum NoStart {
     Remembered(RememberedError),
@@ -21,7 +22,8 @@ impl From<RememberedError> for NoStart {
 }
 
 /// Makes the node part of its cluster, if it is to be part of one, and remembers the list. A node
-/// that has served another list, or one at all, is refused while it has keys.
+/// that has served another list, one at all, or none until now, is refused while something of its
+/// store would be out of reach.
 ///
 /// # Errors
 /// Why it may not start; nothing is changed then.
@@ -49,12 +51,8 @@ pub(crate) fn join(
         Some(ClusterOptions { nodes, node: Some(node), .. }) => Some((nodes, node)),
         Some(_) => return Err(refused("a server is one of the nodes, and no guest".to_owned())),
     };
-    let is_empty = || {
-        let all = Range { start: b"", end: None, reverse: false };
-        let first = store.scan(entities, all).and_then(|mut scan| Ok(scan.next_head()?.is_none()));
-        first.map_err(NoStart::Store)
-    };
-    let new = Remembered::judge(before, given, is_empty).map_err(|error| match error {
+    let held = || held_by(store, entities).map_err(NoStart::Store);
+    let new = Remembered::judge(before, given, held).map_err(|error| match error {
         NoStart::Remembered(error) => refused(error.to_string()),
         NoStart::Store(error) => ServerError::Store(folder.to_owned(), error),
     })?;
@@ -62,4 +60,31 @@ pub(crate) fn join(
         new.write(folder).map_err(|error| refused(error.to_string()))?;
     }
     Ok(cluster)
+}
+
+/// What a store has: of the entity API, of the document API, or in tables that programs have made
+/// which are no node (docs/stores.md).
+fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
+    let names = store.table_names()?.unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
+    if names.iter().any(|name| name == DOCUMENTS) {
+        let documents = pellucid_document::held(store);
+        let documents = documents.map_err(|error| StoreError::Failed(error.to_string()))?;
+        if let Some(what) = documents {
+            return Ok(Held::Documents(what));
+        }
+    }
+    if has_keys(store, entities)? {
+        return Ok(Held::Keys("keys".to_owned()));
+    }
+    for name in names.iter().filter(|name| *name != DOCUMENTS && *name != ENTITIES) {
+        if has_keys(store, store.table(name)?)? {
+            return Ok(Held::Keys(format!("keys in the table `{name}`")));
+        }
+    }
+    Ok(Held::Nothing)
+}
+
+fn has_keys(store: &dyn Store, table: Table) -> StoreResult<bool> {
+    let all = Range { start: b"", end: None, reverse: false };
+    Ok(store.scan(table, all)?.next_head()?.is_some())
 }

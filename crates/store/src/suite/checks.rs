@@ -217,6 +217,10 @@ pub(super) fn tables(store: &dyn Store) {
     let (one, other) = (Using::new(store, "one"), Using::new(store, "other"));
     assert_ne!(one.table, other.table);
     assert_eq!(one.table, Using::new(store, "one").table, "a name is one table");
+    if let Some(names) = store.table_names().unwrap() {
+        let known = |name: &str| names.iter().any(|known| known == name);
+        assert!(known("one") && known("other") && !known("none"), "{names:?}");
+    }
     one.put("k", "1");
     assert!(other.get("k").is_none());
     other.put("k", "2");

@@ -116,7 +116,7 @@ pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
     let mut shares = chart(
         "shares".to_owned(),
         "Keys of each node",
-        "By the rule of docs/cluster.md.",
+        "As each node counts its own.",
         Unit::Count,
         Form::Table { columns: vec!["keys".to_owned()] },
     );

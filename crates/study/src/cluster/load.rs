@@ -5,6 +5,13 @@ pub(super) const CONNECTIONS: u32 = 64;
 pub(super) const THREADS: u32 = 4;
 /// Bytes of a value.
 pub(super) const VALUE_BYTES: usize = 290;
+/// Bytes of a key.
+pub(super) const KEY_BYTES: usize = 10;
+
+/// The key of a number.
+pub(super) fn key(number: u64) -> String {
+    format!("k{number:09}")
+}
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,30 +33,33 @@ impl Work {
         }
     }
 
-    /// A script of wrk's. Keys are those of `keys`, in lines of Lua.
+    /// Whether it writes; reads draw from keys that no load writes.
+    pub(super) fn writes(self) -> bool {
+        self == Work::Put
+    }
+
+    /// A script of wrk's that chooses one of `keys` for each request. They stand in one text, each
+    /// with [`KEY_BYTES`]: a list of so many texts would take ten times the memory, in each thread.
     pub(super) fn script(self, keys: &[String]) -> String {
-        let mut script = String::from("local keys = {");
+        let choice = format!(
+            "local place = math.random(0, {}) * {KEY_BYTES}\n  local key = keys:sub(place + 1, place \
+             + {KEY_BYTES})\n",
+            keys.len() - 1
+        );
+        let mut script = String::with_capacity(keys.len() * KEY_BYTES + 1_024);
+        script += "local keys = '";
         for key in keys {
-            script += &format!("'{key}',");
+            script += key;
         }
-        script += "}\nlocal count = #keys\n";
-        script += &match self {
-            Work::Put => {
-                let value = "v".repeat(VALUE_BYTES);
-                format!(
-                    "wrk.method = 'PUT'\nwrk.body = '{value}'\nfunction request()\n  return \
-                     wrk.format(nil, '/v0/entity?id=' .. keys[math.random(count)])\nend\n"
-                )
-            }
-            Work::Get => "function request()\n  return wrk.format(nil, '/v0/entity?id=' .. \
-                          keys[math.random(count)])\nend\n"
-                .to_owned(),
-            Work::GetMissing => "function request()\n  local key = keys[math.random(count)]\n  \
-                                 if math.random(10) <= 3 then key = key .. '-none' end\n  return \
-                                 wrk.format(nil, '/v0/entity?id=' .. key)\nend\n"
-                .to_owned(),
-        };
-        script
+        script += "'\n";
+        if self.writes() {
+            script += &format!("wrk.method = 'PUT'\nwrk.body = '{}'\n", "v".repeat(VALUE_BYTES));
+        }
+        script += &format!("function request()\n  {choice}");
+        if self == Work::GetMissing {
+            script += "  if math.random(10) <= 3 then key = key .. '-none' end\n";
+        }
+        script + "  return wrk.format(nil, '/v0/entity?id=' .. key)\nend\n"
     }
 }
 
@@ -66,3 +76,19 @@ pub(super) const PERCENTILES: [(&str, f64); 8] = [
 ];
 pub(super) const P50: f64 = 0.5;
 pub(super) const P99: f64 = 0.99;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_have_all_keys_in_one_text() {
+        let keys = [3, 41].map(key);
+        assert!(keys.iter().all(|key| key.len() == KEY_BYTES));
+        let script = Work::GetMissing.script(&keys);
+        assert!(script.starts_with("local keys = 'k000000003k000000041'\n"), "{script}");
+        assert!(script.contains("math.random(0, 1) * 10") && script.contains("-none"), "{script}");
+        let put = Work::Put.script(&keys);
+        assert!(put.contains("wrk.method = 'PUT'") && !put.contains("-none"), "{put}");
+    }
+}

@@ -24,13 +24,14 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::{Generator, Loaded};
 use crate::study::{Context, Outcome, Scale, Study};
+use crate::text::lower;
 
 /// The share of the highest rate at which is measured.
 const RATE_SHARE: f64 = 0.7;
 /// What a rate has to keep to be held.
 const P99_HELD: &str = "20ms";
-/// Keys that the loads choose from, of each kind.
-const KEYS_ASKED: usize = 2_000;
+/// Whose load is profiled: of the node that is asked, forwarding is all that it does then.
+const PROFILED: Whose = Whose::Others;
 
 /// Options of the study.
 #[derive(Clone, Debug, Default)]
@@ -47,9 +48,20 @@ impl ClusterStudyOptions {
     fn keys(&self) -> u64 {
         match self.scale {
             Scale::Quick => 20_000,
-            Scale::Default => 200_000,
+            // A third of half of them is more than each load chooses from.
+            Scale::Default => 640_000,
             // 1.5 GB of values.
             Scale::Full => 5_000_000,
+        }
+    }
+
+    /// How many keys each load chooses from: few are in the processor's cache, which no load of
+    /// use has.
+    fn keys_asked(&self) -> usize {
+        match self.scale {
+            Scale::Quick => 3_000,
+            Scale::Default => 100_000,
+            Scale::Full => 500_000,
         }
     }
 
@@ -96,6 +108,7 @@ struct Row {
     processor_ns: f64,
     /// The accounts of the node that was asked.
     operations: Vec<OperationAccount>,
+    profiles: Vec<ProfileSection>,
 }
 
 /// Everything that was measured.
@@ -103,7 +116,8 @@ struct Measured {
     rows: Vec<Row>,
     /// Keys of each node.
     shares: Vec<u64>,
-    profiles: Vec<ProfileSection>,
+    /// Whether the nodes came to rest each time.
+    is_rested: bool,
 }
 
 impl Study for ClusterStudy {
@@ -134,19 +148,19 @@ impl Study for ClusterStudy {
             context.step("Starting three nodes", |_| Nodes::start(&program, folder.path()))?;
         let keys = self.options.keys();
         let shares = context.step("Filling them", |_| nodes.fill(keys))?;
-        let mut rows = Vec::new();
+        let (mut rows, mut is_rested) = (Vec::new(), true);
         for work in Work::ALL {
             // Missing keys are compared with present ones, so both are asked for at one rate.
             let highest_get = rows.last().map(|row: &Row| row.highest);
             let known = highest_get.filter(|_| work == Work::GetMissing);
-            let rows_of = context.step(work.title(), |say| {
+            let (rows_of, is_rested_of) = context.step(work.title(), |say| {
                 measure(&mut nodes, &binary, work, known, &self.options, say)
             })?;
             rows.extend(rows_of);
+            is_rested &= is_rested_of;
         }
-        let profiles = nodes.profiles()?;
         nodes.stop()?;
-        let measured = Measured { rows, shares, profiles };
+        let measured = Measured { rows, shares, is_rested };
         Ok(self.outcome(measured))
     }
 }
@@ -164,7 +178,7 @@ fn generator<'a>(
 }
 
 /// Puts one kind of load on the keys of each kind, at one rate. The highest is searched for unless
-/// it is known.
+/// it is known. Says beside the rows whether the nodes were at rest before each load.
 fn measure(
     nodes: &mut Nodes,
     binary: &std::ffi::OsString,
@@ -172,9 +186,10 @@ fn measure(
     known: Option<f64>,
     options: &ClusterStudyOptions,
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Row>, StudyError> {
-    let (keys, seconds) = (options.keys(), options.seconds());
-    let script = |nodes: &Nodes, whose| work.script(&nodes.keys(whose, keys, KEYS_ASKED));
+) -> Result<(Vec<Row>, bool), StudyError> {
+    let (keys, asked, seconds) = (options.keys(), options.keys_asked(), options.seconds());
+    let script = |nodes: &Nodes, whose| work.script(&nodes.keys(whose, work, keys, asked));
+    let mut is_rested = nodes.rest()?;
     let far = script(nodes, Whose::Others);
     let highest = match known {
         Some(known) => known,
@@ -184,6 +199,13 @@ fn measure(
     let mut rows = Vec::new();
     for whose in Whose::ALL {
         let script = script(nodes, whose);
+        // Reads leave nothing to do; what the search or the load before has written does.
+        if work.writes() {
+            is_rested &= nodes.rest()?;
+        }
+        if whose == PROFILED {
+            nodes.profile()?;
+        }
         let before = nodes.processor_ns(whose)?;
         let is_direct = whose == Whose::Direct;
         let load = generator(binary, nodes.url(whose), &script, work, is_direct);
@@ -200,9 +222,14 @@ fn measure(
             loaded.at(P99) / 1e6,
             processor_ns / 1e3
         ));
-        rows.push(Row { work, whose, highest, rate, loaded, processor_ns, operations });
+        let mut profiles = if whose == PROFILED { nodes.profiles()? } else { Vec::new() };
+        for profile in &mut profiles {
+            let title = lower(&profile.title);
+            profile.title = format!("{}, {}: {title}", work.title(), whose.title());
+        }
+        rows.push(Row { work, whose, highest, rate, loaded, processor_ns, operations, profiles });
     }
-    Ok(rows)
+    Ok((rows, is_rested))
 }
 
 /// The highest rate for keys of other nodes. The quick version has no time for a search and takes
@@ -231,7 +258,7 @@ fn highest(
 }
 
 impl ClusterStudy {
-    fn outcome(&self, measured: Measured) -> Outcome {
+    fn outcome(&self, mut measured: Measured) -> Outcome {
         let setting = |name: &str, value: String| (name.to_owned(), value);
         let settings = vec![
             setting(
@@ -239,6 +266,7 @@ impl ClusterStudy {
                 "3, each with one event loop, on one machine with the load".to_owned(),
             ),
             setting("keys", self.options.keys().to_string()),
+            setting("keys that each load chooses from", self.options.keys_asked().to_string()),
             setting("bytes of a value", VALUE_BYTES.to_string()),
             setting("connections and threads of the load", format!("{CONNECTIONS}, {THREADS}")),
             setting("seconds of each load", self.options.seconds().to_string()),
@@ -250,21 +278,24 @@ impl ClusterStudy {
                 },
             ),
         ];
-        let notes = vec![
+        let mut notes = vec![
             "All processes share the machine, so ratios count and rates do not. The rate of each \
              kind of load is 70 % of the highest for keys of other nodes."
                 .to_owned(),
             "Processor time of the node alone is its own; of three, that of all three, idle ones \
              included."
                 .to_owned(),
-            "Profiles are those of the node that is asked, over all loads.".to_owned(),
+            "Reads ask for keys that no load writes. Profiles are those of the node that is asked, \
+             while all that it is asked for is another's, one for each kind of load."
+                .to_owned(),
         ];
-        Outcome {
-            settings,
-            findings: charts::findings(&measured),
-            sections: charts::sections(&measured),
-            profiles: measured.profiles,
-            notes,
+        if !measured.is_rested {
+            let note = "A node did not come to rest before a load: a flush or merge of what was \
+                        written before ran into it.";
+            notes.push(note.to_owned());
         }
+        let (findings, sections) = (charts::findings(&measured), charts::sections(&measured));
+        let profiles = measured.rows.iter_mut().flat_map(|row| row.profiles.drain(..)).collect();
+        Outcome { settings, findings, sections, profiles, notes }
     }
 }

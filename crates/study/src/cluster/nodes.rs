@@ -11,7 +11,7 @@ use pellucid_report::ProfileSection;
 use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
-use super::load::VALUE_BYTES;
+use super::load::{VALUE_BYTES, Work, key};
 use crate::error::StudyError;
 use crate::served::Served;
 
@@ -67,10 +67,6 @@ fn failed(error: impl std::fmt::Display) -> StudyError {
     StudyError::Step(format!("the nodes: {error}"))
 }
 
-pub(super) fn key(number: u64) -> String {
-    format!("k{number:09}")
-}
-
 impl Nodes {
     /// Starts them, and waits until they have met.
     pub(super) fn start(program: &[OsString], folder: &Path) -> Result<Nodes, StudyError> {
@@ -88,11 +84,7 @@ impl Nodes {
                 listen: *address,
                 nodes: Some(list.text()),
             };
-            let mut process = Served::start("a node", program, &plan)?;
-            if index == 0 {
-                process.profile()?;
-            }
-            processes.push(process);
+            processes.push(Served::start("a node", program, &plan)?);
         }
         let plan = NodePlan {
             data: folder.join("alone"),
@@ -145,27 +137,42 @@ impl Nodes {
     }
 
     /// Puts keys with values, each at its owner, and all into the node that is alone; returns how
-    /// many each node of the cluster has.
-    pub(super) fn fill(&self, keys: u64) -> Result<Vec<u64>, StudyError> {
+    /// many each node of the cluster has, as they count themselves.
+    pub(super) fn fill(&mut self, keys: u64) -> Result<Vec<u64>, StudyError> {
         for url in [&self.url, &self.alone_url] {
             fill(url, keys)?;
         }
-        let mut shares = vec![0; NODES];
-        for number in 0..keys {
-            shares[self.list.owner(key(number).as_bytes())] += 1;
+        self.rest()?;
+        let shares: Result<Vec<u64>, _> = self.processes.iter_mut().map(Served::count).collect();
+        let shares = shares?;
+        let (all, alone) = (shares.iter().sum::<u64>(), self.alone.count()?);
+        if (all, alone) != (keys, keys) {
+            let what = format!("of {keys} keys, the three have {all}, and the one alone {alone}");
+            return Err(failed(what));
         }
         Ok(shares)
     }
 
-    /// Keys of this kind, evenly from all that were put.
-    pub(super) fn keys(&self, whose: Whose, keys: u64, count: usize) -> Vec<String> {
+    /// Waits until no node flushes or merges; false if one still does after a minute.
+    pub(super) fn rest(&mut self) -> Result<bool, StudyError> {
+        let mut is_rested = true;
+        for process in self.processes.iter_mut().chain([&mut self.alone]) {
+            is_rested &= process.rest()?;
+        }
+        Ok(is_rested)
+    }
+
+    /// Keys of this kind for this work, evenly from all that were put: every second number is for
+    /// writes, the others for reads, so that what is read lies where the filling has left it.
+    pub(super) fn keys(&self, whose: Whose, work: Work, keys: u64, count: usize) -> Vec<String> {
         let numbers = (0..keys).map(|number| number.wrapping_mul(7_919) % keys);
+        let of_work = numbers.filter(|number| number.is_multiple_of(2) == work.writes());
         let is_one = |key: &String| match whose {
             Whose::Own => self.list.owner(key.as_bytes()) == self.asked,
             Whose::Others => self.list.owner(key.as_bytes()) != self.asked,
             Whose::Alone | Whose::Direct | Whose::All => true,
         };
-        numbers.map(key).filter(is_one).take(count).collect()
+        of_work.map(key).filter(is_one).take(count).collect()
     }
 
     /// Processor time so far of all nodes that such a load has to do with.
@@ -185,7 +192,12 @@ impl Nodes {
         self.processes[0].account(seconds)
     }
 
-    /// The profiles of the node that is asked.
+    /// Begins to profile the node that is asked.
+    pub(super) fn profile(&mut self) -> Result<(), StudyError> {
+        self.processes[0].profile()
+    }
+
+    /// Ends that, and gives its profiles.
     pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
         self.processes[0].profiles()
     }

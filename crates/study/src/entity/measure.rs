@@ -17,6 +17,7 @@ use crate::generator::Generator;
 use crate::jobs::{JobSpan, Window, unix_ns};
 use crate::served::Served;
 use crate::study::Scale;
+use crate::text::lower;
 
 /// The share of the highest rate at which is measured where the original's is beyond it.
 const RATE_SHARE: f64 = 0.7;
@@ -197,10 +198,4 @@ impl Running {
             Engine::RocksDb => super::rocks_log::read(&self.data.join("rocksdb")),
         }
     }
-}
-
-/// The text with its first letter small.
-fn lower(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

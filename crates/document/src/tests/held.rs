@@ -1,0 +1,32 @@
+//! What of a store counts as documents that somebody has put there.
+
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_store::Acknowledgement;
+
+use super::{Step, apply, make, open};
+use crate::documents::plain_operation;
+use crate::layout::documents_prefix;
+use crate::{Documents, held};
+
+fn told(documents: &Documents) -> Option<String> {
+    held(documents.store().as_ref()).unwrap()
+}
+
+#[test]
+fn what_every_store_has_is_nothing_and_what_is_being_removed_neither() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    assert_eq!(told(&documents), None);
+    let collection = make(&documents).unwrap();
+    apply(&documents, &collection, &Step::Insert("k".to_owned(), serde_json::json!({}))).unwrap();
+    assert_eq!(told(&documents).as_deref(), Some("the collection `c`"));
+    let database = documents.database("_system").unwrap();
+    documents.drop_collection(&database, &collection).unwrap();
+    assert_eq!(told(&documents), None, "its document is given up");
+    documents.create_database("mine").unwrap();
+    assert_eq!(told(&documents).as_deref(), Some("the database `mine`"));
+    documents.drop_database("mine").unwrap();
+    // As on a node of a cluster whose guests write documents: definitions lie elsewhere.
+    let key = [documents_prefix(u64::MAX), b"k".to_vec()].concat();
+    documents.write(&[plain_operation(&key, Some(b"x"))], Acknowledgement::Os).unwrap();
+    assert_eq!(told(&documents).as_deref(), Some("documents"));
+}
