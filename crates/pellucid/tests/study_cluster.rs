@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::profiled::{has_three_profiles_of_each, one_load};
 use common::{pellucid, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -67,6 +68,7 @@ fn a_tiny_cluster_study_has_every_chart_with_figures() {
     let shares = chart("shares".to_owned())["series"].as_array().unwrap();
     let keys: f64 = shares.iter().map(|series| figures(series)[0]).sum();
     assert_eq!((shares.len(), keys), (3, 20_000.0));
+    has_three_profiles_of_each(&report, &one_load());
     for file in ["cluster.html", "cluster.json"] {
         assert!(out.join(file).metadata().unwrap().len() > 10_000, "{file}");
     }

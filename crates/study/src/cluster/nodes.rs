@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
 use pellucid_client::Client;
-use pellucid_report::ProfileSection;
 use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
 use super::load::VALUE_BYTES;
 use crate::error::StudyError;
+use crate::profiled::Taken;
 use crate::served::Served;
 
 const NODES: usize = 3;
@@ -186,7 +186,7 @@ impl Nodes {
     }
 
     /// The profiles of the node that is asked.
-    pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+    pub(super) fn profiles(&mut self) -> Result<Taken, StudyError> {
         self.processes[0].profiles()
     }
 
