@@ -7,7 +7,7 @@ DEMO ?=
 SECONDS_PER_TARGET ?= 60
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles soak-profiles
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,10 @@ bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
 bench-profiles: build ## What profiling costs, and how much of the processor time it explains (QUICK=1)
 	@scripts/need wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- profiles
+
+bench-allocators: build ## The server over jemalloc and mimalloc beside the system's allocator (QUICK=1)
+	@scripts/need wrk taskset
+	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- allocators
 
 soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture

@@ -3,13 +3,16 @@
 //!
 //! Each benchmark ends with one JSON line per bar, and exits with 1 if a bar does not hold.
 
+mod allocators;
 mod bare;
 mod bars;
 mod client;
 mod cluster;
 mod death;
 mod documents;
+mod explained;
 mod http;
+mod interval;
 mod load;
 mod neighbours;
 mod nodes;
@@ -23,8 +26,8 @@ mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str = "http, idle, accounting, cluster, death, protocols, documents, \
-     neighbours, overload, profiles, load or lateness";
+const BENCHMARKS: &str = "http, idle, accounting, allocators, cluster, death, protocols, \
+     documents, neighbours, overload, profiles, explained, load or lateness";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -57,6 +60,8 @@ fn main() -> ExitCode {
         Some("neighbours") => neighbours::run(effort),
         Some("overload") => overload::run(effort),
         Some("profiles") => profiles::run(effort),
+        Some("explained") => explained::run(effort),
+        Some("allocators") => allocators::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),
     };
     match outcome {

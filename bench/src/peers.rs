@@ -63,6 +63,14 @@ impl Server {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
+    /// Whether a file with this in its name is mapped into the server.
+    pub fn has_mapped(&self, name: &str) -> bool {
+        let maps = self.processes.iter().map(|process| {
+            std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default()
+        });
+        maps.into_iter().any(|maps| maps.contains(name))
+    }
+
     /// Memory of the server that is not of files.
     pub fn anonymous_bytes(&self) -> u64 {
         self.processes.iter().map(|process| anonymous_bytes(*process)).sum()
@@ -101,6 +109,15 @@ pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     Ok(server)
 }
 
+/// The same with this library loaded in front of the system's, whose allocator is then used.
+pub fn start_pellucid_over(library: &Path) -> Result<Server, String> {
+    let folder = tempfile::tempdir().map_err(text)?;
+    let mut server = serve_over(Some(library), folder.path(), "127.0.0.1:0", &[])?;
+    put(address_of(&server))?;
+    server.folder = Some(folder);
+    Ok(server)
+}
+
 /// The same on a folder that outlives it.
 pub fn start_pellucid_on(folder: &Path) -> Result<Server, String> {
     start_pellucid_in(folder, &["--accounting", "full"])
@@ -123,12 +140,26 @@ pub fn start_node(
 
 fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
     let server = serve_in(folder, "127.0.0.1:0", flags)?;
-    put(server.url.trim_start_matches("http://").split('/').next().unwrap_or_default())?;
+    put(address_of(&server))?;
     Ok(server)
 }
 
+fn address_of(server: &Server) -> &str {
+    server.url.trim_start_matches("http://").split('/').next().unwrap_or_default()
+}
+
 fn serve_in(folder: &Path, listen: &str, flags: &[&str]) -> Result<Server, String> {
+    serve_over(None, folder, listen, flags)
+}
+
+fn serve_over(
+    library: Option<&Path>,
+    folder: &Path,
+    listen: &str,
+    flags: &[&str],
+) -> Result<Server, String> {
     let mut child = Command::new("taskset")
+        .envs(library.map(|library| ("LD_PRELOAD", library)))
         .args(["-c", SERVER_CORE])
         .arg(pellucid())
         .args(["serve", "--listen", listen, "--threads", "1"])

@@ -1,24 +1,32 @@
 //! `bench-profiles`: the server beside itself without profiling, and how much of its processor time
-//! the profile of a PUT and of a GET load explains.
+//! profiles explain.
 
+use std::fmt::Write as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Effort;
-use crate::bars::{Bar, judge, median};
+use crate::bars::{Bar, median};
 use crate::client::Client;
-use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid_with, text};
+use crate::explained;
+use crate::interval::{judge, of_median};
+use crate::peers::{LOAD_CORE, Server, start_pellucid_with, text};
 use crate::quiet::turns;
 
 const CONNECTIONS: &str = "64";
-/// Rounds for each run that is asked for: what is looked for is small.
-const ROUNDS_PER_RUN: usize = 20;
+/// Rounds for each run that is asked for: what is looked for is small. Rounds of one slice are two
+/// or three in a hundred apart, and the median of 400 is known to a quarter of a hundredth.
+const ROUNDS_PER_RUN: usize = 40;
 /// One side of a round: short, as the machine is another one a few seconds later.
 const SLICE: Duration = Duration::from_millis(300);
 /// Where the rates are set.
 const RATES: &str = "/debug/pprof/rates";
-/// Keys that the loads ask for.
-const KEYS: &str = "100000";
+/// Documents that a query of the second load goes through and returns, each made anew.
+const DOCUMENTS: u64 = 100;
+const COLLECTION: &str = "profiled";
+/// How long is looked at what the loads allocate.
+const ALLOCATING_SECONDS: u64 = 2;
 
 /// One run: requests a second, and processor time for each.
 #[derive(Clone, Copy)]
@@ -27,13 +35,24 @@ struct Run {
     cpu_us_per_request: f64,
 }
 
+/// A load, and what it is to be asked for.
+enum Work {
+    /// GETs of one entry, which are over soonest, so that what each sample costs weighs most.
+    Gets,
+    /// Queries, which allocate: GETs of entries do hardly.
+    Queries,
+}
+
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
     // Each alone, since they are paid for in different places.
     let (cpu, heap, off) = ("hz=19&bytes=0", "hz=0&bytes=524288", "hz=0&bytes=0");
-    let cpu_holds = beside_none("cpu_ring", cpu, off, Bar::AtLeast(0.995), effort)?;
-    let heap_holds = beside_none("heap_sampling", heap, off, Bar::AtLeast(0.99), effort)?;
-    Ok(explained(effort)? && cpu_holds && heap_holds)
+    let (fine, coarse) = (Bar::AtLeast(0.995), Bar::AtLeast(0.99));
+    let held = [
+        beside_none("cpu_ring", &Work::Gets, cpu, off, fine, effort)?,
+        beside_none("heap_sampling", &Work::Queries, heap, off, coarse, effort)?,
+    ];
+    Ok(explained::run(effort)? && held.into_iter().all(|holds| holds))
 }
 
 /// Loads one server without a pause, and sets its rates to `with` and to `without` in turns, each
@@ -42,28 +61,80 @@ pub fn run(effort: Effort) -> Result<bool, String> {
 /// than what is looked for.
 fn beside_none(
     name: &str,
+    work: &Work,
     with: &str,
     without: &str,
     bar: Bar,
     effort: Effort,
 ) -> Result<bool, String> {
     let server = start_pellucid_with(&[])?;
-    let _load = EndlessLoad::start(&server.url)?;
     let mut client = Client::connect(&server.url)?;
+    let script = tempfile::NamedTempFile::new().map_err(text)?;
+    std::fs::write(script.path(), work.prepare(&mut client)?).map_err(text)?;
+    let _load = EndlessLoad::start(&server.url, script.path())?;
     slice(&server, &mut client, with)?;
+    println!("{name}: a request allocates {:.0} bytes", allocated_bytes(&mut client)?);
     let pairs = turns(effort.runs * ROUNDS_PER_RUN, |is_with| {
         slice(&server, &mut client, if is_with { with } else { without })
     })?;
     let ratios = |of: fn(&Run) -> f64| -> Vec<f64> {
         pairs.iter().map(|(with, without)| of(with) / of(without)).collect()
     };
-    let throughput = ratios(|run| run.requests_per_second);
+    let (throughput, cpu) =
+        (ratios(|run| run.requests_per_second), ratios(|run| run.cpu_us_per_request));
+    let told = |ratios: &[f64]| {
+        let [low, high] = of_median(ratios);
+        format!("{:.4} ({low:.4} to {high:.4})", median(ratios))
+    };
     println!(
-        "{name}: {:.4} of the throughput and {:.4} times the processor time without it",
-        median(&throughput),
-        median(&ratios(|run| run.cpu_us_per_request))
+        "{name}: {} of the throughput and {} times the processor time without it; in brackets, \
+         where the median is with 95 % certainty",
+        told(&throughput),
+        told(&cpu)
     );
     Ok(judge(&format!("{name}_throughput_vs_off"), &throughput, bar))
+}
+
+impl Work {
+    /// Makes what is asked for; returns wrk's script.
+    fn prepare(&self, client: &mut Client) -> Result<String, String> {
+        match self {
+            Work::Gets => Ok(String::new()),
+            Work::Queries => {
+                let collection = format!("{{\"name\":\"{COLLECTION}\"}}");
+                client.call("POST", "/_api/collection", &collection)?;
+                let mut lines = String::new();
+                for number in 0..DOCUMENTS {
+                    let name = "n".repeat(40);
+                    let line = format!("{{\"number\":{number},\"name\":\"{name}\"}}");
+                    writeln!(lines, "{line}").map_err(text)?;
+                }
+                let target = format!("/_api/import?collection={COLLECTION}&type=documents");
+                client.call("POST", &target, &lines)?;
+                let query = format!(
+                    "{{\"query\":\"FOR d IN {COLLECTION} RETURN {{number: d.number + 1, name: \
+                     CONCAT(d.name, d._key)}}\",\"batchSize\":{DOCUMENTS}}}"
+                );
+                // One that fails would be measured as a load of refusals.
+                client.call("POST", "/_api/cursor", &query)?;
+                Ok(format!(
+                    "wrk.method = 'POST'\nwrk.path = '/_api/cursor'\nwrk.body = [==[{query}]==]\n"
+                ))
+            }
+        }
+    }
+}
+
+/// Bytes that a request allocates, as sampling estimates it.
+fn allocated_bytes(client: &mut Client) -> Result<f64, String> {
+    client.call("PUT", &format!("{RATES}?bytes=65536"), "")?;
+    let before = answered(client)?;
+    let target = format!("/debug/pprof/allocs?seconds={ALLOCATING_SECONDS}&format=folded");
+    let folded = String::from_utf8_lossy(client.call("GET", &target, "")?).into_owned();
+    let requests = answered(client)? - before;
+    let of_requests = folded.lines().filter(|line| !line.starts_with("job "));
+    let bytes = of_requests.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    Ok(bytes.sum::<f64>() / requests.max(1.0))
 }
 
 /// What the server, under load, does in one slice at these rates, by its own count.
@@ -91,9 +162,11 @@ fn answered(client: &mut Client) -> Result<f64, String> {
 struct EndlessLoad(Child);
 
 impl EndlessLoad {
-    fn start(url: &str) -> Result<EndlessLoad, String> {
+    fn start(url: &str, script: &Path) -> Result<EndlessLoad, String> {
         let load = Command::new("taskset")
-            .args(["-c", LOAD_CORE, "wrk", "-t", "1", "-c", CONNECTIONS, "-d", "1h", url])
+            .args(["-c", LOAD_CORE, "wrk", "-t", "1", "-c", CONNECTIONS, "-d", "1h", "-s"])
+            .arg(script)
+            .arg(url)
             .stdout(Stdio::null())
             .spawn()
             .map_err(text)?;
@@ -107,63 +180,4 @@ impl Drop for EndlessLoad {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Loads a server with PUTs, then with GETs, and asks each time where its time went.
-fn explained(effort: Effort) -> Result<bool, String> {
-    let server = start_pellucid_with(&[])?;
-    let address = server.url.split("/v0").next().unwrap_or_default().to_owned();
-    let mut all_hold = true;
-    for method in ["PUT", "GET"] {
-        let seconds = effort.seconds * 2;
-        // It is there as long as the load may read it.
-        let script = script(method)?;
-        let mut load = Command::new("taskset")
-            .args(["-c", LOAD_CORE])
-            .arg(pellucid())
-            .args(["load", "-c", CONNECTIONS, "-t", "1", "-d", &format!("{}s", seconds + 2), "-s"])
-            .arg(script.path())
-            .arg(&address)
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(text)?;
-        std::thread::sleep(Duration::from_secs(1));
-        for kind in ["cpu", "allocs", "lock"] {
-            let shares = shares(&address, kind, if kind == "cpu" { seconds - 1 } else { 1 })?;
-            println!("{method}, {kind}:\n{shares}");
-            if kind == "cpu" {
-                let line = shares.lines().find_map(|line| line.strip_prefix("explained by "));
-                let share = line.and_then(|line| line.rsplit(' ').next()?.strip_suffix('%'));
-                let share: f64 = share.ok_or("no share")?.parse().map_err(text)?;
-                let name = format!("{}_cpu_explained", method.to_lowercase());
-                all_hold &= judge(&name, &[share / 100.0], Bar::AtLeast(0.97));
-            }
-        }
-        if !load.wait().map_err(text)?.success() {
-            return Err(format!("the load of {method}s failed, so the profiles are of none"));
-        }
-    }
-    Ok(all_hold)
-}
-
-fn script(method: &str) -> Result<tempfile::NamedTempFile, String> {
-    let file = tempfile::NamedTempFile::new().map_err(text)?;
-    let body = if method == "PUT" { "string.rep('v', 103)" } else { "''" };
-    let lua = format!(
-        "request = function()\n  local id = math.random(1, {KEYS})\n  \
-         return wrk.format('{method}', '/v0/entity?id=' .. id, {{}}, {body})\nend\n"
-    );
-    std::fs::write(file.path(), lua).map_err(text)?;
-    Ok(file)
-}
-
-fn shares(url: &str, kind: &str, seconds: u64) -> Result<String, String> {
-    let output = Command::new(pellucid())
-        .args(["profile", url, kind, "--seconds", &seconds.to_string()])
-        .output()
-        .map_err(text)?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

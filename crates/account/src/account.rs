@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, start_job};
 
 use crate::activity::Activity;
 use crate::filling::BucketTable;
@@ -151,7 +151,7 @@ impl Account {
             state: Mutex::new(state),
             stopped: AtomicBool::new(false),
             stop_lock: Mutex::new(()),
-            stop_signal: Condvar::new(),
+            stop_signal: Condvar::for_work(),
         };
         Account { shared: Arc::new(shared) }
     }

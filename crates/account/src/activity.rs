@@ -7,9 +7,10 @@
 //! ([`crate::Timeline::waited_for`]).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{Mutex, MutexGuard};
 
 /// How many kinds of jobs there may be.
 pub const JOB_KINDS_MAX: usize = 16;

@@ -81,7 +81,9 @@ impl Late {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use pellucid_thread::Mutex;
 
     use super::*;
     use crate::record::RequestFacts;

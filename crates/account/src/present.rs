@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_clock::Ticks;
+use pellucid_thread::{Mutex, MutexGuard};
 
 use crate::phase::{Phase, Stamp};
 
@@ -159,6 +160,7 @@ impl Drop for Flight {
     }
 }
 
+#[track_caller]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -238,7 +238,9 @@ fn mac(secret: &[u8], lines: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use pellucid_thread::Mutex;
 
     use super::*;
     use crate::cluster::ClusterOptions;

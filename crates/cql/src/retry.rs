@@ -9,8 +9,9 @@
 //! that there was no connection to a dead node, where a living one had said how many copies were
 //! missing. The policy keeps what was said.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use pellucid_thread::Mutex;
 use scylla::errors::{DbError, RequestAttemptError};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 

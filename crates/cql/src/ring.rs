@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_account::{EngineCounts, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_store::{Answer, Arrival, PartTime, Pending, Result, StoreError, Table};
+use pellucid_thread::{Mutex, RwLock};
 use scylla::client::session::Session;
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::Batch;

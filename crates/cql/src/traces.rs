@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_account::{LateParts, Timeline};
+use pellucid_thread::Mutex;
 use scylla::observability::tracing::TracingInfo;
 use scylla::response::query_result::QueryResult;
 

@@ -1,6 +1,8 @@
 //! Changes to databases and collections. Each is one batch in the store, written before it shows.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use pellucid_thread::MutexGuard;
 
 use crate::collection::Collection;
 use crate::database::Database;

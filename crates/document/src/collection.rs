@@ -1,10 +1,11 @@
 //! A collection as the process holds it: its definition of the moment, and how many documents it
 //! has.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
+use pellucid_thread::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::definition::{CollectionDefinition, CollectionKind, IndexState};
 use crate::index::Index;

@@ -1,7 +1,9 @@
 //! Databases: names of collections.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
+
+use pellucid_thread::RwLock;
 
 use crate::collection::Collection;
 use crate::definition::DatabaseDefinition;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Timeline;
 use pellucid_store::{
     Acknowledgement, Condition, Operation, Range, Scan, StemRule, Store, Table, Written,
 };
+use pellucid_thread::{Mutex, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,7 +1,7 @@
 //! The data of a query: what [`pellucid_aql`] asks of collections, answered from one snapshot of
 //! the store.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
@@ -9,6 +9,7 @@ use pellucid_aql::{
     QueryError, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
 use pellucid_store::{Acknowledgement, Range, Snapshot};
+use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
 use crate::collection::{Collection, Shape};

@@ -1,10 +1,11 @@
 //! The writes of a query, gathered in one transaction and written at its end.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{OverwriteMode, QueryError, Write, WriteBatch, WriteKind, Written};
 use pellucid_store::Acknowledgement;
+use pellucid_thread::Mutex;
 use pellucid_value::{MergeOptions, Value};
 
 use crate::collection::Shape;

@@ -3,8 +3,10 @@
 //! What was given out is not written down each time. A ceiling is, ahead of need, and after a
 //! restart counting goes on from there.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use pellucid_thread::Mutex;
 
 use crate::error::Result;
 

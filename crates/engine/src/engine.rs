@@ -2,12 +2,12 @@
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Activity;
 use pellucid_clock::Ticks;
 use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::{Mutex, MutexGuard, RwLock};
 
 use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableShapes};
 use crate::codec::{TABLE_PREFIX_LENGTH, split_internal_key};

@@ -7,10 +7,11 @@
 //! what is to be measured. Of as many reads again the steps are timed one by one: not of the same
 //! ones, because the readings between the steps would count as time of the whole.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::Mutex;
 
 use crate::ledger::{LEVELS, STEPS, Step};
 

@@ -1,6 +1,6 @@
 //! What the generator says against what the server knows of the same run, in virtual time: a server
 //! that notes its own delays, and a clock that nothing but the run moves. What differs is wrong.
-
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod support;

@@ -1,6 +1,6 @@
 //! HTTP/2 in virtual time: several requests at once on a connection, and connections that servers
 //! end in the middle of them.
-
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[path = "support/secure.rs"]

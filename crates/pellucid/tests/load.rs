@@ -1,6 +1,7 @@
 //! The command line of the load generator beyond wrk's: verdicts, bars, files, searches, sweeps and
 //! comparisons.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 mod common;
 

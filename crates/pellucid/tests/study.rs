@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::profiled::{has_three_profiles_of_each, one_load};
 use common::{run, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -89,6 +90,7 @@ fn a_tiny_merge_tree_has_every_chart_with_figures() {
     let written = series(&report, "amplification", "write").last().unwrap().as_f64().unwrap();
     assert!((1.0..10.0).contains(&written), "{written}");
     assert!(report["findings"].as_array().unwrap().len() >= 9);
+    has_three_profiles_of_each(&report, &one_load());
     said_how_memory_was_bounded(&report);
     the_page_has_a_table_beside_each_chart(
         &std::fs::read_to_string(out.join("merge-tree.html")).unwrap(),
@@ -185,6 +187,7 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
     }
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["name"] == "total"));
+    has_three_profiles_of_each(&report, &one_load());
     assert!(out.join("request-life.html").exists() && out.join("request-life.json").exists());
     let wrong = ["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()];
     assert_eq!(run(&wrong).status.code(), Some(2));
@@ -239,6 +242,8 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
     let unfinished = findings.iter().find(|finding| finding["name"] == "unfinished").unwrap();
     assert_eq!(unfinished["figures"]["rows_with_refusals"], 0.0);
     assert_eq!(unfinished["figures"]["wrong_answers"], 0.0);
+    let loads = ["without an index", "with an index"].map(|access| format!("Queries {access}"));
+    has_three_profiles_of_each(&report, &loads);
     assert!(out.join("connection-pool.html").exists());
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 1, "the store was removed");

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::profiled::has_three_profiles_of_each;
 use common::{pellucid, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -67,14 +68,8 @@ fn a_tiny_cluster_study_has_every_chart_with_figures() {
     let shares = chart("shares".to_owned())["series"].as_array().unwrap();
     let keys: f64 = shares.iter().map(|series| figures(series)[0]).sum();
     assert_eq!((shares.len(), keys), (3, 20_000.0));
-    // None where the system does not let processor time be sampled.
-    let profiles = report["profiles"].as_array().unwrap().iter();
-    let titles: Vec<_> = profiles.map(|profile| profile["title"].as_str().unwrap()).collect();
-    for work in ["PUT", "GET", "GET, 30 % missing"] {
-        let begin = format!("{work}, three, all forwarded: ");
-        let count = titles.iter().filter(|title| title.starts_with(&begin)).count();
-        assert!(titles.is_empty() || count == 3, "{titles:?}");
-    }
+    let loads = ["PUT", "GET", "GET, 30 % missing"];
+    has_three_profiles_of_each(&report, &loads.map(|work| format!("{work}, three, all forwarded")));
     for file in ["cluster.html", "cluster.json"] {
         assert!(out.join(file).metadata().unwrap().len() > 10_000, "{file}");
     }

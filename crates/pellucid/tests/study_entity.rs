@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::profiled::has_three_profiles_of_each;
 use common::{pellucid, run, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -71,6 +72,8 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
         let flushes = charts.row("jobs", "flushes while it was filled")[at].unwrap();
         assert!(flushes >= 1.0, "{engine}: {flushes} flushes");
     }
+    let loads = ["PUT", "GET"].map(|work| ENGINES.iter().map(move |at| format!("{at}, {work}")));
+    has_three_profiles_of_each(&report, &loads.into_iter().flatten().collect::<Vec<_>>());
     for file in ["entity.html", "entity.json"] {
         assert!(out.join(file).metadata().unwrap().len() > 10_000, "{file}");
     }

@@ -17,6 +17,8 @@ pub const HISTORY_SAMPLES_MAX: usize = 60_000;
 const NODES_PER_HUNDRED: usize = 333;
 /// Samples that wait for their operation at most; those beyond stay without.
 const AWAITING_MAX: usize = 16_384;
+/// Moments at which samples were found to be lost that are remembered; beyond, the oldest go.
+const LOSSES_MAX: usize = 1_000;
 const NO_NODE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -56,8 +58,8 @@ pub(crate) struct History {
     awaiting: Vec<Awaiting>,
     nodes: Vec<Node>,
     children: HashMap<(u32, usize), u32>,
-    /// Samples that were lost since the beginning.
-    pub(crate) lost: u64,
+    /// When samples were found to be lost, and how many.
+    losses: VecDeque<(u64, u64)>,
 }
 
 impl History {
@@ -71,7 +73,7 @@ impl History {
             awaiting: Vec::new(),
             nodes: Vec::new(),
             children: HashMap::new(),
-            lost: 0,
+            losses: VecDeque::new(),
         }
     }
 
@@ -143,6 +145,28 @@ impl History {
         samples.map(|sample| (*sample, path(&self.nodes, sample.node).collect()))
     }
 
+    /// Notes that so many samples of the time just before were lost.
+    pub(crate) fn note_lost(&mut self, at_ns: u64, count: u64) {
+        if count > 0 {
+            if self.losses.len() >= LOSSES_MAX {
+                self.losses.pop_front();
+            }
+            self.losses.push_back((at_ns, count));
+        }
+    }
+
+    /// Samples that were found to be lost from `from_ns` up to `to_ns`.
+    pub(crate) fn lost_between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let within = self.losses.iter().filter(|(at_ns, _)| (from_ns..to_ns).contains(at_ns));
+        within.map(|(_, count)| count).sum()
+    }
+
+    /// How much of the time from `from_ns` up to `to_ns` there were samples of that had to make
+    /// room for later ones.
+    pub(crate) fn missing_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        self.since_ns().min(to_ns).saturating_sub(from_ns.max(self.began_ns))
+    }
+
     /// From when on it holds all samples: from its beginning, or once some had to make room, from
     /// the oldest that is left.
     pub(crate) fn since_ns(&self) -> u64 {
@@ -182,9 +206,22 @@ mod tests {
         assert!(history.nodes.len() <= history.nodes_max());
         let since_ns = history.since_ns();
         assert!(since_ns > 16_000, "{since_ns}");
+        assert_eq!(history.missing_ns(since_ns - 10, u64::MAX), 10);
+        assert_eq!(history.missing_ns(0, 5_000), 5_000, "all of it");
+        assert_eq!(history.missing_ns(since_ns, u64::MAX), 0);
         let kept: Vec<_> = history.between(19_000, 19_010).collect();
         assert_eq!(kept.len(), 10);
         assert_eq!(kept[3].1, &sample(19_003, 60).stack[..60]);
+    }
+
+    #[test]
+    fn losses_belong_to_the_time_in_which_they_were_found() {
+        let mut history = History::new(HISTORY_SAMPLES_MAX, 0);
+        (0..LOSSES_MAX as u64 + 5).for_each(|at_ns| history.note_lost(at_ns, 2));
+        history.note_lost(9_000, 0);
+        assert_eq!(history.lost_between(10, 13), 6);
+        assert_eq!(history.lost_between(0, u64::MAX), 2 * LOSSES_MAX as u64);
+        assert_eq!(history.missing_ns(0, u64::MAX), 0, "what was lost did not make room");
     }
 
     #[test]

@@ -5,6 +5,10 @@
 //! clock, allocations by chance, and waits where there are any; keeps the last minutes of it; and
 //! writes what `go tool pprof` and people read. What runs inside the profiled code is in
 //! `pellucid-thread`.
+#![allow(
+    clippy::disallowed_types,
+    reason = "a profiler that noted its own waits would do so while it notes one"
+)]
 
 mod component;
 mod folded;

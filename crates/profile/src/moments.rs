@@ -60,7 +60,8 @@ impl Moments {
         let end_ns = to.map_or(0, |moment| moment.at_ns);
         let began_ns = from.map_or(end_ns, |moment| moment.at_ns);
         let duration_ns = end_ns.saturating_sub(began_ns);
-        Profile { kind: Kind::Heap, samples: samples.collect(), began_ns, duration_ns, lost: 0 }
+        let (kind, samples) = (Kind::Heap, samples.collect());
+        Profile { kind, samples, began_ns, duration_ns, lost: 0, missing_ns: 0 }
     }
 }
 

@@ -89,6 +89,7 @@ fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8>
             field_number(out, 4, file);
         });
     }
+    let comments: Vec<u64> = profile.gaps().iter().map(|gap| texts.place(gap)).collect();
     let [_, (kind, unit)] =
         profile.kind.values().map(|(kind, unit)| (texts.place(kind), texts.place(unit)));
     for text in &texts.list {
@@ -98,6 +99,8 @@ fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8>
     field_number(&mut out, 10, profile.duration_ns);
     field_message(&mut out, 11, |period| value_type(period, kind, unit));
     field_number(&mut out, 12, 1);
+    // What `pprof -comments` shows.
+    comments.iter().for_each(|comment| field_number(&mut out, 13, *comment));
     out
 }
 
@@ -175,6 +178,18 @@ fn field_message(out: &mut Vec<u8>, field: u64, write: impl FnOnce(&mut Vec<u8>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{Kind, Profile};
+
+    #[test]
+    fn what_is_missing_is_a_comment_of_the_file() {
+        let whole = Profile::counted(Kind::Cpu);
+        let cut = Profile { lost: 7, ..whole.clone() };
+        let [whole, cut] = Resolved::of([whole, cut], &[]).map(|of| message(&of, None, 0));
+        let has = |file: &[u8]| file.windows(14).any(|bytes| bytes == b"7 samples were");
+        // The number of the field and its kind, a number, in front of the text's place.
+        assert!(has(&cut) && cut[cut.len() - 2] == 13 << 3);
+        assert!(!has(&whole) && whole[whole.len() - 2] != 13 << 3);
+    }
 
     #[test]
     fn numbers_and_fields_have_their_wire_form() {

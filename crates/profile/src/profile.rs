@@ -81,8 +81,10 @@ pub struct Profile {
     pub began_ns: u64,
     /// How much time it covers; zero where it speaks of a moment, or of all time.
     pub duration_ns: u64,
-    /// Samples that were lost since the start, for want of room.
+    /// Samples of this time that were lost, because they came faster than they were fetched.
     pub lost: u64,
+    /// Time at its beginning whose samples had to make room for later ones.
+    pub missing_ns: u64,
 }
 
 impl Profile {
@@ -96,7 +98,7 @@ impl Profile {
             Kind::Cpu => Vec::new(),
         };
         let samples = sites.into_iter().map(|site| sample_of(kind, site)).collect();
-        Profile { kind, samples, began_ns: now_ns(), duration_ns: 0, lost: 0 }
+        Profile { kind, samples, began_ns: now_ns(), duration_ns: 0, lost: 0, missing_ns: 0 }
     }
 
     /// What was counted since `earlier`, a profile of the same kind.

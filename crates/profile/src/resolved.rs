@@ -72,8 +72,10 @@ pub struct Resolved {
     pub began_ns: u64,
     /// How much time it covers; zero for a moment or all time.
     pub duration_ns: u64,
-    /// Samples that were lost since the start, for want of room.
+    /// Samples of this time that were lost, because they came faster than they were fetched.
     pub lost: u64,
+    /// Time at its beginning whose samples had to make room for later ones.
+    pub missing_ns: u64,
 }
 
 /// What a profile is narrowed to.
@@ -119,6 +121,26 @@ impl Resolved {
         self
     }
 
+    /// What is not in the profile and should be, a sentence each. All output says it.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        if self.missing_ns > 0 {
+            let seconds = self.missing_ns as f64 / 1e9;
+            gaps.push(format!(
+                "Samples of the first {seconds:.1} s are missing: they had to make room for later \
+                 ones."
+            ));
+        }
+        if self.lost > 0 {
+            gaps.push(format!(
+                "{} samples were lost, because they came faster than they were fetched.",
+                self.lost
+            ));
+        }
+        gaps
+    }
+
     /// The sum of amounts.
     #[must_use]
     pub fn amount(&self) -> f64 {
@@ -135,7 +157,7 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn resolve(&mut self, profile: Profile) -> Resolved {
-        let Profile { kind, samples, began_ns, duration_ns, lost } = profile;
+        let Profile { kind, samples, began_ns, duration_ns, lost, missing_ns } = profile;
         let samples = samples.into_iter().map(|sample| {
             let stack = self.stack(kind, &sample.stack);
             let Labels { operation, phase, job } = sample.labels;
@@ -155,7 +177,8 @@ impl Names<'_> {
             }
         });
         let samples = samples.collect();
-        Resolved { kind, functions: Vec::new(), samples, began_ns, duration_ns, lost }
+        let functions = Vec::new();
+        Resolved { kind, functions, samples, began_ns, duration_ns, lost, missing_ns }
     }
 
     fn stack(&mut self, kind: Kind, addresses: &[usize]) -> Vec<Frame> {
@@ -191,4 +214,19 @@ fn phase_name(label: u8) -> String {
         return LOOP.to_owned();
     }
     name_at(&PHASES.map(pellucid_account::Phase::name), label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_says_what_it_does_not_have() {
+        let whole = Profile::counted(Kind::Cpu);
+        let cut = Profile { lost: 7, missing_ns: 2_500_000_000, ..whole.clone() };
+        let [whole, cut] = Resolved::of([whole, cut], &[]);
+        assert!(whole.gaps().is_empty());
+        let gaps = cut.gaps();
+        assert!(gaps[0].contains("first 2.5 s") && gaps[1].contains("7 samples"), "{gaps:?}");
+    }
 }

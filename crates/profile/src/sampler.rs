@@ -199,12 +199,15 @@ impl Profiler {
         });
         let samples = samples.collect();
         let since_ns = history.since_ns().max(from_ns);
+        // What is lost is found at the next drain.
+        let found_ns = to_ns.saturating_add(2 * DRAIN_PAUSE.as_nanos() as u64);
         Profile {
             kind,
             samples,
             began_ns: since_ns,
             duration_ns: to_ns.min(handler::now_ns()).saturating_sub(since_ns),
-            lost: history.lost,
+            lost: history.lost_between(from_ns, found_ns),
+            missing_ns: history.missing_ns(from_ns, to_ns),
         }
     }
 
@@ -251,7 +254,8 @@ impl Kept {
     fn drain(&mut self) {
         let Kept { ring, next, history } = self;
         let (to, lost) = ring.read_from(*next, |sample| history.push(sample));
-        (*next, history.lost) = (to, history.lost + lost);
+        *next = to;
+        history.note_lost(handler::now_ns(), lost);
         history.resolve_early();
     }
 }

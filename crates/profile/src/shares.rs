@@ -26,6 +26,8 @@ pub struct Shares {
     pub shares: Vec<Share>,
     /// The share of what has both a phase or job and a component.
     pub explained: f64,
+    /// How many samples they were counted from; nothing where equal ones are kept as one.
+    pub samples: Option<usize>,
 }
 
 /// The shares of a profile by phase or job, and component.
@@ -56,7 +58,9 @@ pub fn shares(profile: &Resolved) -> Shares {
     };
     let mut shares: Vec<Share> = sums.into_iter().map(share).collect();
     shares.sort_by(|a, b| b.amount.total_cmp(&a.amount));
-    Shares { shares, explained: explained / all }
+    let is_each_kept = profile.samples.iter().all(|sample| sample.at_ns > 0);
+    let samples = is_each_kept.then_some(profile.samples.len());
+    Shares { shares, explained: explained / all, samples }
 }
 
 impl Shares {
@@ -94,6 +98,9 @@ impl Shares {
         for Share { phase, component, share, .. } in &self.shares {
             let _ = writeln!(text, "{phase:<20} {component:<16} {:>6.1}%", share * 100.0);
         }
+        if let Some(samples) = self.samples {
+            let _ = writeln!(text, "samples: {samples}");
+        }
         let _ = writeln!(text, "explained by phase and component: {:.1}%", self.explained * 100.0);
         text
     }
@@ -111,7 +118,7 @@ mod tests {
             amount: share,
             share,
         };
-        let of = |shares| Shares { shares, explained: 1.0 };
+        let of = |shares| Shares { shares, explained: 1.0, samples: Some(9) };
         let before = of(vec![share("execute", 0.9), share("parse", 0.1)]);
         let now = of(vec![share("execute", 0.85), share("job flush", 0.15)]);
         let text = now.text_beside(&before);
@@ -120,5 +127,7 @@ mod tests {
         assert_eq!(rows[0], ["job", "flush", "engine", "0.0%", "15.0%", "+15.0%"], "{text}");
         assert_eq!(rows[1], ["parse", "engine", "10.0%", "0.0%", "-10.0%"]);
         assert_eq!(rows[2], ["execute", "engine", "90.0%", "85.0%", "-5.0%"]);
+        assert!(now.text().contains("samples: 9\n"), "how sure they are: {}", now.text());
+        assert!(!Shares { samples: None, ..now }.text().contains("samples"));
     }
 }

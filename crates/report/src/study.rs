@@ -96,6 +96,9 @@ pub struct ProfileSection {
     pub functions: Vec<String>,
     /// The stacks.
     pub stacks: Vec<ProfileStack>,
+    /// What is missing from it, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What one phase or job and component took.

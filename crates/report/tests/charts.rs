@@ -217,6 +217,7 @@ fn profile(title: &str, is_bytes: bool) -> ProfileSection {
             stack("entity_put execute", &[0, 1], (0..second * 2).map(|at| (at, 17.5e6)).collect()),
             stack("job compaction", &[2], (second * 2..second * 3).map(|at| (at, 15e6)).collect()),
         ],
+        notes: Vec::new(),
     }
 }
 

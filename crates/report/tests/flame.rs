@@ -3,7 +3,7 @@
 
 mod browser;
 
-use browser::{after, in_browser, title_of};
+use browser::{Window, after, in_browser, picture, title_of, with_steps};
 use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
 
 fn sample(with_base: bool) -> FlameGraph {
@@ -93,4 +93,68 @@ fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
 fn the_policy_of_the_page_lets_its_scripts_run() {
     let shown = in_browser(&flame_html(&sample(false)));
     assert!(shown.contains("role=\"button\"") && shown.contains("data-node"), "{shown}");
+}
+
+/// Twelve seconds of PUTs and GETs, with a merge in the sixth to the eighth.
+fn busy() -> FlameGraph {
+    let functions = [
+        "pellucid_http::event_loop::EventLoop<S>::run",
+        "pellucid_server::entity::put",
+        "pellucid_server::entity::get",
+        "pellucid_engine::write::put",
+        "pellucid_engine::journal::append",
+        "pellucid_engine::ledger::memtable::insert",
+        "pellucid_http::connection::write",
+        "__libc_send",
+        "pellucid_engine::ledger::merge::next",
+        "core::slice::sort::merge",
+    ];
+    let functions = functions.map(str::to_owned).to_vec();
+    let mut graph = FlameGraph::new("Processor time".to_owned(), FlameUnit::Nanoseconds, functions);
+    graph.duration_ns = 12_000_000_000;
+    graph.notes.push("7 samples were lost.".to_owned());
+    for at in 0..2_400_u64 {
+        let (at_ns, is_merging) = (at * 5_000_000 + 1, (1_000..1_600).contains(&at));
+        let (root, stack): (&str, &[u32]) = match at * 7_919 % 10 {
+            _ if is_merging && at % 2 == 0 => ("job compaction", &[8, 9]),
+            0..=2 => ("entity_put execute", &[0, 1, 3, 4]),
+            3 | 4 => ("entity_put execute", &[0, 1, 3, 5]),
+            5 | 6 => ("entity_get execute", &[0, 2]),
+            _ => ("entity_get write", &[0, 6, 7]),
+        };
+        let amount = 2e6 + (at * 31 % 7) as f64 * 1e6;
+        graph.add(&FlameSample { root, stack, amount, at_ns }, false);
+    }
+    graph.shares = vec![
+        ("execute".to_owned(), "engine journal".to_owned(), 4e9),
+        ("job compaction".to_owned(), "compaction".to_owned(), 1.5e9),
+    ];
+    graph
+}
+
+/// Where pictures stay that shall be looked at.
+const PICTURES_VARIABLE: &str = "PELLUCID_PICTURES";
+
+/// Heat map and flame graph on a wide light screen and a narrow dark one: everything fits, and the
+/// pictures can be looked at.
+#[test]
+fn pictures_fit_light_and_wide_screens_and_dark_and_narrow_ones() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = std::env::var_os(PICTURES_VARIABLE);
+    let folder = folder.map_or_else(|| temporary.path().to_owned(), std::path::PathBuf::from);
+    let steps = "var ground = getComputedStyle(document.body).backgroundColor.match(/\\d+/g);
+        var page = document.documentElement;
+        document.title = [page.scrollWidth <= window.innerWidth ? 'fits' : 'is too wide: ' +
+          page.scrollWidth + ' of ' + window.innerWidth, ground[0] < 128 ? 'dark' : 'light',
+          document.querySelectorAll('.flame-heat').length,
+          document.querySelectorAll('.flame-place g[data-node]').length > 8].join('; ');";
+    for (name, width, is_dark) in [("light-wide", 1_600, false), ("dark-narrow", 520, true)] {
+        let window = Window { width, height: 1_100, is_dark };
+        let path = folder.join(format!("flame-{name}.png"));
+        let shown = picture(&with_steps(&flame_html(&busy()), steps), window, &path);
+        let expected = format!("fits; {}; 1; true", if is_dark { "dark" } else { "light" });
+        assert_eq!(title_of(&shown), expected, "{name}");
+        let bytes = std::fs::metadata(&path).unwrap().len();
+        assert!(bytes > 10_000, "{name}: {bytes} bytes show nothing");
+    }
 }

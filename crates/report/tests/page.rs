@@ -220,6 +220,7 @@ fn profile() -> ProfileSection {
         shares: (0..20).map(share).collect(),
         functions: vec!["run".to_owned(), "<T>::get".to_owned()],
         stacks: vec![stack(&[0, 1]), stack(&[0, 99])],
+        notes: vec!["7 samples <were> lost.".to_owned()],
     }
 }
 
@@ -228,6 +229,7 @@ fn a_study_shows_where_its_time_went() {
     let page = study_html(&study());
     let profiles = page.split("id=\"profiles\"").nth(1).unwrap();
     assert!(profiles.contains("20.0 ms in all in 2.00 s; 98.5 % of it have both"), "{profiles}");
+    assert!(profiles.contains("7 samples &lt;were&gt; lost."), "what is missing is said");
     assert!(profiles.contains("all others") && profiles.contains("40.0 %"));
     assert!(profiles.contains("&lt;T&gt;::get: 50.0 %, 10.0 ms"));
     let without = StudyReport { profiles: Vec::new(), ..study() };

@@ -1,9 +1,10 @@
 //! The tables of a database as column families. Every request looks one up by its number, without
 //! a lock or a count of who uses it: those of all threads would be on one line of the cache.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use pellucid_store::{Result, StoreError, Table};
+use pellucid_thread::Mutex;
 use rocksdb::BoundColumnFamily;
 
 /// What RocksDB's calls take for a table.

@@ -2,10 +2,11 @@
 //! database open earlier, and each telling the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use pellucid_clock::WallTime;
 use pellucid_store::{Result, StoreError};
+use pellucid_thread::Mutex;
 use rocksdb::WriteOptions;
 
 use crate::database::{Db, error_of};

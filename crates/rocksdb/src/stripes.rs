@@ -2,9 +2,10 @@
 //! way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
 
 use pellucid_store::Table;
+use pellucid_thread::{Mutex, MutexGuard};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Writers of keys with the same lock follow one another.

@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
+use pellucid_thread::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Keys that are remembered; when there are as many, those not asked for since are forgotten.

@@ -102,7 +102,9 @@ impl Visit for Line {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use pellucid_thread::Mutex;
 
     use super::*;
 

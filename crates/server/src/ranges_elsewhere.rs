@@ -1,10 +1,11 @@
 //! Ranges of stores whose walks wait for others: their pieces are made on the store's workers, one
 //! ahead of what the client has taken, so that no event loop waits and memory stays bounded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_http::{BodySource, Filled, Handled, Reminder, Response};
 use pellucid_store::{Arrival, Workers};
+use pellucid_thread::Mutex;
 
 use crate::ranges::StoreRange;
 use crate::service::{Api, Later, Loop, Shared, arrive, busy};

@@ -87,6 +87,41 @@ fn who_is_not_known_is_told_how_to_be() {
     assert!(!log.contains("guess"), "{log}");
 }
 
+/// A request whose password is verified said of itself that it waited for nothing.
+#[test]
+fn a_request_that_waits_for_its_password_says_so() {
+    let (server, _) = guarded();
+    let (mut watcher, authorization) = (server.client(), basic("watcher", "watcher"));
+    let mut look = || {
+        let headers = [("Authorization", &*authorization)];
+        watcher.call("GET", "/_admin/requests", &headers, b"").json()
+    };
+    look();
+    let is_one = |of: &serde_json::Value| {
+        let (kind, place) = (&of["waits_for"]["kind"], &of["waits_for"]["place"]);
+        *kind == "thread" && place.as_str().is_some_and(|place| place.contains("access/gate.rs:"))
+    };
+    // A password takes some of a processor's time, and one thread verifies them all.
+    let mut passwords = (0..).map(|number| basic("reader", &format!("wrong {number}")));
+    let is_seen = (0..20).any(|_| {
+        let clients: Vec<Client> = passwords
+            .by_ref()
+            .take(8)
+            .map(|password| {
+                let mut client = server.client();
+                let headers = [("Authorization", &*password)];
+                client.send(&common::request("GET", &entity("a"), &headers, b""));
+                client
+            })
+            .collect();
+        let is_seen = look()["requests"].as_array().unwrap().iter().any(is_one);
+        clients.into_iter().for_each(|mut client| assert_eq!(client.answer().status, 401));
+        is_seen
+    });
+    assert!(is_seen, "no request waited for its password");
+    assert!(!look()["requests"].as_array().unwrap().iter().any(is_one), "they are answered");
+}
+
 /// The first request of a password leaves its buffer while the password is verified: what it
 /// brought has to come back whole, and in its turn among others of the connection.
 #[test]

@@ -1,5 +1,6 @@
 //! Three nodes in this process: every key on one of them, and any of them takes any request.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 mod common;
 

@@ -292,6 +292,28 @@ fn an_owner_does_nothing_whose_time_is_over() {
     assert_eq!(alone.client().get(&url).text().len(), large.len(), "nothing was written");
 }
 
+/// A forwarded request said of itself that it waited for nothing.
+#[test]
+fn a_request_that_waits_for_another_node_says_so() {
+    let alone = start_as(b"", |cluster| (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE));
+    let mut peer = alone.peer();
+    let mut waiting = alone.client();
+    waiting.send(&common::request("GET", &entity(alone.key(true)), &[], b""));
+    let id = next_ask(&mut peer, &mut Vec::new());
+    let document = alone.client().get("/_admin/requests").json();
+    let requests = document["requests"].as_array().unwrap();
+    let forwarded = requests.iter().find(|of| of["operation"] == "entity_get_forwarded").unwrap();
+    let wait = &forwarded["waits_for"];
+    assert_eq!((&wait["kind"], &forwarded["place"]), (&"node".into(), &"away".into()), "{wait}");
+    assert!(wait["place"].as_str().unwrap().contains("cluster/forward.rs:"), "{wait}");
+    assert!(wait["duration_ns"].as_u64().unwrap() > 0, "{wait}");
+    peer.write_all(&found(id, b"here")).unwrap();
+    assert_eq!(waiting.answer().text(), "here");
+    let document = alone.client().get("/_admin/requests").json();
+    let requests = document["requests"].as_array().unwrap();
+    assert!(requests.iter().all(|of| of["waits_for"]["kind"] != "node"), "{document}");
+}
+
 /// How many asks the node has under way with its peer.
 fn in_flight(alone: &Alone) -> u64 {
     let view = alone.client().get("/v0/cluster").json();

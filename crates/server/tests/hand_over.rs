@@ -1,5 +1,6 @@
 //! Requests that would wait for the disk leave their event loop, and their neighbours go on.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! `/debug/pprof`: profiles of a server under load, as Go's tools and browsers get them.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 mod common;
 
@@ -9,11 +10,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Client, Running, entity, start, start_with};
 use pellucid_profile::{
     SAMPLE_BYTES, SampledAllocator, allocation_sampling, set_allocation_sampling,
 };
+use pellucid_thread::{HOLDERS_ONE_IN, Mutex as Lock, set_holder_sampling};
 
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
@@ -78,6 +82,59 @@ fn pprof(go: &str, file: &Path, folder: &Path) -> Option<Output> {
     run.ok()
 }
 
+type Held<'a> = (&'a Lock<()>, &'a Receiver<()>);
+
+/// Holds the lock until it is told that somebody is about to wait for it, and somewhat longer.
+fn hold((lock, waiter): Held<'_>, held: &Sender<()>) {
+    let guard = lock.lock().unwrap();
+    held.send(()).unwrap();
+    waiter.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    drop(guard);
+}
+
+#[inline(never)]
+fn hold_the_lock(held: Held<'_>, sender: &Sender<()>) {
+    hold(held, sender);
+    // A call at the very end would leave this function's frame before it is made.
+    std::hint::black_box(sender);
+}
+
+#[inline(never)]
+fn wait_for_the_lock(lock: &Lock<()>) {
+    drop(lock.lock().unwrap());
+    std::hint::black_box(lock);
+}
+
+#[inline(never)]
+fn hold_it_again(held: Held<'_>, sender: &Sender<()>) {
+    hold(held, sender);
+    // A call at the very end would leave this function's frame before it is made.
+    std::hint::black_box(sender);
+}
+
+#[inline(never)]
+fn wait_for_it_again(lock: &Lock<()>) {
+    drop(lock.lock().unwrap());
+    std::hint::black_box(lock);
+}
+
+/// Has one thread hold a lock by `hold` and this one wait for it by `wait`.
+fn contend(hold: impl FnOnce(Held<'_>, &Sender<()>) + Send, wait: impl FnOnce(&Lock<()>)) {
+    // Whoever holds a lock is noted by chance only, unless all are.
+    set_holder_sampling(1);
+    let lock = Lock::new(());
+    let ((about, waiter), (held, is_held)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let lock = &lock;
+        scope.spawn(move || hold((lock, &waiter), &held));
+        is_held.recv().unwrap();
+        about.send(()).unwrap();
+        wait(lock);
+    });
+    set_holder_sampling(HOLDERS_ONE_IN);
+}
+
 #[test]
 fn go_reads_every_profile() {
     let _turn = turn();
@@ -98,9 +155,11 @@ fn go_reads_every_profile() {
         assert!(top.contains("Type: alloc_space") && top.contains("pellucid_"), "{top}");
         let top = go_top(&profile("/debug/pprof/heap"), "heap");
         assert!(top.contains("Type: inuse_space"), "{top}");
-        for name in ["mutex", "block"] {
+        // An empty profile has its type, too: a wait that there surely was has to be in it.
+        contend(hold_the_lock, wait_for_the_lock);
+        for (name, function) in [("mutex", "hold_the_lock"), ("block", "wait_for_the_lock")] {
             let top = go_top(&profile(&format!("/debug/pprof/{name}")), name);
-            assert!(top.contains("Type: delay"), "{top}");
+            assert!(top.contains("Type: delay") && top.contains(function), "{top}");
         }
     });
     set_allocation_sampling(0);
@@ -176,18 +235,22 @@ fn rates_are_set_while_the_server_runs() {
     let running = start_with(|options| options.profile_hertz = 19);
     let mut client = running.client();
     let shown = |client: &mut Client| client.get("/debug/pprof/rates").text().to_owned();
-    assert_eq!(shown(&mut client).trim(), format!("hz=19\nbytes={bytes}"));
+    let waits = "wait_ns=10000\nholders=8";
+    assert_eq!(shown(&mut client).trim(), format!("hz=19\nbytes={bytes}\n{waits}"));
     for (target, status) in [
         ("/debug/pprof/rates?hz=99", 200),
         ("/debug/pprof/rates?bytes=65536", 200),
+        ("/debug/pprof/rates?wait_ns=1000&holders=2", 200),
         ("/debug/pprof/rates?hz=5000", 400),
+        ("/debug/pprof/rates?holders=0", 400),
         ("/debug/pprof/rates", 400),
     ] {
         assert_eq!(client.call("PUT", target, &[], b"").status, status, "{target}");
     }
-    assert_eq!(shown(&mut client).trim(), "hz=99\nbytes=65536");
-    assert_eq!(client.call("PUT", "/debug/pprof/rates?hz=0&bytes=0", &[], b"").status, 200);
-    assert_eq!(shown(&mut client).trim(), "hz=0\nbytes=0");
+    assert_eq!(shown(&mut client).trim(), "hz=99\nbytes=65536\nwait_ns=1000\nholders=2");
+    let target = "/debug/pprof/rates?hz=0&bytes=0&wait_ns=10000&holders=8";
+    assert_eq!(client.call("PUT", target, &[], b"").status, 200);
+    assert_eq!(shown(&mut client).trim(), format!("hz=0\nbytes=0\n{waits}"));
     // What is asked for is recorded all the same, as long as it is asked for.
     assert_eq!(client.get("/debug/pprof/profile?seconds=0.2&format=folded").status, 200);
     assert_eq!(client.call("DELETE", "/debug/pprof/rates", &[], b"").status, 405);
@@ -232,6 +295,62 @@ fn the_past_of_allocations_can_be_asked_for_and_compared() {
         let top = go_top(&file, "difference");
         assert!(top.contains("Type: alloc_space") && top.contains("% of"), "{top}");
     });
+    set_allocation_sampling(0);
+}
+
+fn unix_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+/// What was before is in the first amount and what is now in the second: both were once asked for
+/// only, and not looked at.
+#[test]
+fn a_difference_has_what_was_before_and_what_is_now_apart() {
+    let _turn = turn();
+    set_allocation_sampling(SAMPLE_BYTES / 64);
+    let running = start();
+    let mut client = running.client();
+    // Apart by more than the times are rounded to.
+    let border = || {
+        let pause = Duration::from_millis(50);
+        std::thread::sleep(pause);
+        let now = unix_now();
+        std::thread::sleep(pause);
+        now
+    };
+    let before = border();
+    contend(hold_the_lock, wait_for_the_lock);
+    let between = border();
+    contend(hold_it_again, wait_for_it_again);
+    drop(hold_memory());
+    let after = border();
+    let query = format!("from={between:.3}&to={after:.3}&base={before:.3}..{between:.3}");
+    let mut amounts = |kind: &str, function: &str| {
+        let answer = client.get(&format!("/debug/pprof/{kind}?{query}&format=folded"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let lines = answer.text().lines().filter(|line| line.contains(function));
+        lines.fold((0.0, 0.0), |sums, line| {
+            let mut words = line.rsplit(' ').map(|word| word.parse::<f64>().unwrap_or(0.0));
+            let (now, before) = (words.next().unwrap(), words.next().unwrap());
+            (sums.0 + before, sums.1 + now)
+        })
+    };
+    for (kind, former, latter) in [
+        ("mutex", "::hold_the_lock", "::hold_it_again"),
+        ("block", "::wait_for_the_lock", "::wait_for_it_again"),
+    ] {
+        let ((was, is_no_more), (was_not, is)) = (amounts(kind, former), amounts(kind, latter));
+        // Each held for 30 ms at least.
+        assert!(was >= 30e6 && is >= 30e6, "{kind}: {was} before, {is} now");
+        assert_eq!((is_no_more, was_not), (0.0, 0.0), "{kind}");
+    }
+    let (was, is) = amounts("allocs", "::hold_memory");
+    assert!(was == 0.0 && is > 0.5 * 400.0 * 50_000.0, "{was} before, {is} now");
+    let file = client.get(&format!("/debug/pprof/block?{query}")).body;
+    let top = go_top(&file, "difference");
+    let line = |function: &str| top.lines().find(|line| line.contains(function)).unwrap();
+    assert!(line("::wait_for_the_lock").trim_start().starts_with('-'), "it is less: {top}");
+    assert!(!line("::wait_for_it_again").trim_start().starts_with('-'), "it is more: {top}");
     set_allocation_sampling(0);
 }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use common::{Running, entity, request, start_with};
 use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
 use pellucid_server::TlsFiles;
-use pellucid_thread::{WAIT_SAMPLE_NS, set_wait_sampling};
+use pellucid_thread::{HOLDERS_ONE_IN, WAIT_SAMPLE_NS, set_holder_sampling, set_wait_sampling};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -163,6 +163,8 @@ fn profiles_at_ten_times_their_rates_disturb_nothing() {
     let seconds = seconds.map_or(SECONDS, |seconds| seconds.parse().unwrap());
     set_allocation_sampling(SAMPLE_BYTES / TIMES);
     set_wait_sampling(WAIT_SAMPLE_NS / TIMES);
+    // All of them: more than ten times as many there are not.
+    set_holder_sampling((HOLDERS_ONE_IN / TIMES as u32).max(1));
     let running = start_with(|options| {
         options.profile_hertz = USUAL_HERTZ * TIMES as u32;
         options.embedded.memory_bytes = 1 << 20;

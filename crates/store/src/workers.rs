@@ -1,4 +1,5 @@
 //! Threads for what would block an event loop, and the room that there is for it.
+#![allow(clippy::disallowed_types, reason = "who waits for the lock has no work, and is no wait")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -29,7 +29,6 @@ mod request_life;
 mod served;
 mod spread;
 mod study;
-mod text;
 
 pub use cluster::{ClusterStudy, ClusterStudyOptions, run_child as run_cluster_child};
 pub use connection_pool::{

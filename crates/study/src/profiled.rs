@@ -12,6 +12,9 @@ use pellucid_profile::{
     set_allocation_sampling, shares,
 };
 use pellucid_report::{MOMENT_NS, ProfileSection, ProfileShare, ProfileStack};
+use serde::{Deserialize, Serialize};
+
+use crate::study::Outcome;
 
 /// Stacks of one profile that a report keeps: the largest, and those beyond are counted to their
 /// outermost function.
@@ -22,42 +25,99 @@ const MOMENTS_MAX: usize = 40_000;
 /// is room.
 const COUNTED: [Kind; 2] = [Kind::Allocations, Kind::Block];
 
-/// Profiles that are being taken.
+/// Profiles that were taken, as a process tells them to its study.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Taken {
+    /// Processor time, allocations and waits; none if it is said why.
+    pub(crate) sections: Vec<ProfileSection>,
+    /// Why there are none.
+    pub(crate) why_none: Option<String>,
+}
+
+impl Taken {
+    /// These, as the profiles of `what`.
+    pub(crate) fn of(mut self, what: &str) -> Taken {
+        for section in &mut self.sections {
+            section.title = format!("{what}: {}", lower(&section.title));
+        }
+        if let Some(why) = &mut self.why_none {
+            *why = format!("{what}: {why}");
+        }
+        self
+    }
+
+    /// These, and then those of another load.
+    pub(crate) fn and(mut self, other: Taken) -> Taken {
+        self.sections.extend(other.sections);
+        let whys: Vec<String> = self.why_none.into_iter().chain(other.why_none).collect();
+        Taken { sections: self.sections, why_none: (!whys.is_empty()).then(|| whys.join("; ")) }
+    }
+
+    /// Puts them into the report, or why there are none.
+    pub(crate) fn put_into(self, outcome: &mut Outcome) {
+        outcome.profiles.extend(self.sections);
+        if let Some(why) = self.why_none {
+            outcome
+                .notes
+                .push(format!("Profiles are missing, because they could not be taken: {why}."));
+        }
+    }
+}
+
+/// A title within a sentence.
+fn lower(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// Profiles that are being taken, or why they are not.
 pub(crate) struct Profiled {
+    begun: Result<Begun, String>,
+}
+
+struct Begun {
     profiler: Profiler,
     _boost: Boost,
     from_ns: u64,
-    before: [Before; 2],
-}
-
-/// What there was of a kind at the beginning.
-struct Before {
-    counted: Profile,
-    /// Samples that were lost until then.
-    lost: u64,
+    /// What had been counted until then.
+    before: [Profile; 2],
 }
 
 impl Profiled {
-    /// Begins. Nothing if the system does not let processor time be sampled.
-    pub(crate) fn begin() -> Option<Profiled> {
+    /// Begins. Where the system does not let processor time be sampled, [`Profiled::end`] says so.
+    pub(crate) fn begin() -> Profiled {
         set_allocation_sampling(SAMPLE_BYTES);
-        let profiler = Profiler::start(RECORDING_HERTZ).ok()?;
-        let boost = profiler.boost(RECORDING_HERTZ);
-        let before = COUNTED.map(|kind| Before {
-            counted: Profile::counted(kind),
-            lost: profiler.past(kind, 0, 0).lost,
-        });
-        Some(Profiled { profiler, _boost: boost, from_ns: Profiler::now_ns(), before })
+        Profiled { begun: Profiler::start(RECORDING_HERTZ).map(Begun::with).map_err(told) }
     }
 
     /// What there was since the beginning; `operations` are the names of operations.
-    pub(crate) fn end(self, operations: &[&str]) -> Vec<ProfileSection> {
+    pub(crate) fn end(self, operations: &[&str]) -> Taken {
+        match self.begun {
+            Ok(begun) => Taken { sections: begun.end(operations), why_none: None },
+            Err(why) => Taken { sections: Vec::new(), why_none: Some(why) },
+        }
+    }
+}
+
+fn told(error: std::io::Error) -> String {
+    format!("processor time cannot be sampled here ({error})")
+}
+
+impl Begun {
+    fn with(profiler: Profiler) -> Begun {
+        let boost = profiler.boost(RECORDING_HERTZ);
+        let before = COUNTED.map(Profile::counted);
+        Begun { profiler, _boost: boost, from_ns: Profiler::now_ns(), before }
+    }
+
+    fn end(self, operations: &[&str]) -> Vec<ProfileSection> {
         let (from_ns, to_ns) = (self.from_ns, Profiler::now_ns());
         let cpu = self.profiler.cpu(from_ns, to_ns);
-        let [allocations, waits] = self.before.map(|Before { counted, lost }| {
-            let timed = self.profiler.past(counted.kind, from_ns, to_ns);
-            let is_whole = timed.lost == lost && timed.began_ns <= from_ns;
-            if is_whole { timed } else { Profile::counted(counted.kind).since(&counted) }
+        let [allocations, waits] = self.before.map(|before| {
+            let timed = self.profiler.past(before.kind, from_ns, to_ns);
+            // What is counted without times is whole in any case.
+            let is_whole = timed.lost == 0 && timed.missing_ns == 0;
+            if is_whole { timed } else { Profile::counted(before.kind).since(&before) }
         });
         let profiles = Resolved::of([cpu, allocations, waits], operations);
         profiles.iter().map(section_of).collect()
@@ -80,6 +140,12 @@ fn section_of(profile: &Resolved) -> ProfileSection {
         share: share.share,
     });
     let (functions, stacks) = stacks_of(profile);
+    let mut notes = profile.gaps();
+    let is_timed = stacks.iter().any(|stack| !stack.moments.is_empty());
+    if !is_timed && !stacks.is_empty() {
+        let note = "It has no heat map: there were more samples than are kept with their times.";
+        notes.push(note.to_owned());
+    }
     ProfileSection {
         title: title.to_owned(),
         is_bytes: profile.kind.is_bytes(),
@@ -88,19 +154,20 @@ fn section_of(profile: &Resolved) -> ProfileSection {
         shares: rows.collect(),
         functions,
         stacks,
+        notes,
     }
 }
 
 /// What one stack took: all of it, and by moments.
 #[derive(Default)]
-struct Taken {
+struct Amounts {
     amount: f64,
     moments: BTreeMap<u32, f64>,
 }
 
 /// Equal stacks as one, the largest first, over the functions that occur.
 fn stacks_of(profile: &Resolved) -> (Vec<String>, Vec<ProfileStack>) {
-    let mut sums: BTreeMap<(String, Vec<u32>), Taken> = BTreeMap::new();
+    let mut sums: BTreeMap<(String, Vec<u32>), Amounts> = BTreeMap::new();
     for sample in &profile.samples {
         let stack = sample.stack.iter().rev().map(|frame| frame.function).collect();
         let head = head_of(&sample.operation, &sample.phase, &sample.job);
@@ -120,7 +187,7 @@ fn stacks_of(profile: &Resolved) -> (Vec<String>, Vec<ProfileStack>) {
     let mut functions = Vec::new();
     let mut numbers = vec![None; profile.functions.len()];
     let mut stacks: Vec<ProfileStack> = Vec::new();
-    for (index, ((root, stack), Taken { amount, moments })) in sums.into_iter().enumerate() {
+    for (index, ((root, stack), Amounts { amount, moments })) in sums.into_iter().enumerate() {
         let depth = if index < STACKS_MAX { stack.len() } else { stack.len().min(1) };
         let renumbered = stack[..depth].iter().map(|function| {
             *numbers[*function as usize].get_or_insert_with(|| {
@@ -143,7 +210,7 @@ mod tests {
     #[test]
     fn what_was_worked_at_is_in_the_report() {
         static WORK: Job = Job::new("work");
-        let profiled = Profiled::begin().unwrap();
+        let profiled = Profiled::begin();
         let job = start_job(&WORK);
         let mut sum = 0_u64;
         // As much processor time as makes some samples, however long that takes.
@@ -152,7 +219,8 @@ mod tests {
             (0..10_000_u64).for_each(|step| sum = std::hint::black_box(sum ^ step));
         }
         drop(job);
-        let sections = profiled.end(&["get"]);
+        let Taken { sections, why_none } = profiled.end(&["get"]);
+        assert_eq!(why_none, None);
         assert_eq!(sections.len(), 3);
         let cpu = &sections[0];
         assert!(cpu.shares.iter().any(|share| share.phase == "job work"), "{:?}", cpu.shares);
@@ -165,6 +233,20 @@ mod tests {
             let sum: f64 = stack.moments.iter().map(|(_, amount)| amount).sum();
             assert!((sum - stack.amount).abs() <= stack.moments.len() as f64, "{stack:?}");
         }
+    }
+
+    /// A study whose profiles failed once had a report like any other, but without them.
+    #[test]
+    fn a_report_without_profiles_says_why() {
+        let error = std::io::Error::other("no timers");
+        let none = || Profiled { begun: Err(told(std::io::Error::other(error.to_string()))) };
+        let (first, second) = (none().end(&[]).of("PUT"), none().end(&[]).of("GET"));
+        let mut outcome = Outcome::default();
+        first.and(second).put_into(&mut outcome);
+        assert!(outcome.profiles.is_empty());
+        let note = &outcome.notes[0];
+        assert!(note.contains("PUT: ") && note.contains("; GET: "), "{note}");
+        assert!(note.contains("(no timers)"), "{note}");
     }
 
     /// The processor time of this thread.

@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use pellucid_account::{OperationAccount, Snapshot};
-use pellucid_report::ProfileSection;
 use pellucid_server::{Log, RunningServer, ServerOptions, start};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +18,7 @@ use crate::error::StudyError;
 use crate::jobs::{JobSpan, of_account, running};
 use crate::proc::ProcessFigures;
 use crate::process::Process;
-use crate::profiled::Profiled;
+use crate::profiled::{Profiled, Taken};
 
 /// How long a store has to come to rest.
 const REST_MAX: Duration = Duration::from_secs(60);
@@ -47,6 +46,11 @@ impl Served {
         let mut process = Process::start(what, program)?;
         let address = process.ask(&serde_json::to_string(plan).map_err(failed)?)?;
         Ok(Served { process, address: address.parse().map_err(failed)? })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The URL of its root.
@@ -82,11 +86,11 @@ impl Served {
 
     /// Begins to profile processor time, allocations and waits.
     pub(crate) fn profile(&mut self) -> Result<(), StudyError> {
-        self.ask::<bool>("profile").map(|_| ())
+        self.ask("profile")
     }
 
-    /// Ends that. Nothing if the system does not let processor time be sampled.
-    pub(crate) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+    /// Ends that.
+    pub(crate) fn profiles(&mut self) -> Result<Taken, StudyError> {
         self.ask("profiles")
     }
 
@@ -107,13 +111,25 @@ impl Served {
 /// If the server does not start or stop, or what it is told makes no sense.
 pub(crate) fn serve<Plan: DeserializeOwned>(
     mut input: impl BufRead,
-    mut output: impl Write,
+    output: impl Write,
     options: impl FnOnce(Plan) -> Result<ServerOptions, StudyError>,
 ) -> Result<(), StudyError> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(failed)?;
     let plan = serde_json::from_str(&line).map_err(failed)?;
     let server = start(options(plan)?, Log::of_process()).map_err(failed)?;
+    answer_lines(server, input, output)
+}
+
+/// Says where the server is, and answers until the input ends, and the server with it.
+///
+/// # Errors
+/// If the server does not stop, or what it is told makes no sense.
+pub(crate) fn answer_lines(
+    server: RunningServer,
+    input: impl BufRead,
+    mut output: impl Write,
+) -> Result<(), StudyError> {
     let mut answer =
         |text: String| writeln!(output, "{text}").and_then(|()| output.flush()).map_err(failed);
     answer(server.address().to_string())?;
@@ -138,13 +154,12 @@ fn answer_to(
         ("rest", _) => serde_json::to_string(&rest(server)),
         ("count", _) => serde_json::to_string(&server.count_entities().map_err(failed)?),
         ("profile", _) => {
-            *profiled = Profiled::begin();
-            serde_json::to_string(&profiled.is_some())
+            *profiled = Some(Profiled::begin());
+            serde_json::to_string(&())
         }
         ("profiles", _) => {
-            let operations = account.names().operations;
-            let taken = profiled.take().map_or_else(Vec::new, |taken| taken.end(operations));
-            serde_json::to_string(&taken)
+            let begun = profiled.take().ok_or_else(|| failed("`profiles` comes after `profile`"));
+            serde_json::to_string(&begun?.end(account.names().operations))
         }
         _ => return Err(failed(format!("`{line}` is nothing to do"))),
     };

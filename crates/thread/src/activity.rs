@@ -71,7 +71,6 @@ pub(crate) struct ThreadCell {
     pub(crate) stack_low: AtomicUsize,
     pub(crate) stack_high: AtomicUsize,
     pub(crate) random: AtomicU64,
-    pub(crate) contended_unlocks: AtomicU64,
 }
 
 impl ThreadCell {
@@ -95,7 +94,6 @@ thread_local! {
             stack_low: AtomicUsize::new(0),
             stack_high: AtomicUsize::new(0),
             random: AtomicU64::new(0),
-            contended_unlocks: AtomicU64::new(0),
         }
     };
 }

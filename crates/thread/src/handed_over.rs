@@ -3,7 +3,7 @@
 
 use crate::activity::{Labels, labels, with_thread};
 use crate::waiting::{Wait, WaitKind, Waiting, monotonic_ns};
-use crate::waits::note_wait_of;
+use crate::waits::{note_wait_by_chance, note_wait_of};
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,22 @@ impl HandedOver {
 
     /// The wait is over, and counts; nobody works at it here.
     pub fn end(self) {
-        note_wait_of(self.labels, monotonic_ns().saturating_sub(self.since_ns));
+        self.count();
+    }
+
+    /// Counts the wait so far; it goes on to be shown until this is dropped.
+    pub fn count(&self) {
+        note_wait_of(self.labels, self.waited_ns());
+    }
+
+    /// As [`HandedOver::end`], for waits of which there are so many that each cannot be kept: one in
+    /// `one_in` is, however long it was, and weighs as much more.
+    pub fn end_by_chance(self, one_in: u32) {
+        note_wait_by_chance(self.labels, one_in, || self.waited_ns());
+    }
+
+    fn waited_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.since_ns)
     }
 
     /// This thread works at it, in `phase`, until what is returned is dropped.

@@ -5,13 +5,19 @@
 //! locks are taken everywhere, while sampling, symbols and pictures (the crate `profile`) concern
 //! the server alone. Nothing here allocates, logs or knows of requests: phases and operations are
 //! numbers that their owners name.
+#![allow(
+    clippy::disallowed_types,
+    reason = "ours are made of them, and waits are counted under them"
+)]
 
 mod activity;
 mod condvar;
+mod contention;
 mod early;
 mod handed_over;
 mod lock;
 mod random;
+mod rwlock;
 mod scheduling;
 mod sites;
 mod stack;
@@ -28,11 +34,12 @@ pub use early::{EARLY_MAX, early_operation, is_early_awaited};
 pub use handed_over::{HandedOver, TakenUp};
 pub use lock::{Mutex, MutexGuard};
 pub use random::exponential;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use scheduling::{give_way, schedule_for_background, schedule_for_requests};
 pub use sites::{Counts, SITES_MAX, Site, Sites};
 pub use stack::{Registers, STACK_DEPTH_MAX, capture, capture_interrupted, prepare_thread};
 pub use waiting::{WAITS_MAX, Wait, WaitKind, Waiting, monotonic_ns, waits};
 pub use waits::{
-    KeptWait, WAIT_SAMPLE_NS, WaitObserver, WaitSide, blocked, contended, observe_waits,
-    set_wait_sampling,
+    HOLDERS_ONE_IN, KeptWait, WAIT_SAMPLE_NS, WaitObserver, WaitSide, blocked, contended,
+    holder_sampling, observe_waits, set_holder_sampling, set_wait_sampling, wait_sampling,
 };

@@ -4,21 +4,14 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-use pellucid_clock::Clock;
-
-use crate::waiting::{WaitKind, Waiting};
-use crate::waits;
+use crate::contention::Contention;
 
 /// As [`std::sync::Mutex`], with waits in the profiles `block` and `mutex`.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
-    /// Threads that wait for the lock.
-    waiters: AtomicUsize,
-    /// Where the lock was held that was given back to somebody who waited, plus one; or zero.
-    holder: AtomicUsize,
+    contention: Contention,
     pub(crate) inner: std::sync::Mutex<T>,
 }
 
@@ -32,11 +25,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 impl<T> Mutex<T> {
     /// An unlocked mutex.
     pub const fn new(value: T) -> Mutex<T> {
-        Mutex {
-            waiters: AtomicUsize::new(0),
-            holder: AtomicUsize::new(0),
-            inner: std::sync::Mutex::new(value),
-        }
+        Mutex { contention: Contention::new(), inner: std::sync::Mutex::new(value) }
     }
 
     /// What it held.
@@ -68,14 +57,7 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     #[track_caller]
     fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
-        let _waiting = Waiting::begin(WaitKind::Lock);
-        let stopwatch = Clock::monotonic().stopwatch();
-        self.waiters.fetch_add(1, Ordering::Relaxed);
-        let locked = self.inner.lock();
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
-        let waited_ns = stopwatch.elapsed_ns();
-        waits::charge(self.holder.swap(0, Ordering::Relaxed), waited_ns);
-        waits::note_wait(waited_ns);
+        let locked = self.contention.wait(|| self.inner.lock());
         self.guard_of(locked)
     }
 
@@ -131,25 +113,17 @@ impl<T> From<T> for Mutex<T> {
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// The standard guard within, for the wait of a condition, and the lock.
     pub(crate) fn into_parts(self) -> (&'a Mutex<T>, std::sync::MutexGuard<'a, T>) {
-        self.note_holder();
+        self.lock.contention.note_holder();
         let mut guard = ManuallyDrop::new(self);
         // SAFETY: the guard is not dropped, so that what was taken out is not used again.
         (guard.lock, unsafe { ManuallyDrop::take(&mut guard.inner) })
-    }
-
-    /// Leaves a note for whoever waits, where the lock was held.
-    #[inline]
-    fn note_holder(&self) {
-        if self.lock.waiters.load(Ordering::Relaxed) != 0 {
-            self.lock.holder.store(waits::holder(), Ordering::Relaxed);
-        }
     }
 }
 
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.note_holder();
+        self.lock.contention.note_holder();
         // SAFETY: this is the only place that drops it, and it runs once.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
     }

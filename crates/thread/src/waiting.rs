@@ -28,14 +28,16 @@ pub enum WaitKind {
     Lock,
     /// A condition that another thread's progress brings about.
     Condition,
-    /// A thread that takes the request up.
+    /// A thread that takes the request up, or verifies its password.
     Thread,
     /// A sync that makes writes durable.
     Sync,
+    /// Another node of the cluster.
+    Node,
 }
 
-const KINDS: [WaitKind; 4] =
-    [WaitKind::Lock, WaitKind::Condition, WaitKind::Thread, WaitKind::Sync];
+const KINDS: [WaitKind; 5] =
+    [WaitKind::Lock, WaitKind::Condition, WaitKind::Thread, WaitKind::Sync, WaitKind::Node];
 
 impl fmt::Display for WaitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +46,7 @@ impl fmt::Display for WaitKind {
             WaitKind::Condition => "condition",
             WaitKind::Thread => "thread",
             WaitKind::Sync => "sync",
+            WaitKind::Node => "node",
         })
     }
 }
@@ -188,7 +191,7 @@ mod tests {
                     scope.spawn(move || {
                         for number in 0..5_000 {
                             let request = 1_000_000 + number * 3 + worker;
-                            let kind = KINDS[(request % 4) as usize];
+                            let kind = KINDS[request as usize % KINDS.len()];
                             drop(Waiting::enter(Wait { request, kind, place, since_ns: request }));
                         }
                     })
@@ -197,7 +200,7 @@ mod tests {
             while workers.iter().any(|worker| !worker.is_finished()) {
                 for wait in seen(1_000_000..2_000_000) {
                     assert_eq!(wait.since_ns, wait.request);
-                    assert_eq!(wait.kind, KINDS[(wait.request % 4) as usize]);
+                    assert_eq!(wait.kind, KINDS[wait.request as usize % KINDS.len()]);
                 }
             }
         });

@@ -3,19 +3,22 @@
 //! As in Go, a wait is kept with a probability that rises with its length, up to certainty, and
 //! weighs as much more as it was unlikely: long waits are all there, and short ones cost nothing.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::activity::{Labels, labels, with_thread};
+use crate::activity::{Labels, labels};
 use crate::random::uniform;
 use crate::sites::{Site, Sites};
 use crate::stack::{STACK_DEPTH_MAX, capture};
 
 /// Waits of this length or longer are all kept, unless set otherwise.
 pub const WAIT_SAMPLE_NS: u64 = 10_000;
-/// One in this many contended unlocks says where the lock had been held.
-const HOLDERS_ONE_IN: u64 = 8;
+/// One in this many contended unlocks says where the lock had been held, unless set otherwise.
+pub const HOLDERS_ONE_IN: u32 = 8;
+/// Below it, [`holder`] has the number of the site; above, what the sample weighs.
+const SITE_BITS: u32 = 16;
 
 static SAMPLE_NS: AtomicU64 = AtomicU64::new(WAIT_SAMPLE_NS);
+static ONE_IN: AtomicU32 = AtomicU32::new(HOLDERS_ONE_IN);
 /// By the stack of who waited.
 static BLOCKED: Sites = Sites::new();
 /// By the stack of who gave the lock back.
@@ -24,6 +27,23 @@ static CONTENDED: Sites = Sites::new();
 /// Sets the length from which on all waits are kept; smaller means more samples.
 pub fn set_wait_sampling(sample_ns: u64) {
     SAMPLE_NS.store(sample_ns.max(1), Ordering::Relaxed);
+}
+
+/// The length from which on all waits are kept, as it was last set, in nanoseconds.
+#[must_use]
+pub fn wait_sampling() -> u64 {
+    SAMPLE_NS.load(Ordering::Relaxed)
+}
+
+/// Has one in so many contended unlocks say where the lock had been held; all of them, if it is one.
+pub fn set_holder_sampling(one_in: u32) {
+    ONE_IN.store(one_in.max(1), Ordering::Relaxed);
+}
+
+/// One in how many contended unlocks says where the lock had been held.
+#[must_use]
+pub fn holder_sampling() -> u32 {
+    ONE_IN.load(Ordering::Relaxed)
 }
 
 /// All waits so far, in nanoseconds, by the stack and labels of who waited.
@@ -53,15 +73,29 @@ pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
     if share < 1.0 && uniform() >= share {
         return;
     }
+    keep(labels, 1.0 / share.min(1.0), (waited_ns as f64).max(sample_ns));
+}
+
+/// As [`note_wait_of`], by a chance of one in `one_in` that does not depend on the length.
+#[inline]
+pub(crate) fn note_wait_by_chance(labels: Labels, one_in: u32, waited_ns: impl FnOnce() -> u64) {
+    let weight = f64::from(one_in.max(1));
+    if uniform() * weight < 1.0 {
+        keep(labels, weight, waited_ns() as f64 * weight);
+    }
+}
+
+/// Keeps a wait that stands for so many, and so much time.
+#[inline(never)]
+fn keep(labels: Labels, events: f64, amount_ns: f64) {
     let mut frames = [0; STACK_DEPTH_MAX];
     let depth = capture(&mut frames);
-    let (events, amount) = (1.0 / share.min(1.0), (waited_ns as f64).max(sample_ns));
-    BLOCKED.count(labels, &frames[..depth], |counts| {
-        counts.events += events;
-        counts.amount += amount;
-    });
     let stack = &frames[..depth];
-    tell(&KeptWait { side: WaitSide::Waiter, labels, stack, events, amount_ns: amount });
+    BLOCKED.count(labels, stack, |counts| {
+        counts.events += events;
+        counts.amount += amount_ns;
+    });
+    tell(&KeptWait { side: WaitSide::Waiter, labels, stack, events, amount_ns });
 }
 
 fn tell(wait: &KeptWait<'_>) {
@@ -107,27 +141,30 @@ pub fn observe_waits(observer: WaitObserver) {
     OBSERVER.store(observer as *mut (), Ordering::Release);
 }
 
-/// The site of this thread, which is about to give back a lock that others wait for, plus one; or
-/// zero, most of the time.
+/// The site of this thread, which is about to give back a lock that others wait for, with the weight
+/// that a wait has there; or zero, most of the time.
+///
+/// It is left to chance and not counted off: a thread that gives back two locks in turns would name
+/// one of them only, and the first unlock of each thread would count for eight.
 #[inline(never)]
 pub(crate) fn holder() -> usize {
-    let number = with_thread(|thread| {
-        let number = thread.contended_unlocks.load(Ordering::Relaxed);
-        thread.contended_unlocks.store(number + 1, Ordering::Relaxed);
-        number
-    });
-    if number % HOLDERS_ONE_IN != 0 {
+    let one_in = ONE_IN.load(Ordering::Relaxed);
+    if one_in > 1 && uniform() * f64::from(one_in) >= 1.0 {
         return 0;
     }
     let mut frames = [0; STACK_DEPTH_MAX];
     let depth = capture(&mut frames);
-    CONTENDED.count(labels(), &frames[..depth], |_| {}) + 1
+    let number = CONTENDED.count(labels(), &frames[..depth], |_| {});
+    (one_in as usize) << SITE_BITS | number
 }
 
 /// Counts a wait against the site of who held the lock, as [`holder`] gave it.
 pub(crate) fn charge(holder: usize, waited_ns: u64) {
-    let Some(number) = holder.checked_sub(1) else { return };
-    let (events, amount_ns) = (HOLDERS_ONE_IN as f64, waited_ns as f64 * HOLDERS_ONE_IN as f64);
+    if holder == 0 {
+        return;
+    }
+    let (weight, number) = (holder >> SITE_BITS, holder & ((1 << SITE_BITS) - 1));
+    let (events, amount_ns) = (weight as f64, waited_ns as f64 * weight as f64);
     CONTENDED.count_at(number, |counts| {
         counts.events += events;
         counts.amount += amount_ns;
@@ -137,5 +174,48 @@ pub(crate) fn charge(holder: usize, waited_ns: u64) {
     {
         let stack = &stack[..];
         tell(&KeptWait { side: WaitSide::Holder, labels, stack, events, amount_ns });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sites::SITES_MAX;
+
+    /// Whoever ran for a short time only counted for eight times its waits once.
+    #[test]
+    fn threads_that_give_one_lock_back_are_drawn_like_any_others() {
+        const THREADS: usize = 4_000;
+        const { assert!(2 * SITES_MAX < 1 << SITE_BITS) };
+        let draw = || std::thread::spawn(holder).join().unwrap();
+        let drawn = (0..THREADS).map(|_| draw()).filter(|holder| *holder != 0).count();
+        let share = 1.0 / f64::from(HOLDERS_ONE_IN);
+        let (mean, spread) = (THREADS as f64 * share, (THREADS as f64 * share).sqrt());
+        assert!((drawn as f64 - mean).abs() < 6.0 * spread, "{drawn} of {THREADS}");
+    }
+
+    #[test]
+    fn of_waits_that_are_kept_by_chance_one_in_so_many_is_and_weighs_as_much_more() {
+        const WAITS: u32 = 100_000;
+        let labels = Labels { operation: 91, ..Labels::default() };
+        (0..WAITS).for_each(|_| note_wait_by_chance(labels, 50, || 1_000));
+        let sites = BLOCKED.all();
+        let of = sites.iter().filter(|site| site.labels.operation == labels.operation);
+        let events: f64 = of.clone().map(|site| site.counts.events).sum();
+        let amount: f64 = of.map(|site| site.counts.amount).sum();
+        // Six standard errors.
+        assert!((events - f64::from(WAITS)).abs() < 6.0 * 50.0 * 2_000_f64.sqrt(), "{events}");
+        assert!((amount - events * 1_000.0).abs() < 1.0, "{amount} of {events}");
+    }
+
+    #[test]
+    fn what_is_drawn_weighs_as_much_as_it_was_unlikely() {
+        let holder = (0..10_000).map(|_| holder()).find(|holder| *holder != 0).unwrap();
+        assert_eq!(holder >> SITE_BITS, HOLDERS_ONE_IN as usize);
+        let number = holder & ((1 << SITE_BITS) - 1);
+        let charged = || CONTENDED.at(number).map_or(0.0, |site| site.counts.amount);
+        let before = charged();
+        charge(holder, 1_000);
+        assert_eq!(charged() - before, 8_000.0);
     }
 }

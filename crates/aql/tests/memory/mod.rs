@@ -1,4 +1,5 @@
 //! Documents in memory, as queries see them.
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

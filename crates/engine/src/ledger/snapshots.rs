@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use pellucid_thread::Mutex;
 
 use super::{Entry, Kind, Verdict};
 

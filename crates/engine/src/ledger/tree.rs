@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::Guard;
 use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
+use pellucid_thread::Mutex;
 
 use super::compaction::{Merging, debt_bytes};
 use super::manifest::{Manifest, manifest_path};

@@ -6,6 +6,10 @@
 //! that is live. [`SimulatedFileSystem::crash`] is the loss of power: it finds what is durable and,
 //! drawn at random from a seed, some of the 512-byte sectors and some of the names that were on
 //! their way.
+#![allow(
+    clippy::disallowed_types,
+    reason = "simulated files depend on nothing, and hold no request up"
+)]
 
 mod faults;
 mod file;

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use mlua::{Lua, Table, Value};
+use pellucid_thread::{Mutex, MutexGuard};
 
 use super::state::{Checked, internal};
 use super::transfer;

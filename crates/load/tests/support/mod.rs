@@ -1,5 +1,5 @@
 //! A small HTTP server for the tests: it answers as each test tells it to.
-
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::io::{Read, Write};

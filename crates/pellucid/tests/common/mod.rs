@@ -3,6 +3,7 @@
 
 #[path = "../../../server/tests/common/client.rs"]
 pub(crate) mod client;
+pub(crate) mod profiled;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

@@ -43,6 +43,7 @@ fn write_summary(page: &mut Markup, graph: &FlameGraph, profile: &ProfileSection
     }
     sentence += &format!("; {explained} of it have both a phase or job and a component.");
     page.leaf("p", &[], &sentence);
+    profile.notes.iter().for_each(|note| page.leaf("p", &[("class", "muted")], note));
     if !profile.shares.is_empty() {
         table_of(graph, profile).write(page, "Shares by phase and component");
     }

@@ -8,34 +8,74 @@ use std::process::Command;
 /// Names of the browser, in the order in which they are looked for.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// How a reader looks at a page.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) is_dark: bool,
+}
+
+impl Window {
+    fn flags(self) -> Vec<String> {
+        // Blink's numbers of what a reader prefers.
+        let scheme = if self.is_dark { 0 } else { 1 };
+        vec![
+            format!("--window-size={},{}", self.width, self.height),
+            format!("--blink-settings=preferredColorScheme={scheme}"),
+            "--hide-scrollbars".to_owned(),
+        ]
+    }
+}
+
 /// The page after its scripts have run.
 pub(crate) fn in_browser(page: &str) -> String {
+    let shown = run(page, &["--dump-dom".to_owned()]);
+    assert!(!shown.is_empty(), "the browser shows nothing");
+    shown
+}
+
+/// Writes a picture of the page to `path`; returns the page as [`in_browser`] does.
+pub(crate) fn picture(page: &str, window: Window, path: &Path) -> String {
+    let shoot = [format!("--screenshot={}", path.display())];
+    run(page, &[window.flags(), shoot.to_vec()].concat());
+    run(page, &[window.flags(), vec!["--dump-dom".to_owned()]].concat())
+}
+
+/// What the browser prints of the page with these flags.
+fn run(page: &str, flags: &[String]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
     std::fs::write(&path, page).unwrap();
-    let output = BROWSERS.iter().find_map(|browser| open(browser, folder.path(), &path));
+    let output = BROWSERS.iter().find_map(|browser| open(browser, folder.path(), &path, flags));
     output.expect("this test opens a page in a browser: install Chromium (`scripts/need chromium`)")
 }
 
-fn open(browser: &str, folder: &Path, path: &Path) -> Option<String> {
+fn open(browser: &str, folder: &Path, path: &Path, flags: &[String]) -> Option<String> {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .args(["--dump-dom", &format!("file://{}", path.display())])
+        .args(flags)
+        .arg(format!("file://{}", path.display()))
         .output()
         .ok()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !output.stdout.is_empty(), "{browser}: {said}");
+    assert!(output.status.success(), "{browser}: {said}");
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The page after a reader has done what `steps` do, which are a script at its end. The page's
 /// policy would not let it run, and is taken out.
 pub(crate) fn after(page: &str, steps: &str) -> String {
+    in_browser(&with_steps(page, steps))
+}
+
+/// The page with such a script.
+pub(crate) fn with_steps(page: &str, steps: &str) -> String {
     let policy = page.find("<meta http-equiv").unwrap();
     let end = policy + page[policy..].find("/>").unwrap() + 2;
     let script = format!("<script>{steps}</script></body>");
-    in_browser(&format!("{}{}", &page[..policy], &page[end..]).replace("</body>", &script))
+    format!("{}{}", &page[..policy], &page[end..]).replace("</body>", &script)
 }
 
 /// The title of a page as it was shown, by which scripts tell what they saw.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
+use pellucid_thread::Mutex;
 use subtle::ConstantTimeEq;
 
 use crate::access::credentials::Credentials;

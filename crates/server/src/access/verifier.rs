@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
+use pellucid_thread::{HandedOver, WaitKind};
+
 use crate::access::accounts::Accounts;
 use crate::log::Log;
 
@@ -33,8 +35,16 @@ impl Verifier {
         Ok(Verifier { jobs })
     }
 
-    /// Has `job` done soon; says no if too many wait.
+    /// Has `job` done soon; says no if too many wait. The request that this thread is at waits for
+    /// it, first in the queue and then for the verdict.
+    #[track_caller]
     pub(crate) fn try_run(&self, job: impl FnOnce(&Accounts) + Send + 'static) -> bool {
+        let put_down = HandedOver::put_down(WaitKind::Thread);
+        let job = move |accounts: &Accounts| {
+            put_down.count();
+            job(accounts);
+            drop(put_down);
+        };
         match self.jobs.try_send(Box::new(job)) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,

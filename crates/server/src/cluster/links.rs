@@ -1,12 +1,13 @@
 //! What one event loop has of a cluster: connections to peers, and connections of peers.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use mio::net::TcpStream;
 use pellucid_account::Record;
 use pellucid_cluster::{Callers, Cluster, Outcome, OwnerAnswer, Peers, RangePages};
 use pellucid_http::{LinkTurn, Messenger, Ticket};
+use pellucid_thread::{HandedOver, Mutex};
 
 use super::serve::{Served, serve};
 use super::{Brought, Waiting};
@@ -21,7 +22,7 @@ const BUFFER_BYTES_KEPT: usize = 64 * 1024;
 /// What is remembered of an ask.
 pub(super) enum Context {
     /// A request waits for it.
-    Request(Ticket, Waiting),
+    Request(Ticket, Waiting, HandedOver),
     /// A range does, for its page of this node.
     Range(Ticket, Weak<Mutex<RangePages>>, usize),
 }
@@ -98,7 +99,7 @@ fn bring(
     turn: &mut LinkTurn<'_, Later>,
 ) {
     match context {
-        Context::Request(ticket, waiting) => {
+        Context::Request(ticket, waiting, put_down) => {
             let mut payload = Vec::new();
             let result = match outcome {
                 Outcome::Failed(failure) => Err(failure),
@@ -110,7 +111,7 @@ fn bring(
                     Ok(OwnerAnswer::new(&answer, times))
                 }
             };
-            turn.complete(ticket, Later::Forwarded(Brought { waiting, result, payload }));
+            turn.complete(ticket, Later::Forwarded(Brought { waiting, put_down, result, payload }));
         }
         Context::Range(ticket, range, node) => {
             // A range whose client has gone wants nothing more.

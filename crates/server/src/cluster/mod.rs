@@ -14,6 +14,7 @@ mod start;
 
 use pellucid_cluster::{Failure, OwnerAnswer};
 use pellucid_http::{Handled, Request, Response};
+use pellucid_thread::HandedOver;
 
 pub(crate) use forward::AskedWrite;
 pub(crate) use links::Links;
@@ -38,6 +39,8 @@ pub(crate) enum Waiting {
 /// What came of a forwarded request.
 pub(crate) struct Brought {
     pub(crate) waiting: Waiting,
+    /// Since it was forwarded.
+    pub(crate) put_down: HandedOver,
     pub(crate) result: Result<OwnerAnswer, Failure>,
     /// The value, or why there is none.
     pub(crate) payload: Vec<u8>,

@@ -6,12 +6,13 @@
 //! is.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Stamp;
 use pellucid_cluster::RangePages;
 use pellucid_http::{Handled, Request, Response};
 use pellucid_store::{KEY_LENGTH_MAX, Object, Range, Scan};
+use pellucid_thread::Mutex;
 
 use crate::ranges::{Entries, NextEntry, Query, RangeBody};
 use crate::service::{Api, Loop, respond_text};

@@ -1,11 +1,12 @@
 //! Queries: those that run, and the results of those that were asked for in pieces.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_aql::{Execution, KillSwitch};
 use pellucid_clock::{Clock, Stopwatch, WallTime};
 use pellucid_document::{Committed, DocumentError, ErrorNumber};
+use pellucid_thread::{Mutex, MutexGuard};
 use pellucid_value::Value;
 
 /// Results that may wait for their next batch to be asked for.
@@ -143,11 +144,11 @@ impl Queries {
         drop(cursors);
     }
 
-    fn cursors(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Slot>> {
+    fn cursors(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
         self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Running>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<u64, Arc<Running>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

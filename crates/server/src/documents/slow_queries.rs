@@ -2,10 +2,11 @@
 //! node of its plan that was, and why, is noted here by the number of the request, for a while.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use pellucid_account::request_name;
 use pellucid_aql::{Execution, NodeAccount};
+use pellucid_thread::Mutex;
 use serde_json::{Value, json};
 
 /// Queries that are noted, the newest: as many as the account keeps of slow requests, and more.

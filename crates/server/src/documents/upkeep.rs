@@ -1,13 +1,13 @@
 //! The thread that removes what was given up, and documents and cursors whose time is over.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_clock::WallTime;
 use pellucid_document::Documents;
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Condvar, Job, Mutex, start_job};
 
 use crate::log::Log;
 
@@ -31,7 +31,7 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     pub(crate) fn start(api: &DocumentApi, log: Log) -> io::Result<Upkeep> {
         let (documents, queries) = (Arc::clone(&api.documents), Arc::clone(&api.queries));
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let stop = Arc::new((Mutex::new(false), Condvar::for_work()));
         let stopped = Arc::clone(&stop);
         let run = move || {
             static UPKEEP: Job = Job::new("upkeep");

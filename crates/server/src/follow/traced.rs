@@ -5,10 +5,11 @@
 //! number of the request, and a request that is not traced costs a look at its headers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pellucid_http::Request;
+use pellucid_thread::{Mutex, MutexGuard};
 
 use crate::follow::context::{TraceContext, TraceParent};
 

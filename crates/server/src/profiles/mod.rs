@@ -37,6 +37,7 @@ profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
   /debug/pprof/mutex    waits for locks, by who held them
   /debug/pprof/block    waits for locks and conditions, by who waited
   /debug/pprof/rates    how often is sampled when nobody records; PUT ?hz=19&bytes=524288 sets it
+                        (of waits: ?wait_ns=10000&holders=8)
 parameters:
   seconds=10            record for so long
   hz=199                processor time: samples per second, up to 999

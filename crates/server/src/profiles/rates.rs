@@ -4,6 +4,7 @@
 
 use pellucid_http::{Handled, Request, Response};
 use pellucid_profile::{HERTZ_MAX, allocation_sampling, set_allocation_sampling};
+use pellucid_thread::{holder_sampling, set_holder_sampling, set_wait_sampling, wait_sampling};
 
 use crate::names::Operation;
 use crate::query::number_parameter;
@@ -20,16 +21,28 @@ const BYTES_MIN: u64 = 1_024;
 struct Rates {
     hertz: Option<u32>,
     bytes: Option<u64>,
+    /// Waits of this length or longer are all kept, in nanoseconds.
+    wait_ns: Option<u64>,
+    /// One in so many contended unlocks says where the lock had been held.
+    holders: Option<u32>,
 }
+
+/// The highest of `wait_ns` and `holders`.
+const ONE_IN_MAX: u64 = 1_000_000_000;
 
 impl Rates {
     fn parse(query: Option<&str>) -> Result<Rates, String> {
         let hertz = number_parameter(query, "hz")?;
         let bytes = number_parameter(query, "bytes")?;
-        if hertz.is_none() && bytes.is_none() {
-            return Err("say `hz`, samples per second of processor time, or `bytes`, allocated \
-                        between two samples; zero for none"
-                .to_owned());
+        let wait_ns = number_parameter(query, "wait_ns")?;
+        let holders = number_parameter(query, "holders")?;
+        if hertz.or(bytes).or(wait_ns).or(holders).is_none() {
+            return Err(
+                "say `hz`, samples per second of processor time, `bytes`, allocated between \
+                        two samples (zero for none of either), `wait_ns`, from which on all waits \
+                        are kept, or `holders`, of which one in so many is"
+                    .to_owned(),
+            );
         }
         if hertz.is_some_and(|hertz| hertz > u64::from(HERTZ_MAX)) {
             return Err(format!("`hz` is {HERTZ_MAX} at most"));
@@ -37,7 +50,13 @@ impl Rates {
         if bytes.is_some_and(|bytes| (1..BYTES_MIN).contains(&bytes)) {
             return Err(format!("`bytes` is zero, or {BYTES_MIN} at least"));
         }
-        Ok(Rates { hertz: hertz.map(|hertz| hertz as u32), bytes })
+        for (name, number) in [("wait_ns", wait_ns), ("holders", holders)] {
+            if number.is_some_and(|number| !(1..=ONE_IN_MAX).contains(&number)) {
+                return Err(format!("`{name}` is from 1 to {ONE_IN_MAX}"));
+            }
+        }
+        let short = |number: Option<u64>| number.map(|number| number as u32);
+        Ok(Rates { hertz: short(hertz), bytes, wait_ns, holders: short(holders) })
     }
 }
 
@@ -67,14 +86,19 @@ impl Api {
                     }
                     (Some(0) | None, _) => {}
                 }
-                if let Some(bytes) = rates.bytes {
-                    set_allocation_sampling(bytes);
-                }
+                rates.bytes.into_iter().for_each(set_allocation_sampling);
+                rates.wait_ns.into_iter().for_each(set_wait_sampling);
+                rates.holders.into_iter().for_each(set_holder_sampling);
             }
             _ => return method_not_allowed(response, exchange, b"GET, PUT"),
         }
         let hertz = profiler.map_or(0, |profiler| profiler.usual_hertz());
-        let text = format!("hz={hertz}\nbytes={}", allocation_sampling());
+        let text = format!(
+            "hz={hertz}\nbytes={}\nwait_ns={}\nholders={}",
+            allocation_sampling(),
+            wait_sampling(),
+            holder_sampling()
+        );
         respond_text(response, exchange, 200, &text)
     }
 }
@@ -86,9 +110,11 @@ mod tests {
     #[test]
     fn rates_have_limits_and_one_at_least_is_named() {
         let of = |query: &str| Rates::parse(Some(query));
-        assert_eq!(of("hz=0&bytes=4096"), Ok(Rates { hertz: Some(0), bytes: Some(4096) }));
-        assert_eq!(of("bytes=0"), Ok(Rates { hertz: None, bytes: Some(0) }));
-        for wrong in ["", "hz=1000", "bytes=1", "hz=x", "bytes=-1"] {
+        let rates = |hertz, bytes, wait_ns, holders| Ok(Rates { hertz, bytes, wait_ns, holders });
+        assert_eq!(of("hz=0&bytes=4096"), rates(Some(0), Some(4096), None, None));
+        assert_eq!(of("bytes=0"), rates(None, Some(0), None, None));
+        assert_eq!(of("wait_ns=1000&holders=1"), rates(None, None, Some(1_000), Some(1)));
+        for wrong in ["", "hz=1000", "bytes=1", "hz=x", "bytes=-1", "wait_ns=0", "holders=0"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
     }

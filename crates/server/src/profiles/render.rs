@@ -27,6 +27,8 @@ pub(super) fn page(
         Format::Shares => {
             let now = shares(profile);
             let text = base.map_or_else(|| now.text(), |base| now.text_beside(&shares(base)));
+            let gaps = gaps(profile, base);
+            let text = gaps.iter().fold(text, |text, gap| format!("{text}{gap}\n"));
             ("text/plain; charset=utf-8", text.into_bytes())
         }
         Format::Svg => ("image/svg+xml", flame_svg(&graph(profile, base)).into_bytes()),
@@ -35,6 +37,13 @@ pub(super) fn page(
         }
     };
     Ok(Recorded { status: 200, content_type, body })
+}
+
+/// What is missing from either profile.
+fn gaps(profile: &Resolved, base: Option<&Resolved>) -> Vec<String> {
+    let of_base = base.map_or_else(Vec::new, Resolved::gaps);
+    let of_base = of_base.into_iter().map(|gap| format!("Of what it is compared with: {gap}"));
+    profile.gaps().into_iter().chain(of_base).collect()
 }
 
 /// When the profile begins, in nanoseconds since 1970.
@@ -61,6 +70,7 @@ fn graph(profile: &Resolved, base: Option<&Resolved>) -> FlameGraph {
         "{:.1} % of it have both a phase or job and a component.",
         shares.explained * 100.0
     ));
+    graph.notes.extend(gaps(profile, base));
     if profile.kind != Kind::Cpu {
         graph.notes.push("Amounts are estimates from a sample.".to_owned());
     }

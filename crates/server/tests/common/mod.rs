@@ -1,5 +1,6 @@
 //! A server in this process on a folder of its own, for tests that meet it over real sockets.
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 pub(crate) mod client;
 pub(crate) mod nodes;

@@ -2,6 +2,7 @@
 //!
 //! Nodes have to know each other's ports before they start, so each is given one below those that
 //! the system gives to whoever asks for any, which was free a moment before.
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};

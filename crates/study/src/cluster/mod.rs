@@ -16,15 +16,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use pellucid_account::OperationAccount;
-use pellucid_report::ProfileSection;
 
 use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::{Generator, Loaded};
+use crate::profiled::Taken;
 use crate::study::{Context, Outcome, Scale, Study};
-use crate::text::lower;
 
 /// The share of the highest rate at which is measured.
 const RATE_SHARE: f64 = 0.7;
@@ -108,7 +107,7 @@ struct Row {
     processor_ns: f64,
     /// The accounts of the node that was asked.
     operations: Vec<OperationAccount>,
-    profiles: Vec<ProfileSection>,
+    profiles: Taken,
 }
 
 /// Everything that was measured.
@@ -222,11 +221,8 @@ fn measure(
             loaded.at(P99) / 1e6,
             processor_ns / 1e3
         ));
-        let mut profiles = if whose == PROFILED { nodes.profiles()? } else { Vec::new() };
-        for profile in &mut profiles {
-            let title = lower(&profile.title);
-            profile.title = format!("{}, {}: {title}", work.title(), whose.title());
-        }
+        let profiles = if whose == PROFILED { nodes.profiles()? } else { Taken::default() };
+        let profiles = profiles.of(&format!("{}, {}", work.title(), whose.title()));
         rows.push(Row { work, whose, highest, rate, loaded, processor_ns, operations, profiles });
     }
     Ok((rows, is_rested))
@@ -295,7 +291,10 @@ impl ClusterStudy {
             notes.push(note.to_owned());
         }
         let (findings, sections) = (charts::findings(&measured), charts::sections(&measured));
-        let profiles = measured.rows.iter_mut().flat_map(|row| row.profiles.drain(..)).collect();
-        Outcome { settings, findings, sections, profiles, notes }
+        let taken = measured.rows.iter_mut().map(|row| std::mem::take(&mut row.profiles));
+        let taken = taken.fold(Taken::default(), Taken::and);
+        let mut outcome = Outcome { settings, findings, sections, profiles: Vec::new(), notes };
+        taken.put_into(&mut outcome);
+        outcome
     }
 }

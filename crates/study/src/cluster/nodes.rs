@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
 use pellucid_client::Client;
-use pellucid_report::ProfileSection;
 use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
 use super::load::{VALUE_BYTES, Work, key};
 use crate::error::StudyError;
+use crate::profiled::Taken;
 use crate::served::Served;
 
 const NODES: usize = 3;
@@ -198,7 +198,7 @@ impl Nodes {
     }
 
     /// Ends that, and gives its profiles.
-    pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+    pub(super) fn profiles(&mut self) -> Result<Taken, StudyError> {
         self.processes[0].profiles()
     }
 

@@ -1,7 +1,8 @@
 //! The processes that answer: Pellucid, or the server that does nothing else.
 //!
 //! The plan comes as a line on standard input; the address goes as a line to standard output. A
-//! process serves until its input ends.
+//! process serves until its input ends. Pellucid also answers what [`answer_lines`] does, so that it
+//! can be profiled.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trivial::Trivial;
 use crate::error::StudyError;
+use crate::served::answer_lines;
 
 /// What a process is to be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,22 +33,18 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     let mut line = String::new();
     input.read_line(&mut line).map_err(|error| step(&error))?;
     let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
-    let mut tell = |address: SocketAddr| {
-        let told = writeln!(output, "{address}").and_then(|()| output.flush());
-        told.map_err(|error| step(&error))
-    };
     match plan {
         ServerPlan::Pellucid { data } => {
             let mut options = ServerOptions::new(data);
             options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
             let server = start(options, Log::new(|_| {})).map_err(|error| step(&error))?;
-            tell(server.address())?;
-            wait(&mut input);
-            server.stop().map_err(|error| step(&error))
+            answer_lines(server, input, output)
         }
         ServerPlan::Trivial { answer } => {
             let trivial = Trivial::listen(answer.into_bytes()).map_err(|error| step(&error))?;
-            tell(trivial.address().map_err(|error| step(&error))?)?;
+            let address = trivial.address().map_err(|error| step(&error))?;
+            let told = writeln!(output, "{address}").and_then(|()| output.flush());
+            told.map_err(|error| step(&error))?;
             // It has nothing to close: the process ends, and it with it.
             std::thread::spawn(move || trivial.serve());
             wait(&mut input);

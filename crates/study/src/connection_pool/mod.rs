@@ -32,6 +32,8 @@ use self::plan::{ACCESSES, Access, Connection, NODES, connections, spread_connec
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::process::Process;
+use crate::profiled::Taken;
+use crate::served::Served;
 use crate::study::{Context, Outcome, Scale, Study};
 
 /// Queries that warm the client up before it is measured.
@@ -91,31 +93,31 @@ impl Study for ConnectionPool {
         let program = context.child.clone();
         let drivers = context.step("Installing the drivers", |_| Drivers::install())?;
         let data = folder.path().join("store");
-        let pellucid = ServerPlan::Pellucid { data };
-        let (pellucid, address) = context.step("Filling the collection", |_| {
-            let (server, address) = serve("the server", &program, &pellucid)?;
+        let (mut pellucid, address) = context.step("Filling the collection", |_| {
+            let server = Served::start("the server", &program, &ServerPlan::Pellucid { data })?;
+            let address = server.address();
             fill(address, documents)?;
             Ok((server, address))
         })?;
-        let (trivial, ceiling) = {
-            let plan = ServerPlan::Trivial { answer: answer(address)? };
-            serve("the trivial server", &program, &plan)?
-        };
+        let (trivial, ceiling) = trivial("the trivial server", &program, address)?;
         let ids: Vec<String> = (0..documents.min(IDS_MAX)).map(end_to_end_id).collect();
         let servers = [vec![address], vec![ceiling]];
         let mut bench = Bench { drivers, folder: folder.path(), servers, ids };
-        let mut rows = Vec::new();
+        let (mut rows, mut profiles) = (Vec::new(), Taken::default());
         // Without an index first, as there is no way back from the other.
         for access in [Access::Scan, Access::Index] {
             if access == Access::Index {
                 context.step("Making the index", |_| make_index(address))?;
             }
+            pellucid.profile()?;
             for connection in connections() {
                 let name = format!("{}, {}", connection.title(), access.title());
                 let measured = context
                     .step(&name, |say| bench.measure(&self.options, connection, access, say))?;
                 rows.extend(measured);
             }
+            profiles =
+                profiles.and(pellucid.profiles()?.of(&format!("Queries {}", access.title())));
         }
         let more = context.step("Filling two more nodes", |_| {
             more_nodes(&program, folder.path(), documents, &mut bench.servers)
@@ -128,11 +130,19 @@ impl Study for ConnectionPool {
                 context.step(&name, |say| bench.measure(&self.options, connection, access, say))?;
             spread.extend(measured);
         }
-        for process in [trivial, pellucid].into_iter().chain(more) {
-            process.stop()?;
-        }
-        Ok(self.outcome(rows, &spread))
+        let Nodes { pellucid: nodes, trivial: ceilings } = more;
+        [trivial].into_iter().chain(ceilings).try_for_each(Process::stop)?;
+        [pellucid].into_iter().chain(nodes).try_for_each(Served::stop)?;
+        let mut outcome = self.outcome(rows, &spread);
+        profiles.put_into(&mut outcome);
+        Ok(outcome)
     }
+}
+
+/// Processes beside the first of each kind.
+struct Nodes {
+    pellucid: Vec<Served>,
+    trivial: Vec<Process>,
 }
 
 /// Adds nodes that have the same documents and index, and trivial servers beside them, until there
@@ -142,31 +152,34 @@ fn more_nodes(
     folder: &Path,
     documents: u64,
     [nodes, ceilings]: &mut [Vec<SocketAddr>; 2],
-) -> Result<Vec<Process>, StudyError> {
-    let mut processes = Vec::new();
+) -> Result<Nodes, StudyError> {
+    let mut more = Nodes { pellucid: Vec::new(), trivial: Vec::new() };
     while nodes.len() < NODES {
         let data = folder.join(format!("store-{}", nodes.len() + 1));
-        let (node, address) = serve("a further node", program, &ServerPlan::Pellucid { data })?;
+        let node = Served::start("a further node", program, &ServerPlan::Pellucid { data })?;
+        let address = node.address();
         fill(address, documents)?;
         make_index(address)?;
-        let plan = ServerPlan::Trivial { answer: answer(address)? };
-        let (trivial, ceiling) = serve("a further trivial server", program, &plan)?;
+        let (trivial, ceiling) = trivial("a further trivial server", program, address)?;
         nodes.push(address);
         ceilings.push(ceiling);
-        processes.extend([node, trivial]);
+        more.pellucid.push(node);
+        more.trivial.push(trivial);
     }
-    Ok(processes)
+    Ok(more)
 }
 
-/// Starts a process that answers; returns where.
-fn serve(
+/// Starts a server that gives to everything the answer that the node at `address` gives; returns
+/// where.
+fn trivial(
     what: &'static str,
     program: &[OsString],
-    plan: &ServerPlan,
+    address: SocketAddr,
 ) -> Result<(Process, SocketAddr), StudyError> {
     let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
+    let plan = ServerPlan::Trivial { answer: answer(address)? };
     let mut process = Process::start(what, program)?;
-    let plan = serde_json::to_string(plan).map_err(|error| failed(&error))?;
+    let plan = serde_json::to_string(&plan).map_err(|error| failed(&error))?;
     let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
     Ok((process, address))
 }
@@ -265,6 +278,9 @@ impl ConnectionPool {
                 .to_owned(),
             "arangojs 10 uses fetch, whose sockets stay from one run of a client to the next; the \
              other clients open theirs anew in each run, which their times contain."
+                .to_owned(),
+            "Profiles are those of the first server, over all rows with an index and over all \
+             without one."
                 .to_owned(),
             "The nodes among which the driver's loadBalancingStrategy chooses are three servers on \
              this machine, each of which has all documents: each can answer every query, as the \

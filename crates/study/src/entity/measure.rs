@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pellucid_account::OperationAccount;
 use pellucid_load::{Figures, Judgement, LoadResult, judge};
-use pellucid_report::{ProfileSection, Span};
+use pellucid_report::Span;
 
 use super::original;
 use super::plan::{Engine, EntityStudyOptions, ServerPlan};
@@ -15,9 +15,9 @@ use super::work::{Work, fill, load};
 use crate::error::StudyError;
 use crate::generator::Generator;
 use crate::jobs::{JobSpan, Window, unix_ns};
+use crate::profiled::Taken;
 use crate::served::Served;
 use crate::study::Scale;
-use crate::text::lower;
 
 /// The share of the highest rate at which is measured where the original's is beyond it.
 const RATE_SHARE: f64 = 0.7;
@@ -55,7 +55,7 @@ pub(super) struct Row {
     /// Processor time of the server by thread, in nanoseconds.
     pub(super) processor_ns: BTreeMap<String, u64>,
     pub(super) account: Option<OperationAccount>,
-    pub(super) profiles: Vec<ProfileSection>,
+    pub(super) profiles: Taken,
 }
 
 impl Row {
@@ -131,11 +131,8 @@ impl Running {
         let now = Window::since(began_unix_ns);
         let accounts = self.server.account(now.seconds())?;
         self.note_jobs(now)?;
-        let profiles = self.server.profiles()?.into_iter().map(|mut profile| {
-            profile.title =
-                format!("{}, {}: {}", self.engine.name(), work.title(), lower(&profile.title));
-            profile
-        });
+        let profiles = self.server.profiles()?;
+        let profiles = profiles.of(&format!("{}, {}", self.engine.name(), work.title()));
         let of_work = accounts.into_iter().filter(|each| each.operation == work.operation());
         let duration_ns = u64::try_from(result.duration.as_nanos()).unwrap_or(u64::MAX);
         Ok(Row {
@@ -153,7 +150,7 @@ impl Running {
             spans: Vec::new(),
             processor_ns,
             account: of_work.max_by_key(|each| each.count),
-            profiles: profiles.collect(),
+            profiles,
         })
     }
 

@@ -31,6 +31,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::jobs::{COMPACTION, FLUSH, Window};
 use crate::proc::is_in_memory;
+use crate::profiled::Taken;
 use crate::served::serve;
 use crate::study::{Context, Outcome, Scale, Study};
 
@@ -205,8 +206,11 @@ impl EntityStudy {
         }
         notes.extend(measured.rows.iter().flat_map(verdict_note));
         let (findings, sections) = (findings::of(&measured), charts::sections(&measured));
-        let profiles = measured.rows.iter_mut().flat_map(|row| row.profiles.drain(..)).collect();
-        Outcome { settings, findings, sections, profiles, notes }
+        let taken = measured.rows.iter_mut().map(|row| std::mem::take(&mut row.profiles));
+        let taken = taken.fold(Taken::default(), Taken::and);
+        let mut outcome = Outcome { settings, findings, sections, profiles: Vec::new(), notes };
+        taken.put_into(&mut outcome);
+        outcome
     }
 }
 

@@ -19,7 +19,7 @@ const COMPACTERS: &str = "rocksdb:low";
 /// The shares; `None` where nothing was profiled.
 pub(super) fn of(row: &Row) -> [Option<f64>; 5] {
     let is_cpu = |title: &str| title.ends_with("processor time");
-    let Some(profile) = row.profiles.iter().find(|profile| is_cpu(&profile.title)) else {
+    let Some(profile) = row.profiles.sections.iter().find(|profile| is_cpu(&profile.title)) else {
         return [None; 5];
     };
     let sum = |phases: &[&str]| -> f64 {

@@ -2,8 +2,8 @@
 //! is bounded and whose use of processor and disk is the engine's and the load's alone.
 
 use std::io::{Read, Write};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Result as EngineResult, TableId, parts,
 };
 use pellucid_server::engine_document;
+use pellucid_thread::Mutex;
 
 use super::plan::Plan;
 use super::sample::{Line, OperationSums, Sample};
@@ -104,8 +105,7 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
     if let Some(group) = &group {
         group.lift();
     }
-    let profiles = profiled.map_or_else(Vec::new, |profiled| profiled.end(NAMES.operations));
-    tell(&mut output, &Line::Profiles(profiles))
+    tell(&mut output, &Line::Profiles(profiled.end(NAMES.operations)))
 }
 
 fn failed(error: pellucid_engine::Error) -> StudyError {

@@ -202,13 +202,15 @@ fn outcome(plan: &Plan, recording: &Recording, is_bounded: bool, notes: Vec<Stri
         ));
     }
     notes.extend(account_notes(recording));
-    Outcome {
+    let mut outcome = Outcome {
         settings: settings(plan, recording, is_bounded),
         findings: conclusions::findings(&source),
         sections: charts::sections(&source),
-        profiles: recording.profiles.clone(),
+        profiles: Vec::new(),
         notes,
-    }
+    };
+    recording.profiles.clone().put_into(&mut outcome);
+    outcome
 }
 
 /// How the requests fared in all: what means do not tell.

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use pellucid_account::Snapshot;
-use pellucid_report::ProfileSection;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::proc::ProcessFigures;
+use crate::profiled::Taken;
 
 /// Samples that are kept; when there are more, every other one goes, and no count is lost.
 const SAMPLES_MAX: usize = 1_200;
@@ -24,7 +24,7 @@ pub(super) enum Line {
     /// The account of all requests, at the end.
     Account(Box<Snapshot>),
     /// Where processor time, memory and waits went, at the end.
-    Profiles(Vec<ProfileSection>),
+    Profiles(Taken),
 }
 
 /// The figures at a moment.
@@ -79,7 +79,7 @@ pub(super) struct Recording {
     pub(super) samples: Vec<Sample>,
     pub(super) notes: Vec<String>,
     pub(super) account: Option<Snapshot>,
-    pub(super) profiles: Vec<ProfileSection>,
+    pub(super) profiles: Taken,
     /// Of the samples, one in so many is kept.
     kept_one_in: u64,
     seen: u64,

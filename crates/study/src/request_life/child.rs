@@ -45,7 +45,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     input.read_line(&mut line).map_err(|error| step(&error))?;
     let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
     let server = serve(&plan)?;
-    let mut profiled = Profiled::begin();
+    let mut profiled = Some(Profiled::begin());
     let mut answer = |text: &str| {
         let written = writeln!(output, "{text}").and_then(|()| output.flush());
         written.map_err(|error| step(&error))
@@ -74,7 +74,8 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
             }
             _ if line == "profiles" => {
                 let names = server.account().names().operations;
-                let profiles = profiled.take().map_or_else(Vec::new, |taken| taken.end(names));
+                let begun = profiled.take().ok_or_else(|| step(&"`profiles` is asked for once"))?;
+                let profiles = begun.end(names);
                 answer(&serde_json::to_string(&profiles).map_err(|error| step(&error))?)?;
             }
             _ => return Err(StudyError::Step(format!("`{line}` is nothing to do"))),

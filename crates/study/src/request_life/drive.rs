@@ -10,12 +10,12 @@ use pellucid_account::Distribution;
 use pellucid_load::{
     Limit, LoadOptions, LoadResult, RequestSource, RequestSources, Target, ThreadShare, run,
 };
-use pellucid_report::ProfileSection;
 
 use super::figures::ServerFigures;
 use super::plan::{KEYS, Operation, RunKey, ServerPlan, VALUE_BYTES};
 use crate::error::StudyError;
 use crate::process::Process;
+use crate::profiled::Taken;
 
 /// What the process is, in messages.
 const SERVER: &str = "the server's process";
@@ -78,7 +78,7 @@ impl ServerProcess {
     }
 
     /// Where processor time, memory and waits of the server went since it started.
-    pub(super) fn profiles(&mut self) -> Result<Vec<ProfileSection>, StudyError> {
+    pub(super) fn profiles(&mut self) -> Result<Taken, StudyError> {
         let answer = self.process.ask("profiles")?;
         serde_json::from_str(&answer)
             .map_err(|error| StudyError::Step(format!("the server's profiles: {error}")))

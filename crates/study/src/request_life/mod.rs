@@ -17,7 +17,6 @@ mod plan;
 use std::io::{BufRead, Write};
 
 use pellucid_clock::Clock;
-use pellucid_report::ProfileSection;
 
 pub use self::plan::RequestLifeOptions;
 
@@ -25,6 +24,7 @@ use self::drive::{RunFigures, ServerProcess};
 use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYTES};
 use crate::error::StudyError;
 use crate::folder::make_folder;
+use crate::profiled::Taken;
 use crate::study::{Context, Outcome, Scale, Study};
 
 /// The study.
@@ -73,7 +73,7 @@ impl Study for RequestLife {
             return Err(StudyError::Options("--requests is at least 1".to_owned()));
         }
         let folder = make_folder(self.options.data.as_deref())?;
-        let (mut runs, mut profiles) = (Vec::new(), Vec::new());
+        let (mut runs, mut profiles) = (Vec::new(), None);
         for hand_over in HAND_OVERS {
             for transport in TRANSPORTS {
                 let name = format!("{}, hand-over {}", transport.title(), hand_over.name());
@@ -84,12 +84,12 @@ impl Study for RequestLife {
                     context.step(&name, |say| measure(&program, plan, requests, say))?;
                 runs.extend(measured);
                 // Those of the first server: requests over plain HTTP/1.1, handed over by need.
-                if profiles.is_empty() {
-                    profiles = taken;
-                }
+                profiles.get_or_insert(taken);
             }
         }
-        Ok(Outcome { profiles, ..outcome(&runs, requests) })
+        let mut outcome = outcome(&runs, requests);
+        profiles.unwrap_or_default().put_into(&mut outcome);
+        Ok(outcome)
     }
 }
 
@@ -99,7 +99,7 @@ fn measure(
     plan: ServerPlan,
     requests: u64,
     say: &mut dyn FnMut(&str),
-) -> Result<(Vec<RunFigures>, Vec<ProfileSection>), StudyError> {
+) -> Result<(Vec<RunFigures>, Taken), StudyError> {
     let mut server = ServerProcess::start(program, plan)?;
     server.fill()?;
     let mut runs = Vec::new();

@@ -4,9 +4,10 @@
 //! a chunk number and an offset in units of 8 bytes.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_io::ZeroedMemory;
+use pellucid_thread::Mutex;
 
 use super::pool::MemoryPool;
 

@@ -7,9 +7,10 @@
 
 use std::cmp::Ordering as Comparison;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_io::ZeroedMemory;
+use pellucid_thread::Mutex;
 
 use super::{HEAD_PLACE, Memtable};
 use crate::ledger::Entry;

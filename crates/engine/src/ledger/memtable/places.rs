@@ -5,9 +5,10 @@
 //! the old slots, in which all that was published to them still stands.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use pellucid_io::ZeroedMemory;
+use pellucid_thread::Mutex;
 
 use super::pool::MemoryPool;
 use crate::ledger::prefetch::prefetch;

@@ -6,9 +6,10 @@
 //! thread that flushed it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use pellucid_io::ZeroedMemory;
+use pellucid_thread::{Mutex, MutexGuard};
 
 /// Memory to be used again: of one memtable at most, so that together with those that are there it
 /// is never more than there were at once.

@@ -6,7 +6,9 @@
 //! that every look would have to change.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use pellucid_thread::Mutex;
 
 use super::memory::{TableMemory, Taken};
 

@@ -1,4 +1,5 @@
 //! What the tests of the ledger share: a journal that only keeps books, and a writer.
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,0 +1,33 @@
+//! What the report of every study has of profiles.
+
+use serde_json::Value;
+
+const KINDS: [&str; 3] =
+    ["processor time", "allocations", "waits for locks and conditions, by who waited"];
+
+/// Whether the report has its three profiles of each of these loads, and nothing beside them; a
+/// study that profiles one load does not name it. A study's profiles were missing once, and no test
+/// noticed.
+pub(crate) fn has_three_profiles_of_each(report: &Value, loads: &[String]) {
+    let profiles = report["profiles"].as_array().unwrap();
+    let titles: Vec<String> =
+        profiles.iter().map(|profile| profile["title"].as_str().unwrap().to_lowercase()).collect();
+    let expected = loads.iter().flat_map(|load| {
+        let before = if load.is_empty() { String::new() } else { format!("{load}: ") };
+        KINDS.map(|kind| format!("{before}{kind}").to_lowercase())
+    });
+    assert_eq!(titles, expected.collect::<Vec<_>>(), "{}", report["notes"]);
+    for profile in profiles.iter().step_by(KINDS.len()) {
+        let shares = profile["shares"].as_array().unwrap();
+        let sum: f64 = shares.iter().map(|share| share["share"].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{}: the shares are all of it: {sum}", profile["title"]);
+        let is_labelled = |share: &Value| share["phase"] != "unlabelled";
+        assert!(shares.iter().any(is_labelled), "{}: {shares:?}", profile["title"]);
+        assert!(!profile["stacks"].as_array().unwrap().is_empty(), "{}", profile["title"]);
+    }
+}
+
+/// The loads that a study profiles without a name: one.
+pub(crate) fn one_load() -> Vec<String> {
+    vec![String::new()]
+}

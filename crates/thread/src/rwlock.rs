@@ -1,0 +1,249 @@
+//! A lock for many readers or one writer that knows who waits, and for whom. Where nobody does, it
+//! costs what the standard one costs and one load; nothing is timed then.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{LockResult, PoisonError, TryLockError};
+
+use crate::contention::Contention;
+
+/// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits for
+/// several readers waits for the last of them.
+#[derive(Default)]
+pub struct RwLock<T> {
+    contention: Contention,
+    inner: std::sync::RwLock<T>,
+}
+
+/// As [`std::sync::RwLockReadGuard`].
+#[must_use = "the lock is given back when this is dropped"]
+pub struct RwLockReadGuard<'a, T> {
+    // Dropped after this guard's own `drop` has run.
+    inner: std::sync::RwLockReadGuard<'a, T>,
+    contention: &'a Contention,
+}
+
+/// As [`std::sync::RwLockWriteGuard`].
+#[must_use = "the lock is given back when this is dropped"]
+pub struct RwLockWriteGuard<'a, T> {
+    inner: std::sync::RwLockWriteGuard<'a, T>,
+    contention: &'a Contention,
+}
+
+impl<T> RwLock<T> {
+    /// A lock that nobody has.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock { contention: Contention::new(), inner: std::sync::RwLock::new(value) }
+    }
+
+    /// Waits until no writer has the lock, and takes it for reading.
+    ///
+    /// # Errors
+    /// If a thread panicked that had it for writing; the error gives the guard all the same.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        let contention = &self.contention;
+        let guard = |inner| RwLockReadGuard { inner, contention };
+        match self.inner.try_read() {
+            Ok(inner) => Ok(guard(inner)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Err(PoisonError::new(guard(poisoned.into_inner())))
+            }
+            Err(TryLockError::WouldBlock) => self.read_contended(),
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn read_contended(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        let contention = &self.contention;
+        match contention.wait_among_others(|| self.inner.read()) {
+            Ok(inner) => Ok(RwLockReadGuard { inner, contention }),
+            Err(poisoned) => {
+                Err(PoisonError::new(RwLockReadGuard { inner: poisoned.into_inner(), contention }))
+            }
+        }
+    }
+
+    /// Waits until nobody has the lock, and takes it for writing.
+    ///
+    /// # Errors
+    /// If a thread panicked that had it for writing; the error gives the guard all the same.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        let contention = &self.contention;
+        let guard = |inner| RwLockWriteGuard { inner, contention };
+        match self.inner.try_write() {
+            Ok(inner) => Ok(guard(inner)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Err(PoisonError::new(guard(poisoned.into_inner())))
+            }
+            Err(TryLockError::WouldBlock) => self.write_contended(),
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn write_contended(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        let contention = &self.contention;
+        match contention.wait(|| self.inner.write()) {
+            Ok(inner) => Ok(RwLockWriteGuard { inner, contention }),
+            Err(poisoned) => {
+                Err(PoisonError::new(RwLockWriteGuard { inner: poisoned.into_inner(), contention }))
+            }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<T> Drop for RwLockReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.contention.note_holder_among_others();
+    }
+}
+
+impl<T> Drop for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.contention.note_holder();
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::activity::{set_operation, set_request};
+    use crate::sites::Site;
+    use crate::waiting::{Wait, WaitKind, waits};
+    use crate::waits::{HOLDERS_ONE_IN, blocked, contended};
+
+    /// Rounds after which chance cannot explain that no holder was noted.
+    const ROUNDS_MAX: usize = 300;
+    /// Long enough for threads that are about to wait to do so.
+    const HELD: std::time::Duration = std::time::Duration::from_millis(20);
+
+    #[test]
+    fn it_excludes_and_poisons_as_the_standard_one_does() {
+        let lock = RwLock::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..10_000).for_each(|_| *lock.write().unwrap() += 1));
+                scope.spawn(|| (0..10_000).for_each(|_| drop(lock.read().unwrap())));
+            }
+        });
+        let (one, other) = (lock.read().unwrap(), lock.read().unwrap());
+        assert_eq!((*one, *other), (30_000, 30_000));
+        drop((one, other));
+        let panicked = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let _guard = lock.write().unwrap();
+                panic!("on purpose");
+            });
+            writer.join()
+        });
+        assert!(panicked.is_err());
+        assert!(lock.read().is_err() && lock.write().is_err());
+        assert_eq!(*lock.read().unwrap_or_else(PoisonError::into_inner), 30_000);
+    }
+
+    /// Events and nanoseconds at the sites of an operation.
+    fn counted(sites: &[Site], operation: u8) -> (f64, f64) {
+        let of = sites.iter().filter(|site| site.labels.operation == operation);
+        of.fold((0.0, 0.0), |(events, amount), site| {
+            (events + site.counts.events, amount + site.counts.amount)
+        })
+    }
+
+    /// Has `hold` hold the lock as operation `holder` until `waiters` threads wait for it by `wait`
+    /// as operation `waiter`, again and again until the holder was charged, with all of them.
+    fn contend<G>(
+        hold: impl Fn() -> G,
+        wait: impl Fn() + Sync,
+        waiters: usize,
+        (holder, waiter): (u8, u8),
+    ) {
+        let request = 50_000 + u64::from(waiter);
+        let waiting = || {
+            let is_ours = |wait: &&Wait| wait.request == request && wait.kind == WaitKind::Lock;
+            waits().iter().filter(is_ours).count()
+        };
+        for _ in 0..ROUNDS_MAX {
+            std::thread::scope(|scope| {
+                set_operation(holder);
+                let held = hold();
+                for _ in 0..waiters {
+                    scope.spawn(|| {
+                        set_operation(waiter);
+                        set_request(request);
+                        wait();
+                    });
+                }
+                while waiting() < waiters {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(HELD);
+                drop(held);
+            });
+            let (events, amount) = counted(&contended(), holder);
+            if events > 0.0 {
+                let (all, one) = (f64::from(HOLDERS_ONE_IN) * waiters as f64, 1e6);
+                assert!(events == all && amount >= all * one, "{events} waits, {amount} ns");
+                assert!(counted(&blocked(), waiter).1 >= waiters as f64 * one);
+                return;
+            }
+        }
+        panic!("no holder was charged");
+    }
+
+    #[test]
+    fn waits_of_readers_and_of_writers_are_charged_to_both_sides() {
+        let lock = RwLock::new(0);
+        contend(|| lock.read().unwrap(), || *lock.write().unwrap() += 1, 1, (81, 82));
+        contend(|| lock.write().unwrap(), || drop(lock.read().unwrap()), 3, (83, 84));
+    }
+}
