@@ -44,7 +44,7 @@ bench-cluster: build ## What forwarding to another node costs, and a node that i
 bench-stores: build ## The stores over RocksDB and Cassandra beside RocksDB and the driver themselves (QUICK=1)
 	@CARGO=$(CARGO) scripts/bench-stores
 
-bench-load: build ## The load generator beside wrk, on nginx (QUICK=1 for short)
+bench-load: build ## The load generator beside wrk, on nginx, and beside what a server notes (QUICK=1 for short)
 	@scripts/need nginx wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
 

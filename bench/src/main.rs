@@ -3,6 +3,7 @@
 //!
 //! Each benchmark ends with one JSON line per bar, and exits with 1 if a bar does not hold.
 
+mod accuracy;
 mod allocators;
 mod bare;
 mod bars;
@@ -27,7 +28,7 @@ mod wrk;
 use std::process::ExitCode;
 
 const BENCHMARKS: &str = "http, idle, accounting, allocators, cluster, death, protocols, \
-     documents, neighbours, overload, profiles, explained, load or lateness";
+     documents, neighbours, overload, profiles, explained, load, lateness or accuracy";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -46,8 +47,9 @@ fn main() -> ExitCode {
         Some("http") => http::run(effort),
         Some("idle") => http::run_idle(),
         Some("accounting") => http::run_accounting(effort),
-        Some("load") => load::run(effort),
+        Some("load") => load::run(effort).and_then(|held| Ok(accuracy::run(effort)? && held)),
         Some("lateness") => load::run_lateness(effort),
+        Some("accuracy") => accuracy::run(effort),
         Some("bare") => {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)

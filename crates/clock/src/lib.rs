@@ -14,11 +14,13 @@
 //! ```
 
 mod calibration;
+mod host;
 mod simulated;
 mod source;
 mod stopwatch;
 mod wall;
 
+pub use host::SharedReading;
 pub use simulated::SimulatedClock;
 pub use source::{Clock, ClockSource, Ticks};
 pub use stopwatch::Stopwatch;

@@ -81,7 +81,13 @@ impl Crew {
                 Ok(Message::Ended { thread, outcome }) => {
                     running -= 1;
                     match *outcome {
-                        Ok(outcome) => outcomes[thread] = Some(outcome),
+                        Ok(outcome) => {
+                            // A run that has lost a thread is no longer the one that was asked for.
+                            if outcome.failure.is_some() {
+                                stop_all(controls);
+                            }
+                            outcomes[thread] = Some(outcome);
+                        }
                         Err(error) => {
                             failure.get_or_insert(error);
                             stop_all(controls);
@@ -161,7 +167,7 @@ fn work_of_thread(
         // Nobody listens only if the run has failed already.
         drop(sender.send(Message::Ready));
         match start.recv() {
-            Ok(start) => worker.run(start),
+            Ok(start) => Ok(worker.run(start)),
             Err(_) => Err(LoadError::Option("the run was given up before its start".to_owned())),
         }
     });

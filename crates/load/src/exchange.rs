@@ -11,7 +11,7 @@ use crate::opening::Loss;
 use crate::poller::Readiness;
 use crate::response::{Malformed, Parsed, Response};
 use crate::source::Acceptance;
-use crate::watch::insert_headers;
+use crate::watch::{Told, insert_headers};
 use crate::worker::{Requests, Worker};
 
 /// A request that timed out is waited for until it is this many times as old as the timeout, so
@@ -412,7 +412,7 @@ impl Worker {
             };
             if request.watch.is_some() {
                 let timing = connection.parser.take_timing();
-                self.note_watched(&request, now, timing.as_deref());
+                self.note_watched(&request, now, timing.as_ref());
             }
             self.note_answer(&request, now, answer.status, acceptance);
         }
@@ -451,9 +451,9 @@ impl Worker {
 
     /// Notes the way of a watched request.
     #[cold]
-    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, timing: Option<&[u8]>) {
+    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, told: Option<&Told>) {
         let Some(watch) = &request.watch else { return };
-        let told = self.recorder.watched(request, watch, now, timing);
+        let told = self.recorder.watched(request, watch, now, told);
         self.watcher.heard(told);
     }
 

@@ -133,6 +133,12 @@ impl KneeSearch {
         }
     }
 
+    /// What was found so far.
+    #[must_use]
+    pub fn knee(&self) -> &Knee {
+        &self.knee
+    }
+
     /// Tells whether the rate of the last step was held.
     pub fn report(&mut self, held: bool) {
         self.knee.trials += 1;

@@ -9,7 +9,7 @@ use crate::samples::{Sample, Samples};
 use crate::source::Acceptance;
 use crate::timeline::Timeline;
 use crate::traces::TraceNotes;
-use crate::watch::Watch;
+use crate::watch::{Told, Watch};
 
 /// The longest time that a histogram holds apart; a longer one counts as this.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
@@ -239,12 +239,12 @@ impl Recorder {
         request: &InFlight,
         watch: &Watch,
         now: Ticks,
-        timing: Option<&[u8]>,
+        told: Option<&Told>,
     ) -> bool {
         if request.intended < self.record_from {
-            return timing.is_some_and(|timing| !timing.is_empty());
+            return told.is_some_and(|told| !told.timing.is_empty());
         }
-        self.traces.add(request, watch, self.start, now, timing)
+        self.traces.add(request, watch, self.start, now, told)
     }
 
     #[cold]

@@ -13,6 +13,8 @@ use chunked::Chunked;
 pub(crate) use head::Head;
 use head::scan_head;
 
+use crate::watch::Told;
+
 /// The longest head, status line and headers, that is accepted.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// The longest body that is kept for a script; a longer one counts as malformed for it.
@@ -108,7 +110,7 @@ pub struct ResponseParser {
     response: Response,
     captured: Option<Box<Captured>>,
     /// What the server tells of its own time in the response under way, if anybody asked.
-    timing: Option<Vec<u8>>,
+    timing: Option<Told>,
 }
 
 impl Default for ResponseParser {
@@ -180,7 +182,7 @@ impl ResponseParser {
     }
 
     /// What the server told of its own time, if it was looked for.
-    pub(crate) fn take_timing(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_timing(&mut self) -> Option<Told> {
         self.timing.take()
     }
 

@@ -194,6 +194,8 @@ pub struct LoadResult {
     pub per_thread: Vec<ThreadResult>,
     /// Whether the run ended before its limit: by the caller, a script, or a lack of any progress.
     pub stopped_early: bool,
+    /// The error that ended it before its limit, such as one of a script.
+    pub failure: Option<LoadError>,
     pub(crate) script: Option<FinishedScript>,
 }
 
@@ -208,6 +210,14 @@ impl LoadResult {
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.duration.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// The result of a run that went on to its end, or until it was told to stop.
+    ///
+    /// # Errors
+    /// [`LoadResult::failure`], for those who have no use for half a run.
+    pub fn whole(mut self) -> Result<LoadResult, LoadError> {
+        self.failure.take().map_or(Ok(self), Err)
     }
 
     /// Calls the script's `done`, if there is one. It prints, so call it after the table is out.

@@ -42,7 +42,9 @@ pub enum Progress {
 ///
 /// # Errors
 /// When the options make no sense, the target cannot be reached at the start, the script raises an
-/// error, or the system refuses what every run needs. Errors of single requests are counted.
+/// error before the first request, or the system refuses what every run needs. Errors of single
+/// requests are counted, and one that ends the run later is [`LoadResult::failure`], beside what was
+/// measured until then.
 pub fn run(
     options: &LoadOptions,
     progress: &mut dyn FnMut(Progress),
@@ -204,8 +206,9 @@ fn put_together(
     let direct = nodes.map(|nodes| nodes.result(directions));
     let mut sum: Option<Recorder> = None;
     let (mut per_thread, mut thread_scripts) = (Vec::new(), Vec::new());
-    let (mut unanswered, mut stopped_early) = (0, false);
+    let (mut unanswered, mut stopped_early, mut failure) = (0, false, None);
     for outcome in measured.outcomes {
+        failure = failure.or(outcome.failure);
         per_thread.push(ThreadResult {
             requests: outcome.recorder.requests,
             mean_response_time_ns: outcome.recorder.response_time.mean(),
@@ -274,6 +277,7 @@ fn put_together(
         samples: recorder.samples.into_sorted(),
         per_thread,
         stopped_early,
+        failure,
         script: script.map(|script| script.finish(thread_scripts)),
     }
 }

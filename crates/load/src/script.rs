@@ -6,7 +6,8 @@
 //! have counted.
 //!
 //! What differs from wrk on purpose: an error ends the run with its file and line, instead of being
-//! printed and passed over; and where a rate is given `delay` is not asked, as in wrk2, because
+//! printed and passed over; a `request` that returns nothing ends its thread, instead of leaving a
+//! connection without a request; and where a rate is given `delay` is not asked, as in wrk2, because
 //! the rate says when to send. As in wrk, `math.random` begins with the same seed in every thread.
 
 mod address;
@@ -56,6 +57,7 @@ pub(crate) struct ThreadScript {
     makes_requests: bool,
     wants_responses: bool,
     has_delay: bool,
+    has_ended: bool,
 }
 
 /// A script after the run.
@@ -147,6 +149,7 @@ impl ThreadScript {
             makes_requests: is_function("request"),
             wants_responses: is_function("response"),
             has_delay: is_function("delay"),
+            has_ended: false,
             lua,
         })
     }
@@ -185,10 +188,20 @@ impl ThreadScript {
         self.requests_per_send
     }
 
-    /// Appends what `request` returns to `out`.
+    /// Appends what `request` returns to `out`. If it returns nothing, that is an error after which
+    /// [`ThreadScript::has_ended`].
     #[inline]
     pub(crate) fn request(&mut self, out: &mut Vec<u8>) -> Result<(), LoadError> {
-        self.calls.request(out).map_err(LoadError::Script)
+        if self.calls.request(out).map_err(LoadError::Script)? {
+            return Ok(());
+        }
+        self.has_ended = true;
+        Err(LoadError::Script("request() must return a string, it returned nil".to_owned()))
+    }
+
+    /// Whether `request` has returned nothing, by which scripts say that they have no more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Passes an answer to `response`.

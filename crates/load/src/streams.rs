@@ -178,7 +178,7 @@ impl Worker {
         };
         if let Some(watch) = &mut request.watch {
             watch.first_byte = Some(answer.first_byte);
-            self.note_watched(&request, now, answer.timing.as_deref());
+            self.note_watched(&request, now, answer.timing.as_ref());
         }
         self.note_answer(&request, now, status, acceptance);
         if let Some(kept) = request.kept.take().filter(|_| self.spare.len() < self.work.depth) {

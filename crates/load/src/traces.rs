@@ -1,15 +1,16 @@
 //! The ways of watched requests, a bounded number of them: some of all, and the slowest.
 //!
 //! What the server says of a request comes with its own answer (`Server-Timing`, W3C), so client
-//! and server are joined request by request, without a common clock: only durations are compared.
+//! and server are joined request by request. That takes no common clock, as only durations are
+//! compared. Where there is one, on the same machine, the server also says when the request arrived.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pellucid_clock::{Clock, Ticks};
+use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::InFlight;
-use crate::watch::Watch;
+use crate::watch::{Told, Watch};
 
 /// Requests of all that are kept; when they run out, every other one is dropped.
 pub const MAX_TRACES: usize = 8_192;
@@ -44,6 +45,8 @@ pub struct Trace {
     pub receive_ns: u64,
     /// What the server says: the place of a metric in [`Traces::metrics`], and its time.
     pub server: Vec<(u16, u64)>,
+    /// From the actual send to its arrival at the server, where both read the same clock.
+    pub arrival_ns: Option<u64>,
 }
 
 /// The ways of some requests of a run.
@@ -87,7 +90,7 @@ impl TraceNotes {
     }
 
     /// Notes the way of a request whose answer was whole at `end`; returns whether the server told
-    /// anything in `timing`.
+    /// anything of its time.
     #[cold]
     pub(crate) fn add(
         &mut self,
@@ -95,12 +98,13 @@ impl TraceNotes {
         watch: &Watch,
         start: Ticks,
         end: Ticks,
-        timing: Option<&[u8]>,
+        headers: Option<&Told>,
     ) -> bool {
-        let server = self.read_metrics(timing.unwrap_or_default());
+        let server = headers.map(|told| self.read_metrics(&told.timing)).unwrap_or_default();
         let told = !server.is_empty();
         let mut trace = self.way(request, watch, start, end);
         trace.server = server;
+        trace.arrival_ns = headers.and_then(|told| self.arrival_ns(&told.clock, request.sent));
         self.told += u64::from(told);
         if self.watched.is_multiple_of(self.stride) {
             self.keep(trace.clone());
@@ -142,7 +146,16 @@ impl TraceNotes {
             away_ns,
             receive_ns,
             server: Vec::new(),
+            arrival_ns: None,
         }
+    }
+
+    /// How long after `sent` the server says that a request arrived, if it says so on this clock.
+    /// One that arrived before it was sent was read along with another, or the clocks differ.
+    fn arrival_ns(&self, header: &[u8], sent: Ticks) -> Option<u64> {
+        let reading = SharedReading::parse(std::str::from_utf8(header).ok()?)?;
+        let arrived = reading.on(&self.clock).filter(|arrived| *arrived >= sent)?;
+        Some(self.clock.nanoseconds(arrived.since(sent)))
     }
 
     fn read_metrics(&mut self, header: &[u8]) -> Vec<(u16, u64)> {
@@ -266,12 +279,28 @@ mod tests {
         }
     }
 
+    fn timing(value: &[u8]) -> Told {
+        Told { timing: value.to_vec(), ..Told::default() }
+    }
+
+    #[test]
+    fn an_arrival_counts_on_the_same_clock_alone() {
+        let clock = Clock::monotonic();
+        let notes = TraceNotes::new(clock);
+        let Some(reading) = SharedReading::of(&clock, Ticks(1_500)) else { return };
+        let header = reading.to_string().into_bytes();
+        assert_eq!(notes.arrival_ns(&header, Ticks(1_000)), Some(500));
+        assert_eq!(notes.arrival_ns(&header, Ticks(1_501)), None, "before it was sent");
+        assert_eq!(notes.arrival_ns(b"boot=x;clock=monotonic;arrived=1500", Ticks(0)), None);
+        assert_eq!(notes.arrival_ns(b"", Ticks(0)), None);
+    }
+
     #[test]
     fn the_steps_of_a_request_add_up() {
         let mut notes = notes();
-        let timing = b"db;desc=\"x\";dur=0.02, total;dur=0.05, broken;dur=x, ;dur=1";
+        let told = timing(b"db;desc=\"x\";dur=0.02, total;dur=0.05, broken;dur=x, ;dur=1");
         let kept = watch(1_030, [1_060, 1_160]);
-        assert!(notes.add(&request(1_000, 1_050), &kept, Ticks(900), Ticks(1_200), Some(timing)));
+        assert!(notes.add(&request(1_000, 1_050), &kept, Ticks(900), Ticks(1_200), Some(&told)));
         let traces = notes.finish();
         let trace = &traces.some[0];
         assert_eq!((trace.response_ns, trace.start_ns), (200, 100));
@@ -302,8 +331,8 @@ mod tests {
             let end = Ticks(number + slow + 10);
             one.add(&request(number, number), &watch(0, [number, number]), Ticks(0), end, None);
         }
-        let timing = Some(&b"b;dur=1"[..]);
-        two.add(&request(5, 5), &watch(0, [5, 5]), Ticks(0), Ticks(2_000_005), timing);
+        let told = timing(b"b;dur=1");
+        two.add(&request(5, 5), &watch(0, [5, 5]), Ticks(0), Ticks(2_000_005), Some(&told));
         one.merge(two);
         let traces = one.finish();
         assert!(traces.some.len() <= MAX_TRACES && traces.some.len() > MAX_TRACES / 4);

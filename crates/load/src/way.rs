@@ -3,7 +3,10 @@
 //! Client and server are compared by durations alone, so no common clock is needed: what the server
 //! told lies somewhere between the last byte sent and the first one received, and what is left
 //! beside it is network and kernel, there and back. How that divides into there and back nobody
-//! knows; half of it is how far the server's part may lie from where it is drawn.
+//! knows then; half of it is how far the server's part may lie from where it is drawn.
+//!
+//! Where both read one clock, on the same machine, the server's part has its place, and there and
+//! back are steps of their own.
 
 use crate::traces::{Trace, Traces};
 
@@ -14,6 +17,8 @@ const CONNECT: &str = "connect";
 const TLS: &str = "TLS";
 const SEND: &str = "send";
 const NETWORK: &str = "network and kernel";
+const NETWORK_THERE: &str = "network and kernel, there";
+const NETWORK_BACK: &str = "network and kernel, back";
 const AWAY: &str = "network, kernel and server";
 const RECEIVE: &str = "receive answer";
 /// The metric that holds the others, where there is one.
@@ -27,6 +32,8 @@ const PHASES: [&str; 8] =
 const EXECUTE: &str = "execute";
 /// What the decimals of `Server-Timing` may leave out.
 const ROUNDING_NS: u64 = 2_000;
+/// What they may add to each metric of Pellucid's.
+const ROUNDING_EACH_NS: u64 = 500;
 
 /// A step of a way. Those of one way follow each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +53,8 @@ pub struct Way {
     pub told: u64,
     /// From the intended start to the whole answer.
     pub response_ns: f64,
+    /// Of those, the ones whose server's part has its place, by a clock that both sides read.
+    pub placed: u64,
     /// All steps, none left out that was zero.
     pub steps: Vec<WayStep>,
     /// How far the server's steps may lie from where they are drawn, to either side.
@@ -62,30 +71,24 @@ impl Way {
         steps.add(CONNECT, trace.connect_ns);
         steps.add(TLS, trace.tls_ns);
         let server = server_steps(trace, traces);
-        let mut network_ns = 0;
+        let mut placement_ns = 0.0;
+        let placed = arrival(trace, &server);
         if server.is_empty() {
             steps.add(SEND, trace.send_ns);
             steps.add(AWAY, trace.away_ns);
+        } else if let Some(arrival_ns) = placed {
+            steps.add_placed(trace, &server, arrival_ns);
         } else {
-            let between_ns = trace.send_ns + trace.away_ns;
-            let server_ns: u64 = server.iter().map(|(_, ns)| ns).sum();
-            // The server may begin before the call that sends has returned.
-            let send_ns = trace.send_ns.min(between_ns.saturating_sub(server_ns));
-            network_ns = between_ns.saturating_sub(server_ns + send_ns);
-            steps.add(SEND, send_ns);
-            steps.add(NETWORK, network_ns);
-            let fits = between_ns as f64 / server_ns.max(1) as f64;
-            for (name, ns) in server {
-                steps.add(&format!("server: {name}"), (ns as f64 * fits.min(1.0)) as u64);
-            }
+            placement_ns = steps.add_between(trace, &server);
         }
         steps.add(RECEIVE, trace.receive_ns);
         Way {
             requests: 1,
             told: u64::from(!trace.server.is_empty()),
+            placed: u64::from(placed.is_some()),
             response_ns: trace.response_ns as f64,
             steps: steps.0,
-            placement_ns: network_ns as f64 / 2.0,
+            placement_ns,
         }
     }
 
@@ -115,6 +118,7 @@ impl Way {
         (!ways.is_empty()).then(|| Way {
             requests: ways.len() as u64,
             told: ways.iter().map(|way| way.told).sum(),
+            placed: ways.iter().map(|way| way.placed).sum(),
             response_ns: mean(|way| way.response_ns),
             placement_ns: mean(|way| way.placement_ns),
             steps,
@@ -146,6 +150,54 @@ impl Steps {
             self.0.push(WayStep { name: name.to_owned(), ns: ns as f64 });
         }
     }
+
+    /// The server's part, shortened to `room_ns` where it says more.
+    fn add_server(&mut self, server: &[(String, u64)], room_ns: u64) {
+        let fits = room_ns as f64 / sum_ns(server).max(1) as f64;
+        for (name, ns) in server {
+            self.add(&format!("server: {name}"), (*ns as f64 * fits.min(1.0)) as u64);
+        }
+    }
+
+    /// From the send to the first byte of the answer, where it is known when the request arrived.
+    fn add_placed(&mut self, trace: &Trace, server: &[(String, u64)], arrival_ns: u64) {
+        let room_ns = trace.send_ns + trace.away_ns - arrival_ns;
+        // The request may arrive before the call that sends has returned.
+        let send_ns = trace.send_ns.min(arrival_ns);
+        self.add(SEND, send_ns);
+        self.add(NETWORK_THERE, arrival_ns - send_ns);
+        self.add_server(server, room_ns);
+        self.add(NETWORK_BACK, room_ns.saturating_sub(sum_ns(server)));
+    }
+
+    /// The same where it is not known; returns how far the server's part may lie from where it
+    /// stands.
+    fn add_between(&mut self, trace: &Trace, server: &[(String, u64)]) -> f64 {
+        let between_ns = trace.send_ns + trace.away_ns;
+        let server_ns = sum_ns(server);
+        // The server may begin before the call that sends has returned.
+        let send_ns = trace.send_ns.min(between_ns.saturating_sub(server_ns));
+        let network_ns = between_ns.saturating_sub(server_ns + send_ns);
+        self.add(SEND, send_ns);
+        self.add(NETWORK, network_ns);
+        self.add_server(server, between_ns);
+        network_ns as f64 / 2.0
+    }
+}
+
+fn sum_ns(steps: &[(String, u64)]) -> u64 {
+    steps.iter().map(|(_, ns)| ns).sum()
+}
+
+/// When the request arrived at the server, since it was sent, if that is known and can be true: what
+/// the server did from then on was over before its answer was there.
+fn arrival(trace: &Trace, server: &[(String, u64)]) -> Option<u64> {
+    let between_ns = trace.send_ns + trace.away_ns;
+    let rounded_ns = ROUNDING_EACH_NS * server.len() as u64;
+    let fits = |at: &u64| {
+        *at <= between_ns && at.saturating_add(sum_ns(server)) <= between_ns + rounded_ns
+    };
+    trace.arrival_ns.filter(|at| !server.is_empty() && fits(at))
 }
 
 /// What the server told, as steps that follow each other.
@@ -250,6 +302,33 @@ mod tests {
         // 70 from the first byte sent to the first received, 10 of it sending, 34 the server's.
         assert_eq!(told(&way)[3], (NETWORK, 26_000));
         assert!((way.placement_ns - 13_000.0).abs() < 1.0);
+    }
+
+    /// Client and server on one machine: there and back are what was one step, and nothing is left
+    /// open. A reading that cannot be true changes nothing.
+    #[test]
+    fn with_a_common_clock_there_and_back_are_told_apart() {
+        let metrics = traces(&["receive", "execute", "total", UNACCOUNTED]);
+        let told_ns = [4_000, 30_000, 30_000, 0];
+        let at = |arrival_ns| Trace { arrival_ns, ..trace(&told_ns) };
+        let apart = Way::of(&at(None), &metrics);
+        assert_eq!((told(&apart)[3], apart.placement_ns), ((NETWORK, 26_000), 13_000.0));
+        let placed = Way::of(&at(Some(22_000)), &metrics);
+        let steps = told(&placed);
+        assert_eq!(steps[2..4], [(SEND, 10_000), (NETWORK_THERE, 12_000)]);
+        assert_eq!(steps[4].0, "server: receive");
+        assert_eq!(steps[6], (NETWORK_BACK, 14_000));
+        assert_eq!((placed.placed, placed.placement_ns), (1, 0.0));
+        let early = Way::of(&at(Some(6_000)), &metrics);
+        assert_eq!(told(&early)[2..4], [(SEND, 6_000), ("server: receive", 4_000)]);
+        let rounded = Way::of(&at(Some(36_500)), &metrics);
+        assert_eq!(rounded.placed, 1, "half a microsecond is of the decimals");
+        told(&rounded);
+        for impossible in [37_501, 71_000, u64::MAX] {
+            assert_eq!(Way::of(&at(Some(impossible)), &metrics), apart, "{impossible}");
+        }
+        let silent = Trace { arrival_ns: Some(10), ..trace(&[]) };
+        assert_eq!(Way::of(&silent, &traces(&[])).placed, 0);
     }
 
     #[test]

@@ -108,6 +108,8 @@ pub(crate) struct Outcome {
     /// Requests that were due or under way at the end.
     pub(crate) unanswered: u64,
     pub(crate) stopped_early: bool,
+    /// What has ended the thread before its time, if that was an error.
+    pub(crate) failure: Option<LoadError>,
     pub(crate) cpu_time: Duration,
 }
 
@@ -242,9 +244,36 @@ impl Worker {
         self.connections.iter().filter(connecting).count()
     }
 
-    /// Runs from `start` until the limit.
-    pub(crate) fn run(mut self, start: Ticks) -> Result<Outcome, LoadError> {
+    /// Runs from `start` until the limit, or until an error; what was measured until then counts.
+    pub(crate) fn run(mut self, start: Ticks) -> Outcome {
         let cpu_before = self.poller.cpu_time();
+        let mut failure = self.run_until_over(start).err();
+        if failure.is_some() {
+            self.stopped_early = true;
+        }
+        if self.work.script.as_ref().is_some_and(ThreadScript::has_ended) {
+            failure = None;
+            self.recorder.explain(|| {
+                "the script's request() returned nothing, which ends its thread".to_owned()
+            });
+        }
+        let end = self.clock.now().min(self.deadline);
+        self.publish_progress();
+        self.note_backlog(end);
+        self.recorder.finish();
+        let unanswered = self.recorder.failed + self.count_outstanding(end);
+        Outcome {
+            recorder: self.recorder,
+            script: self.work.script,
+            directions: self.work.directions,
+            unanswered,
+            stopped_early: self.stopped_early,
+            failure,
+            cpu_time: self.poller.cpu_time().saturating_sub(cpu_before),
+        }
+    }
+
+    fn run_until_over(&mut self, start: Ticks) -> Result<(), LoadError> {
         self.begin(start)?;
         let mut now = self.clock.now();
         while !self.is_over(now) {
@@ -255,18 +284,7 @@ impl Worker {
             self.wait_and_handle(wait_ns)?;
             now = self.clock.now();
         }
-        self.publish_progress();
-        self.note_backlog(now.min(self.deadline));
-        self.recorder.finish();
-        let unanswered = self.recorder.failed + self.count_outstanding(now.min(self.deadline));
-        Ok(Outcome {
-            recorder: self.recorder,
-            script: self.work.script,
-            directions: self.work.directions,
-            unanswered,
-            stopped_early: self.stopped_early,
-            cpu_time: self.poller.cpu_time().saturating_sub(cpu_before),
-        })
+        Ok(())
     }
 
     fn begin(&mut self, start: Ticks) -> Result<(), LoadError> {

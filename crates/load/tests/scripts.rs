@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
-use pellucid_load::{Header, Limit, LoadError, LoadOptions, ScriptOptions, run};
+use pellucid_load::{Header, Limit, LoadError, LoadOptions, LoadResult, ScriptOptions, run};
 use support::{Server, against, answer, load, ok};
 use tempfile::TempDir;
 
@@ -47,7 +47,7 @@ impl ScriptFile {
 
 fn script_failure(server: &Server, code: &str) -> String {
     let script = ScriptFile::new(code);
-    match run(&script.options(server), &mut |_| {}) {
+    match run(&script.options(server), &mut |_| {}).and_then(LoadResult::whole) {
         Err(LoadError::Script(text)) => text,
         other => panic!("the script must fail: {:?}", other.map(|result| result.requests)),
     }
@@ -366,6 +366,56 @@ fn objects_of_scripts_are_collected_without_harm() {
         end",
     );
     load(&script.options(&server)).call_done().unwrap();
+}
+
+/// What was measured before an error was thrown away with it.
+#[test]
+fn an_error_in_the_middle_keeps_what_was_measured() {
+    let server = Server::start(|_| ok());
+    let script = ScriptFile::new(
+        "local answers = 0
+        function response()
+            answers = answers + 1
+            if answers == 7 then error('seven') end
+        end
+        function done(summary)
+            local out = io.open(OUT, 'w')
+            out:write(summary.requests)
+            out:close()
+        end",
+    );
+    let mut options = script.options(&server);
+    (options.threads, options.connections) = (2, 2);
+    options.limit = Limit::Duration(Duration::from_secs(600));
+    let mut result = load(&options);
+    let failure = result.failure.as_ref().unwrap().to_string();
+    assert!(failure.contains("test.lua:4: seven"), "{failure}");
+    assert!(result.stopped_early && result.requests >= 7, "{}", result.requests);
+    assert_eq!(result.response_time.len(), result.requests);
+    result.call_done().unwrap();
+    assert_eq!(script.output(), result.requests.to_string());
+}
+
+/// A pool of what may be used once is told to be empty by returning nothing, often along with
+/// stopping the thread.
+#[test]
+fn a_script_that_has_no_more_requests_ends_its_thread() {
+    for ending in ["return nil", "wrk.thread:stop()"] {
+        let server = Server::start(|_| ok());
+        let script = ScriptFile::new(&format!(
+            "local left = 11
+            function request()
+                left = left - 1
+                if left > 0 then return wrk.format() else {ending} end
+            end"
+        ));
+        let mut options = script.options(&server);
+        options.limit = Limit::Duration(Duration::from_secs(600));
+        let result = load(&options);
+        // The first one is only looked at.
+        assert_eq!((result.requests, result.errors.all()), (9, 0), "{ending}");
+        assert!(result.stopped_early && result.failure.is_none(), "{:?}", result.failure);
+    }
 }
 
 #[test]

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Response;
-use pellucid_load::{Limit, LoadError, LoadOptions, RequestSource, Target, ThreadShare, run};
+use pellucid_load::{
+    Limit, LoadError, LoadOptions, RequestSource, ScriptOptions, Target, ThreadShare, run,
+};
 use secure::{Manner, Reply, SecureServer, reply};
 use support::{Server, load, ok};
 
@@ -40,6 +42,21 @@ fn http1_over_tls_in_both_loops() {
     };
     let result = load(&paced);
     assert_eq!((result.requests + result.unanswered, result.errors.all()), (60, 0));
+}
+
+/// The scheme that scripts see was always `http`.
+#[test]
+fn scripts_see_the_scheme_of_the_url() {
+    let server = SecureServer::start(over_tls("h2"), |request| {
+        assert_eq!(request.uri().path(), "/https");
+        reply(b"ok")
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scheme.lua");
+    std::fs::write(&path, "wrk.path = '/' .. wrk.scheme").unwrap();
+    let script = Some(ScriptOptions { path, arguments: Vec::new() });
+    let result = load(&LoadOptions { script, http2_streams: Some(2), ..server.options() });
+    assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
 }
 
 /// The time that TLS takes is part of the response time, and told apart.

@@ -118,3 +118,81 @@ fn requests_that_were_made_in_init_go_out_together() {
     let expected: Vec<u64> = (0..200).map(|number| number % 4 + 1).collect();
     assert_eq!(ids(&server), expected);
 }
+
+/// A public script of just this kind ended its run: `wrk.body` was a number.
+#[test]
+fn numbers_are_bodies_as_well_as_text() {
+    let server = Server::start(created);
+    let result = run_script(&server, "number_bodies.lua", &[], |options| {
+        (options.threads, options.connections) = (1, 1);
+    });
+    assert!(result.failure.is_none(), "{:?}", result.failure);
+    assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
+    let requests = server.requests.lock().unwrap();
+    for request in requests.iter() {
+        let id = request.line().split(['=', ' ']).nth(2).unwrap();
+        assert_eq!(String::from_utf8_lossy(&request.body), id, "{}", request.head);
+        assert_eq!(request.head.matches("Content-Length").count(), 1, "{}", request.head);
+    }
+    assert!(requests.iter().any(|request| request.header("X-Share").is_some()));
+    assert!(requests.iter().any(|request| request.header("Host") == Some("")));
+    assert!(requests.iter().any(|r| r.header("1") == Some("Content-Type: text/plain")));
+}
+
+#[test]
+fn a_pool_is_shared_among_threads_and_ends_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let words: Vec<String> = (1..=41).map(|number| format!("w{number}")).collect();
+    file("pool.txt", &(words.join("\n") + "\n"));
+    file("names.lua", "return { threads = 2, cookie = 'session' }");
+    file(
+        "share.lua",
+        "return function(place, threads, words)
+           local each = math.ceil(words / threads)
+           return place * each + 1, math.min((place + 1) * each, words)
+         end",
+    );
+    let lua = include_str!("lua/pool_by_thread.lua");
+    let named = format!("POOL = [[{}]]\n", folder.path().display());
+    let lua = named + &lua.replace("os.getenv(\"POOL_FOLDER\")", "(os.getenv('NONE') or POOL)");
+    file("script.lua", &lua);
+    let server = Server::start(|request| {
+        let id = request.header("X-Request-Id").unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\nX-Echo: {id}\r\nContent-Length: 0\r\n\r\n");
+        answer(head.as_bytes())
+    });
+    let script = folder.path().join("script.lua");
+    let result = run_script(&server, script.to_str().unwrap(), &[], |options| {
+        (options.threads, options.connections) = (2, 2);
+        options.limit = Limit::Duration(std::time::Duration::from_secs(600));
+    });
+    assert!(result.stopped_early && result.failure.is_none(), "{:?}", result.failure);
+    // The first word was only looked at.
+    assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
+    let mut seen: Vec<String> =
+        server.lines().iter().map(|l| l.split(['=', ' ']).nth(2).unwrap().to_owned()).collect();
+    seen.sort_unstable();
+    let mut expected = words[1..].to_vec();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+    let report = std::fs::read_to_string(folder.path().join("report.csv")).unwrap();
+    assert!(report.starts_with("40,8000,40,0,"), "{report}");
+    let requests = server.requests.lock().unwrap();
+    let cookies: BTreeSet<_> = requests.iter().map(|r| r.header("Cookie").unwrap()).collect();
+    assert_eq!(cookies, BTreeSet::from(["session=0", "session=1"]));
+}
+
+#[test]
+fn the_whole_url_can_be_put_together() {
+    let server = Server::start(|_| ok());
+    let result = run_script(&server, "whole_url.lua", &["25"], |options| {
+        (options.threads, options.connections) = (1, 1);
+        options.limit = Limit::Requests(1_000);
+    });
+    assert_eq!((result.requests, result.errors.all()), (25, 0), "{:?}", result.first_error);
+    let whole = format!("GET http://{}/v0/entity HTTP/1.1", server.address);
+    // The first one was only looked at, so the default is sent first.
+    let expected = (0..25).map(|n| if n % 2 == 1 { &whole[..] } else { "GET /v0/entity HTTP/1.1" });
+    assert_eq!(server.lines()[..25], expected.collect::<Vec<_>>());
+}

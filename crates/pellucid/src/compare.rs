@@ -7,6 +7,8 @@ use pellucid_report::{Bars, Comparison, Interval, Measured, Stretch, compare, js
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::load::time;
+use crate::printed::{print_document, print_text};
 
 /// The largest result that is read.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -32,12 +34,13 @@ pub(crate) struct CompareArguments {
 /// Compares and prints.
 pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+    let asked = arguments.fail_if.as_ref().map_or_else(Vec::new, Bars::quantiles);
     let mut pairs = Vec::new();
     for (name, first) in &before {
         let same = after.iter().find(|(other, _)| other == name);
         let only = || after.first().filter(|_| before.len() == 1 && after.len() == 1);
         if let Some((_, second)) = same.or_else(only) {
-            pairs.push((name.clone(), compare(first, second)));
+            pairs.push((name.clone(), compare(first, second, &asked)));
         }
     }
     if pairs.is_empty() {
@@ -51,19 +54,21 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
                 .map(|bar| if pairs.len() > 1 { format!("{name}: {bar}") } else { bar }),
         );
     }
-    if arguments.json {
+    let printed = if arguments.json {
         let sections: Vec<Value> = pairs.iter().map(|(n, c)| document(n, c)).collect();
         let whole = json!({
             "schema": "pellucid.compare.v1", "sections": sections, "crossed": crossed,
         });
-        println!("{whole}");
+        print_document(&whole)
     } else {
-        pairs.iter().for_each(|(name, comparison)| show(name, comparison));
-    }
-    match crossed.is_empty() {
+        let shown = pairs.iter().map(|(name, comparison)| text_of(name, comparison));
+        print_text(&shown.collect::<String>())
+    };
+    let judged = match crossed.is_empty() {
         true => Ok(()),
         false => Err(Failure::work(format!("crossed: {}", crossed.join("; ")))),
-    }
+    };
+    Failure::all([judged, printed])
 }
 
 fn read(path: &Path) -> Result<Vec<(String, Measured)>, Failure> {
@@ -107,16 +112,25 @@ fn measured(run: &Value) -> Result<Measured, String> {
     let requests = run["requests"].as_f64().unwrap_or(0.0);
     let rate = run["requests_per_second"].as_f64().or(run["rate_per_second"].as_f64());
     let timeline = items(&run["timeline"]).map(stretch).collect::<Result<_, _>>()?;
-    let phases = items(&run["account"]["phases"])
-        .filter_map(|phase| Some((phase["name"].as_str()?.to_owned(), phase["mean_ns"].as_f64()?)));
+    // Means add up over a way, so that of the requests around the median stands for all.
+    let median = items(&run["ways"]["around"]).find(|way| way["percentile"] == 50.0);
+    let steps = median.map_or(&Value::Null, |way| &way["steps"]);
     Ok(Measured {
         response_time: decoded(whole)?,
         timeline,
         throughput_per_second: rate.unwrap_or(0.0),
         error_share: errors(&run["errors"]) / requests.max(1.0),
-        phases: phases.collect(),
+        phases: means(&run["account"]["phases"], "mean_ns"),
+        steps: means(steps, "ns"),
         verdict: run["verdict"]["name"].as_str().map(str::to_owned),
     })
+}
+
+/// Names and times of a list.
+fn means(list: &Value, time: &str) -> Vec<(String, f64)> {
+    let named = items(list)
+        .filter_map(|item| Some((item["name"].as_str()?.to_owned(), item[time].as_f64()?)));
+    named.collect()
 }
 
 /// Errors of all kinds; malformed answers are among those of reading.
@@ -139,33 +153,36 @@ fn stretch(value: &Value) -> Result<Stretch, String> {
     })
 }
 
-fn show(name: &str, comparison: &Comparison) {
-    println!("{name}");
-    println!("  {}", comparison.sentence);
-    println!("  {:<10}{:>14}{:>14}{:>12}{:>24}", "", "before", "after", "change", "95 % band");
-    let row = |name: &str, before: String, after: String, change: f64, band: String| {
-        let change = format!("{:+.2} %", change * 100.0);
-        println!("  {name:<10}{before:>14}{after:>14}{change:>12}{band:>24}");
+fn text_of(name: &str, comparison: &Comparison) -> String {
+    let mut text = format!("{name}\n  {}\n", comparison.sentence);
+    let width = comparison.phases.iter().map(|phase| phase.name.chars().count()).max();
+    let width = width.unwrap_or(0).max(10);
+    let mut row = |name: &str, before: &str, after: &str, change: &str, band: &str| {
+        let line = format!("  {name:<width$}{before:>14}{after:>14}{change:>12}{band:>24}");
+        text.push_str(line.trim_end());
+        text.push('\n');
     };
+    row("", "before", "after", "change", "95 % band");
+    let percent = |share: f64| format!("{:+.2} %", share * 100.0);
     for delta in &comparison.quantiles {
         let Interval { value, low, high } = delta.change;
         row(
             &format!("p{}", (delta.quantile * 1e7).round() / 1e5),
-            crate::load::time(delta.before_ns.value as u64),
-            crate::load::time(delta.after_ns.value as u64),
-            value,
-            format!("{:+.2} % to {:+.2} %", low * 100.0, high * 100.0),
+            &time(delta.before_ns.value as u64),
+            &time(delta.after_ns.value as u64),
+            &percent(value),
+            &format!("{} to {}", percent(low), percent(high)),
         );
     }
     let (before, after) = comparison.throughput_per_second;
-    let change = after / before.max(f64::MIN_POSITIVE) - 1.0;
-    row("answers/s", format!("{before:.0}"), format!("{after:.0}"), change, String::new());
+    let change = percent(after / before.max(f64::MIN_POSITIVE) - 1.0);
+    row("answers/s", &format!("{before:.0}"), &format!("{after:.0}"), &change, "");
     for phase in &comparison.phases {
         let (before, after) = (phase.before_ns.max(0.0), phase.after_ns.max(0.0));
-        let change = after / before.max(1.0) - 1.0;
-        let shown = |ns: f64| crate::load::time(ns as u64);
-        row(&phase.name, shown(before), shown(after), change, String::new());
+        let change = percent(after / before.max(1.0) - 1.0);
+        row(&phase.name, &time(before as u64), &time(after as u64), &change, "");
     }
+    text
 }
 
 fn document(name: &str, comparison: &Comparison) -> Value {
@@ -192,5 +209,6 @@ fn document(name: &str, comparison: &Comparison) -> Value {
         "mean_ns": comparison.mean_ns,
         "max_ns": comparison.greatest_ns,
         "phases": phases.collect::<Vec<_>>(),
+        "phases_of": comparison.phases_of.name(),
     })
 }

@@ -13,6 +13,7 @@ mod copy;
 mod demo;
 mod inspect;
 mod load;
+mod printed;
 mod profile;
 mod serve;
 mod server_process;
@@ -67,6 +68,16 @@ impl Failure {
     /// The command was called in a way that cannot be meant.
     pub(crate) fn usage(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 2 }
+    }
+
+    /// Nothing if all went well; otherwise all that did not, with the code of the first.
+    pub(crate) fn all(
+        outcomes: impl IntoIterator<Item = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let mut failures = outcomes.into_iter().filter_map(Result::err);
+        let Some(first) = failures.next() else { return Ok(()) };
+        let others = failures.map(|failure| format!("; {}", failure.text));
+        Err(Failure { text: first.text + &others.collect::<String>(), code: first.code })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
-use pellucid_report::{StudyReport, text};
+use pellucid_report::{StudyReport, command_line, text};
 use pellucid_study::{
     ClusterStudy, ClusterStudyOptions, ConnectionPool, ConnectionPoolOptions, Engine, EntityStudy,
     EntityStudyOptions, MergeTree, MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study,
@@ -189,7 +189,7 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
         if arguments.json { eprintln!("{line}") } else { println!("{line}") }
     };
     let run = StudyRun {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command_line(),
         child: child.to_vec(),
         version: env!("CARGO_PKG_VERSION"),
         say: &mut say,

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{Serving, pellucid, run, text};
+use pellucid_clock::Clock;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -225,9 +226,20 @@ fn the_search_finds_a_rate_and_says_so() {
         std::thread::sleep(slot.saturating_duration_since(Instant::now()));
     });
     let arguments = ["load", "--find-max", "--quick", "--slo", "p50=20s,errors=100%", "-t", "1"];
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, hgrm, hlog) = (file("r.html"), file("r.hgrm"), file("r.hlog"));
+    let files = ["--html", &html, "--hgrm", &hgrm, "--hlog", &hlog];
     // It takes longer than other commands are given.
-    let output = pellucid(&[&arguments[..], &["--json", &url]].concat()).output().unwrap();
+    let command = [&arguments[..], &files[..], &["--json", &url]].concat();
+    let output = pellucid(&command).output().unwrap();
     let knee = json_of(&output);
+    // The files are of the run that confirmed the rate; they were left empty.
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.contains("Highest stable rate: ") && page.contains("Percentiles"));
+    assert!(std::fs::read_to_string(&hgrm).unwrap().contains("#[Mean"));
+    assert!(std::fs::read_to_string(&hlog).unwrap().contains("HISTF"));
+    assert_eq!(knee["failure"], Value::Null);
     assert_eq!(knee["schema"], "pellucid.knee.v1");
     assert!(knee["rate_per_second"].as_f64().unwrap() >= 1.0, "{knee}");
     assert_eq!(knee["found_per_second"].as_array().unwrap().len(), 1);
@@ -264,7 +276,20 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     assert_eq!(compared["schema"], "pellucid.compare.v1");
     assert_eq!(compared["crossed"].as_array().unwrap().len(), 1);
     assert!(compared["sections"][0]["phases"].as_array().unwrap().len() > 3);
-    let same = run(&["compare", &before, &before, "--fail-if", "p50>+1%,p99>+1%,mean>+1%"]);
+    assert_eq!(compared["sections"][0]["phases_of"], "server");
+    let curve = compared["sections"][0]["quantiles"].as_array().unwrap();
+    assert!(curve.len() > 15 && curve.iter().all(|point| point["after_ns"]["high"].is_number()));
+    // A server that keeps no account is compared by what the client saw of the way.
+    let mut foreign: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
+    foreign["account"] = Value::Null;
+    let other = folder.path().join("foreign.json");
+    std::fs::write(&other, foreign.to_string()).unwrap();
+    let json = json_of(&run(&["compare", &before, other.to_str().unwrap(), "--json"]));
+    assert_eq!(json["sections"][0]["phases_of"], "way_around_p50");
+    let steps = json["sections"][0]["phases"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step["name"] == "server: parse"), "{steps:?}");
+    let bars = "p50>+1%,p95>+1%,p97.5>+1%,p99>+1%,mean>+1%";
+    let same = run(&["compare", &before, &before, "--fail-if", bars]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
     fails(&run(&["compare", &before, "/nowhere.json"]), 2, "/nowhere.json");
     let nonsense = folder.path().join("n.json");
@@ -290,6 +315,7 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
     let slowest = ways["slowest"].as_array().unwrap();
     let around = ways["around"].as_array().unwrap();
     assert!(around.iter().any(|way| way["percentile"] == 95.0));
+    let mut placed = 0;
     for (way, whole) in slowest
         .iter()
         .map(|w| (w, "response_ns"))
@@ -301,7 +327,18 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
         assert!((sum - whole).abs() < whole * 0.01 + 1_000.0, "{sum} {way}");
         let names: Vec<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
         assert!(names.iter().any(|name| name.starts_with("server: ")), "{names:?}");
+        // Both sides are on one machine, so that there and back are told apart and nothing is open.
+        if way["placed_by_clock"] == true || way["placed_by_clock"] == way["requests"] {
+            assert_eq!(way["server_placement_uncertainty_ns"], 0.0, "{way}");
+            assert!(names.contains(&"network and kernel, back"), "{names:?}");
+            assert!(!names.contains(&"network and kernel"), "{names:?}");
+            placed += 1;
+        }
     }
+    assert!(placed * 2 > around.len() + slowest.len(), "{placed} placed: {ways}");
+    assert_eq!(result["machine"]["clock"]["source"], Clock::system().source().name());
+    let command = result["command"].as_str().unwrap();
+    assert!(command.ends_with(&format!(" --json '{url}'")), "{command}");
     let background = result["background"].as_array().unwrap();
     assert!(background.len() >= 2 && background[0]["flushes_ns"].is_number(), "{background:?}");
     let shown = load(&[]);

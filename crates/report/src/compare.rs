@@ -17,8 +17,14 @@ use crate::units::{duration, percent, quantile_name, rate};
 pub use bars::{Bar, Bars};
 use bootstrap::Blocks;
 
-/// The quantiles that are compared.
-const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
+/// The quantiles that are compared, dense enough to draw a curve through them: as on the plots of
+/// HdrHistogram, each halving of what lies beyond has about as many.
+const QUANTILES: [f64; 26] = [
+    0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.98,
+    0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 0.99999, 1.0,
+];
+/// Quantiles that are nearer to each other than this are the same.
+const SAME_QUANTILE: f64 = 1e-9;
 /// A change below this is none, whatever its band says: histograms tell no finer.
 const LEAST_CHANGE: f64 = 0.01;
 /// The quantiles that the sentence looks at.
@@ -37,6 +43,9 @@ pub struct Measured {
     pub error_share: f64,
     /// Names and mean durations of the server's phases, in nanoseconds; empty if not known.
     pub phases: Vec<(String, f64)>,
+    /// The same of the steps of a request's way around the median, as the client saw it; what is
+    /// compared where one of the servers tells nothing of its phases.
+    pub steps: Vec<(String, f64)>,
     /// What the run was taken for, if that is known.
     pub verdict: Option<String>,
 }
@@ -88,7 +97,27 @@ impl QuantileDelta {
     }
 }
 
-/// A phase of the server in both runs.
+/// What phases divide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhasesOf {
+    /// What the server says of its own time.
+    Server,
+    /// The way of the requests around the median, from the intended start to the whole answer.
+    Way,
+}
+
+impl PhasesOf {
+    /// The name for programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PhasesOf::Server => "server",
+            PhasesOf::Way => "way_around_p50",
+        }
+    }
+}
+
+/// A phase in both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseDelta {
     /// Its name.
@@ -114,21 +143,30 @@ pub struct Comparison {
     pub greatest_ns: (u64, u64),
     /// The phases that both runs know, the one that changed most first.
     pub phases: Vec<PhaseDelta>,
+    /// What they are phases of.
+    pub phases_of: PhasesOf,
     /// What changed, in plain sentences.
     pub sentence: String,
 }
 
-/// Compares two runs. The same two always give the same result.
+/// Compares two runs, at the quantiles that are `asked` for beside those of the curve. The same two
+/// always give the same result.
 #[must_use]
-pub fn compare(before: &Measured, after: &Measured) -> Comparison {
+pub fn compare(before: &Measured, after: &Measured, asked: &[f64]) -> Comparison {
     let resolved = |quantile: &f64| {
         [before, after].iter().all(|run| Curve::Client(&run.response_time).resolves(*quantile))
     };
-    let quantiles: Vec<f64> = QUANTILES.iter().copied().filter(resolved).collect();
+    let mut quantiles: Vec<f64> = QUANTILES.iter().chain(asked).copied().filter(resolved).collect();
+    quantiles.sort_by(f64::total_cmp);
+    quantiles.dedup_by(|a, b| (*a - *b).abs() < SAME_QUANTILE);
     let quantiles = deltas(before, after, &quantiles);
+    let (phases_of, pair) = match before.phases.is_empty() || after.phases.is_empty() {
+        true => (PhasesOf::Way, [&before.steps, &after.steps]),
+        false => (PhasesOf::Server, [&before.phases, &after.phases]),
+    };
     let mut phases: Vec<PhaseDelta> = Vec::new();
-    for (name, before_ns) in &before.phases {
-        let found = after.phases.iter().find(|(other, _)| other == name);
+    for (name, before_ns) in pair[0] {
+        let found = pair[1].iter().find(|(other, _)| other == name);
         phases.extend(found.map(|(_, after_ns)| PhaseDelta {
             name: name.clone(),
             before_ns: *before_ns,
@@ -144,6 +182,7 @@ pub fn compare(before: &Measured, after: &Measured) -> Comparison {
         mean_ns: (before.response_time.mean(), after.response_time.mean()),
         greatest_ns: (before.response_time.max(), after.response_time.max()),
         phases,
+        phases_of,
         sentence: String::new(),
     };
     comparison.sentence = sentence(&comparison, before, after);
@@ -179,7 +218,8 @@ fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> Str
             format!("Beware: the {name} run was {verdict}, so its percentiles say little.")
         }));
     }
-    let told = comparison.quantiles.iter().filter(|q| TOLD_QUANTILES.contains(&q.quantile));
+    let is_told = |q: &f64| TOLD_QUANTILES.iter().any(|told| (told - q).abs() < SAME_QUANTILE);
+    let told = comparison.quantiles.iter().filter(|delta| is_told(&delta.quantile));
     sentences.extend(told.map(quantile_sentence));
     let (a, b) = comparison.throughput_per_second;
     let share = b / a.max(f64::MIN_POSITIVE) - 1.0;
@@ -195,8 +235,12 @@ fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> Str
     if let Some(phase) = comparison.phases.first() {
         let added_ns = phase.after_ns - phase.before_ns;
         let way = if added_ns > 0.0 { "longer" } else { "shorter" };
+        let whole = match comparison.phases_of {
+            PhasesOf::Server => "the server's phases",
+            PhasesOf::Way => "the steps of a request around p50",
+        };
         sentences.push(format!(
-            "Of the server's phases, '{}' changed most: {} {way} in the mean, {} instead of {}.",
+            "Of {whole}, '{}' changed most: {} {way} in the mean, {} instead of {}.",
             phase.name,
             duration(added_ns.abs()),
             duration(phase.after_ns),

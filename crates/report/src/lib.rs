@@ -6,6 +6,7 @@
 //! where they come from: [`Report`] is all that it is given.
 
 mod chart;
+mod command;
 mod compare;
 #[cfg(test)]
 mod example;
@@ -24,8 +25,9 @@ mod thin;
 mod units;
 
 pub use chart::{Chart, Form, Moment, Series, Unit};
+pub use command::command_line;
 pub use compare::{
-    Bar, Bars, Change, Comparison, Interval, Measured, PhaseDelta, QuantileDelta, compare,
+    Bar, Bars, Change, Comparison, Interval, Measured, PhaseDelta, PhasesOf, QuantileDelta, compare,
 };
 pub use hgrm::hgrm;
 pub use hlog::hlog;

@@ -1,6 +1,7 @@
 //! The account of one request on its own response: the `Server-Timing` header.
 
 use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline};
+use pellucid_clock::SharedReading;
 use pellucid_http::{Request, Response};
 
 use crate::names::NAMES;
@@ -15,6 +16,9 @@ pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
 /// to the microsecond, the store's parts behind `execute`, and `unaccounted` last. The phase
 /// `write` and the rest of
 /// `encode` come after the header is written, and so are not in it: they are in the account.
+///
+/// A second header, `Pellucid-Clock`, says when the request arrived, on a clock that a client on the
+/// same machine reads as well: with it the phases have their place between sending and receiving.
 pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline) {
     if !timeline.is_wanted || !timeline.is_on() {
         return;
@@ -41,6 +45,10 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
         // The separator after the last metric.
         out.truncate(out.len() - 2);
     });
+    let arrived = timeline.taken(Stamp::Arrived);
+    if let Some(reading) = arrived.and_then(|at| SharedReading::of(&clock, at)) {
+        response.header("Pellucid-Clock", reading.to_string().as_bytes());
+    }
 }
 
 fn write_metric(out: &mut Vec<u8>, name: &str, duration_ns: u64) {

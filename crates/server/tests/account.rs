@@ -6,6 +6,7 @@ mod common;
 
 use common::{Answer, Client, Running, entity, start, start_with};
 use pellucid_account::{OperationAccount, SCHEMA, Snapshot};
+use pellucid_clock::{Clock, SharedReading};
 use pellucid_server::Accounting;
 
 const PREFER: (&str, &str) = ("Prefer", "timing");
@@ -58,6 +59,23 @@ fn server_timing_holds_the_phases_and_the_stores_parts() {
     let disk = format!("{}&sync=disk", entity("k"));
     let parts = check_timing(&client.call("PUT", &disk, &[PREFER], "v"));
     assert!(parts.contains(&"sync".to_owned()), "{parts:?}");
+}
+
+/// With the account comes when the request arrived, on the clock of this machine: that was after it
+/// was sent and before its answer was there.
+#[test]
+fn a_client_on_the_same_machine_can_place_the_account() {
+    let running = start();
+    let mut client = running.client();
+    let clock = Clock::system();
+    let sent = clock.now();
+    let answer = client.call("GET", &entity("k"), &[PREFER], b"");
+    let received = clock.now();
+    assert!(SharedReading::of(&clock, sent).is_some(), "Linux says which boot this is");
+    let text = answer.header("Pellucid-Clock").unwrap();
+    let arrived = SharedReading::parse(text).unwrap().on(&clock).unwrap();
+    assert!(sent <= arrived && arrived <= received, "{sent:?} {arrived:?} {received:?}");
+    assert_eq!(client.get(&entity("k")).header("Pellucid-Clock"), None);
 }
 
 /// An answer that is an error was without its account, although it was asked for.

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use pellucid_clock::Ticks;
 
 use crate::response::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed};
+use crate::watch::Told;
 use frame::Frame;
 
 /// What a client sends first (section 3.4).
@@ -40,8 +41,8 @@ pub(crate) struct Answer {
     pub(crate) first_byte: Ticks,
     /// Head and body, if they are to be kept.
     pub(crate) captured: Option<Box<Captured>>,
-    /// The header `Server-Timing`, if it was to be looked for.
-    pub(crate) timing: Option<Vec<u8>>,
+    /// What the server told of its own time, if it was to be looked for.
+    pub(crate) timing: Option<Told>,
 }
 
 /// Why a request has no answer.
@@ -64,7 +65,7 @@ struct Stream {
     received_bytes: u32,
     captured: Option<Box<Captured>>,
     wants_timing: bool,
-    timing: Option<Vec<u8>>,
+    timing: Option<Told>,
 }
 
 /// A body that the server's windows have held back.
@@ -465,12 +466,8 @@ impl Http2 {
 
 impl Stream {
     fn take_header(&mut self, name: &[u8], value: &[u8], capture: bool) {
-        if self.wants_timing && name == b"server-timing" {
-            let timing = self.timing.get_or_insert_default();
-            if !timing.is_empty() {
-                timing.push(b',');
-            }
-            timing.extend_from_slice(value);
+        if self.wants_timing && (name == Told::TIMING || name == Told::CLOCK) {
+            self.timing.get_or_insert_default().take_header(name, value);
         }
         if !capture {
             return;

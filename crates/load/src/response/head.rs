@@ -1,6 +1,7 @@
 //! The head of a response: status line and the three headers that matter.
 
 use super::Malformed;
+use crate::watch::Told;
 
 /// How the body is encoded for the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,6 @@ pub(crate) struct Head {
 
 /// `HTTP/1.1 200`, without which there is no response.
 pub(super) const STATUS_LINE_BYTES: usize = 12;
-/// The header in which a server tells of its own time (W3C Server Timing).
-const TIMING: &[u8] = b"server-timing";
 const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LINE_FEEDS: u64 = EVERY_BYTE * b'\n' as u64;
@@ -61,8 +60,8 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
             b'\n' => break,
             b'\r' if length == 1 => break,
             b'c' | b'C' | b't' | b'T' => head.take_header(&bytes[at..at + length])?,
-            b's' | b'S' if length > TIMING.len() && bytes[at + 6] == b'-' => {
-                head.has_timing |= value_of(&bytes[at..at + length], TIMING).is_some();
+            b's' | b'S' if length > Told::TIMING.len() && bytes[at + 6] == b'-' => {
+                head.has_timing |= value_of(&bytes[at..at + length], Told::TIMING).is_some();
             }
             _ => {}
         }
@@ -126,13 +125,14 @@ impl Head {
     }
 }
 
-/// Appends the values of all headers in which the server tells of its own time.
+/// Takes the values of all headers in which the server tells of its own time.
 #[cold]
-pub(super) fn copy_timing(head: &[u8], out: &mut Vec<u8>) {
+pub(super) fn copy_timing(head: &[u8], told: &mut Told) {
     for line in head.split(|byte| *byte == b'\n') {
-        if let Some(value) = value_of(line, TIMING) {
-            out.extend_from_slice(value);
-            out.push(b',');
+        for name in [Told::TIMING, Told::CLOCK] {
+            if let Some(value) = value_of(line, name) {
+                told.take_header(name, value);
+            }
         }
     }
 }

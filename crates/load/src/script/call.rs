@@ -49,9 +49,9 @@ impl Calls {
         Ok(Calls { stack: Stack(stack), describe, _lua: lua.clone() })
     }
 
-    /// Appends what `request` returns to `out`.
+    /// Appends what `request` returns to `out`; false if it returned nothing.
     #[inline]
-    pub(super) fn request(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+    pub(super) fn request(&mut self, out: &mut Vec<u8>) -> Result<bool, String> {
         let state = self.stack.0;
         // SAFETY: see `Frame`; the string is copied while it is on the stack, which keeps it alive.
         unsafe {
@@ -62,6 +62,9 @@ impl Calls {
             }
             frame.call(0, 1)?;
             let kind = ffi::lua_type(state, -1);
+            if kind == ffi::LUA_TNIL {
+                return Ok(false);
+            }
             if kind != ffi::LUA_TSTRING {
                 let kind = type_name(state, kind);
                 return Err(format!("request() must return a string, it returned {kind}"));
@@ -70,7 +73,7 @@ impl Calls {
             let bytes = ffi::lua_tolstring(state, -1, &raw mut length);
             out.extend_from_slice(std::slice::from_raw_parts(bytes.cast::<u8>(), length));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Passes an answer to `response`, if the script still has one.

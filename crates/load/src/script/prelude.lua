@@ -7,6 +7,8 @@
 local native = ...
 local tostring, pairs, ipairs, type, error = tostring, pairs, ipairs, type, error
 local newproxy, getmetatable, setmetatable = newproxy, getmetatable, setmetatable
+-- Unlike the operator "#", it takes numbers, as bodies may be.
+local length_of = string.len
 
 local wrk = {
   scheme = "http",
@@ -38,13 +40,13 @@ function wrk.format(method, path, headers, body)
   if host then
     if body then
       return method .. " " .. path .. " HTTP/1.1\r\nHost: " .. host .. lines
-        .. "\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
+        .. "\r\nContent-Length: " .. length_of(body) .. "\r\n\r\n" .. body
     end
     return method .. " " .. path .. " HTTP/1.1\r\nHost: " .. host .. lines .. "\r\n\r\n"
   end
   if body then
     return method .. " " .. path .. " HTTP/1.1" .. lines
-      .. "\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
+      .. "\r\nContent-Length: " .. length_of(body) .. "\r\n\r\n" .. body
   end
   return method .. " " .. path .. " HTTP/1.1" .. lines .. "\r\n\r\n"
 end

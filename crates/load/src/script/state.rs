@@ -64,6 +64,7 @@ pub(super) fn create(options: &LoadOptions, file: &FileOf<'_>) -> mlua::Result<L
     let (wrk, internals): (Table, Table) = lua.load(PRELUDE).set_name("=wrk").call(native)?;
     lua.set_named_registry_value(INTERNALS, internals)?;
     let target = &options.target;
+    wrk.set("scheme", if target.is_tls() { "https" } else { "http" })?;
     wrk.set("host", target.host())?;
     wrk.set("port", target.port().map(|port| port.to_string()))?;
     wrk.set("path", target.path())?;

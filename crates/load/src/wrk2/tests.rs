@@ -61,6 +61,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
             cpu_time: std::time::Duration::ZERO,
         }],
         stopped_early: false,
+        failure: None,
         script: None,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pellucid_load::wrk2;
-use pellucid_report::{Machine, Report, Sample, Section, text};
+use pellucid_report::{Machine, Report, Sample, Section, command_line, text};
 
 use crate::demo::requests::{Kind, VALUE_BYTES};
 use crate::demo::stages::{Plan, Steady};
@@ -77,7 +77,7 @@ pub(crate) fn report(sections: Vec<Section>, steady: &Steady, notes: Vec<String>
     let clock = Some(steady.snapshot.clock.clone());
     Report {
         title: "Pellucid demo".to_owned(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command_line(),
         generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION"), clock),
         sections,

@@ -59,7 +59,9 @@ impl Plan {
         options.pipeline_depth = FILL_DEPTH;
         options.limit = Limit::Requests(self.keys);
         options.timeout = Duration::from_secs(30);
-        let result = checked(run(&options, &mut |_| {}).map_err(Failure::work)?)?;
+        let result = checked(
+            run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(Failure::work)?,
+        )?;
         if result.requests < self.keys {
             let answered = result.requests;
             let keys = self.keys;
@@ -75,7 +77,9 @@ impl Plan {
         }
         let mut options = self.options(server, kind)?;
         options.limit = Limit::Duration(PROBE);
-        let result = checked(run(&options, &mut |_| {}).map_err(Failure::work)?)?;
+        let result = checked(
+            run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(Failure::work)?,
+        )?;
         Ok(round_down((result.requests_per_second() * RATE_SHARE) as u64).max(1))
     }
 
@@ -93,7 +97,9 @@ impl Plan {
             let mut options = self.options(server, kind.clone())?;
             options.limit = Limit::Duration(Duration::from_secs(self.seconds));
             options.rate_per_second = Some(rate);
-            let result = checked(run(&options, &mut |_| {}).map_err(Failure::work)?)?;
+            let result = checked(
+                run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(Failure::work)?,
+            )?;
             let snapshot = self.snapshot(server)?;
             if result.requests_per_second() >= rate as f64 * HELD_SHARE || attempt == RATE_TRIES {
                 let account = account_of(&snapshot, kind);

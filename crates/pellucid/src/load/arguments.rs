@@ -95,7 +95,7 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_delimiter = ',', value_name = "STATUS", conflicts_with = "work")]
     accept: Vec<u16>,
     /// How long a request may take before it counts as timed out [default: 2s].
-    #[arg(long, value_parser = duration)]
+    #[arg(short = 'T', long, value_parser = duration)]
     timeout: Option<Duration>,
     /// Leave requests that start within this time out of the histograms.
     #[arg(long, value_parser = duration)]
@@ -121,8 +121,8 @@ pub(crate) struct LoadArguments {
     /// Write response times over time as an interval log of HdrHistogram.
     #[arg(long, value_name = "FILE.hlog")]
     hlog: Option<PathBuf>,
-    /// Arguments of the script.
-    #[arg(last = true)]
+    /// Arguments of the script; those that begin with a dash stand behind `--`.
+    #[arg(requires = "script")]
     arguments: Vec<String>,
 }
 

@@ -3,11 +3,12 @@
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
 use pellucid_load::{Arrivals, DirectResult, Interval, Judgement, LoadResult, OperationResult};
-use pellucid_report::Machine;
 use pellucid_report::json::encoded;
+use pellucid_report::{Machine, command_line};
 use serde_json::{Value, json};
 
 use super::background::Background;
+use super::section;
 use super::ways::Ways;
 
 /// The name of the schema.
@@ -25,14 +26,15 @@ pub(super) fn of(
     let seconds: Vec<f64> =
         result.per_thread.iter().map(|thread| thread.cpu_time.as_secs_f64()).collect();
     let more = json!({
-        "command": std::env::args().collect::<Vec<_>>().join(" "),
-        "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), None),
+        "command": command_line(),
+        "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
         "verdict": {
             "name": judgement.verdict.name(),
             "meaning": judgement.verdict.meaning(),
             "evidence": judgement.evidence,
         },
         "first_error": result.first_error,
+        "failure": result.failure.as_ref().map(ToString::to_string),
         "cpu_seconds_by_thread": seconds,
         "longest_silence": {
             "end_ns": result.silence.end_ns,

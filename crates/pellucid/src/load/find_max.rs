@@ -1,20 +1,19 @@
 //! `pellucid load --find-max --slo p99=5ms`: the highest rate that is held, how sure that is, and
 //! what grew on the way there.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pellucid_load::{
-    Figures, Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step,
-    Verdict, Way, judge,
+    Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step, Verdict, Way,
 };
 use serde_json::{Value, json};
 
 use super::arguments::Task;
 use super::growth::{self, Growth};
-use super::measure;
+use super::measured::{Run, measure};
 use super::show::time;
 use crate::Failure;
+use crate::printed::{print_document, print_text};
 
 /// How long a rate is tried, and how long one that was held is confirmed.
 const TRIAL: Duration = Duration::from_secs(4);
@@ -35,24 +34,34 @@ const TRIES: usize = 3;
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
 
-/// What the search has found.
+/// What the search has found, which is something even if it was ended.
+#[derive(Default)]
 struct Found {
     knee: Knee,
-    /// The median of the knees.
-    rate_per_second: f64,
-    /// How the steps of a request's way grow from half of that to just above it.
+    /// How the steps of a request's way grow from half of the knee to just above it.
     growth: Vec<Growth>,
     trials: Vec<Value>,
+    /// The confirming runs with their rates; before there is one, the last trial.
+    confirmed: Vec<(f64, Run)>,
+    last: Option<Run>,
+    /// What ended the search before its time.
+    failure: Option<Failure>,
 }
 
-/// Runs the search and prints each trial and the knee.
+/// Runs the search, prints each trial and the knee, and writes the run that confirmed it.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
-    let found = find(task)?;
-    match task.json {
-        true => println!("{}", found.json()),
-        false => print!("{}", found.text()),
+    let mut found = find(task)?;
+    let printed = match task.json {
+        true => print_document(&found.json()),
+        false => print_text(&found.text()),
+    };
+    let mut outcomes = vec![found.failure.take().map_or(Ok(()), Err), printed];
+    let about = found.about();
+    if let Some(mut run) = found.run() {
+        outcomes.push(task.outputs.write(&[&run], vec![about]));
+        outcomes.push(run.call_done());
     }
-    Ok(())
+    Failure::all(outcomes)
 }
 
 fn find(task: &Task) -> Result<Found, Failure> {
@@ -68,37 +77,39 @@ fn find(task: &Task) -> Result<Found, Failure> {
         repeats: if task.quick { 1 } else { REPEATS },
         ..SearchOptions::default()
     });
-    let mut trials = Vec::new();
-    let knee = loop {
-        match search.step() {
-            Step::Done(knee) => break knee,
-            Step::Try { rate_per_second, confirm } => {
-                let length = if confirm { lengths.1 } else { lengths.0 };
-                let (result, kept) = attempt(task, objectives, rate_per_second, length)?;
-                if result.stopped_early {
-                    break Knee::default();
-                }
-                tell(task, &result, confirm, &kept);
-                trials.push(json!({
-                    "rate_per_second": result.rate_per_second,
-                    "answered_per_second": result.requests_per_second(),
-                    "p99_ns": result.response_time.value_at_quantile(0.99),
-                    "confirmation": confirm,
-                    "held": kept.is_ok(),
-                    "reason": kept.as_ref().err(),
-                }));
+    let mut found = Found::default();
+    while found.failure.is_none() {
+        let Step::Try { rate_per_second, confirm } = search.step() else { break };
+        let length = if confirm { lengths.1 } else { lengths.0 };
+        match attempt(task, objectives, rate_per_second, length) {
+            Ok((run, kept)) if !run.result.stopped_early => {
+                found.failure = tell(task, &run.result, confirm, &kept).err();
                 search.report(kept.is_ok());
+                found.take(rate_per_second, confirm, run, &kept);
             }
+            Ok((run, _)) => {
+                let text = run.failure().unwrap_or_else(|| "it was interrupted".to_owned());
+                found.failure = Some(Failure::work(text));
+                // The shorter it was, the less it says beside a whole one.
+                found.last.get_or_insert(run);
+            }
+            Err(failure) => found.failure = Some(failure),
         }
-    };
-    if task.options.stop.load(Ordering::Relaxed) {
-        return Err(Failure::work("the search was interrupted; the trials so far are above"));
     }
-    let Some(rate_per_second) = knee.median_per_second() else {
-        return Err(Failure::work("no rate is held within the objectives, not even one a second"));
-    };
-    let growth = growth_at(task, rate_per_second, lengths.0)?;
-    Ok(Found { knee, rate_per_second, growth, trials })
+    found.knee = search.knee().clone();
+    if let Some(failure) = &mut found.failure {
+        let trials = found.trials.len();
+        failure.text = format!("the search ended after {trials} trials: {}", failure.text);
+    } else if let Some(rate_per_second) = found.knee.median_per_second() {
+        match growth_at(task, rate_per_second, lengths.0) {
+            Ok(growth) => found.growth = growth,
+            Err(failure) => found.failure = Some(failure),
+        }
+    } else {
+        let text = "no rate is held within the objectives, not even one a second";
+        found.failure = Some(Failure::work(text));
+    }
+    Ok(found)
 }
 
 /// Where the search begins: well below what a closed loop reaches.
@@ -107,7 +118,7 @@ fn start(task: &Task) -> Result<f64, Failure> {
     let options = LoadOptions { limit, warm_up: Duration::ZERO, ..task.options.clone() };
     let closed = LoadOptions { arrivals: pellucid_load::Arrivals::Constant, ..options };
     closed.check().map_err(Failure::usage)?;
-    let result = measure(&closed, "")?;
+    let result = measure(&closed, "")?.whole().map_err(Failure::work)?;
     if result.requests == 0 {
         let first = result.first_error.as_deref().unwrap_or("no answer within a second");
         return Err(Failure::work(format!("no request was answered: {first}")));
@@ -122,12 +133,12 @@ fn attempt(
     objectives: &Objectives,
     rate: f64,
     length: Duration,
-) -> Result<(LoadResult, Result<(), String>), Failure> {
+) -> Result<(Run, Result<(), String>), Failure> {
     for _ in 1..TRIES {
-        let (result, kept) = attempt_once(task, objectives, rate, length)?;
-        let limited = judge(&Figures::of(&result)).verdict == Verdict::GeneratorLimited;
-        if kept.is_ok() || result.stopped_early || !limited {
-            return Ok((result, kept));
+        let (run, kept) = attempt_once(task, objectives, rate, length)?;
+        let limited = run.judgement.verdict == Verdict::GeneratorLimited;
+        if kept.is_ok() || run.result.stopped_early || !limited {
+            return Ok((run, kept));
         }
     }
     attempt_once(task, objectives, rate, length)
@@ -138,7 +149,7 @@ fn attempt_once(
     objectives: &Objectives,
     rate: f64,
     length: Duration,
-) -> Result<(LoadResult, Result<(), String>), Failure> {
+) -> Result<(Run, Result<(), String>), Failure> {
     task.options.pause(PAUSE);
     let options = LoadOptions {
         rate_per_second: Some((rate.round() as u64).max(1)),
@@ -147,22 +158,27 @@ fn attempt_once(
         ..task.options.clone()
     };
     options.check().map_err(Failure::usage)?;
-    let result = measure(&options, "")?;
-    let kept = objectives.check(&result);
-    Ok((result, kept))
+    let run = Run::measure(task, &options, "")?;
+    let kept = objectives.check(&run.result);
+    Ok((run, kept))
 }
 
-fn tell(task: &Task, result: &LoadResult, confirm: bool, kept: &Result<(), String>) {
+fn tell(
+    task: &Task,
+    result: &LoadResult,
+    confirm: bool,
+    kept: &Result<(), String>,
+) -> Result<(), Failure> {
     if task.json {
-        return;
+        return Ok(());
     }
     let rate = result.rate_per_second.unwrap_or(0);
     let p99 = time(result.response_time.value_at_quantile(0.99));
     let what = if confirm { "confirm" } else { "try" };
-    match kept {
-        Ok(()) => println!("  {what:<8}{rate:>10}/s  held      p99 {p99}"),
-        Err(reason) => println!("  {what:<8}{rate:>10}/s  not held  p99 {p99}: {reason}"),
-    }
+    print_text(&match kept {
+        Ok(()) => format!("  {what:<8}{rate:>10}/s  held      p99 {p99}\n"),
+        Err(reason) => format!("  {what:<8}{rate:>10}/s  not held  p99 {p99}: {reason}\n"),
+    })
 }
 
 /// How the way of a request grows from half the knee to just above it.
@@ -175,7 +191,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
             limit: Limit::Duration(length),
             ..task.options.clone()
         };
-        let traces = measure(&options, "")?.traces;
+        let traces = measure(&options, "")?.whole().map_err(Failure::work)?.traces;
         ways.push(Way::mean(&traces.some.iter().collect::<Vec<_>>(), &traces));
     }
     Ok(match &ways[..] {
@@ -185,8 +201,44 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
 }
 
 impl Found {
+    /// Takes in a trial that went on to its end.
+    fn take(&mut self, rate: f64, confirm: bool, run: Run, kept: &Result<(), String>) {
+        let result = &run.result;
+        self.trials.push(json!({
+            "rate_per_second": result.rate_per_second,
+            "answered_per_second": result.requests_per_second(),
+            "p99_ns": result.response_time.value_at_quantile(0.99),
+            "confirmation": confirm,
+            "held": kept.is_ok(),
+            "reason": kept.as_ref().err(),
+        }));
+        match confirm && kept.is_ok() {
+            true => self.confirmed.push((rate, run)),
+            false => self.last = Some(run),
+        }
+    }
+
+    /// The run that is shown: the one that confirmed the median of what was found.
+    fn run(self) -> Option<Run> {
+        let median = self.knee.median_per_second();
+        let is_median = |(rate, _): &(f64, Run)| Some(*rate) == median;
+        self.confirmed.into_iter().find(is_median).map(|(_, run)| run).or(self.last)
+    }
+
+    /// What that run is, for the report.
+    fn about(&self) -> String {
+        match self.knee.median_per_second() {
+            Some(rate) => format!(
+                "Highest stable rate: {rate:.0} requests a second. Shown is the run that confirmed \
+                 it; {} trials came before or after.",
+                self.trials.len() - 1
+            ),
+            None => "No highest stable rate was found. Shown is the last trial.".to_owned(),
+        }
+    }
+
     fn json(&self) -> Value {
-        let (least, greatest) = self.knee.spread_per_second();
+        let spread = self.knee.median_per_second().map(|_| self.knee.spread_per_second());
         let phases = self.growth.iter().map(|growth| {
             json!({
                 "phase": growth.step,
@@ -196,26 +248,33 @@ impl Found {
         });
         json!({
             "schema": "pellucid.knee.v1",
-            "rate_per_second": self.rate_per_second,
-            "least_per_second": least,
-            "greatest_per_second": greatest,
+            "rate_per_second": self.knee.median_per_second(),
+            "least_per_second": spread.map(|(least, _)| least),
+            "greatest_per_second": spread.map(|(_, greatest)| greatest),
             "found_per_second": self.knee.found_per_second,
             "phases": phases.collect::<Value>(),
             "trials": self.trials,
+            "failure": self.failure.as_ref().map(|failure| failure.text.as_str()),
         })
     }
 
     fn text(&self) -> String {
+        let Some(rate) = self.knee.median_per_second() else {
+            return "Highest stable rate: none was found\n".to_owned();
+        };
         let (least, greatest) = self.knee.spread_per_second();
         let times = match self.knee.found_per_second.len() {
             1 => "found once".to_owned(),
             times => format!(
                 "found {times} times, {least:.0} to {greatest:.0}, a band of {:.1} %",
-                (greatest - least) / self.rate_per_second * 100.0
+                (greatest - least) / rate * 100.0
             ),
         };
-        let (rate, trials) = (self.rate_per_second, self.knee.trials);
-        let growth = growth::sentences(&self.growth);
+        let trials = self.knee.trials;
+        let growth = match self.growth.is_empty() {
+            true => String::new(),
+            false => growth::sentences(&self.growth),
+        };
         format!("Highest stable rate: {rate:.0} requests/s ({times}; {trials} trials)\n{growth}")
     }
 }
@@ -223,6 +282,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use clap::Parser;
     use pellucid_load::simulation::{HttpServer, Reply, Simulation};
@@ -267,7 +327,8 @@ mod tests {
             [(&["--slo", "p99=25ms"][..], 3), (&["--slo", "p99=25ms", "--quick"], 1)]
         {
             let found = find(&task(flags)).unwrap();
-            let ratio = found.rate_per_second / 500.0;
+            assert!(found.failure.is_none(), "{:?}", found.failure);
+            let ratio = found.knee.median_per_second().unwrap() / 500.0;
             assert!((0.95..=1.05).contains(&ratio), "{flags:?}: {ratio} of the capacity");
             assert_eq!(found.knee.found_per_second.len(), times);
             let most = found.growth.iter().find(|growth| growth.is_servers()).unwrap();
@@ -280,7 +341,35 @@ mod tests {
 
     #[test]
     fn what_no_rate_can_hold_is_an_error() {
-        let failure = find(&task(&["--slo", "p50=500us", "--quick"])).err().unwrap();
+        let found = find(&task(&["--slo", "p50=500us", "--quick"])).unwrap();
+        let failure = found.failure.as_ref().unwrap();
         assert!(failure.text.contains("no rate is held"), "{failure:?}");
+        let json = found.json();
+        assert!(json["rate_per_second"].is_null() && json["least_per_second"].is_null());
+        assert_eq!(json["trials"].as_array().unwrap().len(), found.knee.trials);
+        assert!(found.text().contains("none was found"));
+        assert!(found.run().is_some(), "the last trial is shown");
+    }
+
+    /// The search said that the trials were above, and had printed none of them as JSON.
+    #[test]
+    fn a_search_that_is_interrupted_tells_its_trials() {
+        let (asked, stop) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+        let raised = Arc::clone(&stop);
+        let server = HttpServer::new(move |_| {
+            // The closed loop at the beginning, and some trials.
+            raised.fetch_or(asked.fetch_add(1, Ordering::SeqCst) > 60_000, Ordering::SeqCst);
+            Reply::ok().after(Duration::from_millis(1))
+        });
+        let mut task = task(&["--slo", "p99=25ms"]);
+        task.options.simulation = Some(Simulation::new(server));
+        task.options.stop = stop;
+        let mut found = find(&task).unwrap();
+        let json = found.json();
+        assert!(!json["trials"].as_array().unwrap().is_empty(), "{json}");
+        let text = found.failure.take().unwrap().text;
+        assert!(text.contains(" trials: it was interrupted"), "{text}");
+        assert_eq!(json["failure"], text);
+        assert!(found.run().is_some());
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     fn way(steps: &[(&str, f64)]) -> Way {
         let steps = steps.iter().map(|(name, ns)| WayStep { name: (*name).to_owned(), ns: *ns });
         let steps = steps.collect();
-        Way { requests: 1, told: 1, response_ns: 0.0, steps, placement_ns: 0.0 }
+        Way { requests: 1, told: 1, placed: 0, response_ns: 0.0, steps, placement_ns: 0.0 }
     }
 
     #[test]

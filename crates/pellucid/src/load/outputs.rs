@@ -5,10 +5,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pellucid_account::OperationAccount;
-use pellucid_load::{Judgement, LoadResult};
-use pellucid_report::{Chart, Machine, Report, Section, hgrm, hlog, html};
+use pellucid_report::{Machine, Report, Section, command_line, hgrm, hlog, html};
 
+use super::measured::Run;
 use super::section;
 use super::waterfall::waterfall;
 use crate::Failure;
@@ -20,10 +19,6 @@ pub(crate) struct Outputs {
     pub(crate) hgrm: Option<PathBuf>,
     pub(crate) hlog: Option<PathBuf>,
 }
-
-/// A run, what it may be taken for, the server's account of it, and what else is to be shown.
-pub(super) type Measured<'run> =
-    (&'run LoadResult, Judgement, Option<OperationAccount>, Vec<Chart>);
 
 impl Outputs {
     fn all(&self) -> impl Iterator<Item = &PathBuf> {
@@ -42,26 +37,26 @@ impl Outputs {
         Ok(())
     }
 
-    /// Writes the files and returns their names.
-    pub(super) fn write(&self, runs: &[Measured<'_>]) -> Result<Vec<&Path>, Failure> {
-        let mut written = Vec::new();
+    /// Writes the files and tells their names; one that cannot be written keeps no other from it.
+    /// `notes` stand in the report.
+    pub(super) fn write(&self, runs: &[&Run], notes: Vec<String>) -> Result<(), Failure> {
+        let mut outcomes = Vec::new();
         if let Some(path) = &self.html {
-            save(path, html(&report(runs)).as_bytes())?;
-            written.push(path.as_path());
+            outcomes.push(save(path, html(&report(runs, notes)).as_bytes()));
         }
-        for (index, (result, ..)) in runs.iter().enumerate() {
+        for (index, run) in runs.iter().enumerate() {
+            let result = &run.result;
             if let Some(path) = &self.hgrm {
-                save(&numbered(path, index, runs.len()), hgrm(&result.response_time).as_bytes())?;
+                let path = numbered(path, index, runs.len());
+                outcomes.push(save(&path, hgrm(&result.response_time).as_bytes()));
             }
             if let Some(path) = &self.hlog {
-                let intervals = section::timeline(result);
-                let log = hlog(result.started.unix_ms(), &intervals).map_err(Failure::work)?;
-                save(&numbered(path, index, runs.len()), &log)?;
+                let path = numbered(path, index, runs.len());
+                let log = hlog(result.started.unix_ms(), &section::timeline(result));
+                outcomes.push(log.map_err(Failure::work).and_then(|log| save(&path, &log)));
             }
         }
-        written.extend(self.hgrm.as_deref());
-        written.extend(self.hlog.as_deref());
-        Ok(written)
+        Failure::all(outcomes)
     }
 }
 
@@ -84,28 +79,30 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             _ => Err(error),
         })
     });
-    outcome.map_err(|error| {
+    let told = outcome.map(|()| eprintln!("wrote {}", path.display()));
+    told.map_err(|error| {
         let size = bytes.len();
-        Failure::work(format!(
-            "cannot write the {size} bytes of {}: {error}; the figures are on the terminal only",
-            path.display()
-        ))
+        Failure::work(format!("cannot write the {size} bytes of {}: {error}", path.display()))
     })
 }
 
-fn report(runs: &[Measured<'_>]) -> Report {
-    let mut sections: Vec<Section> = runs.iter().map(section::of).collect();
+fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
+    let mut sections: Vec<Section> = runs.iter().map(|run| section::of(run)).collect();
     if let Some(first) = sections.first_mut().filter(|_| runs.len() > 1) {
-        let all = runs.iter().map(|(run, _, account, _)| (*run, account.as_ref()));
+        let all = runs.iter().map(|run| (&run.result, run.account.as_ref()));
         first.charts.insert(0, waterfall(&all.collect::<Vec<_>>()));
     }
+    let failures = runs.iter().zip(&sections);
+    notes.extend(
+        failures.filter_map(|(run, section)| Some(format!("{}: {}", section.name, run.failure()?))),
+    );
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Report {
         title: "Pellucid load".to_owned(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command_line(),
         generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
         sections,
-        notes: Vec::new(),
+        notes,
     }
 }

@@ -5,7 +5,7 @@ use pellucid_clock::Clock;
 use pellucid_load::{Figures, Judgement, LoadResult, judge};
 use pellucid_report::{Chart, Form, Sample, Section, Series, Stretch, Unit, Verdict};
 
-use super::outputs::Measured;
+use super::measured::Run;
 
 /// The clock that the generator reads.
 pub(super) fn clock() -> ClockFacts {
@@ -28,7 +28,8 @@ pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
 }
 
 /// The section of a run.
-pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section {
+pub(super) fn of(run: &Run) -> Section {
+    let Run { result, judgement, account, .. } = run;
     let LoadResult { connections, threads, .. } = result;
     let kept = if result.keep_alive { "" } else { ", each request over one of its own" };
     let starts = match result.offered_per_second {
@@ -66,7 +67,7 @@ pub(super) fn of((result, judgement, account, charts): &Measured<'_>) -> Section
         account: account.clone(),
         timeline: timeline(result),
         verdict: Some(verdict_of(judgement)),
-        charts: charts.clone(),
+        charts: run.charts(),
     }
 }
 

@@ -1,14 +1,14 @@
 //! `pellucid load --connections 1,3,10,100`: the same load over several numbers of connections, and
 //! over the one that the usual rule gives, which is thereby checked.
 
-use pellucid_load::{
-    Figures, LoadOptions, SweepPoint, judge, recommended, rule_holds, rule_of_thumb,
-};
+use pellucid_load::{LoadOptions, SweepPoint, recommended, rule_holds, rule_of_thumb};
+use serde_json::{Value, json};
 
 use super::arguments::Task;
+use super::measured::Run;
 use super::show::time;
-use super::{Ways, account, check, document, measure_and_watch};
 use crate::Failure;
+use crate::printed::{print_document, print_text};
 
 /// The rule of thumb for a server, which the sweep tries beside the numbers that were asked for.
 struct Rule {
@@ -51,74 +51,103 @@ impl Rule {
     }
 }
 
-/// Runs the sweep and prints a row for each number of connections.
+/// Runs the sweep and prints a row for each number of connections. What was measured before a run
+/// fails is printed and written all the same.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let rule = Rule::of(task);
-    let (mut points, mut runs, mut documents) = (Vec::new(), Vec::new(), Vec::new());
+    let all = rule.among(&task.connections).into_iter().map(|number| options_of(task, number));
+    let all = all.collect::<Result<Vec<_>, _>>()?;
+    let mut outcomes = Vec::new();
     if !task.json {
-        print_head(task);
+        outcomes.push(print_text(&head(task)));
     }
-    for connections in &rule.among(&task.connections) {
-        let options = LoadOptions {
-            connections: *connections,
-            threads: task.options.threads.min(*connections),
-            ..task.options.clone()
-        };
-        options.check().map_err(Failure::usage)?;
-        let (result, background) = measure_and_watch(task, &options, "")?;
-        let judgement = judge(&Figures::of(&result));
-        let point = SweepPoint::of(&result);
-        let ways = Ways::of(&result, task.around);
-        if task.json {
-            documents.push(document::of(&result, &judgement, None, &ways, &background));
-        } else {
-            print_row(&point, judgement.verdict.name());
+    let mut runs: Vec<Run> = Vec::new();
+    for options in &all {
+        match Run::measure(task, options, "") {
+            Ok(run) => runs.push(run),
+            Err(failure) => {
+                let number = options.connections;
+                let text = format!("with {number} connections: {}", failure.text);
+                outcomes.push(Err(Failure { text, ..failure }));
+                break;
+            }
         }
-        points.push(point);
-        let account = task.outputs.html.as_ref().and_then(|_| account::of_run(&options, &result));
-        let stopped = result.stopped_early;
-        let charts = [ways.charts(), background.charts()].concat();
-        runs.push((result, judgement, account, charts));
-        if stopped {
+        let Some(run) = runs.last() else { break };
+        if !task.json {
+            outcomes.push(print_text(&row(run)));
+        }
+        if run.result.stopped_early {
             break;
         }
     }
-    let choice = recommended(&points, task.options.is_paced());
-    if task.json {
-        let sweep = serde_json::json!({
-            "schema": "pellucid.sweep.v1",
-            "recommended_connections": choice,
-            "rule": {
-                "connections": rule.connections,
-                "server_cores": rule.server_cores,
-                "holds": rule_holds(&points, rule.connections, task.options.is_paced()),
-            },
-            "runs": documents,
-        });
-        println!("{sweep}");
-    } else if let Some(choice) = choice {
-        print_choice(task, &points, choice);
-        println!("    {}", rule.sentence(&points, task.options.is_paced()));
+    outcomes.extend(runs.iter().map(|run| check(task, run)));
+    outcomes.push(match task.json {
+        true => print_document(&document(task, &rule, &runs, &outcomes)),
+        false => print_text(&choice(task, &rule, &runs)),
+    });
+    if !runs.is_empty() {
+        outcomes.push(task.outputs.write(&runs.iter().collect::<Vec<_>>(), Vec::new()));
     }
-    let runs: Vec<_> =
-        runs.iter().map(|(r, j, a, c)| (r, j.clone(), a.clone(), c.clone())).collect();
-    for path in task.outputs.write(&runs)? {
-        eprintln!("wrote {}", path.display());
-    }
-    runs.iter().try_for_each(|(result, ..)| check(None, result))
+    outcomes.extend(runs.iter_mut().map(Run::call_done));
+    Failure::all(outcomes)
 }
 
-fn print_head(task: &Task) {
-    println!("Sweep over connections @ {}", task.options.target.url());
-    println!(
-        "  {:>11}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10}  verdict",
-        "connections", "answers/s", "p99", "service", "wait p99", "wait mean", "wait part"
-    );
+fn options_of(task: &Task, connections: usize) -> Result<LoadOptions, Failure> {
+    let threads = task.options.threads.min(connections);
+    let options = LoadOptions { connections, threads, ..task.options.clone() };
+    options.check().map_err(Failure::usage)?;
+    Ok(options)
 }
 
-fn print_row(point: &SweepPoint, verdict: &str) {
-    println!(
-        "  {:>11}{:>12.0}{:>12}{:>12}{:>12}{:>12}{:>10.2}  {verdict}",
+/// The objectives are those of every run.
+fn check(task: &Task, run: &Run) -> Result<(), Failure> {
+    run.check(task.objectives.as_ref()).map_err(|failure| {
+        let text = format!("with {} connections: {}", run.result.connections, failure.text);
+        Failure { text, ..failure }
+    })
+}
+
+fn points(runs: &[Run]) -> Vec<SweepPoint> {
+    runs.iter().map(|run| SweepPoint::of(&run.result)).collect()
+}
+
+/// For programs; docs/load.md has the members.
+fn document(task: &Task, rule: &Rule, runs: &[Run], outcomes: &[Result<(), Failure>]) -> Value {
+    let (points, is_paced) = (points(runs), task.options.is_paced());
+    json!({
+        "schema": "pellucid.sweep.v1",
+        "recommended_connections": recommended(&points, is_paced),
+        "rule": {
+            "connections": rule.connections,
+            "server_cores": rule.server_cores,
+            "holds": rule_holds(&points, rule.connections, is_paced),
+        },
+        "failures": outcomes
+            .iter()
+            .filter_map(|outcome| Some(outcome.as_ref().err()?.text.as_str()))
+            .collect::<Vec<_>>(),
+        "runs": runs.iter().map(Run::document).collect::<Vec<_>>(),
+    })
+}
+
+fn head(task: &Task) -> String {
+    format!(
+        "Sweep over connections @ {}\n  {:>11}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10}  verdict\n",
+        task.options.target.url(),
+        "connections",
+        "answers/s",
+        "p99",
+        "service",
+        "wait p99",
+        "wait mean",
+        "wait part"
+    )
+}
+
+fn row(run: &Run) -> String {
+    let point = SweepPoint::of(&run.result);
+    format!(
+        "  {:>11}{:>12.0}{:>12}{:>12}{:>12}{:>12}{:>10.2}  {}\n",
         point.connections,
         point.answered_per_second,
         time(point.response_p99_ns),
@@ -126,20 +155,28 @@ fn print_row(point: &SweepPoint, verdict: &str) {
         time(point.connection_wait_p99_ns),
         time(point.connection_wait_mean_ns as u64),
         point.connection_wait_share(),
-    );
+        run.judgement.verdict.name(),
+    )
 }
 
-fn print_choice(task: &Task, points: &[SweepPoint], choice: usize) {
+/// Which number is recommended, and why; nothing without any run.
+fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
+    let (points, is_paced) = (points(runs), task.options.is_paced());
+    let Some(choice) = recommended(&points, is_paced) else { return String::new() };
     let share = points.iter().find(|point| point.connections == choice);
     let share = share.map_or(0.0, SweepPoint::connection_wait_share);
-    println!("  Recommended: {choice} connections, the fewest with nearly the best figures;");
-    match task.options.is_paced() {
-        true => println!("    {share:.2} of the mean response time is then a wait for one."),
-        false => println!("    it is by throughput alone: with a rate (-R), latency counts too."),
-    }
+    let reason = match is_paced {
+        true => format!("{share:.2} of the mean response time is then a wait for one."),
+        false => "it is by throughput alone: with a rate (-R), latency counts too.".to_owned(),
+    };
+    let mut text = format!(
+        "  Recommended: {choice} connections, the fewest with nearly the best figures;\n    \
+         {reason}\n"
+    );
     if Some(&choice) == task.connections.iter().max() {
-        println!("    It is the greatest number that was tried: more may be better still.");
+        text.push_str("    It is the greatest number that was tried: more may be better still.\n");
     }
+    text + &format!("    {}\n", rule.sentence(&points, is_paced))
 }
 
 #[cfg(test)]

@@ -64,9 +64,11 @@ impl Ways {
         columns.iter().for_each(|(_, way)| {
             text.push_str(&format!("{:>14}", time(way.response_ns as u64)));
         });
-        let of_server = match told {
-            0 => "the server told nothing of its part".to_owned(),
-            told => format!("the server told its part of {told}"),
+        let is_placed = columns.iter().any(|(_, way)| way.placed > 0);
+        let of_server = match (told, is_placed) {
+            (0, _) => "the server told nothing of its part".to_owned(),
+            (told, false) => format!("the server told its part of {told}"),
+            (told, true) => format!("the server told its part of {told}, on the same clock"),
         };
         text.push_str(&format!("\n    {watched} requests were watched; {of_server}.\n"));
         text
@@ -84,6 +86,7 @@ impl Ways {
                 json!({
                     "percentile": percentile,
                     "requests": way.requests,
+                    "placed_by_clock": way.placed,
                     "response_mean_ns": way.response_ns,
                     "server_placement_uncertainty_ns": way.placement_ns,
                     "steps": steps(way),
@@ -97,6 +100,7 @@ impl Ways {
                 json!({
                     "trace_id": format!("{:032x}", trace.trace_id),
                     "start_ns": trace.start_ns,
+                    "placed_by_clock": way.placed > 0,
                     "response_ns": trace.response_ns,
                     "server_placement_uncertainty_ns": way.placement_ns,
                     "steps": steps(way),
@@ -118,21 +122,34 @@ impl Ways {
         let slowest: Vec<(String, &Way)> = self
             .slowest
             .iter()
-            .map(|(trace, way)| (format!("at {:.3} s", trace.start_ns as f64 / 1e9), way))
+            .map(|(trace, way)| {
+                let seconds = trace.start_ns as f64 / 1e9;
+                (format!("at {seconds:.3} s, trace {:032x}", trace.trace_id), way)
+            })
             .collect();
-        let placement = around.iter().map(|(_, way)| way.placement_ns).fold(0.0, f64::max);
-        let about = format!(
-            "From the intended start to the whole answer, client and server joined request by \
-             request. The server's part lies between the last byte sent and the first received; \
-             where exactly, nobody knows to better than {} on either side.",
-            time(placement as u64)
-        );
         let charts = [
-            chart("way_around", "The way of requests around percentiles", &about, &around),
-            chart("way_slowest", "The way of the slowest requests", &about, &slowest),
+            chart("way_around", "The way of requests around percentiles", &about(&around), &around),
+            chart("way_slowest", "The way of the slowest requests", &about(&slowest), &slowest),
         ];
         charts.into_iter().flatten().collect()
     }
+}
+
+/// How the bars are to be read, and where the server's part lies in them.
+fn about(rows: &[(String, &Way)]) -> String {
+    let placement_ns = rows.iter().map(|(_, way)| way.placement_ns).fold(0.0, f64::max);
+    let place = match rows.iter().any(|(_, way)| way.placed > 0) && placement_ns == 0.0 {
+        true => "stands where it was, as both sides read the same clock".to_owned(),
+        false => format!(
+            "lies between the last byte sent and the first received; where exactly, nobody knows \
+             to better than {} on either side",
+            time(placement_ns as u64)
+        ),
+    };
+    format!(
+        "From the intended start to the whole answer, client and server joined request by \
+         request. The server's part {place}."
+    )
 }
 
 fn chart(name: &str, title: &str, about: &str, rows: &[(String, &Way)]) -> Option<Chart> {

@@ -13,7 +13,7 @@
 //! A change of a quantile counts as crossing its bar only if its band leaves no change out: what
 //! chance explains must not fail a build.
 
-use super::{Change, Comparison};
+use super::{Change, Comparison, SAME_QUANTILE};
 use crate::quantiles::quantile_of_percent;
 
 /// Bars that can be given at once.
@@ -65,6 +65,16 @@ impl Bars {
         parts.into_iter().map(Bar::parse).collect::<Result<Vec<Bar>, String>>().map(Bars)
     }
 
+    /// The quantiles that the bars are about, for [`super::compare`] to look at.
+    #[must_use]
+    pub fn quantiles(&self) -> Vec<f64> {
+        let quantiles = self.0.iter().filter_map(|bar| match bar.metric {
+            Metric::Quantile(quantile) => Some(quantile),
+            _ => None,
+        });
+        quantiles.collect()
+    }
+
     /// The bars that were crossed, each with what crossed it.
     #[must_use]
     pub fn crossed(&self, comparison: &Comparison) -> Vec<String> {
@@ -94,11 +104,10 @@ impl Bar {
         let mut by_chance = false;
         let (before, after) = match self.metric {
             Metric::Quantile(quantile) => {
-                let near = |other: f64| (other - quantile).abs() < 1e-9;
+                let near = |other: f64| (other - quantile).abs() < SAME_QUANTILE;
                 let delta = comparison.quantiles.iter().find(|delta| near(delta.quantile));
                 let Some(delta) = delta else {
-                    let why = "the runs are too short to tell this quantile, or it is none of \
-                               p50, p75, p90, p99, p99.9 and p99.99";
+                    let why = "the runs have too few requests to tell this quantile";
                     return Some(format!("{}: {why}", self.text));
                 };
                 by_chance = delta.direction() == Change::Same;

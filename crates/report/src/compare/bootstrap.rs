@@ -77,22 +77,24 @@ impl Blocks {
                     counts[*place] = counts[*place].saturating_add(*count);
                 }
             }
-            let all = counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+            let mut all = 0_u64;
+            for count in &mut counts {
+                all = all.saturating_add(*count);
+                *count = all;
+            }
             for (values, quantile) in drawn.iter_mut().zip(quantiles) {
-                values.push(self.value_at(&counts, all, *quantile) as f64);
+                values.push(self.value_at(&counts, *quantile) as f64);
             }
         }
         drawn
     }
 
-    fn value_at(&self, counts: &[u64], all: u64, quantile: f64) -> u64 {
-        let rank = ((all as f64 * quantile).ceil() as u64).max(1);
-        let mut seen = 0_u64;
-        let place = counts.iter().position(|count| {
-            seen = seen.saturating_add(*count);
-            seen >= rank
-        });
-        self.values[place.unwrap_or(self.values.len() - 1)]
+    /// The value of a draw, by how many are up to each.
+    fn value_at(&self, up_to: &[u64], quantile: f64) -> u64 {
+        let all = up_to.last().copied().unwrap_or(0);
+        let rank = ((all as f64 * quantile).ceil() as u64).clamp(1, all.max(1));
+        let place = up_to.partition_point(|seen| *seen < rank);
+        self.values[place.min(self.values.len() - 1)]
     }
 }
 

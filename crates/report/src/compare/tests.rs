@@ -19,6 +19,7 @@ fn run(time_us: impl Fn(u64, u64) -> u64) -> Measured {
         throughput_per_second: 10_000.0,
         error_share: 0.0,
         phases: vec![("parse".to_owned(), 1_000.0), ("queue".to_owned(), 2_000.0)],
+        steps: vec![("send".to_owned(), 500.0), ("network".to_owned(), 5_000.0)],
         verdict: Some("stable".to_owned()),
     }
 }
@@ -30,7 +31,7 @@ fn noise(stretch: u64, request: u64) -> u64 {
 
 #[test]
 fn the_same_work_has_not_changed() {
-    let comparison = compare(&run(noise), &run(|s, r| noise(s + 13, r + 5)));
+    let comparison = compare(&run(noise), &run(|s, r| noise(s + 13, r + 5)), &[]);
     for delta in &comparison.quantiles {
         assert_eq!(delta.direction(), Change::Same, "{delta:?}");
         assert!(delta.change.low <= delta.change.value && delta.change.value <= delta.change.high);
@@ -46,7 +47,7 @@ fn a_tail_that_grew_is_found_and_the_median_is_left_alone() {
     let mut after = run(slower);
     after.phases[1].1 = 40_000.0;
     after.throughput_per_second = 9_000.0;
-    let comparison = compare(&run(noise), &after);
+    let comparison = compare(&run(noise), &after, &[]);
     let at = |q: f64| comparison.quantiles.iter().find(|delta| delta.quantile == q).unwrap();
     assert_eq!((at(0.5).direction(), at(0.99).direction()), (Change::Same, Change::Rose));
     assert!(at(0.99).change.low > 1.0, "{:?}", at(0.99));
@@ -69,7 +70,7 @@ fn one_bad_stretch_is_less_certain_than_a_slow_run() {
     let spread = run(|s, r| if (s * 200 + r) % 50 == 0 { 5_000 } else { noise(s, r) });
     let bunched = run(|s, r| if s < 2 { 5_000 } else { noise(s, r) });
     let width = |after: &Measured| {
-        let comparison = compare(&run(noise), after);
+        let comparison = compare(&run(noise), after, &[]);
         let delta = comparison.quantiles.iter().find(|delta| delta.quantile == 0.99).unwrap();
         (delta.change.high - delta.change.low, delta.direction())
     };
@@ -84,11 +85,13 @@ fn runs_without_a_timeline_or_answers_are_compared_as_far_as_it_goes() {
     bare.timeline.clear();
     let mut slow = run(|s, r| noise(s, r) * 2);
     slow.timeline.clear();
-    let comparison = compare(&bare, &slow);
-    assert!(comparison.quantiles.iter().all(|delta| delta.direction() == Change::Rose));
+    let comparison = compare(&bare, &slow, &[]);
+    // What is known of the whole run only is not known of the greatest.
+    let mut within = comparison.quantiles.iter().filter(|delta| delta.quantile < 1.0);
+    assert!(within.all(|delta| delta.direction() == Change::Rose));
     slow.response_time.clear();
     slow.verdict = Some("saturated".to_owned());
-    let comparison = compare(&bare, &slow);
+    let comparison = compare(&bare, &slow, &[]);
     assert!(comparison.quantiles.is_empty());
     assert!(comparison.sentence.contains("the second run was saturated"));
 }
@@ -101,4 +104,45 @@ fn bars_that_cannot_be_read_say_what_is_allowed() {
         assert!(error.contains("p99>+10%"), "{text}: {error}");
     }
     assert!(Bars::parse(&"p99>+1%,".repeat(100)).is_err());
+}
+
+/// A bar of p95 failed whatever the runs were, because p95 was none of six.
+#[test]
+fn a_bar_of_any_quantile_is_judged() {
+    let (before, after) = (run(noise), run(|s, r| noise(s, r) * 2));
+    let bars = Bars::parse("p95>+10%,p12.5>+10%,p99.97>+10%,p100>+10%,p95>1s").unwrap();
+    let same = compare(&before, &before, &bars.quantiles());
+    assert_eq!(bars.crossed(&same), Vec::<String>::new());
+    let crossed = bars.crossed(&compare(&before, &after, &bars.quantiles()));
+    let names: Vec<&str> = crossed.iter().map(|text| text.split('>').next().unwrap()).collect();
+    assert_eq!(names[..3], ["p95", "p12.5", "p99.97"], "{crossed:?}");
+}
+
+#[test]
+fn the_curve_rises_and_each_of_its_points_has_a_band() {
+    let comparison = compare(&run(noise), &run(|s, r| noise(s, r) + 50), &[0.95, 0.333]);
+    let quantiles: Vec<f64> = comparison.quantiles.iter().map(|delta| delta.quantile).collect();
+    assert!(quantiles.len() > 20 && quantiles.is_sorted(), "{quantiles:?}");
+    assert_eq!(quantiles.iter().filter(|q| (**q - 0.95).abs() < 1e-6).count(), 1);
+    for pair in comparison.quantiles.windows(2) {
+        assert!(pair[0].before_ns.value <= pair[1].before_ns.value, "{pair:?}");
+    }
+    for delta in &comparison.quantiles {
+        let Interval { value, low, high } = delta.after_ns;
+        assert!(low <= value && value <= high, "{delta:?}");
+    }
+}
+
+/// Other servers keep no account: then the client's steps say what changed.
+#[test]
+fn without_phases_of_both_servers_the_way_is_compared() {
+    let (mut before, mut after) = (run(noise), run(noise));
+    assert_eq!(compare(&before, &after, &[]).phases_of, PhasesOf::Server);
+    before.phases.clear();
+    after.steps[1].1 = 9_000.0;
+    let comparison = compare(&before, &after, &[]);
+    assert_eq!((comparison.phases_of, comparison.phases.len()), (PhasesOf::Way, 2));
+    assert_eq!(comparison.phases[0].name, "network");
+    let expected = "Of the steps of a request around p50, 'network' changed most";
+    assert!(comparison.sentence.contains(expected), "{}", comparison.sentence);
 }

@@ -264,7 +264,9 @@ fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
     for (row, name) in rows.iter().enumerate() {
         markup.element("p", &[("class", "bar-label")], |markup| {
             markup.leaf("strong", &[], name);
-            markup.text(&format!(" {}", chart.unit.show(totals[row])));
+            // The number stays with its unit where the line is short.
+            let total = chart.unit.show(totals[row]).replace(' ', "\u{a0}");
+            markup.text(&format!(" {total}"));
         });
         let title = format!("{}: {name}", chart.title);
         let attributes = [("class", "stack"), ("width", "100%"), ("height", "30"), ("role", "img")];

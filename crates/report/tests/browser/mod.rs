@@ -28,6 +28,10 @@ impl Window {
     }
 }
 
+/// The height of a frame that is looked at, and by how much the window is wider, in pixels.
+const FRAME_HEIGHT: u32 = 600;
+const BESIDE_FRAME: u32 = 800;
+
 /// The page after its scripts have run.
 pub(crate) fn in_browser(page: &str) -> String {
     let shown = run(page, &["--dump-dom".to_owned()]);
@@ -68,6 +72,20 @@ fn open(browser: &str, folder: &Path, path: &Path, flags: &[String]) -> Option<S
 /// policy would not let it run, and is taken out.
 pub(crate) fn after(page: &str, steps: &str) -> String {
     in_browser(&with_steps(page, steps))
+}
+
+/// The same as wide as asked for, in a frame: no window is as narrow as a telephone. Only the title
+/// of what is returned is the page's.
+pub(crate) fn after_sized(page: &str, steps: &str, width: u32) -> String {
+    let page = with_steps(page, &format!("{steps} parent.document.title = document.title;"));
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    let style = format!("width:{width}px;height:{}px;border:0", FRAME_HEIGHT);
+    let outer = format!(
+        "<!DOCTYPE html><html><head><title></title></head>\
+         <body><iframe style=\"{style}\" srcdoc=\"{page}\"></iframe></body></html>"
+    );
+    let window = Window { width: width + BESIDE_FRAME, height: 2 * FRAME_HEIGHT, is_dark: false };
+    run(&outer, &[window.flags(), vec!["--dump-dom".to_owned()]].concat())
 }
 
 /// The page with such a script.

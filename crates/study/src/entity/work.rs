@@ -95,7 +95,7 @@ pub(super) fn fill(url: &str, keys: u64) -> Result<(), StudyError> {
         let (next, host) = (share.first_request, host.clone());
         Box::new(Filling { next, keys, host, value: value() }) as Box<dyn RequestSource>
     }));
-    let result = run(&options, &mut |_| {}).map_err(failed)?;
+    let result = run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(failed)?;
     let errors = result.errors.all();
     if errors > 0 || result.requests < keys {
         let hint = result.first_error.unwrap_or_default();
@@ -120,7 +120,7 @@ pub(super) fn load(
     options.limit = Limit::Duration(Duration::from_secs(seconds));
     options.rate_per_second = Some((rate as u64).max(1));
     options.script = Some(ScriptOptions { path: script.to_path_buf(), arguments: Vec::new() });
-    let result = run(&options, &mut |_| {}).map_err(failed)?;
+    let result = run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(failed)?;
     if result.requests == 0 {
         let hint = result.first_error.unwrap_or_default();
         return Err(failed(format!("no request was answered: {hint}")));

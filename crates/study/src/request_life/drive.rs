@@ -95,7 +95,8 @@ impl ServerProcess {
         options.timeout = TIMEOUT;
         options.sources = Some(Arc::new(Requests { operation, host }));
         self.plan.transport.set(&mut options);
-        let result = run(&options, &mut |_| {}).map_err(|error| step(&error))?;
+        let result =
+            run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(|error| step(&error))?;
         let errors = result.errors.all();
         if errors > 0 || result.requests < requests {
             let (answered, hint) = (result.requests, result.first_error.unwrap_or_default());

@@ -1,0 +1,205 @@
+//! Whether the load generator's percentiles are true, over real sockets: a server in this process
+//! delays its answers as the case wants, notes itself how long each took, and the two must agree.
+//! The rest of what a server can note is tested in virtual time (`crates/load/tests/accuracy.rs`).
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::Effort;
+use crate::bars::{Bar, judge, median};
+use crate::peers::{pellucid, text};
+use crate::quiet::{columns, rounds};
+
+/// Requests a second; few enough that the processors are mostly idle.
+const RATE: u64 = 200;
+const USUAL: Duration = Duration::from_millis(20);
+const SLOW: Duration = Duration::from_millis(100);
+/// One request in so many is slow.
+const SLOW_ONE_IN: u64 = 100;
+/// The freeze, and when it begins.
+const FREEZE: Duration = Duration::from_secs(1);
+const FREEZE_BEGIN: Duration = Duration::from_millis(1_500);
+/// Of what both sides say, the most that they may differ.
+const DEVIATION_AT_MOST: f64 = 0.01;
+/// What of the freeze may be seen in the p99 of the service time: none of it, but an answer takes its
+/// time.
+const SERVICE_SHARE_AT_MOST: f64 = 0.02;
+/// A run with a freeze has to have time around it.
+const FREEZE_SECONDS_MIN: u64 = 5;
+/// The longest head of a request that is read.
+const HEAD_BYTES_MAX: usize = 4_096;
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// What a request is answered after: by its number, and by the time since the first.
+type Delay = fn(u64, Duration) -> Duration;
+
+/// A server that notes how long it took for each answer.
+struct Noting {
+    url: String,
+    times_ns: Arc<Mutex<Vec<u64>>>,
+}
+
+/// What the connections of a server have in common.
+struct Shared {
+    delay: Delay,
+    number: AtomicU64,
+    begun: Mutex<Option<Instant>>,
+    times_ns: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Noting {
+    /// Serves on any free port; its threads end with their connections, and the last with the
+    /// process.
+    fn start(delay: Delay) -> Result<Noting, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
+        let url = format!("http://{}/", listener.local_addr().map_err(text)?);
+        let times_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let shared = Arc::new(Shared {
+            delay,
+            number: AtomicU64::new(0),
+            begun: Mutex::new(None),
+            times_ns: Arc::clone(&times_ns),
+        });
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || shared.serve(stream));
+            }
+        });
+        Ok(Noting { url, times_ns })
+    }
+
+    /// What was noted, ascending.
+    fn noted(&self) -> Vec<u64> {
+        let mut times_ns = locked(&self.times_ns).clone();
+        times_ns.sort_unstable();
+        times_ns
+    }
+}
+
+impl Shared {
+    fn serve(&self, mut stream: TcpStream) -> Option<()> {
+        stream.set_nodelay(true).ok()?;
+        let mut head = Vec::new();
+        let mut buffer = [0; HEAD_BYTES_MAX];
+        loop {
+            let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
+            let received = Instant::now();
+            head.extend_from_slice(&buffer[..count]);
+            if !head.ends_with(b"\r\n\r\n") {
+                if head.len() > HEAD_BYTES_MAX {
+                    return None;
+                }
+                continue;
+            }
+            head.clear();
+            let begun = *locked(&self.begun).get_or_insert(received);
+            let number = self.number.fetch_add(1, Ordering::Relaxed);
+            let due = received + (self.delay)(number, received.saturating_duration_since(begun));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let taken_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            locked(&self.times_ns).push(taken_ns);
+            stream.write_all(ANSWER).ok()?;
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The result of a load on it.
+fn load(server: &Noting, connections: usize, seconds: u64) -> Result<serde_json::Value, String> {
+    let (rate, connections) = (RATE.to_string(), connections.to_string());
+    let output = Command::new(pellucid())
+        .args(["load", "-t", "1", "-c", &connections, "-R", &rate, "--json", "--no-timing", "-d"])
+        .args([&format!("{seconds}s"), &server.url])
+        .output()
+        .map_err(text)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(text)
+}
+
+fn quantile(sorted: &[u64], quantile: f64) -> f64 {
+    let rank = (sorted.len() as f64 * quantile).ceil() as usize;
+    sorted.get(rank.max(1) - 1).map_or(f64::NAN, |ns| *ns as f64)
+}
+
+/// The most that the client's figures differ from the server's, as a share, over these percentiles
+/// of both its times. A quantile that falls between two delays says nothing, and is left out.
+fn deviation(delay: Delay, percentiles: &[(&str, f64)], seconds: u64) -> Result<f64, String> {
+    let server = Noting::start(delay)?;
+    // As many connections as are ever busy, and more: none waits for one.
+    let result = load(&server, 64, seconds)?;
+    let noted = server.noted();
+    let mut most = 0.0_f64;
+    for times in ["response_time", "service_time"] {
+        for (name, at) in percentiles {
+            let said = result[times][format!("{name}_ns")].as_f64();
+            let said = said.ok_or_else(|| format!("the result has no {name} of {times}"))?;
+            most = most.max((said / quantile(&noted, *at) - 1.0).abs());
+        }
+    }
+    Ok(most)
+}
+
+/// How far the longest response time is from the freeze, how far the p99 is from what the freeze
+/// makes of it, and which share of the freeze the p99 of the service time is.
+fn freeze(seconds: u64) -> Result<[f64; 3], String> {
+    let server = Noting::start(|_, since| {
+        let thaws = FREEZE_BEGIN + FREEZE;
+        if since >= FREEZE_BEGIN && since < thaws { thaws - since } else { Duration::ZERO }
+    })?;
+    // Two connections: what is due while both are held has to wait for one.
+    let result = load(&server, 2, seconds.max(FREEZE_SECONDS_MIN))?;
+    let longest_ns = server.noted().last().copied().ok_or("the server was asked nothing")? as f64;
+    let figure = |times: &str, name: &str| {
+        let found = result[times][name].as_f64();
+        found.ok_or_else(|| format!("the result has no {name} of {times}"))
+    };
+    // Requests were due at equal distances, so each waited that much less than the one before it.
+    let beyond = (figure("response_time", "count")? * 0.01).floor();
+    let expected_ns = longest_ns - beyond * 1e9 / RATE as f64;
+    Ok([
+        (figure("response_time", "max_ns")? / longest_ns - 1.0).abs(),
+        (figure("response_time", "p99_ns")? / expected_ns - 1.0).abs(),
+        figure("service_time", "p99_ns")? / longest_ns,
+    ])
+}
+
+/// Runs the comparison; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    let Effort { seconds, runs } = effort;
+    let constant = rounds(runs, |_| {
+        deviation(|_, _| USUAL, &[("p50", 0.5), ("p90", 0.9), ("p99", 0.99)], seconds)
+    })?;
+    // p99 lies on the border between the two delays, where one request more or less decides.
+    let slow = rounds(runs, |_| {
+        let delay: Delay = |number, _| if number % SLOW_ONE_IN == 7 { SLOW } else { USUAL };
+        deviation(delay, &[("p50", 0.5), ("p90", 0.9), ("p99.9", 0.999)], seconds)
+    })?;
+    let [longest, tail, service] = columns(&rounds(runs, |_| freeze(seconds))?);
+    println!(
+        "pellucid load beside what the server noted: off by {:.2} % with a constant delay, by {:.2} % \
+         with one request in {SLOW_ONE_IN} slow",
+        median(&constant) * 100.0,
+        median(&slow) * 100.0
+    );
+    let mut all_hold = true;
+    for (name, figures) in [
+        ("load_accuracy_constant_delay", &constant),
+        ("load_accuracy_one_percent_slow", &slow),
+        ("load_accuracy_freeze_longest", &longest),
+        ("load_accuracy_freeze_p99", &tail),
+    ] {
+        all_hold &= judge(name, figures, Bar::AtMost(DEVIATION_AT_MOST));
+    }
+    let share = Bar::AtMost(SERVICE_SHARE_AT_MOST);
+    Ok(judge("load_freeze_share_of_service_p99", &service, share) && all_hold)
+}

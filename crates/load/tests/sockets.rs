@@ -1,0 +1,50 @@
+//! What the generator says of a server that stands still, over real sockets. What it says to the
+//! nanosecond is tested in virtual time (`accuracy.rs`) and within a percent where the machine is
+//! quiet (`make bench-load`); here the bounds are so wide that a busy machine keeps them.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pellucid_load::{Limit, LoadOptions};
+use support::{Server, load, ok};
+
+/// How long the server stands still, and from when on.
+const FREEZE: Duration = Duration::from_millis(1_500);
+const BEGIN: Duration = Duration::from_millis(1_000);
+/// Half of the freeze, which nothing but the freeze lasts.
+const HALF_NS: u64 = 750_000_000;
+
+#[test]
+fn a_freeze_shows_in_the_response_time_and_not_in_the_service_time() {
+    let begun: Arc<Mutex<Option<Instant>>> = Arc::default();
+    let server = Server::start(move |_| {
+        let begun = *begun.lock().unwrap().get_or_insert_with(Instant::now);
+        let since = begun.elapsed();
+        if since >= BEGIN && since < BEGIN + FREEZE {
+            std::thread::sleep(BEGIN + FREEZE - since);
+        }
+        ok()
+    });
+    let options = LoadOptions {
+        connections: 2,
+        rate_per_second: Some(100),
+        limit: Limit::Duration(Duration::from_secs(4)),
+        ..server.options()
+    };
+    let result = load(&options);
+    assert_eq!(result.errors.all(), 0, "{:?}", result.first_error);
+    assert!(result.requests > 300, "{}", result.requests);
+    // Of 400 requests, 75 were due in the first half of the freeze.
+    let response = result.response_time.value_at_quantile(0.9);
+    assert!(response > HALF_NS, "{response} ns of response time at p90");
+    // Only the two that were under way have felt it.
+    let service = result.service_time.value_at_quantile(0.9);
+    assert!(service < HALF_NS, "{service} ns of service time at p90");
+    assert!(result.response_time.max() < 60_000_000_000);
+    let late = result.send_lateness.value_at_quantile(0.9);
+    assert!(late > HALF_NS, "{late} ns late at p90: the rest of them waited for a connection");
+}
