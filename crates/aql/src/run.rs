@@ -124,6 +124,8 @@ pub(crate) struct Run {
     /// Bytes of documents that it has read.
     pub(crate) bytes_seen: usize,
     memory_bytes: usize,
+    /// What of it are the rows that a node is about to give.
+    pub(crate) batch_bytes: usize,
     until_check: u32,
     /// Subqueries that lie in each other.
     pub(crate) depth: usize,
@@ -150,6 +152,7 @@ impl Run {
             regexes: Regexes::default(),
             bytes_seen: 0,
             memory_bytes: 0,
+            batch_bytes: 0,
             until_check: CHECK_ROWS,
             depth: 0,
         }
@@ -222,6 +225,24 @@ impl Run {
             return Err(QueryError::new(number::RESOURCE_LIMIT, message));
         }
         Ok(())
+    }
+
+    /// As [`Self::take_memory`], for rows that a node is about to give: they count until it is
+    /// asked for others.
+    pub(crate) fn take_for_batch(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.batch_bytes += bytes;
+        self.take_memory(bytes)
+    }
+
+    /// Bytes of memory that are taken now.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Takes note that all memory is free again that was taken since there were so many bytes of
+    /// it.
+    pub(crate) fn free_memory_down_to(&mut self, bytes: usize) {
+        self.memory_bytes = self.memory_bytes.min(bytes);
     }
 
     /// Takes note of memory that is free again.

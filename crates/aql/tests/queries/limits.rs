@@ -11,7 +11,14 @@ use pellucid_aql::{Execution, KillSwitch, Plan, QueryOptions, number, parse};
 fn memory_is_bounded() {
     let options = QueryOptions { memory_bytes_max: 100_000, ..QueryOptions::default() };
     for text in [
+        "FOR i IN 1..100000 RETURN i",
         "FOR i IN 1..100000 SORT i RETURN i",
+        "FOR i IN 1..300 SORT REPEAT('x', 1000 + i) LIMIT 300 RETURN 1",
+        "FOR i IN 1..300 LET x = REPEAT('x', 9000 + i) FILTER x == '' RETURN 1",
+        "FOR i IN 1..300 FILTER LENGTH([REPEAT('x', 90000 + i), REPEAT('x', 9000 + i)]) < 0 RETURN 1",
+        "FOR x IN (FOR i IN 1..10 RETURN i)[* RETURN REPEAT('x', 20000 + CURRENT)] RETURN 1",
+        "FOR i IN 1..10 FOR x IN RANGE(i, 100000) FILTER x < 0 RETURN 1",
+        "RETURN LENGTH(UNION(RANGE(1, 3000), RANGE(2, 3000)))",
         "FOR i IN 1..100000 RETURN DISTINCT i",
         "FOR i IN 1..100000 COLLECT j = i RETURN j",
         "FOR i IN 1..100000 INSERT {i} INTO empty",
@@ -24,6 +31,25 @@ fn memory_is_bounded() {
     let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
     assert_eq!(outcome.result.to_json(), "[100000,99999]");
     assert!(outcome.stats.peak_memory_bytes < 2_000_000, "{:?}", outcome.stats);
+}
+
+/// What is over counts no more: a query may go through far more than it may keep.
+#[test]
+fn memory_that_is_free_again_does_not_count() {
+    let options = QueryOptions { memory_bytes_max: 300_000, ..QueryOptions::default() };
+    for text in [
+        "FOR i IN 1..100000 LET x = [i, i] FILTER x == [] RETURN x",
+        "FOR i IN 1..1000 LET x = REPEAT('x', 100 + i % 7) RETURN LENGTH(x)",
+        "FOR i IN 1..2000 RETURN LENGTH(FOR j IN 1..100 SORT -j LIMIT 50 RETURN j)",
+        "FOR i IN 1..2000 FOR x IN RANGE(i, i + 10) FILTER x < 0 RETURN x",
+        "FOR i IN 1..2000 RETURN FIRST(FOR x IN RANGE(i, i + 100) LIMIT 1 RETURN x)",
+        "FOR i IN 1..1000 RETURN LENGTH(people)",
+        "FOR i IN 1..1000 RETURN LENGTH(UNION(people, people))",
+        "FOR i IN 1..1000 RETURN LENGTH([REPEAT('x', 1000 + i)][* RETURN CONCAT(CURRENT, 'y')])",
+    ] {
+        let outcome = run_with(&people(), text, "{}", options.clone());
+        assert_eq!(outcome.err(), None, "{text}");
+    }
 }
 
 #[test]
