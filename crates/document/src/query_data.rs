@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
-    QueryError, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
+    QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
 use pellucid_store::{Acknowledgement, Range, Snapshot};
 use pellucid_value::Value;
@@ -45,7 +45,14 @@ pub struct QueryData {
     is_light: bool,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
+    /// Says which collections may be read, if not all may.
+    may_read: Option<MayRead>,
+    /// What the query is told when it asks for the version.
+    reported_version: Option<Arc<str>>,
 }
+
+/// Says whether the collection of a name may be read.
+pub type MayRead = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl QueryData {
     /// The data of a query.
@@ -64,7 +71,21 @@ impl QueryData {
             committed: OnceLock::new(),
             is_light: false,
             resting: None,
+            may_read: None,
+            reported_version: None,
         }
+    }
+
+    /// Has the query told this version when it asks for one.
+    #[must_use]
+    pub fn with_reported_version(self, version: &Arc<str>) -> QueryData {
+        QueryData { reported_version: Some(Arc::clone(version)), ..self }
+    }
+
+    /// Has `may_read` asked of the collections that only values of the query name.
+    #[must_use]
+    pub fn with_rights(self, may_read: Option<MayRead>) -> QueryData {
+        QueryData { may_read, ..self }
     }
 
     /// For a thread that must not be held up: what may look at any number of documents to find one
@@ -195,6 +216,14 @@ impl Source for QueryData {
             let (id, name) = (collection.id, shape.definition.name.clone());
             pellucid_aql::Collection { id, name, is_edge: shape.is_edges() }
         })
+    }
+
+    fn reported_version(&self) -> &str {
+        self.reported_version.as_deref().unwrap_or(REPORTED_VERSION)
+    }
+
+    fn may_read(&self, collection: &str) -> bool {
+        self.may_read.as_ref().is_none_or(|may_read| may_read(collection))
     }
 
     fn version(&self, name: &str) -> Option<u64> {

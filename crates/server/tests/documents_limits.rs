@@ -113,6 +113,7 @@ const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
     (r#"{"query":"FOR v IN 1..2 OUTBOUND 'c/a' e RETURN v"}"#, 501, 9),
     (r#"{"query":"RETURN 1/0","failOnWarning":true}"#, 400, 1562),
     (r#"{"query":"FOR i IN 1..1000000 SORT -i RETURN i","memoryLimit":100000}"#, 500, 32),
+    (r#"{"query":"FOR i IN 1..1000000000000 RETURN i","memoryLimit":100000}"#, 500, 32),
     (r#"{"query":"RETURN SLEEP(600)","maxRuntime":0.02}"#, 410, 1500),
     (r#"{"query":"RETURN SLEEP(600)","options":{"maxRuntime":0.02,"stream":true}}"#, 410, 1500),
     (r#"{"query":"FOR i IN 1..1000000000 FILTER i < 0 RETURN i","maxRuntime":0.02}"#, 410, 1500),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning};
 use pellucid_clock::WallTime;
-use pellucid_document::{Database, DocumentError, ErrorNumber, QueryData, settle_revisions};
+use pellucid_document::{
+    Database, DocumentError, ErrorNumber, MayRead, QueryData, settle_revisions,
+};
 use pellucid_value::{Ref, json};
 
 use crate::access::{Identity, Right, Scope};
@@ -95,7 +97,8 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Answer {
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
-        let data = Arc::new(data.with_rest(self.pool.resting()));
+        let data = data.with_rest(self.pool.resting()).with_rights(rights_of(caller, database));
+        let data = Arc::new(data);
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let parsing = stopwatch();
         let statement = self.statements.read(&asked.query);
@@ -165,8 +168,12 @@ impl DocumentApi {
             json::write(value, &mut body);
         };
         let has_more = match &mut cursor.rest {
-            Rest::Ready(values) => {
+            Rest::Ready { values, bytes } => {
+                let before = values.len().max(1);
                 values.by_ref().take(cursor.batch_size).for_each(|value| write(value.view()));
+                // What was given is free; of each the same is assumed.
+                let share = values.len() as f64 / before as f64;
+                *bytes = (*bytes as f64 * share) as usize;
                 values.len() > 0
             }
             Rest::Stream(execution) => {
@@ -219,17 +226,24 @@ impl DocumentApi {
     }
 
     /// Answers `/_api/explain`. For threads that may block.
-    pub(crate) fn explain_call(&self, call: &Call<'_>, database: &Arc<Database>) -> Answer {
+    pub(crate) fn explain_call(
+        &self,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+    ) -> Answer {
         if call.method != Method::Post {
             return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
         }
         let asked = asked(call)?;
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
+        let data = data.with_rights(rights_of(caller, database));
         let source: Arc<dyn Source> = Arc::new(data);
         let since = stopwatch();
         let plan = pellucid_aql::parse(&asked.query)
             .and_then(|parsed| Plan::new(&parsed, &asked.bind_variables, &source, &asked.options))
             .map_err(|error| query_error(&error, "parsing"))?;
+        check_rights(&plan, &database.name, caller)?;
         let explained = plan.explain().to_json();
         let plan_value: serde_json::Value = serde_json::from_str(&explained).unwrap_or_default();
         let seconds = since.elapsed_ns() as f64 / 1e9;
@@ -307,7 +321,7 @@ pub(super) fn rest_of(
     let mut all = Vec::new();
     let mut ended = Ok(());
     while !execution.is_done() {
-        match execution.next(BATCH_SIZE_DEFAULT) {
+        match execution.next_to_keep(BATCH_SIZE_DEFAULT) {
             Ok((values, _)) => all.extend(values),
             Err(error) => ended = Err(error),
         }
@@ -319,7 +333,7 @@ pub(super) fn rest_of(
         0 => trailer(count, &execution),
         profile => profiled_trailer(count, &execution, plan, profile, times),
     };
-    Ok((Rest::Ready(all.into_iter()), trailer))
+    Ok((Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer))
 }
 
 /// The cursor of a query that has begun.
@@ -348,6 +362,19 @@ pub(super) fn cursor(
     })
 }
 
+/// Which collections a query may read that only its values name; nothing where its caller may
+/// read all.
+fn rights_of(caller: &Identity, database: &Arc<Database>) -> Option<MayRead> {
+    if matches!(caller, Identity::Anybody | Identity::Superuser) {
+        return None;
+    }
+    let (caller, database) = (caller.clone(), Arc::clone(database));
+    Some(Box::new(move |collection: &str| {
+        caller.may(Scope::Collection(&database.name, collection), Right::Read)
+    }))
+}
+
+/// Refuses a plan with collections that its caller may not read or write.
 pub(super) fn check_rights(
     plan: &Plan,
     database: &str,
