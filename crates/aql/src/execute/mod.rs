@@ -17,6 +17,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use pellucid_clock::Stopwatch;
 use pellucid_value::{Ref, Value, index_key};
 
 pub use account::NodeAccount;
@@ -53,6 +54,8 @@ pub struct Execution {
     ready: VecDeque<Kept>,
     /// Bytes of the values that the caller said it keeps.
     kept_bytes: usize,
+    /// Since when nobody has asked for more.
+    idle: Option<Stopwatch>,
     is_done: bool,
     /// Returned already.
     seen: HashSet<Vec<u8>>,
@@ -94,7 +97,7 @@ impl Execution {
         }
         let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
         let (ready, seen) = (VecDeque::new(), HashSet::new());
-        Self { plan, run, nodes, ready, kept_bytes: 0, is_done: false, seen }
+        Self { plan, run, nodes, ready, kept_bytes: 0, idle: None, is_done: false, seen }
     }
 
     /// The next values of the result, `most` at most, and whether there are more. A query that
@@ -115,7 +118,9 @@ impl Execution {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
+        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
         let filled = self.fill(most);
+        self.idle = Some(self.run.clock.stopwatch());
         if let Err(error) = filled {
             self.is_done = true;
             self.ready.clear();
@@ -146,6 +151,11 @@ impl Execution {
 
     fn fill(&mut self, most: usize) -> Result<(), QueryError> {
         let writes = self.plan.is_modification();
+        if !writes {
+            // What is there already is not given either, once it is killed; but what was written
+            // was.
+            self.run.check_killed()?;
+        }
         while !self.is_done && (writes || self.ready.len() <= most) {
             let want = if writes { BATCH_ROWS } else { most + 1 - self.ready.len() };
             let plan = Arc::clone(&self.plan);
@@ -182,10 +192,11 @@ impl Execution {
         &self.run.warnings
     }
 
-    /// Nanoseconds since it began.
+    /// Nanoseconds for which it has run: those between two calls for more do not count.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
-        self.run.begun.elapsed_ns()
+        let idle_ns = self.idle.as_ref().map_or(0, Stopwatch::elapsed_ns);
+        self.run.elapsed_ns().saturating_sub(idle_ns)
     }
 }
 

@@ -72,6 +72,62 @@ fn a_query_ends_when_it_should() {
     assert_eq!(ended.unwrap().number, number::KILLED);
 }
 
+/// Functions that took the product of their arguments' lengths, and saw neither the end of their
+/// time nor that the query was killed.
+#[test]
+fn functions_end_when_the_query_should() {
+    let options =
+        QueryOptions { runtime_max: Some(Duration::from_millis(20)), ..QueryOptions::default() };
+    // Where all is known it is computed when the query is planned, and else when it runs.
+    for number in ["100000", "100000 + x.age"] {
+        let long = format!("REPEAT('a', {number})");
+        for value in [
+            format!("CONCAT({long}, 'b') LIKE CONCAT('%', {long}, 'c')"),
+            format!("LIKE(CONCAT({long}, 'b'), CONCAT('%', {long}, 'c'))"),
+            format!("UNIQUE(RANGE(1, 30 * ({number})))"),
+            format!("LENGTH(SPLIT({long}, ['a', 'not there']))"),
+            format!("LENGTH(SUBSTITUTE({long}, ['a', 'not there'], 'b'))"),
+            format!("ZIP(RANGE(1, {number}), RANGE(1, {number}))"),
+        ] {
+            let text = format!("FOR x IN people LIMIT 1 RETURN {value}");
+            let error = run_with(&people(), &text, "{}", options.clone()).err();
+            assert_eq!(error.map(|error| error.number), Some(number::KILLED), "{text}");
+        }
+    }
+    for (text, expected) in [
+        ("RETURN LENGTH(APPEND(1..60000, 30001..90000, true))", "[90000]"),
+        ("RETURN LENGTH(REMOVE_VALUES(1..60000, 30001..90000))", "[30000]"),
+        ("RETURN LENGTH(MERGE(FOR i IN 1..3000 RETURN {[i]: i}))", "[3000]"),
+        ("RETURN APPEND([1, 2, 1], [1.0, '1', 3], true)", "[[1,2,\"1\",3]]"),
+        ("RETURN REMOVE_VALUES([1, [2], null, 1], [1.0, [2]])", "[[null]]"),
+        ("RETURN MERGE([{a: 1, b: 2}, {b: 3}, {a: 4}])", r#"[{"a":4,"b":3}]"#),
+        ("RETURN UNSET({a: 1, b: 2, c: 3}, ['a', 'c'])", r#"[{"b":2}]"#),
+    ] {
+        let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
+        assert_eq!(outcome.result.to_json(), expected, "{text}");
+    }
+    let parsed = parse("RETURN UNIQUE(RANGE(1, 1000))");
+    let (kill, options) = (KillSwitch::default(), QueryOptions::default());
+    kill.kill();
+    let planned = Plan::killable(&parsed.unwrap(), &json("{}"), &people(), &options, &kill);
+    assert_eq!(planned.err().map(|error| error.number), Some(number::KILLED));
+}
+
+/// A result that is fetched slowly is no query that runs long.
+#[test]
+fn the_time_between_batches_does_not_count() {
+    let source = people();
+    let parsed = parse("FOR i IN 1..5 RETURN i").unwrap();
+    let options =
+        QueryOptions { runtime_max: Some(Duration::from_secs(1)), ..QueryOptions::default() };
+    let plan = Arc::new(Plan::new(&parsed, &json("{}"), &source, &options).unwrap());
+    let mut execution = Execution::new(plan, source, options, KillSwitch::default());
+    assert_eq!(execution.next(2).unwrap().0.len(), 2);
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert!(execution.elapsed_ns() < 1_000_000_000);
+    assert_eq!(execution.next(2).unwrap().0.len(), 2);
+}
+
 #[test]
 fn rows_that_a_limit_leaves_out_are_counted_if_asked_for() {
     let options = QueryOptions { full_count: true, ..QueryOptions::default() };

@@ -1,6 +1,7 @@
 //! `/_api/cursor`, `/_api/explain` and `/_api/query`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning};
@@ -17,7 +18,7 @@ use super::api::DocumentApi;
 use super::asked::{Asked, BATCH_SIZE_DEFAULT, asked};
 use super::call::{Call, Method};
 use super::extra::{profiled_trailer, trailer};
-use super::queries::{Cursor, Rest, Running, stopwatch};
+use super::queries::{Cursor, Listed, Rest, Running, Streamed, stopwatch};
 use super::reply::Reply;
 
 /// Bytes that a batch has room for at first.
@@ -27,10 +28,9 @@ pub(super) type Answer = Result<Reply, DocumentError>;
 
 /// A query that is about to run.
 struct Ask {
-    id: u64,
+    listed: Listed,
     /// The number of the request that asks it.
     request: u64,
-    kill: KillSwitch,
 }
 
 impl DocumentApi {
@@ -71,9 +71,8 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Answer {
         let asked = asked(call)?;
-        let id = self.documents.next_tick()?;
-        let running = self.queries.begin(Running {
-            id,
+        let listed = self.queries.begin(Running {
+            id: self.documents.next_tick()?,
             database: database.name.clone(),
             query: asked.query.clone(),
             bind_variables: asked.bind_variables.clone(),
@@ -81,24 +80,26 @@ impl DocumentApi {
             begun: WallTime::now(),
             since: stopwatch(),
             kill: KillSwitch::default(),
+            user: name_of(caller),
+            is_modification: AtomicBool::new(false),
         });
-        let run = Ask { id, request: call.request, kill: running.kill.clone() };
-        let answered = self.run(run, asked, database, caller, timeline);
-        self.queries.end(id);
-        answered
+        let run = Ask { listed, request: call.request };
+        self.run(run, asked, database, caller, timeline)
     }
 
     fn run(
         &self,
-        Ask { id, request, kill }: Ask,
-        asked: Asked,
+        Ask { listed, request }: Ask,
+        mut asked: Asked,
         database: &Arc<Database>,
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Answer {
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
         let data = data.with_rest(self.pool.resting()).with_rights(rights_of(caller, database));
-        let data = Arc::new(data);
+        let data = Arc::new(data.with_reported_version(&self.settings.reported_version));
+        let kill = listed.kill.clone();
+        self.bound(&mut asked.options);
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let parsing = stopwatch();
         let statement = self.statements.read(&asked.query);
@@ -106,15 +107,15 @@ impl DocumentApi {
         let statement = statement.map_err(|error| query_error(&error, "parsing"))?;
         let (parse_ns, planning) = (parsing.elapsed_ns(), stopwatch());
         let plan = match asked.profile {
-            0 => statement.plan(&asked.bind_variables, &source, &asked.options),
+            0 => statement.plan(&asked.bind_variables, &source, &asked.options, &kill),
             // What is shown has its values in it.
-            _ => statement.plan_once(&asked.bind_variables, &source, &asked.options),
+            _ => statement.plan_once(&asked.bind_variables, &source, &asked.options, &kill),
         };
         timeline.lap(QUERY_PLAN);
         let plan = plan.map_err(|error| query_error(&error, "parsing"))?;
         let plan_ns = planning.elapsed_ns();
         check_rights(&plan, &database.name, caller)?;
-        let mut asked = asked;
+        listed.is_modification.store(plan.is_modification(), Ordering::Relaxed);
         asked.is_stream &= !plan.is_modification();
         let binds = &asked.bind_variables;
         // Nodes are timed whether that is to be shown or not: a query that turns out to be slow
@@ -127,7 +128,19 @@ impl DocumentApi {
         let rest = rest_of(execution, &asked, &plan, [parse_ns, plan_ns], note);
         timeline.lap(QUERY_RUN);
         let rest = rest.map_err(|error| query_error(&error, "executing"))?;
-        self.give(cursor(id, &asked, database, rest, &data), 201, request)
+        let mut cursor = cursor(listed.id, &asked, database, rest, &data);
+        // It runs on until nobody will ask for more.
+        cursor.listed = asked.is_stream.then_some(listed);
+        self.give(cursor, 201, request)
+    }
+
+    /// Has a query end when the server's limit says, if it would not before.
+    fn bound(&self, options: &mut QueryOptions) {
+        let longest = self.settings.query_runtime_max;
+        if !longest.is_zero() {
+            let asked = options.runtime_max.unwrap_or(longest);
+            options.runtime_max = Some(asked.min(longest));
+        }
     }
 
     fn next_batch(&self, call: &Call<'_>, database: &Database, id: u64) -> Answer {
@@ -176,7 +189,8 @@ impl DocumentApi {
                 *bytes = (*bytes as f64 * share) as usize;
                 values.len() > 0
             }
-            Rest::Stream(execution) => {
+            Rest::Stream(streamed) => {
+                let Streamed { execution, plan, profile, times } = &mut **streamed;
                 let next = execution.next(cursor.batch_size);
                 self.slow_queries.note(request, &cursor.text, execution);
                 let (values, more) = match next {
@@ -189,7 +203,10 @@ impl DocumentApi {
                 values.iter().for_each(|value| write(value.view()));
                 let more = more || !execution.is_done();
                 if !more {
-                    cursor.trailer = trailer(None, execution);
+                    cursor.trailer = match *profile {
+                        0 => trailer(None, execution),
+                        profile => profiled_trailer(None, execution, plan, profile, *times),
+                    };
                 }
                 more
             }
@@ -235,7 +252,8 @@ impl DocumentApi {
         if call.method != Method::Post {
             return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
         }
-        let asked = asked(call)?;
+        let mut asked = asked(call)?;
+        self.bound(&mut asked.options);
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
         let data = data.with_rights(rights_of(caller, database));
         let source: Arc<dyn Source> = Arc::new(data);
@@ -311,12 +329,14 @@ impl DocumentApi {
 pub(super) fn rest_of(
     mut execution: Execution,
     asked: &Asked,
-    plan: &Plan,
+    plan: &Arc<Plan>,
     times: [u64; 2],
     note: impl FnOnce(&Execution),
 ) -> Result<(Rest, Vec<u8>), QueryError> {
     if asked.is_stream {
-        return Ok((Rest::Stream(Box::new(execution)), Vec::new()));
+        let (plan, profile) = (Arc::clone(plan), asked.profile);
+        let streamed = Streamed { execution, plan, profile, times };
+        return Ok((Rest::Stream(Box::new(streamed)), Vec::new()));
     }
     let mut all = Vec::new();
     let mut ended = Ok(());
@@ -359,6 +379,7 @@ pub(super) fn cursor(
         is_exhausted: false,
         // The data is let go of with its snapshot, unless the result is still to be computed.
         committed: data.committed(),
+        listed: None,
     })
 }
 
@@ -402,6 +423,14 @@ pub(super) fn warnings(warnings: &[Warning]) -> serde_json::Value {
     each.collect()
 }
 
+/// Whose query it is, as ArangoDB tells it: `root` where nobody is asked who they are.
+fn name_of(caller: &Identity) -> String {
+    match caller {
+        Identity::Anybody => "root".to_owned(),
+        other => other.name().unwrap_or_default().to_owned(),
+    }
+}
+
 fn show(query: &Running) -> serde_json::Value {
     let bind_variables: serde_json::Value =
         serde_json::from_str(&query.bind_variables.to_json()).unwrap_or_default();
@@ -409,15 +438,15 @@ fn show(query: &Running) -> serde_json::Value {
     serde_json::json!({
         "id": query.id.to_string(),
         "database": query.database,
-        "user": "root",
+        "user": query.user,
         "query": query.query,
         "bindVars": bind_variables,
         "started": seconds,
         "runTime": query.since.elapsed_ns() as f64 / 1e9,
-        "peakMemoryUsage": 0,
-        "state": "executing",
+        "peakMemoryUsage": query.kill.peak_memory_bytes(),
+        "state": if query.kill.is_killed() { "killed" } else { "executing" },
         "stream": query.is_stream,
-        "modificationQuery": false,
-        "warnings": 0,
+        "modificationQuery": query.is_modification.load(Ordering::Relaxed),
+        "warnings": query.kill.warnings(),
     })
 }

@@ -1,9 +1,10 @@
 //! Queries: those that run, and the results of those that were asked for in pieces.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pellucid_aql::{Execution, KillSwitch};
+use pellucid_aql::{Execution, KillSwitch, Plan};
 use pellucid_clock::{Clock, Stopwatch, WallTime};
 use pellucid_document::{Committed, DocumentError, ErrorNumber};
 use pellucid_value::Value;
@@ -66,6 +67,31 @@ pub(crate) struct Running {
     pub(crate) begun: WallTime,
     pub(crate) since: Stopwatch,
     pub(crate) kill: KillSwitch,
+    /// Who asked it.
+    pub(crate) user: String,
+    /// Whether it writes, once that is known.
+    pub(crate) is_modification: AtomicBool,
+}
+
+/// A query in the list of those that run, until this is dropped: one whose result is streamed runs
+/// until its cursor is gone.
+pub(crate) struct Listed {
+    queries: Arc<Queries>,
+    running: Arc<Running>,
+}
+
+impl std::ops::Deref for Listed {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.queries.running().remove(&self.running.id);
+    }
 }
 
 /// What is left of a result.
@@ -73,7 +99,17 @@ pub(crate) enum Rest {
     /// All of it is there, and takes so many bytes of memory.
     Ready { values: std::vec::IntoIter<Value>, bytes: usize },
     /// It is computed as it is asked for.
-    Stream(Box<Execution>),
+    Stream(Box<Streamed>),
+}
+
+/// A query whose result is computed as it is asked for, and what is told at its end.
+pub(crate) struct Streamed {
+    pub(crate) execution: Execution,
+    pub(crate) plan: Arc<Plan>,
+    /// How much is told of where the time went, and how long it took to read and to plan it, in
+    /// nanoseconds.
+    pub(crate) profile: i64,
+    pub(crate) times: [u64; 2],
 }
 
 /// A result that is given in pieces.
@@ -96,6 +132,8 @@ pub(crate) struct Cursor {
     pub(crate) is_exhausted: bool,
     /// What the query has written, whose revisions stand in the result.
     pub(crate) committed: Option<Committed>,
+    /// That the query is listed, if its result is streamed.
+    pub(crate) listed: Option<Listed>,
 }
 
 impl Cursor {
@@ -103,7 +141,7 @@ impl Cursor {
     fn size_bytes(&self) -> usize {
         let rest = match &self.rest {
             Rest::Ready { bytes, .. } => *bytes,
-            Rest::Stream(execution) => execution.memory_bytes(),
+            Rest::Stream(streamed) => streamed.execution.memory_bytes(),
         };
         let last_batch = self.last_batch.as_ref().map_or(0, |(_, body)| body.len());
         CURSOR_BYTES + rest + last_batch + self.text.len() + self.trailer.len()
@@ -112,15 +150,10 @@ impl Cursor {
 
 impl Queries {
     /// Takes note of a query that begins.
-    pub(crate) fn begin(&self, running: Running) -> Arc<Running> {
+    pub(crate) fn begin(self: &Arc<Self>, running: Running) -> Listed {
         let running = Arc::new(running);
         self.running().insert(running.id, Arc::clone(&running));
-        running
-    }
-
-    /// Takes note that a query has ended.
-    pub(crate) fn end(&self, id: u64) {
-        self.running().remove(&id);
+        Listed { queries: Arc::clone(self), running }
     }
 
     /// The queries of a database that run, oldest first.
@@ -239,6 +272,7 @@ mod tests {
             may_retry: false,
             is_exhausted: false,
             committed: None,
+            listed: None,
         };
         (Box::new(cursor), held)
     }
