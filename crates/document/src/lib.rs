@@ -31,6 +31,7 @@ mod read;
 mod revision;
 mod stored;
 mod survey;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod ticks;
@@ -56,6 +57,7 @@ pub use query_data::{MayRead, QueryData};
 pub use read::document_of;
 pub use revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 pub use survey::{Sizes, hash, hash_of_data};
+pub use tally::StoreAccount;
 pub use transaction::{
     Commit, Committed, TRANSACTION_BYTES_MAX, Transaction, Unfinished, settle_revisions,
 };

@@ -17,8 +17,8 @@ use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 use super::api::DocumentApi;
 use super::asked::{Asked, BATCH_SIZE_DEFAULT, asked};
 use super::call::{Call, Method};
-use super::extra::{profiled_trailer, trailer};
-use super::queries::{Cursor, Listed, Rest, Running, Streamed, stopwatch};
+use super::extra::trailer_of;
+use super::queries::{Cursor, Listed, Rest, Running, Streamed, Telling, Times, stopwatch};
 use super::reply::Reply;
 
 /// Bytes that a batch has room for at first.
@@ -71,6 +71,7 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Answer {
         let asked = asked(call)?;
+        let since = stopwatch();
         let listed = self.queries.begin(Running {
             id: self.documents.next_tick()?,
             database: database.name.clone(),
@@ -78,7 +79,7 @@ impl DocumentApi {
             bind_variables: asked.bind_variables.clone(),
             is_stream: asked.is_stream,
             begun: WallTime::now(),
-            since: stopwatch(),
+            since,
             kill: KillSwitch::default(),
             user: name_of(caller),
             is_modification: AtomicBool::new(false),
@@ -97,15 +98,17 @@ impl DocumentApi {
     ) -> Answer {
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
         let data = data.with_rest(self.pool.resting()).with_rights(rights_of(caller, database));
-        let data = Arc::new(data.with_reported_version(&self.settings.reported_version));
+        let data = data.with_reported_version(&self.settings.reported_version);
+        let data = Arc::new(data.with_account(timeline));
         let kill = listed.kill.clone();
         self.bound(&mut asked.options);
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
+        let initializing_ns = listed.since.elapsed_ns();
         let parsing = stopwatch();
         let statement = self.statements.read(&asked.query);
         timeline.lap(QUERY_PARSE);
         let statement = statement.map_err(|error| query_error(&error, "parsing"))?;
-        let (parse_ns, planning) = (parsing.elapsed_ns(), stopwatch());
+        let (parsing_ns, planning) = (parsing.elapsed_ns(), stopwatch());
         let plan = match asked.profile {
             0 => statement.plan(&asked.bind_variables, &source, &asked.options, &kill),
             // What is shown has its values in it.
@@ -113,7 +116,7 @@ impl DocumentApi {
         };
         timeline.lap(QUERY_PLAN);
         let plan = plan.map_err(|error| query_error(&error, "parsing"))?;
-        let plan_ns = planning.elapsed_ns();
+        let (planning_ns, instantiating) = (planning.elapsed_ns(), stopwatch());
         check_rights(&plan, &database.name, caller)?;
         listed.is_modification.store(plan.is_modification(), Ordering::Relaxed);
         asked.is_stream &= !plan.is_modification();
@@ -123,9 +126,12 @@ impl DocumentApi {
         let options = QueryOptions { profile: true, ..asked.options.clone() };
         let execution = Execution::bound(Arc::clone(&plan), binds, source, options, kill);
         let note = |execution: &Execution| {
-            self.slow_queries.note(request, &asked.query, execution);
+            self.slow_queries.note(request, &asked.query, execution, &data);
         };
-        let rest = rest_of(execution, &asked, &plan, [parse_ns, plan_ns], note);
+        let instantiating_ns = instantiating.elapsed_ns();
+        let times = Times { initializing_ns, parsing_ns, planning_ns, instantiating_ns };
+        let telling = Telling { plan, data: Arc::clone(&data), profile: asked.profile, times };
+        let rest = rest_of(execution, &asked, telling, note);
         timeline.lap(QUERY_RUN);
         let rest = rest.map_err(|error| query_error(&error, "executing"))?;
         let mut cursor = cursor(listed.id, &asked, database, rest, &data);
@@ -190,9 +196,9 @@ impl DocumentApi {
                 values.len() > 0
             }
             Rest::Stream(streamed) => {
-                let Streamed { execution, plan, profile, times } = &mut **streamed;
+                let Streamed { execution, telling } = &mut **streamed;
                 let next = execution.next(cursor.batch_size);
-                self.slow_queries.note(request, &cursor.text, execution);
+                self.slow_queries.note(request, &cursor.text, execution, &telling.data);
                 let (values, more) = match next {
                     Ok(next) => next,
                     Err(error) => {
@@ -203,10 +209,7 @@ impl DocumentApi {
                 values.iter().for_each(|value| write(value.view()));
                 let more = more || !execution.is_done();
                 if !more {
-                    cursor.trailer = match *profile {
-                        0 => trailer(None, execution),
-                        profile => profiled_trailer(None, execution, plan, profile, *times),
-                    };
+                    cursor.trailer = trailer_of(None, execution, telling);
                 }
                 more
             }
@@ -329,14 +332,11 @@ impl DocumentApi {
 pub(super) fn rest_of(
     mut execution: Execution,
     asked: &Asked,
-    plan: &Arc<Plan>,
-    times: [u64; 2],
+    telling: Telling,
     note: impl FnOnce(&Execution),
 ) -> Result<(Rest, Vec<u8>), QueryError> {
     if asked.is_stream {
-        let (plan, profile) = (Arc::clone(plan), asked.profile);
-        let streamed = Streamed { execution, plan, profile, times };
-        return Ok((Rest::Stream(Box::new(streamed)), Vec::new()));
+        return Ok((Rest::Stream(Box::new(Streamed { execution, telling })), Vec::new()));
     }
     let mut all = Vec::new();
     let mut ended = Ok(());
@@ -349,10 +349,7 @@ pub(super) fn rest_of(
     note(&execution);
     ended?;
     let count = asked.counts.then_some(all.len());
-    let trailer = match asked.profile {
-        0 => trailer(count, &execution),
-        profile => profiled_trailer(count, &execution, plan, profile, times),
-    };
+    let trailer = trailer_of(count, &execution, &telling);
     Ok((Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pellucid_aql::{Execution, KillSwitch, Plan};
 use pellucid_clock::{Clock, Stopwatch, WallTime};
-use pellucid_document::{Committed, DocumentError, ErrorNumber};
+use pellucid_document::{Committed, DocumentError, ErrorNumber, QueryData};
 use pellucid_value::Value;
 
 /// Results that may wait for their next batch to be asked for.
@@ -105,11 +105,30 @@ pub(crate) enum Rest {
 /// A query whose result is computed as it is asked for, and what is told at its end.
 pub(crate) struct Streamed {
     pub(crate) execution: Execution,
+    pub(crate) telling: Telling,
+}
+
+/// What is told of a query beside its result.
+#[derive(Clone)]
+pub(crate) struct Telling {
     pub(crate) plan: Arc<Plan>,
-    /// How much is told of where the time went, and how long it took to read and to plan it, in
-    /// nanoseconds.
+    pub(crate) data: Arc<QueryData>,
+    /// How much of where the time went.
     pub(crate) profile: i64,
-    pub(crate) times: [u64; 2],
+    pub(crate) times: Times,
+}
+
+/// How long it took, in nanoseconds, until a query ran.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Times {
+    /// To prepare it.
+    pub(crate) initializing_ns: u64,
+    /// To read its text.
+    pub(crate) parsing_ns: u64,
+    /// To plan it.
+    pub(crate) planning_ns: u64,
+    /// To make the plan ready to run.
+    pub(crate) instantiating_ns: u64,
 }
 
 /// A result that is given in pieces.
