@@ -10,6 +10,8 @@ pub mod number {
     pub const NOT_IMPLEMENTED: u16 = 9;
     /// A parameter that makes no sense.
     pub const BAD_PARAMETER: u16 = 10;
+    /// Who asks may not do this.
+    pub const FORBIDDEN: u16 = 11;
     /// The memory that a query may use is used up.
     pub const RESOURCE_LIMIT: u16 = 32;
     /// Two writers met, or a revision is another one than expected.

@@ -20,7 +20,7 @@ pub use plan::Plan;
 pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
-    IndexRequest, OverwriteMode, Scan, Source, Visitor, Write, WriteBatch, WriteKind, WriteOptions,
-    Written, visit_all,
+    IndexRequest, OverwriteMode, REPORTED_VERSION, Scan, Source, Visitor, Write, WriteBatch,
+    WriteKind, WriteOptions, Written, visit_all,
 };
 pub use statements::{Statement, Statements};

@@ -1,7 +1,7 @@
 //! What a query has while it runs: its data, its limits, its warnings, and what it has counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Stopwatch};
@@ -24,7 +24,7 @@ pub const WRITES_MAX: u64 = 4_000_000;
 pub struct QueryOptions {
     /// How much memory its rows may take; 0 is as much as there is.
     pub memory_bytes_max: usize,
-    /// How long it may run.
+    /// How long it may run; the time in which nobody asks for more of its result does not count.
     pub runtime_max: Option<Duration>,
     /// How many warnings are kept.
     pub warnings_max: usize,
@@ -53,20 +53,40 @@ impl Default for QueryOptions {
     }
 }
 
-/// Ends a query from elsewhere.
+/// Ends a query from elsewhere, and tells elsewhere how it is doing.
 #[derive(Clone, Debug, Default)]
-pub struct KillSwitch(Arc<AtomicBool>);
+pub struct KillSwitch(Arc<Watched>);
+
+/// What is seen of a query from elsewhere.
+#[derive(Debug, Default)]
+struct Watched {
+    is_killed: AtomicBool,
+    peak_memory_bytes: AtomicUsize,
+    warnings: AtomicUsize,
+}
 
 impl KillSwitch {
     /// Ends the query soon.
     pub fn kill(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// The most memory that its rows took so far, in bytes.
+    #[must_use]
+    pub fn peak_memory_bytes(&self) -> usize {
+        self.0.peak_memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many warnings there are so far.
+    #[must_use]
+    pub fn warnings(&self) -> usize {
+        self.0.warnings.load(Ordering::Relaxed)
     }
 
     /// Whether the query should end.
     #[must_use]
     pub fn is_killed(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_killed.load(Ordering::Relaxed)
     }
 }
 
@@ -111,6 +131,8 @@ pub(crate) struct Run {
     pub(crate) kill: KillSwitch,
     pub(crate) clock: Clock,
     pub(crate) begun: Stopwatch,
+    /// Nanoseconds since then in which nobody asked for more of the result.
+    pub(crate) idle_ns: u64,
     pub(crate) stats: Stats,
     pub(crate) warnings: Vec<Warning>,
     /// What `CURRENT` is, the innermost last.
@@ -124,6 +146,8 @@ pub(crate) struct Run {
     /// Bytes of documents that it has read.
     pub(crate) bytes_seen: usize,
     memory_bytes: usize,
+    /// What of it are the rows that a node is about to give.
+    pub(crate) batch_bytes: usize,
     until_check: u32,
     /// Subqueries that lie in each other.
     pub(crate) depth: usize,
@@ -141,6 +165,7 @@ impl Run {
             kill,
             clock,
             begun: clock.stopwatch(),
+            idle_ns: 0,
             stats: Stats::default(),
             warnings: Vec::new(),
             locals: Vec::new(),
@@ -150,6 +175,7 @@ impl Run {
             regexes: Regexes::default(),
             bytes_seen: 0,
             memory_bytes: 0,
+            batch_bytes: 0,
             until_check: CHECK_ROWS,
             depth: 0,
         }
@@ -167,6 +193,7 @@ impl Run {
         }
         if self.warnings.len() < self.options.warnings_max {
             self.warnings.push(Warning { number, message });
+            self.kill.0.warnings.store(self.warnings.len(), Ordering::Relaxed);
         }
         Ok(())
     }
@@ -192,17 +219,28 @@ impl Run {
 
     /// As [`tick`](Self::tick), at once.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
-        if self.kill.is_killed() {
-            return Err(QueryError::new(number::KILLED, "query killed"));
-        }
+        self.check_killed()?;
         let is_long =
             self.stats.scanned_index > LIGHT_DOCUMENTS_MAX || self.bytes_seen > LIGHT_BYTES_MAX;
         if is_long && self.options.is_light {
             return Err(QueryError::new(number::NOT_LIGHT, "query reads more than it should here"));
         }
         let Some(longest) = self.options.runtime_max else { return Ok(()) };
-        if u128::from(self.begun.elapsed_ns()) > longest.as_nanos() {
+        if u128::from(self.elapsed_ns()) > longest.as_nanos() {
             return Err(QueryError::new(number::KILLED, "query killed: it ran too long"));
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds for which it has run.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        self.begun.elapsed_ns().saturating_sub(self.idle_ns)
+    }
+
+    /// Ends the query if it was killed.
+    pub(crate) fn check_killed(&self) -> Result<(), QueryError> {
+        if self.kill.is_killed() {
+            return Err(QueryError::new(number::KILLED, "query killed"));
         }
         Ok(())
     }
@@ -215,13 +253,34 @@ impl Run {
     /// Takes note of memory that rows take.
     pub(crate) fn take_memory(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.memory_bytes += bytes;
-        self.stats.peak_memory_bytes = self.stats.peak_memory_bytes.max(self.memory_bytes);
+        if self.memory_bytes > self.stats.peak_memory_bytes {
+            self.stats.peak_memory_bytes = self.memory_bytes;
+            self.kill.0.peak_memory_bytes.store(self.memory_bytes, Ordering::Relaxed);
+        }
         let most = self.options.memory_bytes_max;
         if most > 0 && self.memory_bytes > most {
             let message = "query would use more memory than allowed";
             return Err(QueryError::new(number::RESOURCE_LIMIT, message));
         }
         Ok(())
+    }
+
+    /// As [`Self::take_memory`], for rows that a node is about to give: they count until it is
+    /// asked for others.
+    pub(crate) fn take_for_batch(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.batch_bytes += bytes;
+        self.take_memory(bytes)
+    }
+
+    /// Bytes of memory that are taken now.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Takes note that all memory is free again that was taken since there were so many bytes of
+    /// it.
+    pub(crate) fn free_memory_down_to(&mut self, bytes: usize) {
+        self.memory_bytes = self.memory_bytes.min(bytes);
     }
 
     /// Takes note of memory that is free again.

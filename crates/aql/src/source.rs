@@ -10,6 +10,9 @@ use pellucid_value::{Ref, Value, index_key};
 
 use crate::QueryError;
 
+/// The version of ArangoDB whose language this is.
+pub const REPORTED_VERSION: &str = "3.12.10";
+
 /// The number of a collection.
 pub type CollectionId = u64;
 /// The number of an index within its collection; 0 is the primary one.
@@ -171,10 +174,21 @@ pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
 
+    /// Whether who asks the query may read the collection of that name: asked of those that only
+    /// its values name. Those of its text stand in the plan, and are for its caller to look at.
+    fn may_read(&self, _collection: &str) -> bool {
+        true
+    }
+
     /// A number that is another one as soon as anything of a collection is different that a plan
     /// depends on: which one it is, and its indexes. Nothing if plans are not to be kept.
     fn version(&self, _name: &str) -> Option<u64> {
         None
+    }
+
+    /// What `VERSION()` gives: the version of ArangoDB that is spoken.
+    fn reported_version(&self) -> &str {
+        REPORTED_VERSION
     }
 
     /// How many documents a collection has.

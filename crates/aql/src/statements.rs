@@ -9,7 +9,7 @@ use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
 use crate::plan::Reuse;
-use crate::{Parsed, Plan, QueryError, QueryOptions, Source, parse};
+use crate::{KillSwitch, Parsed, Plan, QueryError, QueryOptions, Source, parse};
 
 /// Queries that are kept. Beyond it, all are forgotten, and those that are asked come back.
 const STATEMENTS_MAX: usize = 512;
@@ -99,17 +99,18 @@ impl Statement {
     /// A plan for these values: the one that is there, if it serves, or a new one.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// As [`Plan::killable`].
     pub fn plan(
         &self,
         binds: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
+        kill: &KillSwitch,
     ) -> Result<Arc<Plan>, QueryError> {
         if let Some(kept) = self.ready(binds, &**source) {
             return Ok(Arc::clone(&kept.plan));
         }
-        let (plan, reuse) = Plan::to_serve_again(&self.parsed, binds, source, options)?;
+        let (plan, reuse) = Plan::to_serve_again(&self.parsed, binds, source, options, kill)?;
         let plan = Arc::new(plan);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = reuse.map(|reuse| {
@@ -122,13 +123,14 @@ impl Statement {
     /// A plan for these values alone, as [`Plan::explain`] shows it best.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// As [`Plan::killable`].
     pub fn plan_once(
         &self,
         binds: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
+        kill: &KillSwitch,
     ) -> Result<Arc<Plan>, QueryError> {
-        Plan::new(&self.parsed, binds, source, options).map(Arc::new)
+        Plan::killable(&self.parsed, binds, source, options, kill).map(Arc::new)
     }
 }

@@ -32,6 +32,7 @@ mod read;
 mod revision;
 mod stored;
 mod survey;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod ticks;
@@ -54,10 +55,11 @@ pub use indexes::find_index;
 pub use layout::part_of;
 pub use names::{DOCUMENT_KEY_BYTES_MAX, SYSTEM_DATABASE, is_document_key, split_id};
 pub use operations::{Outcome, Overwrite, Previous, Version, WriteOptions};
-pub use query_data::QueryData;
+pub use query_data::{MayRead, QueryData};
 pub use read::document_of;
 pub use revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 pub use survey::{Sizes, hash, hash_of_data};
+pub use tally::StoreAccount;
 pub use transaction::{
     Commit, Committed, TRANSACTION_BYTES_MAX, Transaction, Unfinished, settle_revisions,
 };

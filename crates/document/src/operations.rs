@@ -236,6 +236,9 @@ impl Transaction {
         let store_key = shape.document_key(key.as_bytes());
         let needs_value =
             rewrite == Rewrite::Update || options.wants_old || !shape.indexes.is_empty();
+        if needs_value {
+            self.check_head(key, &store_key, options.expected, timeline)?;
+        }
         let Some(before) = self.before(&store_key, needs_value, timeline)? else {
             return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
         };
@@ -286,6 +289,9 @@ impl Transaction {
         let shape = Arc::clone(&self.parts[part].shape);
         let store_key = shape.document_key(key.as_bytes());
         let needs_value = options.wants_old || !shape.indexes.is_empty();
+        if needs_value {
+            self.check_head(key, &store_key, options.expected, timeline)?;
+        }
         let Some(before) = self.before(&store_key, needs_value, timeline)? else {
             return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
         };
@@ -307,6 +313,24 @@ impl Transaction {
         let stored = before.stored.filter(|_| options.wants_old);
         let previous = Some(Previous { version, stored });
         Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: false })
+    }
+
+    /// Refuses a document that has another revision than the one that is expected by what the
+    /// ledger knows: its body is not read for that.
+    fn check_head(
+        &self,
+        key: &str,
+        store_key: &[u8],
+        expected: Option<&[u8]>,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        if expected.is_none() {
+            return Ok(());
+        }
+        match self.before(store_key, false, timeline)? {
+            Some(before) => check_expected(key, before.version, expected),
+            None => Err(ErrorNumber::DOCUMENT_NOT_FOUND.into()),
+        }
     }
 
     fn before(

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
-    QueryError, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
+    QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
 use pellucid_store::{Acknowledgement, Range, Snapshot};
 use pellucid_thread::Mutex;
@@ -20,8 +20,9 @@ use crate::error::DocumentError;
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
 use crate::layout::end_of_prefix;
-use crate::query_scans::{DocumentScan, Entries, EntryScan, Found, ValueScan};
+use crate::query_scans::{DocumentScan, Entries, EntryScan, Found, ValueScan, get};
 use crate::query_writes::QueryWrites;
+use crate::tally::{StoreAccount, Tally};
 use crate::transaction::Committed;
 
 /// The share of different values that is assumed of an index that is not unique.
@@ -46,7 +47,16 @@ pub struct QueryData {
     is_light: bool,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
+    /// Says which collections may be read, if not all may.
+    may_read: Option<MayRead>,
+    /// What it does in the store's terms, if somebody wants to know.
+    tally: Option<Arc<Tally>>,
+    /// What the query is told when it asks for the version.
+    reported_version: Option<Arc<str>>,
 }
+
+/// Says whether the collection of a name may be read.
+pub type MayRead = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl QueryData {
     /// The data of a query.
@@ -65,7 +75,42 @@ impl QueryData {
             committed: OnceLock::new(),
             is_light: false,
             resting: None,
+            may_read: None,
+            tally: None,
+            reported_version: None,
         }
+    }
+
+    /// Has it counted what the query does in the store's terms, and timed if the request of this
+    /// timeline is accounted for.
+    #[must_use]
+    pub fn with_account(self, timeline: &Timeline) -> QueryData {
+        QueryData { tally: Some(Arc::new(Tally::beside(timeline))), ..self }
+    }
+
+    /// What the query did so far in the store's terms; nothing if it is not counted.
+    #[must_use]
+    pub fn store_account(&self) -> Option<StoreAccount> {
+        let names = self.documents.store.part_names();
+        self.tally.as_ref().map(|tally| tally.account(names))
+    }
+
+    fn count_index_look_up(&self) {
+        if let Some(tally) = &self.tally {
+            tally.index_look_ups.add(1);
+        }
+    }
+
+    /// Has the query told this version when it asks for one.
+    #[must_use]
+    pub fn with_reported_version(self, version: &Arc<str>) -> QueryData {
+        QueryData { reported_version: Some(Arc::clone(version)), ..self }
+    }
+
+    /// Has `may_read` asked of the collections that only values of the query name.
+    #[must_use]
+    pub fn with_rights(self, may_read: Option<MayRead>) -> QueryData {
+        QueryData { may_read, ..self }
     }
 
     /// For a thread that must not be held up: what may look at any number of documents to find one
@@ -150,7 +195,8 @@ impl QueryData {
     ) -> Result<Box<dyn AqlScan>, QueryError> {
         let range = Range { start: low, end: high, reverse };
         let scan = self.snapshot()?.scan(self.documents.table, range).map_err(store_error)?;
-        Ok(Box::new(DocumentScan { shape, scan, bytes: Vec::new() }))
+        let tally = self.tally.clone();
+        Ok(Box::new(DocumentScan { shape, scan, tally, bytes: Vec::new() }))
     }
 
     /// The entries of an index that are asked for.
@@ -162,10 +208,13 @@ impl QueryData {
         let shape = self.shape(collection)?;
         let index = Arc::clone(index_of(&shape, request)?);
         let (snapshot, table) = (Arc::clone(self.snapshot()?), self.documents.table);
+        let tally = self.tally.clone();
+        self.count_index_look_up();
         if let Some(key) = index.key_of_all(&request.range) {
             let only = (&key[..], index.definition.unique);
-            let found = Found::of_key(&*snapshot, table, only, request.reverse)?;
-            return Ok(Entries { snapshot, table, shape, index, keys: None, key, found });
+            let found =
+                Found::of_key((&*snapshot, tally.as_deref()), table, only, request.reverse)?;
+            return Ok(Entries { snapshot, table, shape, index, tally, keys: None, key, found });
         }
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index, &low, &high);
@@ -176,7 +225,7 @@ impl QueryData {
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let found = Found::Scan(snapshot.scan(table, range).map_err(store_error)?);
         let keys = keys.is_wider().then_some(keys);
-        Ok(Entries { snapshot, table, shape, index, keys, key: Vec::new(), found })
+        Ok(Entries { snapshot, table, shape, index, tally, keys, key: Vec::new(), found })
     }
 }
 
@@ -196,6 +245,14 @@ impl Source for QueryData {
             let (id, name) = (collection.id, shape.definition.name.clone());
             pellucid_aql::Collection { id, name, is_edge: shape.is_edges() }
         })
+    }
+
+    fn reported_version(&self) -> &str {
+        self.reported_version.as_deref().unwrap_or(REPORTED_VERSION)
+    }
+
+    fn may_read(&self, collection: &str) -> bool {
+        self.may_read.as_ref().is_none_or(|may_read| may_read(collection))
     }
 
     fn version(&self, name: &str) -> Option<u64> {
@@ -250,10 +307,12 @@ impl Source for QueryData {
         if request.index != PRIMARY {
             let index = index_of(&shape, request)?;
             if let Some(key) = index.key_of_all(&request.range) {
-                let (snapshot, table) = (&**self.snapshot()?, self.documents.table);
+                self.count_index_look_up();
+                let source = (&**self.snapshot()?, self.tally.as_deref());
+                let table = self.documents.table;
                 let only = (&key[..], index.definition.unique);
-                let found = Found::of_key(snapshot, table, only, request.reverse)?;
-                return found.show_all(snapshot, table, (&shape, index, &key), visitor);
+                let found = Found::of_key(source, table, only, request.reverse)?;
+                return found.show_all(source, table, (&shape, index, &key), visitor);
             }
         }
         let mut scan = self.index_scan(collection, request)?;
@@ -277,8 +336,11 @@ impl Source for QueryData {
         let shape = self.shape(collection)?;
         let store_key = shape.document_key(key.as_bytes());
         let table = self.documents.table;
-        let found = self.snapshot()?.get(table, &store_key, &mut Timeline::off());
-        let Some(object) = found.map_err(store_error)? else { return Ok(None) };
+        let source = (&**self.snapshot()?, self.tally.as_deref());
+        let Some(object) = get(source, table, &store_key)? else { return Ok(None) };
+        if let Some(tally) = &self.tally {
+            tally.document_reads.add(1);
+        }
         let document = crate::read::document_of(&shape, &object)?;
         Ok(Some(value_of(&document)))
     }

@@ -16,6 +16,23 @@ use crate::layout::document_of_entry;
 use crate::query_data::store_error;
 use crate::revision::revision_of;
 use crate::stored::{object_of, reveal_into};
+use crate::tally::Tally;
+
+/// What is read from, and what takes note of it.
+pub(crate) type Noted<'a> = (&'a dyn Snapshot, Option<&'a Tally>);
+
+/// What lies under a key.
+pub(crate) fn get(
+    (snapshot, tally): Noted<'_>,
+    table: Table,
+    key: &[u8],
+) -> Result<Option<Object>, QueryError> {
+    let found = match tally {
+        Some(tally) => tally.get(snapshot, table, key),
+        None => snapshot.get(table, key, &mut Timeline::off()),
+    };
+    found.map_err(store_error)
+}
 
 /// Documents that are looked at before a scan returns to the query.
 const DOCUMENTS_AT_ONCE: usize = 64;
@@ -41,20 +58,27 @@ fn show(
 pub(crate) struct DocumentScan {
     pub(crate) shape: Arc<Shape>,
     pub(crate) scan: Box<dyn Scan>,
+    pub(crate) tally: Option<Arc<Tally>>,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl AqlScan for DocumentScan {
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
-        for _ in 0..DOCUMENTS_AT_ONCE {
+        let (mut read, mut is_over) = (0, false);
+        while read < DOCUMENTS_AT_ONCE {
             let Some((_, object)) = self.scan.next().map_err(store_error)? else {
-                return Ok(false);
+                is_over = true;
+                break;
             };
+            read += 1;
             if show(&self.shape, &object, &mut self.bytes, visitor)?.is_break() {
                 break;
             }
         }
-        Ok(true)
+        if let Some(tally) = &self.tally {
+            tally.document_reads.add(read as u64);
+        }
+        Ok(!is_over)
     }
 }
 
@@ -64,6 +88,7 @@ pub(crate) struct Entries {
     pub(crate) table: Table,
     pub(crate) shape: Arc<Shape>,
     pub(crate) index: Arc<Index>,
+    pub(crate) tally: Option<Arc<Tally>>,
     /// What of that belongs to the answer, if not all of it does.
     pub(crate) keys: Option<KeyRange>,
     /// What the keys of all entries that are meant begin with, if one value of each field is: of a
@@ -86,15 +111,15 @@ type FoundEntry<'a> = (&'a [u8], Option<Object>);
 impl Found {
     /// The entries whose keys begin with `key`, or the only one that has it if the index is unique.
     pub(crate) fn of_key(
-        snapshot: &dyn Snapshot,
+        source: Noted<'_>,
         table: Table,
         (key, is_unique): (&[u8], bool),
         reverse: bool,
     ) -> Result<Found, QueryError> {
         if is_unique {
-            let object = snapshot.get(table, key, &mut Timeline::off());
-            return Ok(Found::One(object.map_err(store_error)?));
+            return Ok(Found::One(get(source, table, key)?));
         }
+        let (snapshot, _) = source;
         snapshot.scan_stem(table, key, reverse).map(Found::Scan).map_err(store_error)
     }
 
@@ -102,14 +127,15 @@ impl Found {
     /// [`Found::next`].
     pub(crate) fn show_all(
         mut self,
-        snapshot: &dyn Snapshot,
+        source: Noted<'_>,
         table: Table,
         (shape, index, only): (&Shape, &Index, &[u8]),
         visitor: &mut dyn Visitor,
     ) -> Result<(), QueryError> {
         let mut bytes = Vec::new();
         while let Some((entry, held)) = self.next(only, index.definition.unique)? {
-            let object = document(snapshot, table, shape, document_key(entry, &held))?;
+            let object = document(source, table, shape, document_key(entry, &held))?;
+            count_entry(source.1);
             if show(shape, &object, &mut bytes, visitor)?.is_break() {
                 break;
             }
@@ -160,8 +186,9 @@ impl Entries {
         let Some((entry, held)) = self.found.next(&self.key, is_unique)? else {
             return Ok(Next::End);
         };
-        let key = document_key(entry, &held);
-        let found = document(&*self.snapshot, self.table, &self.shape, key)?;
+        let (key, tally) = (document_key(entry, &held), self.tally.as_deref());
+        count_entry(tally);
+        let found = document((&*self.snapshot, tally), self.table, &self.shape, key)?;
         if let Some(keys) = &self.keys {
             let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
             if !self.index.has_within(document, &key, entry, keys) {
@@ -172,16 +199,26 @@ impl Entries {
     }
 }
 
+/// Takes note of an entry of an index.
+fn count_entry(tally: Option<&Tally>) {
+    if let Some(tally) = tally {
+        tally.index_entries.add(1);
+    }
+}
+
 /// The document of an entry.
 fn document(
-    snapshot: &dyn Snapshot,
+    source: Noted<'_>,
     table: Table,
     shape: &Shape,
     key: &[u8],
 ) -> Result<Object, QueryError> {
-    let found = snapshot.get(table, &shape.document_key(key), &mut Timeline::off());
+    let found = get(source, table, &shape.document_key(key))?;
+    if let Some(tally) = source.1 {
+        tally.document_reads.add(1);
+    }
     // They were written together: what sees the one sees the other.
-    found.map_err(store_error)?.ok_or_else(|| {
+    found.ok_or_else(|| {
         QueryError::new(pellucid_aql::number::INTERNAL, "an entry of an index has no document")
     })
 }
@@ -218,11 +255,12 @@ pub(crate) struct ValueScan {
 impl ValueScan {
     /// Fills in the values of the next entry; false at the end.
     fn next(&mut self) -> Result<bool, QueryError> {
-        let Entries { snapshot, table, shape, index, found, key, .. } = &mut self.entries;
+        let Entries { snapshot, table, shape, index, tally, found, key, .. } = &mut self.entries;
         self.values.clear();
         let Some((entry, held)) = found.next(key, index.definition.unique)? else {
             return Ok(false);
         };
+        count_entry(tally.as_deref());
         let mut rest = &entry[index.prefix.len()..];
         for _ in &index.fields {
             match index_key::decode(rest) {
@@ -235,7 +273,8 @@ impl ValueScan {
         }
         if self.values.len() < index.fields.len() {
             // What the key does not say, or not exactly, the document does.
-            let found = document(&**snapshot, *table, shape, document_key(entry, &held))?;
+            let source = (&**snapshot, tally.as_deref());
+            let found = document(source, *table, shape, document_key(entry, &held))?;
             let document = Ref::Object(object_of(&found.value)?);
             let value = |path: &[String]| {
                 path.iter().fold(document, |value, name| value.attribute(name)).to_value()

@@ -169,6 +169,13 @@ impl<'a> Response<'a> {
         self
     }
 
+    /// Has the body compressed from so many bytes on, whatever the server's limits say; zero is
+    /// never. To be said before the response is finished.
+    pub fn compress_from(&mut self, bytes: usize) -> &mut Self {
+        self.manner.compressed_from_bytes = bytes;
+        self
+    }
+
     /// The response of a stream: `body` gets its body alone.
     pub(crate) fn of_stream(
         body: &'a mut Vec<u8>,

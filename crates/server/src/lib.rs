@@ -34,6 +34,7 @@ mod run;
 mod service;
 mod timing;
 
+pub use documents::DocumentSettings;
 pub use engine_log::ENGINE_TARGET;
 pub use engine_page::document as engine_document;
 pub use exposure::Exposure;

@@ -133,7 +133,8 @@ pub(crate) fn names_for(store: &dyn Store) -> Names {
 pub(crate) const QUERY_PARSE: Part = Part::new(2);
 /// Planning a query, or finding a plan that serves.
 pub(crate) const QUERY_PLAN: Part = Part::new(3);
-/// Running a query: reads and writes, of which the store's own parts are not told apart.
+/// Running a query: reads and writes. The store's own parts of it are told with slow queries, and
+/// with those that ask for their profile.
 pub(crate) const QUERY_RUN: Part = Part::new(5);
 
 /// The parts of `execute` of queries, in the slots of those of the store that they have not.

@@ -26,7 +26,7 @@ use pellucid_store::{
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
-use crate::documents::{BODY_BYTES_MAX, DocumentApi, Pool, SlowQueries, Upkeep};
+use crate::documents::{BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, SlowQueries, Upkeep};
 use crate::engine_log::EngineLog;
 use crate::exposure::Exposure;
 use crate::follow::{Export, FollowFigures, Follower, Traced};
@@ -103,6 +103,8 @@ pub struct ServerOptions {
     pub show_keys: bool,
     /// Samples of each busy thread's processor time per second, always; zero for none.
     pub profile_hertz: u32,
+    /// Settings of the document API.
+    pub documents: DocumentSettings,
     /// Settings of the embedded store.
     pub embedded: EmbeddedOptions,
     /// The cluster that it is a node of.
@@ -144,6 +146,7 @@ impl ServerOptions {
             engine_log: Duration::ZERO,
             show_keys: false,
             profile_hertz: USUAL_HERTZ,
+            documents: DocumentSettings::default(),
             embedded: EmbeddedOptions::default(),
             cluster: None,
         }
@@ -305,7 +308,7 @@ fn share(
     let entities = entities.map_err(|error| ServerError::Store(data.clone(), error))?;
     let cluster =
         join(options.cluster.as_ref(), data, store.as_ref(), entities, options.threads, &log)?;
-    let documents = open_documents(&store, &accounts, data.clone(), options.acknowledgement)?;
+    let documents = open_documents(&store, &accounts, options)?;
     let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
     if let Some(activity) = store.activity() {
         account.watch(activity);
@@ -375,11 +378,11 @@ fn serve(
 fn open_documents(
     store: &Arc<dyn Store>,
     accounts: &Arc<Accounts>,
-    data: PathBuf,
-    acknowledgement: Acknowledgement,
+    options: &ServerOptions,
 ) -> Result<Arc<DocumentApi>, ServerError> {
-    let documents = Documents::open(Arc::clone(store))
-        .map_err(|error| ServerError::Store(data, StoreError::Failed(error.to_string())))?;
+    let documents = Documents::open(Arc::clone(store)).map_err(|error| {
+        ServerError::Store(options.data.clone(), StoreError::Failed(error.to_string()))
+    })?;
     Ok(Arc::new(DocumentApi {
         documents: Arc::new(documents),
         accounts: Arc::clone(accounts),
@@ -387,7 +390,8 @@ fn open_documents(
         queries: Arc::default(),
         slow_queries: SlowQueries::default(),
         statements: Statements::default(),
-        acknowledgement,
+        acknowledgement: options.acknowledgement,
+        settings: options.documents.clone(),
     }))
 }
 

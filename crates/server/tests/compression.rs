@@ -119,3 +119,35 @@ fn compression_is_counted_and_can_be_set() {
     let answer = get(&mut client, &entity("k"), "gzip");
     assert_eq!((answer.header("Content-Encoding"), answer.header("Vary")), (None, None));
 }
+
+/// Drivers offer codings on every request, and ArangoDB never compresses unless it is told to: with
+/// documents it is the same here.
+#[test]
+fn documents_are_compressed_only_where_the_operator_says_so() {
+    for (from, coding) in [(0, None), (FROM, Some("gzip"))] {
+        let running = start_with(|options| options.documents.compressed_from_bytes = from);
+        let mut client = running.client();
+        client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
+        for length in [10_000, 200_000] {
+            let words = String::from_utf8(text(length)).unwrap();
+            let body = format!(r#"{{"_key":"k{length}","words":"{words}"}}"#);
+            assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
+            let target = format!("/_api/document/c/k{length}");
+            let answer = get(&mut client, &target, "gzip, deflate");
+            assert_eq!((answer.status, answer.header("Content-Encoding")), (200, coding));
+            assert_eq!(answer.header("Vary").is_some(), coding.is_some());
+            let headers = [("Accept-Encoding", "gzip")];
+            let head = client.call("HEAD", &target, &headers, b"");
+            assert_eq!(head.header("Content-Length").is_some(), coding.is_none());
+            let query = format!(r#"{{"query":"RETURN DOCUMENT('c/k{length}')"}}"#);
+            let result = client.call("POST", "/_api/cursor", &headers, query);
+            assert_eq!((result.status, result.header("Content-Encoding")), (201, coding));
+            let plain = if coding.is_some() { unpacked(&result) } else { result.body };
+            assert!(plain.len() > length);
+        }
+        // Entities are as they were.
+        client.put(&entity("e"), text(FROM));
+        let answer = get(&mut client, &entity("e"), "gzip");
+        assert_eq!(answer.header("Content-Encoding"), Some("gzip"));
+    }
+}

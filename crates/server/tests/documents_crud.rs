@@ -116,6 +116,27 @@ fn head_and_checks_of_revisions_read_no_body() {
     assert_eq!(client.call("GET", path, &[("If-Match", "\"_other\"")], b"").status, 412);
     assert_eq!(client.call("HEAD", "/_api/document/longer/none", &[], b"").status, 404);
     assert_eq!(records(&mut client), before, "no body was read");
+    // A stale condition of a write was noticed only when the body had been read.
+    let stale = [("If-Match", "\"_other\"")];
+    let index = json!({"type": "persistent", "fields": ["t"]});
+    expect(&mut client, "POST", "/_api/index?collection=longer", &index, 201);
+    let before = records(&mut client);
+    for (method, target) in [
+        ("PATCH", path.to_owned()),
+        ("PUT", path.to_owned()),
+        ("DELETE", path.to_owned()),
+        ("DELETE", format!("{path}?returnOld=true")),
+    ] {
+        let answer = client.call(method, &target, &stale, b"{}");
+        assert_eq!(answer.status, 412, "{method}: {}", answer.text());
+        assert_eq!(answer.etag(), revision, "{method}");
+    }
+    let body = json!({"_rev": "_other"});
+    let answer = call(&mut client, "PATCH", &format!("{path}?ignoreRevs=false"), &body);
+    assert_eq!(answer.status, 412);
+    let gone = client.call("PATCH", "/_api/document/longer/none", &stale, b"{}");
+    assert_eq!(gone.status, 404);
+    assert_eq!(records(&mut client), before, "no body was read");
     let found = client.get(path);
     assert_eq!(head.header("Content-Length"), Some(&*found.body.len().to_string()));
     assert_eq!(records(&mut client), before + 1);

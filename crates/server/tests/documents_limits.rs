@@ -113,6 +113,7 @@ const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
     (r#"{"query":"FOR v IN 1..2 OUTBOUND 'c/a' e RETURN v"}"#, 501, 9),
     (r#"{"query":"RETURN 1/0","failOnWarning":true}"#, 400, 1562),
     (r#"{"query":"FOR i IN 1..1000000 SORT -i RETURN i","memoryLimit":100000}"#, 500, 32),
+    (r#"{"query":"FOR i IN 1..1000000000000 RETURN i","memoryLimit":100000}"#, 500, 32),
     (r#"{"query":"RETURN SLEEP(600)","maxRuntime":0.02}"#, 410, 1500),
     (r#"{"query":"RETURN SLEEP(600)","options":{"maxRuntime":0.02,"stream":true}}"#, 410, 1500),
     (r#"{"query":"FOR i IN 1..1000000000 FILTER i < 0 RETURN i","maxRuntime":0.02}"#, 410, 1500),
@@ -237,4 +238,82 @@ fn a_thousand_increments_at_once_lose_nothing() {
     }
     let document = client.get("/_api/document/c/d");
     assert_eq!(document.json()["n"], CONNECTIONS * QUERIES_AT_ONCE);
+}
+
+/// A streamed query could neither be seen nor ended once its first batch was given.
+#[test]
+fn streamed_queries_are_listed_and_killed_between_batches() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({
+        "query": "FOR i IN 1..1000000 RETURN i", "batchSize": 10, "options": {"stream": true},
+    });
+    let first = ask(&mut client, &body).json();
+    let id = first["id"].as_str().unwrap().to_owned();
+    let path = format!("/_api/cursor/{id}");
+    assert_eq!(client.call("POST", &path, &[], b"").json()["result"][0], 11);
+    let list = running(&mut client);
+    assert_eq!(list.len(), 1, "{list:?}");
+    for (name, expected) in [
+        ("id", json!(id)),
+        ("user", json!("root")),
+        ("stream", json!(true)),
+        ("modificationQuery", json!(false)),
+        ("state", json!("executing")),
+    ] {
+        assert_eq!(list[0][name], expected, "{name}");
+    }
+    assert!(list[0]["peakMemoryUsage"].as_u64().unwrap() > 0);
+    let killed = client.call("DELETE", &format!("/_api/query/{id}"), &[], b"");
+    assert_eq!(killed.status, 200);
+    assert_eq!(running(&mut client)[0]["state"], "killed");
+    assert_eq!(number(&client.call("POST", &path, &[], b"")), (410, 1500));
+    assert_eq!(number(&client.call("POST", &path, &[], b"")), (404, 1600));
+    assert!(running(&mut client).is_empty());
+    // One that is removed, and one that is read to its end, are gone from the list too.
+    let again = ask(&mut client, &body).json();
+    let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
+    assert_eq!(running(&mut client).len(), 1);
+    assert_eq!(client.call("DELETE", &path, &[], b"").status, 202);
+    assert!(running(&mut client).is_empty());
+    let short = json!({
+        "query": "FOR i IN 1..3 RETURN i", "batchSize": 2, "options": {"stream": true},
+    });
+    let path = format!("/_api/cursor/{}", ask(&mut client, &short).json()["id"].as_str().unwrap());
+    assert_eq!(running(&mut client).len(), 1);
+    assert_eq!(client.call("PUT", &path, &[], b"").json()["hasMore"], false);
+    assert!(running(&mut client).is_empty());
+}
+
+/// The profile of a streamed query, which was told to nobody, comes with the last batch.
+#[test]
+fn a_streamed_query_tells_its_profile_at_its_end() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({
+        "query": "FOR i IN 1..3 FILTER i > 0 RETURN i", "batchSize": 2,
+        "options": {"stream": true, "profile": 2},
+    });
+    let first = ask(&mut client, &body).json();
+    assert!(first["extra"].get("profile").is_none(), "{first}");
+    let path = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
+    let extra = client.call("POST", &path, &[], b"").json()["extra"].clone();
+    assert!(extra["profile"]["executing"].as_f64().unwrap() > 0.0, "{extra}");
+    assert!(extra["plan"]["nodes"].is_array(), "{extra}");
+    let nodes = extra["stats"]["nodes"].as_array().unwrap();
+    assert_eq!(nodes.last().unwrap()["items"], 3, "{extra}");
+}
+
+/// The operator's limit is one for queries that say nothing, and for those that ask for more.
+#[test]
+fn no_query_runs_longer_than_the_operator_says() {
+    let limit = Duration::from_millis(20);
+    let server = start_with(|options| options.documents.query_runtime_max = limit);
+    let mut client = server.client();
+    for more in [json!({}), json!({"maxRuntime": 600}), json!({"stream": true})] {
+        let body = json!({"query": "RETURN SLEEP(600)", "options": more});
+        assert_eq!(number(&ask(&mut client, &body)), (410, 1500), "{more}");
+    }
+    let answer = ask(&mut client, &json!({"query": "RETURN 1"}));
+    assert_eq!(answer.status, 201);
 }

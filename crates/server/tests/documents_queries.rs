@@ -154,3 +154,43 @@ fn an_index_tells_long_values_apart() {
     let both = "FOR d IN c FILTER d.text == @text AND d.n == 1 RETURN d._key";
     assert_eq!(ask(&mut client, both, &json!({"text": long("b")})), json!(["b"]));
 }
+
+/// What a query did in the store was told to nobody.
+#[test]
+fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let index = json!({"type": "persistent", "fields": ["n"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let unique = json!({"type": "persistent", "fields": ["u"], "unique": true});
+    expect(&mut client, "POST", "/_api/index?collection=c", &unique, 201);
+    let items: Vec<_> =
+        (0..100).map(|n| json!({"_key": format!("k{n}"), "n": n % 10, "u": n})).collect();
+    expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
+    let mut account = |query: &str| {
+        let body = json!({"query": query, "options": {"profile": 1}});
+        let extra = expect(&mut client, "POST", "/_api/cursor", &body, 201)["extra"].clone();
+        for phase in ["initializing", "parsing", "instantiating plan", "executing", "finalizing"] {
+            assert!(extra["profile"][phase].as_f64().unwrap() > 0.0, "{phase}: {extra}");
+        }
+        extra["store"].clone()
+    };
+    let counts = |account: &Value| {
+        ["index_look_ups", "index_entries", "document_reads", "look_ups", "records"]
+            .map(|name| account[name].as_u64().unwrap())
+    };
+    let found = account("FOR d IN c FILTER d.n == 3 RETURN d");
+    assert_eq!(counts(&found), [1, 10, 10, 10, 10], "{found}");
+    for part in ["ledger_ns", "journal_read_ns"] {
+        assert!(found[part].as_u64().unwrap() > 0, "{part}: {found}");
+    }
+    let unique = account("FOR d IN c FILTER d.u == 3 RETURN d");
+    assert_eq!(counts(&unique)[..4], [1, 1, 1, 2], "{unique}");
+    let key = account("RETURN DOCUMENT('c/k7')");
+    assert_eq!(counts(&key), [0, 0, 1, 1, 1], "{key}");
+    let scan = account("FOR d IN c FILTER d.n * 1 == 3 RETURN d");
+    assert_eq!(counts(&scan)[..4], [0, 0, 100, 0], "{scan}");
+    let covering = account("FOR d IN c FILTER d.n >= 8 RETURN d.n");
+    assert_eq!(counts(&covering)[..4], [1, 20, 0, 0], "{covering}");
+}

@@ -39,6 +39,14 @@ impl Object {
         &self.members
     }
 
+    /// See [`Value::let_go`].
+    pub(crate) fn let_go(&mut self) {
+        for (name, value) in &mut self.members {
+            name.let_go();
+            value.let_go();
+        }
+    }
+
     /// The member that is in this place by name.
     #[must_use]
     pub fn sorted(&self, place: usize) -> Option<(&str, &Value)> {

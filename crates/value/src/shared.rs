@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// Bytes that a part may keep alive beside its own: a copy takes about as much.
+const WASTE_BYTES_USUAL: usize = 64;
+
 /// A range of shared bytes; a clone costs one atomic addition.
 #[derive(Clone)]
 pub struct Shared {
@@ -35,6 +38,11 @@ impl Shared {
         }
     }
 
+    /// Whether it keeps much more memory alive than it is long.
+    pub(crate) fn is_wasteful(&self) -> bool {
+        self.kept_bytes() > self.len() + self.len() / 2 + WASTE_BYTES_USUAL
+    }
+
     /// How many bytes of memory all holders together keep alive.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
@@ -53,5 +61,33 @@ impl Deref for Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} shared bytes", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ObjectBuilder, Value};
+
+    /// A result of small parts kept all documents alive that they were read from.
+    #[test]
+    fn small_parts_let_go_of_what_they_are_parts_of() {
+        let mut builder = ObjectBuilder::new();
+        builder.insert("name", Value::from("somebody"));
+        builder.insert("tags", Value::array(vec![Value::from("a"), Value::from("b")]));
+        builder.insert("long", Value::from("x".repeat(10_000)));
+        let document = Value::open(&builder.finish().to_packed()).unwrap();
+        let Value::Packed(whole) = &document else { panic!("a document is packed") };
+        let holders = || Arc::strong_count(&whole.bytes);
+        let mut object = ObjectBuilder::new();
+        object.insert("name", document.attribute("name"));
+        let mut kept = Value::array(vec![document.attribute("tags"), object.finish()]);
+        let mut long = document.attribute("long");
+        assert_eq!(holders(), 4, "each part holds the document");
+        let before = kept.to_json();
+        kept.let_go();
+        long.let_go();
+        assert_eq!(holders(), 2, "a copy of what is most of it would save nothing");
+        assert_eq!(kept.to_json(), before);
     }
 }

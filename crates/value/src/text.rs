@@ -23,6 +23,15 @@ impl Text {
         Self(Form::Part(bytes))
     }
 
+    /// Copies it if it keeps much more memory alive than it is long.
+    pub(crate) fn let_go(&mut self) {
+        if let Form::Part(bytes) = &self.0
+            && bytes.is_wasteful()
+        {
+            *self = Self::from(self.as_str());
+        }
+    }
+
     /// The string.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -201,6 +201,38 @@ impl Value {
             }
     }
 
+    /// As [`size_bytes`](Self::size_bytes), but of an array or object that others hold as well only
+    /// the reference to it: for what passes on, and is counted where it stays.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        let is_shared = match self {
+            Self::Array(elements) => Arc::strong_count(elements) > 1,
+            Self::Object(object) => Arc::strong_count(object) > 1,
+            _ => false,
+        };
+        if is_shared { size_of::<Self>() } else { self.size_bytes() }
+    }
+
+    /// Lets go of documents of which it is a small part, by copying that part: for values that
+    /// outlive what they were read from. What others hold as well stays as it is.
+    pub fn let_go(&mut self) {
+        match self {
+            Self::String(text) => text.let_go(),
+            Self::Packed(node) if node.is_wasteful() => *node = Shared::copy(node),
+            Self::Array(elements) => {
+                if let Some(elements) = Arc::get_mut(elements) {
+                    elements.iter_mut().for_each(Self::let_go);
+                }
+            }
+            Self::Object(object) => {
+                if let Some(object) = Arc::get_mut(object) {
+                    object.let_go();
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The packed document with this value, as it is stored.
     #[must_use]
     pub fn to_packed(&self) -> Vec<u8> {

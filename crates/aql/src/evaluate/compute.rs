@@ -23,8 +23,11 @@ impl Code {
             Self::Expansion(expansion) => expansion.compute(row, run),
             Self::Question(question) => question.compute(row, run),
             Self::Call(function, arguments) => {
+                let before_bytes = run.memory_bytes();
                 let arguments = compute_all(arguments, row, run)?;
-                (function.body)(run, &arguments)
+                let value = (function.body)(run, &arguments)?;
+                run.free_memory_down_to(before_bytes);
+                Ok(value)
             }
             Self::Unary(operator, operand) => unary(*operator, &operand.compute(row, run)?, run),
             Self::Binary(operator, operands) => binary(*operator, operands, row, run),
@@ -46,7 +49,12 @@ impl Code {
                     (false, _) => parts.2.compute(row, run),
                 }
             }
-            Self::Array(elements) => Ok(Value::array(compute_all(elements, row, run)?)),
+            Self::Array(elements) => {
+                let before_bytes = run.memory_bytes();
+                let elements = compute_all(elements, row, run)?;
+                run.free_memory_down_to(before_bytes);
+                Ok(Value::array(elements))
+            }
             Self::Object(members) => object(members, row, run),
             Self::Subquery(pipeline) => crate::execute::subquery(pipeline, row, run),
             Self::CollectionCount(collection, _) => {
@@ -114,15 +122,19 @@ fn element(value: &Value, place: &Value) -> Value {
     }
 }
 
-pub(super) fn compute_all(
-    codes: &[Code],
-    row: &[Value],
-    run: &mut Run,
-) -> Result<Vec<Value>, QueryError> {
-    codes.iter().map(|code| code.compute(row, run)).collect()
+/// The values of all of them, which count as memory until the caller frees it.
+fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    let mut values = Vec::with_capacity(codes.len());
+    for code in codes {
+        let value = code.compute(row, run)?;
+        run.take_memory(value.own_bytes())?;
+        values.push(value);
+    }
+    Ok(values)
 }
 
 fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+    let before_bytes = run.memory_bytes();
     let mut object = ObjectBuilder::with(Duplicates::First);
     for (name, value) in members {
         let name = match name {
@@ -132,8 +144,11 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
                 Text::from(pellucid_value::to_text(name.view()))
             }
         };
-        object.insert(name, value.compute(row, run)?);
+        let value = value.compute(row, run)?;
+        run.take_memory(value.own_bytes())?;
+        object.insert(name, value);
     }
+    run.free_memory_down_to(before_bytes);
     Ok(object.finish())
 }
 
@@ -216,9 +231,11 @@ fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>) {
 
 impl Expansion {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+        let before_bytes = run.memory_bytes();
         let list = self.list.compute(row, run)?;
         let mut elements = Vec::new();
         flatten(&list, self.levels, &mut elements);
+        run.take_memory(list.own_bytes() + elements.len() * size_of::<Value>())?;
         let mut skip = 0;
         let mut most = usize::MAX;
         if let Some((offset, count)) = &self.limit {
@@ -238,10 +255,14 @@ impl Expansion {
             match projected? {
                 None => {}
                 Some(_) if skip > 0 => skip -= 1,
-                Some(Some(value)) => result.push(value),
+                Some(Some(value)) => {
+                    run.take_memory(value.own_bytes())?;
+                    result.push(value);
+                }
                 Some(None) => result.push(element),
             }
         }
+        run.free_memory_down_to(before_bytes);
         Ok(Value::array(result))
     }
 

@@ -100,8 +100,13 @@ pub(super) fn range(left: &Value, right: &Value) -> Result<Vec<Value>, QueryErro
 }
 
 /// Whether `text` is like `pattern`: `%` is any text, `_` any character, `\` takes what follows as
-/// it is.
-pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool) -> bool {
+/// it is. `tick` is called now and then, and ends it with its error.
+pub(crate) fn like(
+    text: &str,
+    pattern: &str,
+    ignores_case: bool,
+    tick: &mut dyn FnMut() -> Result<(), QueryError>,
+) -> Result<bool, QueryError> {
     let fold = |text: &str| {
         if ignores_case { text.to_lowercase() } else { text.to_owned() }
     };
@@ -125,7 +130,7 @@ pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool) -> bool {
         };
         parts.push(part);
     }
-    like_parts(&text, &parts)
+    like_parts(&text, &parts, tick)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -136,7 +141,11 @@ enum Part {
 }
 
 /// Goes back to the last `%` only, so that the time is at most the product of the lengths.
-fn like_parts(text: &[char], parts: &[Part]) -> bool {
+fn like_parts(
+    text: &[char],
+    parts: &[Part],
+    tick: &mut dyn FnMut() -> Result<(), QueryError>,
+) -> Result<bool, QueryError> {
     let (mut at, mut part) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while at < text.len() {
@@ -149,7 +158,8 @@ fn like_parts(text: &[char], parts: &[Part]) -> bool {
             Some(Part::One) => {}
             Some(Part::Is(character)) if *character == text[at] => {}
             _ => {
-                let Some((after, from)) = retry else { return false };
+                let Some((after, from)) = retry else { return Ok(false) };
+                tick()?;
                 part = after;
                 at = from + 1;
                 retry = Some((after, at));
@@ -159,7 +169,7 @@ fn like_parts(text: &[char], parts: &[Part]) -> bool {
         at += 1;
         part += 1;
     }
-    parts[part..].iter().all(|part| *part == Part::Many)
+    Ok(parts[part..].iter().all(|part| *part == Part::Many))
 }
 
 #[cfg(test)]
@@ -179,8 +189,9 @@ mod tests {
             ("a\nb", "a_b", true),
             ("abc", "", false),
         ] {
-            assert_eq!(like(text, pattern, false), expected, "{text} {pattern}");
+            let found = like(text, pattern, false, &mut || Ok(()));
+            assert_eq!(found, Ok(expected), "{text} {pattern}");
         }
-        assert!(like("FoO bAr BaZ", "fOo%bAz", true));
+        assert_eq!(like("FoO bAr BaZ", "fOo%bAz", true, &mut || Ok(())), Ok(true));
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn matches(
     let text = pellucid_value::to_text(left.view());
     let pattern = pellucid_value::to_text(right.view());
     let holds = if matches!(operator, Binary::Like | Binary::NotLike) {
-        like(&text, &pattern, false)
+        like(&text, &pattern, false, &mut || run.tick())?
     } else {
         if !matches!(right.view(), Ref::String(_)) {
             return Ok(Value::Bool(is_negative));

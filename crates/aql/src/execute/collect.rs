@@ -77,7 +77,9 @@ fn groups(
         let group = groups.entry(key).or_insert_with_key(|key| {
             size = key.len() + size_of::<Group>();
             let mut group = new_group();
-            for ((slot, _), value) in collect.groups.iter().zip(common) {
+            for ((slot, _), mut value) in collect.groups.iter().zip(common) {
+                value.let_go();
+                size += value.size_bytes();
                 group.row[*slot] = value;
             }
             group
@@ -139,7 +141,7 @@ impl Total {
     }
 
     /// Adds a value, and says how much memory that takes.
-    fn add(&mut self, aggregator: Aggregator, value: Value) -> usize {
+    fn add(&mut self, aggregator: Aggregator, mut value: Value) -> usize {
         match self {
             Self::Count(count) => *count += 1,
             Self::Extreme(extreme) => {
@@ -178,11 +180,13 @@ impl Total {
                 let mut is_new = false;
                 values.entry(key).or_insert_with(|| {
                     is_new = true;
+                    value.let_go();
                     (place, value)
                 });
                 return if is_new { size } else { 0 };
             }
             Self::All(values) => {
+                value.let_go();
                 let size = value.size_bytes();
                 values.push(value);
                 return size;

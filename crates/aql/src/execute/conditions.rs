@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use pellucid_value::{ObjectBuilder, Ref, Text, Value};
 
+use super::BATCH_BYTES_MAX;
 use crate::evaluate::{Code, Row, Slot, compare_by};
 use crate::parse::ast::Binary;
 use crate::run::Run;
@@ -184,14 +185,20 @@ impl Gathering<'_> {
     }
 
     fn go_on(&self) -> ControlFlow<()> {
-        let is_enough = self.out.len() >= self.want || self.seen >= self.most;
+        let is_full = self.run.batch_bytes >= BATCH_BYTES_MAX;
+        let is_enough = self.out.len() >= self.want || self.seen >= self.most || is_full;
         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Takes a row that has the document.
     pub(super) fn take(&mut self, row: Row) -> ControlFlow<()> {
         match self.filter.late(&row, self.run) {
-            Ok(true) => self.out.push(row),
+            Ok(true) => {
+                if let Err(error) = self.run.take_for_batch(row[self.filter.slot].size_bytes()) {
+                    return self.fail(error);
+                }
+                self.out.push(row);
+            }
             Ok(false) => self.run.stats.filtered += 1,
             Err(error) => return self.fail(error),
         }

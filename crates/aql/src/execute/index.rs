@@ -169,6 +169,7 @@ impl Current {
         let mut row = self.row.clone();
         row[access.slot] = document;
         if self.filter.early(row[access.slot].view(), run)? && self.filter.late(&row, run)? {
+            run.take_for_batch(row[access.slot].size_bytes())?;
             out.push(row);
         } else {
             run.stats.filtered += 1;

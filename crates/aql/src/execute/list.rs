@@ -13,8 +13,15 @@ use crate::{QueryError, number};
 pub(super) type Current = (Row, Elements);
 
 pub(super) enum Elements {
-    Kept(std::vec::IntoIter<Value>),
-    Counted { next: Option<i64>, last: i64 },
+    Kept {
+        values: std::vec::IntoIter<Value>,
+        /// What they count as memory.
+        bytes: usize,
+    },
+    Counted {
+        next: Option<i64>,
+        last: i64,
+    },
 }
 
 impl Iterator for Elements {
@@ -22,7 +29,7 @@ impl Iterator for Elements {
 
     fn next(&mut self) -> Option<Value> {
         match self {
-            Self::Kept(values) => values.next(),
+            Self::Kept { values, .. } => values.next(),
             Self::Counted { next, last } => {
                 let value = (*next)?;
                 *next = match value.cmp(last) {
@@ -53,8 +60,14 @@ pub(super) fn rows(
     };
     walk.next(upstream, run, want, begin, |(row, elements), run, want, out| {
         while out.len() < want {
-            let Some(element) = elements.next() else { return Ok(false) };
+            let Some(element) = elements.next() else {
+                if let Elements::Kept { bytes, .. } = elements {
+                    run.free_memory(*bytes);
+                }
+                return Ok(false);
+            };
             run.tick()?;
+            run.take_for_batch(element.own_bytes())?;
             let mut row = row.clone();
             row[slot] = element;
             out.push(row);
@@ -79,5 +92,8 @@ fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryErro
         );
         return Err(QueryError::new(number::ARRAY_EXPECTED, message));
     }
-    Ok(Elements::Kept(value.elements().into_iter()))
+    let values = value.elements();
+    let bytes = value.own_bytes() + values.len() * size_of::<Value>();
+    run.take_memory(bytes)?;
+    Ok(Elements::Kept { values: values.into_iter(), bytes })
 }

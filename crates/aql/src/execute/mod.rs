@@ -17,6 +17,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use pellucid_clock::Stopwatch;
 use pellucid_value::{Ref, Value, index_key};
 
 pub use account::NodeAccount;
@@ -32,15 +33,29 @@ use crate::{CollectionId, QueryError, Source, Visitor, number};
 const BATCH_ROWS: usize = 1000;
 /// And at least, where some of them may be left out.
 const BATCH_ROWS_MIN: usize = 16;
+/// From how many bytes on a batch is not added to.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+/// What a value that was returned takes beside itself where no other is to be like it.
+const SEEN_BYTES: usize = 48;
 /// How many subqueries may run within each other.
 const SUBQUERIES_MAX: usize = 60;
+
+/// A value of a result, and what it counts as memory.
+struct Kept {
+    value: Value,
+    bytes: usize,
+}
 
 /// A query that runs. It gives its result in pieces and keeps its place between them.
 pub struct Execution {
     plan: Arc<Plan>,
     run: Run,
     nodes: Vec<NodeRun>,
-    ready: VecDeque<Value>,
+    ready: VecDeque<Kept>,
+    /// Bytes of the values that the caller said it keeps.
+    kept_bytes: usize,
+    /// Since when nobody has asked for more.
+    idle: Option<Stopwatch>,
     is_done: bool,
     /// Returned already.
     seen: HashSet<Vec<u8>>,
@@ -82,7 +97,7 @@ impl Execution {
         }
         let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
         let (ready, seen) = (VecDeque::new(), HashSet::new());
-        Self { plan, run, nodes, ready, is_done: false, seen }
+        Self { plan, run, nodes, ready, kept_bytes: 0, idle: None, is_done: false, seen }
     }
 
     /// The next values of the result, `most` at most, and whether there are more. A query that
@@ -91,7 +106,21 @@ impl Execution {
     /// # Errors
     /// What ended the query; there is no more to come then, and nothing was written.
     pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
+        let next = self.next_to_keep(most)?;
+        self.run.free_memory(std::mem::take(&mut self.kept_bytes));
+        Ok(next)
+    }
+
+    /// As [`next`](Self::next), for a caller that keeps the values with all those that came before:
+    /// they go on counting as memory of the query, and keep no documents alive that they are only
+    /// parts of.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
+        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
         let filled = self.fill(most);
+        self.idle = Some(self.run.clock.stopwatch());
         if let Err(error) = filled {
             self.is_done = true;
             self.ready.clear();
@@ -99,25 +128,41 @@ impl Execution {
             return Err(error);
         }
         let count = most.min(self.ready.len());
-        let values: Vec<_> = self.ready.drain(..count).collect();
+        let mut values = Vec::with_capacity(count);
+        for Kept { mut value, bytes } in self.ready.drain(..count) {
+            self.kept_bytes += bytes;
+            value.let_go();
+            values.push(value);
+        }
         Ok((values, !self.ready.is_empty()))
+    }
+
+    /// Bytes of the values that the caller keeps ([`next_to_keep`](Self::next_to_keep)).
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// Bytes of memory that it takes now, those of the values that the caller keeps among them.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.run.memory_bytes()
     }
 
     fn fill(&mut self, most: usize) -> Result<(), QueryError> {
         let writes = self.plan.is_modification();
+        if !writes {
+            // What is there already is not given either, once it is killed; but what was written
+            // was.
+            self.run.check_killed()?;
+        }
         while !self.is_done && (writes || self.ready.len() <= most) {
             let want = if writes { BATCH_ROWS } else { most + 1 - self.ready.len() };
             let plan = Arc::clone(&self.plan);
             let want = want.clamp(1, BATCH_ROWS);
             let mut upstream = Upstream { nodes: &plan.pipeline.nodes, runs: &mut self.nodes };
             match upstream.values(&mut self.run, want, &mut self.seen)? {
-                Some(values) => {
-                    if writes {
-                        let size = values.iter().map(Value::size_bytes).sum();
-                        self.run.take_memory(size)?;
-                    }
-                    self.ready.extend(values);
-                }
+                Some(values) => self.ready.extend(values),
                 None => {
                     self.is_done = true;
                     if let Some(writes) = self.run.writes.take() {
@@ -147,10 +192,11 @@ impl Execution {
         &self.run.warnings
     }
 
-    /// Nanoseconds since it began.
+    /// Nanoseconds for which it has run: those between two calls for more do not count.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
-        self.run.begun.elapsed_ns()
+        let idle_ns = self.idle.as_ref().map_or(0, Stopwatch::elapsed_ns);
+        self.run.elapsed_ns().saturating_sub(idle_ns)
     }
 }
 
@@ -161,6 +207,8 @@ struct NodeRun {
     items: u64,
     filtered: u64,
     runtime_ns: u64,
+    /// What the rows that it gave last count as memory.
+    held_bytes: usize,
 }
 
 /// Where a node is.
@@ -182,7 +230,7 @@ enum State {
 impl NodeRun {
     fn new(row: &Row) -> Self {
         let state = State::Fresh(row.clone());
-        Self { state, calls: 0, items: 0, filtered: 0, runtime_ns: 0 }
+        Self { state, calls: 0, items: 0, filtered: 0, runtime_ns: 0, held_bytes: 0 }
     }
 }
 
@@ -204,7 +252,11 @@ impl Upstream<'_> {
         let stopwatch = run.stopwatch_of_node();
         let filtered = run.stats.filtered;
         let upstream = Upstream { nodes, runs };
+        // Who asks for more has used the last rows, or counts those that it keeps.
+        run.free_memory(std::mem::take(&mut own.held_bytes));
+        let outer_bytes = std::mem::take(&mut run.batch_bytes);
         let rows = produce(node, own, upstream, run, want).map_err(|error| named(error, node))?;
+        own.held_bytes = std::mem::replace(&mut run.batch_bytes, outer_bytes);
         own.calls += 1;
         own.items += rows.len() as u64;
         own.filtered += run.stats.filtered - filtered;
@@ -212,13 +264,14 @@ impl Upstream<'_> {
         Ok(rows)
     }
 
-    /// The next values that the query returns; nothing at its end.
+    /// The next values that the query returns, which count as memory until whoever asked frees it;
+    /// nothing at its end.
     fn values(
         &mut self,
         run: &mut Run,
         want: usize,
         seen: &mut HashSet<Vec<u8>>,
-    ) -> Result<Option<Vec<Value>>, QueryError> {
+    ) -> Result<Option<Vec<Kept>>, QueryError> {
         let Some((Node { kind: NodeKind::Return { code, is_distinct }, .. }, nodes)) =
             self.nodes.split_last()
         else {
@@ -239,13 +292,15 @@ impl Upstream<'_> {
             if *is_distinct {
                 let mut key = Vec::new();
                 index_key::encode(value.view(), &mut key);
-                let size = key.len();
+                let size = key.len() + SEEN_BYTES;
                 if !seen.insert(key) {
                     continue;
                 }
                 run.take_memory(size)?;
             }
-            values.push(value);
+            let bytes = value.size_bytes();
+            run.take_memory(bytes)?;
+            values.push(Kept { value, bytes });
         }
         own.calls += 1;
         own.items += values.len() as u64;
@@ -303,7 +358,9 @@ fn produce(
             let mut rows = upstream.rows(run, want)?;
             for row in &mut rows {
                 run.tick()?;
-                row[*slot] = code.compute(row, run)?;
+                let value = code.compute(row, run)?;
+                run.take_for_batch(value.own_bytes())?;
+                row[*slot] = value;
             }
             Ok(rows)
         }
@@ -413,14 +470,13 @@ pub(crate) fn subquery(
     let mut runs: Vec<NodeRun> = pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
     let mut upstream = Upstream { nodes: &pipeline.nodes, runs: &mut runs };
     let mut seen = HashSet::new();
-    let (mut values, mut size) = (Vec::new(), 0);
+    let before_bytes = run.memory_bytes();
+    let mut values = Vec::new();
     while let Some(more) = upstream.values(run, BATCH_ROWS, &mut seen)? {
-        let more_size: usize = more.iter().map(Value::size_bytes).sum();
-        run.take_memory(more_size)?;
-        size += more_size;
-        values.extend(more);
+        values.extend(more.into_iter().map(|kept| kept.value));
     }
-    run.free_memory(size);
+    // Its rows are gone, and its result counts where it stays.
+    run.free_memory_down_to(before_bytes);
     run.depth -= 1;
     Ok(Value::array(values))
 }
@@ -458,6 +514,8 @@ pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Va
         run.stats.scanned_full += (all.documents.len() - before) as u64;
         run.take_memory(all.bytes - bytes)?;
         if !more {
+            // They count where they stay.
+            run.free_memory(all.bytes);
             return Ok(all.documents);
         }
     }

@@ -33,6 +33,9 @@ pub(super) fn rows(
 struct Keyed {
     keys: Vec<Value>,
     row: Row,
+    /// What it counts as memory, and what of that its keys do.
+    bytes: usize,
+    keys_bytes: usize,
 }
 
 fn sorted(
@@ -59,16 +62,20 @@ fn sorted(
         for (code, _) in keys {
             values.push(code.compute(&row, run)?);
         }
-        run.take_memory(size_of_row(&row))?;
-        all.push(Keyed { keys: values, row });
+        let keys_bytes = values.iter().map(Value::size_bytes).sum();
+        let bytes = keys_bytes + size_of_row(&row);
+        run.take_memory(bytes)?;
+        all.push(Keyed { keys: values, row, bytes, keys_bytes });
         if all.len() > most {
             all.sort_by(by_keys);
             let dropped = all.split_off(limit.unwrap_or(most));
-            run.free_memory(dropped.iter().map(|keyed| size_of_row(&keyed.row)).sum());
+            run.free_memory(dropped.iter().map(|keyed| keyed.bytes).sum());
         }
         Ok(())
     })?;
     all.sort_by(by_keys);
-    all.truncate(limit.unwrap_or(usize::MAX));
+    let dropped = all.split_off(limit.unwrap_or(usize::MAX).min(all.len()));
+    run.free_memory(dropped.iter().map(|keyed| keyed.bytes).sum());
+    run.free_memory(all.iter().map(|keyed| keyed.keys_bytes).sum());
     Ok(all.into_iter().map(|keyed| keyed.row).collect())
 }

@@ -157,14 +157,19 @@ impl Overlay {
         let mut runs: Vec<NodeRun> = nodes.iter().map(|_| NodeRun::new(row)).collect();
         let mut upstream = Upstream { nodes, runs: &mut runs };
         let mut seen = HashSet::new();
+        let before_bytes = run.memory_bytes();
+        let mut found = None;
         while let Some(documents) = upstream.values(run, 1, &mut seen)? {
-            for document in documents {
+            let is_other = |document: &Value| {
                 let key = document.attribute("_key");
-                if !key.as_str().is_some_and(|key| self.documents.contains_key(key)) {
-                    return Ok(Some(document));
-                }
+                !key.as_str().is_some_and(|key| self.documents.contains_key(key))
+            };
+            found = documents.into_iter().map(|kept| kept.value).find(is_other);
+            if found.is_some() {
+                break;
             }
         }
-        Ok(None)
+        run.free_memory_down_to(before_bytes);
+        Ok(found)
     }
 }

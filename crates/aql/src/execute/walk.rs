@@ -1,6 +1,6 @@
 //! What scans, indexes and lists have in common: rows for each row of the node before.
 
-use super::{BATCH_ROWS, Upstream};
+use super::{BATCH_BYTES_MAX, BATCH_ROWS, Upstream};
 use crate::QueryError;
 use crate::evaluate::Row;
 use crate::run::Run;
@@ -29,7 +29,8 @@ impl<T> Walk<T> {
     ) -> Result<Vec<Row>, QueryError> {
         let want = want.min(BATCH_ROWS);
         let mut out = Vec::new();
-        while out.len() < want {
+        // Large rows come in smaller batches.
+        while out.len() < want && (out.is_empty() || run.batch_bytes < BATCH_BYTES_MAX) {
             if self.current.is_none() {
                 let row = match self.rows.next() {
                     Some(row) => row,

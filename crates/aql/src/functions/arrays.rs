@@ -1,7 +1,10 @@
 //! Arrays and their elements.
 
+use std::collections::HashSet;
+
 use pellucid_value::{Value, equal, to_array};
 
+use super::sets::{filtered, key, once};
 use super::{Function, flag, is_array, is_object, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
@@ -44,16 +47,7 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         elements.extend(more);
         return Ok(Value::array(elements));
     }
-    let mut unique = Vec::new();
-    elements.into_iter().chain(more).for_each(|element| add_once(&mut unique, element));
-    Ok(Value::array(unique))
-}
-
-/// Adds an element unless it is there.
-fn add_once(elements: &mut Vec<Value>, element: Value) {
-    if !contains(elements, &element) {
-        elements.push(element);
-    }
+    once(run, elements.into_iter().chain(more)).map(Value::array)
 }
 
 fn contains(elements: &[Value], element: &Value) -> bool {
@@ -250,10 +244,12 @@ fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError
     if !is_array(&arguments[0]) || !is_array(&arguments[1]) {
         return wrong(run, "REMOVE_VALUES");
     }
-    let removed = arguments[1].elements();
-    let mut elements = arguments[0].elements();
-    elements.retain(|element| !contains(&removed, element));
-    Ok(Value::array(elements))
+    let mut removed = HashSet::new();
+    for element in arguments[1].elements() {
+        run.tick()?;
+        removed.insert(key(&element));
+    }
+    filtered(run, arguments[0].elements(), |key| !removed.contains(key)).map(Value::array)
 }
 
 /// A place that may be counted from the end.

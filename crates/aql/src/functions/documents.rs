@@ -6,7 +6,7 @@ use pellucid_value::{Kind, Value, to_number};
 
 use super::{Function, flag, is_array, wrong};
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{Collection, QueryError, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("DOCUMENT", 1, 2, document),
@@ -15,7 +15,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("FAIL", 0, 1, fail),
     Function::impure("ASSERT", 2, 2, assert),
     Function::impure("WARN", 2, 2, warn),
-    Function::impure("VERSION", 0, 0, |_, _| Ok("3.12.0".into())),
+    Function::impure("VERSION", 0, 0, |run, _| Ok(run.source.reported_version().into())),
 ];
 
 /// How long a query sleeps before it looks whether it should end.
@@ -57,6 +57,7 @@ fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, Q
         let message = format!("collection or view not found: {name}");
         return run.warn_null(number::COLLECTION_NOT_FOUND, message);
     };
+    check_right(run, &collection)?;
     run.stats.document_lookups += 1;
     Ok(run.source.document(collection.id, key)?.unwrap_or_default())
 }
@@ -67,8 +68,18 @@ fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryEr
         let message = format!("collection or view not found: {name}");
         return Err(QueryError::new(number::COLLECTION_NOT_FOUND, message));
     };
+    check_right(run, &collection)?;
     let count = run.source.count(collection.id)?;
     Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+/// Refuses a collection that who asks may not read.
+fn check_right(run: &Run, collection: &Collection) -> Result<(), QueryError> {
+    if run.source.may_read(&collection.name) {
+        return Ok(());
+    }
+    let message = format!("insufficient rights to read collection '{}'", collection.name);
+    Err(QueryError::new(number::FORBIDDEN, message))
 }
 
 fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

@@ -1,5 +1,7 @@
 //! Objects and their attributes.
 
+use std::collections::HashSet;
+
 use pellucid_value::{MergeOptions, ObjectBuilder, Text, Value, equal, merge_into, packed};
 
 use super::strings::text;
@@ -89,15 +91,20 @@ fn merge(
     if !parts.iter().all(is_object) {
         return wrong(run, name);
     }
+    if !is_deep {
+        let mut object = ObjectBuilder::new();
+        for part in parts {
+            for (name, value) in part.members(false) {
+                run.tick()?;
+                object.insert(name, value);
+            }
+        }
+        return Ok(object.finish());
+    }
     let mut merged = ObjectBuilder::new().finish();
     for part in parts {
-        if !is_deep {
-            let mut object = ObjectBuilder::new();
-            let members = merged.members(false).into_iter().chain(part.members(false));
-            members.for_each(|(name, value)| object.insert(name, value));
-            merged = object.finish();
-            continue;
-        }
+        // Each begins with a copy of those before.
+        run.check()?;
         let (Some(old), Some(new)) = (merged.view().as_object(), part.view().as_object()) else {
             continue;
         };
@@ -128,10 +135,11 @@ fn select(
     if !is_object(&arguments[0]) {
         return wrong(run, name);
     }
-    let names = names(arguments);
+    let names: HashSet<_> = names(arguments).into_iter().collect();
     let mut object = ObjectBuilder::new();
     for (name, value) in arguments[0].members(true) {
-        if names.iter().any(|other| *other == *name) == keeps {
+        run.tick()?;
+        if names.contains(name.as_str()) == keeps {
             object.insert(name, value);
         }
     }
@@ -148,7 +156,10 @@ fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return wrong(run, "ZIP");
     }
     let mut object = ObjectBuilder::with(pellucid_value::Duplicates::First);
-    names.iter().zip(values).for_each(|(name, value)| object.insert(text(name), value));
+    for (name, value) in names.iter().zip(values) {
+        run.tick()?;
+        object.insert(text(name), value);
+    }
     Ok(object.finish())
 }
 
@@ -161,6 +172,7 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         if is_array(&arguments[1]) { arguments[1].elements() } else { vec![arguments[1].clone()] };
     let mut found = None;
     for (place, example) in examples.iter().enumerate() {
+        run.tick()?;
         let Some(example) = example.view().as_object() else {
             wrong(run, "MATCHES")?;
             continue;

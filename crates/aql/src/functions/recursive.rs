@@ -1,5 +1,7 @@
 //! Attributes at any depth.
 
+use std::collections::HashSet;
+
 use pellucid_value::{ObjectBuilder, Value};
 
 use super::objects::names;
@@ -10,26 +12,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
         if !is_object(&arguments[0]) {
             return wrong(run, "KEEP_RECURSIVE");
         }
-        Ok(keep(&arguments[0], &names(arguments)))
+        Ok(keep(&arguments[0], &names(arguments).into_iter().collect()))
     }),
     Function::pure("UNSET_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
         if !is_object(&arguments[0]) {
             return wrong(run, "UNSET_RECURSIVE");
         }
-        Ok(unset(&arguments[0], &names(arguments)))
+        Ok(unset(&arguments[0], &names(arguments).into_iter().collect()))
     }),
 ];
 
-fn is_named(names: &[String], name: &str) -> bool {
-    names.iter().any(|other| other == name)
+fn keep(value: &Value, names: &HashSet<String>) -> Value {
+    each(value, &|name| names.contains(name), &|value| keep(value, names))
 }
 
-fn keep(value: &Value, names: &[String]) -> Value {
-    each(value, &|name| is_named(names, name), &|value| keep(value, names))
-}
-
-fn unset(value: &Value, names: &[String]) -> Value {
-    each(value, &|name| !is_named(names, name), &|value| unset(value, names))
+fn unset(value: &Value, names: &HashSet<String>) -> Value {
+    each(value, &|name| !names.contains(name), &|value| unset(value, names))
 }
 
 /// The value with what stays of its members, and the same within them.

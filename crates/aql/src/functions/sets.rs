@@ -23,16 +23,43 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Bytes that are equal for equal values.
-fn key(value: &Value) -> Vec<u8> {
+pub(super) fn key(value: &Value) -> Vec<u8> {
     let mut key = Vec::new();
     index_key::encode(value.view(), &mut key);
     key
 }
 
 /// The elements, each once.
-fn once(elements: Vec<Value>) -> Vec<Value> {
-    let mut seen = HashSet::new();
-    elements.into_iter().filter(|element| seen.insert(key(element))).collect()
+pub(super) fn once(
+    run: &mut Run,
+    elements: impl IntoIterator<Item = Value>,
+) -> Result<Vec<Value>, QueryError> {
+    let (mut seen, mut unique) = (HashSet::new(), Vec::new());
+    for element in elements {
+        run.tick()?;
+        let key = key(&element);
+        run.take_memory(key.len())?;
+        if seen.insert(key) {
+            unique.push(element);
+        }
+    }
+    Ok(unique)
+}
+
+/// The elements whose keys are such.
+pub(super) fn filtered(
+    run: &mut Run,
+    elements: Vec<Value>,
+    stays: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<Value>, QueryError> {
+    let mut left = Vec::new();
+    for element in elements {
+        run.tick()?;
+        if stays(&key(&element)) {
+            left.push(element);
+        }
+    }
+    Ok(left)
 }
 
 fn union(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -46,55 +73,52 @@ fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryErro
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION_DISTINCT");
     }
-    Ok(Value::array(once(arguments.iter().flat_map(Value::elements).collect())))
+    once(run, arguments.iter().flat_map(Value::elements)).map(Value::array)
 }
 
 /// In how many of the arrays each value is.
-fn counts(lists: &[Value]) -> HashMap<Vec<u8>, usize> {
+fn counts(run: &mut Run, lists: &[Value]) -> Result<HashMap<Vec<u8>, usize>, QueryError> {
     let mut counts = HashMap::new();
     for list in lists {
-        for element in once(list.elements()) {
+        for element in once(run, list.elements())? {
             *counts.entry(key(&element)).or_insert(0) += 1;
         }
     }
-    counts
+    Ok(counts)
 }
 
 fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "INTERSECTION");
     }
-    let counts = counts(arguments);
-    let mut elements = once(arguments[0].elements());
-    elements.retain(|element| counts.get(&key(element)) == Some(&arguments.len()));
-    Ok(Value::array(elements))
+    let counts = counts(run, arguments)?;
+    let elements = once(run, arguments[0].elements())?;
+    filtered(run, elements, |key| counts.get(key) == Some(&arguments.len())).map(Value::array)
 }
 
 fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "OUTERSECTION");
     }
-    let counts = counts(arguments);
-    let mut elements = once(arguments.iter().flat_map(Value::elements).collect());
-    elements.retain(|element| counts.get(&key(element)) == Some(&1));
-    Ok(Value::array(elements))
+    let counts = counts(run, arguments)?;
+    let elements = once(run, arguments.iter().flat_map(Value::elements))?;
+    filtered(run, elements, |key| counts.get(key) == Some(&1)).map(Value::array)
 }
 
 fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "MINUS");
     }
-    let others = counts(&arguments[1..]);
-    let mut elements = once(arguments[0].elements());
-    elements.retain(|element| !others.contains_key(&key(element)));
-    Ok(Value::array(elements))
+    let others = counts(run, &arguments[1..])?;
+    let elements = once(run, arguments[0].elements())?;
+    filtered(run, elements, |key| !others.contains_key(key)).map(Value::array)
 }
 
 fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "UNIQUE");
     }
-    Ok(Value::array(once(arguments[0].elements())))
+    once(run, arguments[0].elements()).map(Value::array)
 }
 
 fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -112,6 +136,7 @@ fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError
     }
     let mut elements = BTreeMap::new();
     for element in arguments[0].elements() {
+        run.tick()?;
         elements.entry(key(&element)).or_insert(element);
     }
     Ok(Value::array(elements.into_values().collect()))
@@ -121,14 +146,14 @@ fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryErro
     if !is_array(&arguments[0]) {
         return wrong(run, "COUNT_DISTINCT");
     }
-    Ok(Value::count(once(arguments[0].elements()).len()))
+    Ok(Value::count(once(run, arguments[0].elements())?.len()))
 }
 
 fn jaccard(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "JACCARD");
     }
-    let counts = counts(arguments);
+    let counts = counts(run, arguments)?;
     if counts.is_empty() {
         return Ok(Value::from(1.0));
     }

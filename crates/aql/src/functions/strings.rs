@@ -22,9 +22,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("FIND_FIRST", 2, 4, find_first),
     Function::pure("FIND_LAST", 2, 4, find_last),
     Function::pure("STARTS_WITH", 2, 3, starts_with),
-    Function::pure("LIKE", 2, 3, |_, arguments| {
+    Function::pure("LIKE", 2, 3, |run, arguments| {
         let (own, pattern) = (text(&arguments[0]), text(&arguments[1]));
-        Ok(Value::Bool(like(&own, &pattern, flag(arguments, 2))))
+        like(&own, &pattern, flag(arguments, 2), &mut || run.tick()).map(Value::Bool)
     }),
     Function::pure("TRIM", 1, 2, trim),
     Function::pure("LTRIM", 1, 2, |_, arguments| trimmed(arguments, true, false)),
@@ -179,6 +179,9 @@ fn trimmed(arguments: &[Value], from_left: bool, from_right: bool) -> Result<Val
     Ok(rest.into())
 }
 
+/// What a part of a string takes beside its text.
+const PART_BYTES: usize = 48;
+
 fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let own = text(&arguments[0]);
     let Some(separators) = arguments.get(1).filter(|value| **value != Value::Null) else {
@@ -199,10 +202,13 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut parts: Vec<Value> = Vec::new();
     let mut rest = own.as_str();
     if separators.iter().any(String::is_empty) {
+        run.take_memory(own.chars().count().min(most) * PART_BYTES)?;
         let characters = own.chars().take(most).map(|character| character.to_string().into());
         return Ok(Value::array(characters.collect()));
     }
     while parts.len() < most {
+        run.tick()?;
+        run.take_memory(PART_BYTES)?;
         let next = separators
             .iter()
             .filter_map(|separator| rest.find(separator.as_str()).map(|at| (at, separator.len())))
@@ -232,7 +238,7 @@ fn to_char(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(code.map_or(Value::Null, |character| character.to_string().into()))
 }
 
-fn levenshtein(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn levenshtein(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let left: Vec<char> = text(&arguments[0]).chars().collect();
     let right: Vec<char> = text(&arguments[1]).chars().collect();
     if left.len().saturating_mul(right.len()) > LEVENSHTEIN_STEPS_MAX {
@@ -240,6 +246,7 @@ fn levenshtein(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
     let mut before: Vec<usize> = (0..=right.len()).collect();
     for (at, character) in left.iter().enumerate() {
+        run.check()?;
         let mut row = vec![at + 1];
         for (other_at, other) in right.iter().enumerate() {
             let changed = before[other_at] + usize::from(character != other);

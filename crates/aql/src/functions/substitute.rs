@@ -30,6 +30,7 @@ fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut result = String::new();
     let mut rest = own.as_str();
     while left > 0 {
+        run.tick()?;
         let next = pairs
             .iter()
             .filter(|(part, _)| !part.is_empty())

@@ -78,7 +78,10 @@ impl Builder<'_> {
             return Ok(code);
         }
         let row: [Value; 0] = [];
-        code.compute(&row, &mut self.run).map(Code::Constant)
+        let value = code.compute(&row, &mut self.run)?;
+        // The plan keeps it.
+        self.run.take_memory(value.own_bytes())?;
+        Ok(Code::Constant(value))
     }
 }
 

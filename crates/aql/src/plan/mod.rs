@@ -54,18 +54,33 @@ impl Plan {
         source: &Arc<dyn Source>,
         options: &QueryOptions,
     ) -> Result<Self, QueryError> {
-        let run = Run::new(Arc::clone(source), options.clone(), KillSwitch::default());
+        Self::killable(parsed, bind_variables, source, options, &KillSwitch::default())
+    }
+
+    /// As [`Plan::new`], for a query that may be ended while its constants are computed.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn killable(
+        parsed: &Parsed,
+        bind_variables: &Value,
+        source: &Arc<dyn Source>,
+        options: &QueryOptions,
+        kill: &KillSwitch,
+    ) -> Result<Self, QueryError> {
+        let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
         build::Builder::new(bind_variables, run, None).plan(parsed).map(|(plan, _)| plan)
     }
 
-    /// As [`Plan::new`], for a plan that serves again under some conditions, where that can be.
+    /// As [`Plan::killable`], for a plan that serves again under some conditions, where that can be.
     pub(crate) fn to_serve_again(
         parsed: &Parsed,
         bind_variables: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
+        kill: &KillSwitch,
     ) -> Result<(Self, Option<Reuse>), QueryError> {
-        let run = Run::new(Arc::clone(source), options.clone(), KillSwitch::default());
+        let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
         let builder = build::Builder::new(bind_variables, run, Some(Parameters::default()));
         let (plan, parameters) = builder.plan(parsed)?;
         let reuse = parameters.and_then(|parameters| Reuse::of(&plan, parameters, &**source));

@@ -291,7 +291,7 @@ pub(crate) fn run_with(
     );
     let mut values = Vec::new();
     loop {
-        let (more, has_more) = execution.next(3)?;
+        let (more, has_more) = execution.next_to_keep(3)?;
         values.extend(more);
         if !has_more {
             break;

@@ -11,7 +11,14 @@ use pellucid_aql::{Execution, KillSwitch, Plan, QueryOptions, number, parse};
 fn memory_is_bounded() {
     let options = QueryOptions { memory_bytes_max: 100_000, ..QueryOptions::default() };
     for text in [
+        "FOR i IN 1..100000 RETURN i",
         "FOR i IN 1..100000 SORT i RETURN i",
+        "FOR i IN 1..300 SORT REPEAT('x', 1000 + i) LIMIT 300 RETURN 1",
+        "FOR i IN 1..300 LET x = REPEAT('x', 9000 + i) FILTER x == '' RETURN 1",
+        "FOR i IN 1..300 FILTER LENGTH([REPEAT('x', 90000 + i), REPEAT('x', 9000 + i)]) < 0 RETURN 1",
+        "FOR x IN (FOR i IN 1..10 RETURN i)[* RETURN REPEAT('x', 20000 + CURRENT)] RETURN 1",
+        "FOR i IN 1..10 FOR x IN RANGE(i, 100000) FILTER x < 0 RETURN 1",
+        "RETURN LENGTH(UNION(RANGE(1, 3000), RANGE(2, 3000)))",
         "FOR i IN 1..100000 RETURN DISTINCT i",
         "FOR i IN 1..100000 COLLECT j = i RETURN j",
         "FOR i IN 1..100000 INSERT {i} INTO empty",
@@ -24,6 +31,25 @@ fn memory_is_bounded() {
     let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
     assert_eq!(outcome.result.to_json(), "[100000,99999]");
     assert!(outcome.stats.peak_memory_bytes < 2_000_000, "{:?}", outcome.stats);
+}
+
+/// What is over counts no more: a query may go through far more than it may keep.
+#[test]
+fn memory_that_is_free_again_does_not_count() {
+    let options = QueryOptions { memory_bytes_max: 300_000, ..QueryOptions::default() };
+    for text in [
+        "FOR i IN 1..100000 LET x = [i, i] FILTER x == [] RETURN x",
+        "FOR i IN 1..1000 LET x = REPEAT('x', 100 + i % 7) RETURN LENGTH(x)",
+        "FOR i IN 1..2000 RETURN LENGTH(FOR j IN 1..100 SORT -j LIMIT 50 RETURN j)",
+        "FOR i IN 1..2000 FOR x IN RANGE(i, i + 10) FILTER x < 0 RETURN x",
+        "FOR i IN 1..2000 RETURN FIRST(FOR x IN RANGE(i, i + 100) LIMIT 1 RETURN x)",
+        "FOR i IN 1..1000 RETURN LENGTH(people)",
+        "FOR i IN 1..1000 RETURN LENGTH(UNION(people, people))",
+        "FOR i IN 1..1000 RETURN LENGTH([REPEAT('x', 1000 + i)][* RETURN CONCAT(CURRENT, 'y')])",
+    ] {
+        let outcome = run_with(&people(), text, "{}", options.clone());
+        assert_eq!(outcome.err(), None, "{text}");
+    }
 }
 
 #[test]
@@ -44,6 +70,62 @@ fn a_query_ends_when_it_should() {
     kill.kill();
     let ended = (0..1000).find_map(|_| execution.next(1000).err());
     assert_eq!(ended.unwrap().number, number::KILLED);
+}
+
+/// Functions that took the product of their arguments' lengths, and saw neither the end of their
+/// time nor that the query was killed.
+#[test]
+fn functions_end_when_the_query_should() {
+    let options =
+        QueryOptions { runtime_max: Some(Duration::from_millis(20)), ..QueryOptions::default() };
+    // Where all is known it is computed when the query is planned, and else when it runs.
+    for number in ["100000", "100000 + x.age"] {
+        let long = format!("REPEAT('a', {number})");
+        for value in [
+            format!("CONCAT({long}, 'b') LIKE CONCAT('%', {long}, 'c')"),
+            format!("LIKE(CONCAT({long}, 'b'), CONCAT('%', {long}, 'c'))"),
+            format!("UNIQUE(RANGE(1, 30 * ({number})))"),
+            format!("LENGTH(SPLIT({long}, ['a', 'not there']))"),
+            format!("LENGTH(SUBSTITUTE({long}, ['a', 'not there'], 'b'))"),
+            format!("ZIP(RANGE(1, {number}), RANGE(1, {number}))"),
+        ] {
+            let text = format!("FOR x IN people LIMIT 1 RETURN {value}");
+            let error = run_with(&people(), &text, "{}", options.clone()).err();
+            assert_eq!(error.map(|error| error.number), Some(number::KILLED), "{text}");
+        }
+    }
+    for (text, expected) in [
+        ("RETURN LENGTH(APPEND(1..60000, 30001..90000, true))", "[90000]"),
+        ("RETURN LENGTH(REMOVE_VALUES(1..60000, 30001..90000))", "[30000]"),
+        ("RETURN LENGTH(MERGE(FOR i IN 1..3000 RETURN {[i]: i}))", "[3000]"),
+        ("RETURN APPEND([1, 2, 1], [1.0, '1', 3], true)", "[[1,2,\"1\",3]]"),
+        ("RETURN REMOVE_VALUES([1, [2], null, 1], [1.0, [2]])", "[[null]]"),
+        ("RETURN MERGE([{a: 1, b: 2}, {b: 3}, {a: 4}])", r#"[{"a":4,"b":3}]"#),
+        ("RETURN UNSET({a: 1, b: 2, c: 3}, ['a', 'c'])", r#"[{"b":2}]"#),
+    ] {
+        let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
+        assert_eq!(outcome.result.to_json(), expected, "{text}");
+    }
+    let parsed = parse("RETURN UNIQUE(RANGE(1, 1000))");
+    let (kill, options) = (KillSwitch::default(), QueryOptions::default());
+    kill.kill();
+    let planned = Plan::killable(&parsed.unwrap(), &json("{}"), &people(), &options, &kill);
+    assert_eq!(planned.err().map(|error| error.number), Some(number::KILLED));
+}
+
+/// A result that is fetched slowly is no query that runs long.
+#[test]
+fn the_time_between_batches_does_not_count() {
+    let source = people();
+    let parsed = parse("FOR i IN 1..5 RETURN i").unwrap();
+    let options =
+        QueryOptions { runtime_max: Some(Duration::from_secs(1)), ..QueryOptions::default() };
+    let plan = Arc::new(Plan::new(&parsed, &json("{}"), &source, &options).unwrap());
+    let mut execution = Execution::new(plan, source, options, KillSwitch::default());
+    assert_eq!(execution.next(2).unwrap().0.len(), 2);
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert!(execution.elapsed_ns() < 1_000_000_000);
+    assert_eq!(execution.next(2).unwrap().0.len(), 2);
 }
 
 #[test]

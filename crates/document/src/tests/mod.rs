@@ -246,7 +246,11 @@ fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> V
     let source: Arc<dyn Source> = Arc::new(data);
     let binds = Value::open(&parse(binds)).unwrap();
     let options = QueryOptions::default();
-    let plan = Statements::default().read(text).unwrap().plan(&binds, &source, &options).unwrap();
+    let plan = Statements::default()
+        .read(text)
+        .unwrap()
+        .plan(&binds, &source, &options, &KillSwitch::default())
+        .unwrap();
     let kill = KillSwitch::default();
     let mut execution = Execution::bound(plan, &binds, source, options, kill);
     execution.next(usize::MAX / 2).unwrap().0

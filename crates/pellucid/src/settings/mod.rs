@@ -164,6 +164,17 @@ struct Settings {
     /// Smallest body that is compressed for clients that ask for it [default: 4K; 0 for none].
     #[arg(long, env = "PELLUCID_COMPRESS_FROM")]
     compress_from: Option<Size>,
+    /// Smallest answer of the document API that is compressed for clients that offer it, as some
+    /// drivers always do [default: 0, for none].
+    #[arg(long, env = "PELLUCID_COMPRESS_DOCUMENTS_FROM")]
+    compress_documents_from: Option<Size>,
+    /// How long a query may run, whatever it asks for [default: 3600s; 0s for as long as it takes].
+    /// The time between two batches of a streamed result does not count.
+    #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
+    query_runtime_max: Option<Span>,
+    /// The version of ArangoDB that drivers are told [default: 3.12.10].
+    #[arg(long, env = "PELLUCID_ARANGODB_VERSION")]
+    arangodb_version: Option<String>,
     /// Most connections at a time [default: 16384].
     #[arg(long, env = "PELLUCID_CONNECTIONS_MAX")]
     connections_max: Option<usize>,

@@ -53,6 +53,9 @@ impl Settings {
             batch_max: size(options.batch_bytes_max),
             head_max: size(limits.head_bytes),
             compress_from: size(limits.compressed_from_bytes),
+            compress_documents_from: size(options.documents.compressed_from_bytes),
+            query_runtime_max: Some(Span(options.documents.query_runtime_max)),
+            arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
             requests_in_flight_max: Some(limits.requests_in_flight),
             bodies_max: None,
@@ -113,6 +116,7 @@ impl Settings {
         self.secure(&mut options)?;
         options.cluster = self.cluster()?;
         self.limit(&mut options)?;
+        self.set_documents(&mut options)?;
         self.follow(&mut options)?;
         Ok(options)
     }
@@ -192,6 +196,25 @@ impl Settings {
         limits.idle = self.idle_timeout.map_or(limits.idle, |span| span.0);
         limits.exchange = self.exchange_timeout.map_or(limits.exchange, |span| span.0);
         limits.stop = self.stop_timeout.map_or(limits.stop, |span| span.0);
+        Ok(())
+    }
+
+    /// What is of the document API.
+    fn set_documents(&self, options: &mut ServerOptions) -> Result<(), Failure> {
+        let documents = &mut options.documents;
+        if let Some(from) = self.compress_documents_from {
+            documents.compressed_from_bytes = usize::try_from(from.0).unwrap_or(usize::MAX);
+        }
+        if let Some(longest) = self.query_runtime_max {
+            documents.query_runtime_max = longest.0;
+        }
+        if let Some(version) = &self.arangodb_version {
+            let numbers = version.split('.').filter(|part| part.parse::<u16>().is_ok()).count();
+            if numbers != 3 || version.split('.').count() != 3 {
+                return Err(Failure::usage("--arangodb-version is three numbers, as in 3.12.10"));
+            }
+            documents.reported_version = version.as_str().into();
+        }
         Ok(())
     }
 

@@ -8,9 +8,6 @@ use super::api::DocumentApi;
 use super::call::{Call, Method};
 use super::reply::Reply;
 
-/// The version of ArangoDB whose interface this is.
-pub(crate) const REPORTED_VERSION: &str = "3.12.10";
-
 impl DocumentApi {
     /// Answers `/_api/version` and `/_api/engine`.
     pub(crate) fn about_call(&self, call: &Call<'_>) -> Result<Reply, DocumentError> {
@@ -29,12 +26,12 @@ impl DocumentApi {
                 }),
             ));
         }
-        let mut body =
-            json!({ "server": "arango", "license": "community", "version": REPORTED_VERSION });
+        let version = &*self.settings.reported_version;
+        let mut body = json!({ "server": "arango", "license": "community", "version": version });
         if call.is_set("details") {
             body["details"] = json!({
                 "architecture": std::env::consts::ARCH,
-                "server-version": REPORTED_VERSION,
+                "server-version": version,
                 "platform": std::env::consts::OS,
                 "pellucid-version": env!("CARGO_PKG_VERSION"),
                 "v8-version": "none",
@@ -89,7 +86,7 @@ impl DocumentApi {
                 &json!({
                     "server": "arango",
                     "license": "community",
-                    "version": REPORTED_VERSION,
+                    "version": &*self.settings.reported_version,
                     "mode": "server",
                     "operationMode": "server",
                     "foxxApi": false,

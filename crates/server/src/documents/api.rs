@@ -16,6 +16,7 @@ use super::call::{Call, Method};
 use super::pool::Pool;
 use super::queries::Queries;
 use super::reply::Reply;
+use super::settings::DocumentSettings;
 use super::slow_queries::SlowQueries;
 
 /// A body up to this size is read on the event loop.
@@ -32,6 +33,7 @@ pub(crate) struct DocumentApi {
     pub(crate) statements: Statements,
     /// What a write is acknowledged by that does not say.
     pub(crate) acknowledgement: Acknowledgement,
+    pub(crate) settings: DocumentSettings,
 }
 
 /// Ends an answer once the store's has arrived.
@@ -155,7 +157,7 @@ impl DocumentApi {
                     "collection" => self.collection_call(call, &database).map(now),
                     "import" => self.import_call(call, &database, timeline).map(now),
                     "cursor" => self.cursor_call(call, &database, caller, timeline).map(now),
-                    "explain" => self.explain_call(call, &database).map(now),
+                    "explain" => self.explain_call(call, &database, caller).map(now),
                     "query" => self.query_call(call, &database).map(now),
                     "index" => self.index_call(call, &database).map(now),
                     _ => super::refusals::answer(call, what).map(now),

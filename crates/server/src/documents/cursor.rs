@@ -1,11 +1,14 @@
 //! `/_api/cursor`, `/_api/explain` and `/_api/query`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning};
 use pellucid_clock::WallTime;
-use pellucid_document::{Database, DocumentError, ErrorNumber, QueryData, settle_revisions};
+use pellucid_document::{
+    Database, DocumentError, ErrorNumber, MayRead, QueryData, settle_revisions,
+};
 use pellucid_value::{Ref, json};
 
 use crate::access::{Identity, Right, Scope};
@@ -14,8 +17,8 @@ use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 use super::api::DocumentApi;
 use super::asked::{Asked, BATCH_SIZE_DEFAULT, asked};
 use super::call::{Call, Method};
-use super::extra::{profiled_trailer, trailer};
-use super::queries::{Cursor, Rest, Running, stopwatch};
+use super::extra::trailer_of;
+use super::queries::{Cursor, Listed, Rest, Running, Streamed, Telling, Times, stopwatch};
 use super::reply::Reply;
 
 /// Bytes that a batch has room for at first.
@@ -25,10 +28,9 @@ pub(super) type Answer = Result<Reply, DocumentError>;
 
 /// A query that is about to run.
 struct Ask {
-    id: u64,
+    listed: Listed,
     /// The number of the request that asks it.
     request: u64,
-    kill: KillSwitch,
 }
 
 impl DocumentApi {
@@ -69,49 +71,54 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Answer {
         let asked = asked(call)?;
-        let id = self.documents.next_tick()?;
-        let running = self.queries.begin(Running {
-            id,
+        let since = stopwatch();
+        let listed = self.queries.begin(Running {
+            id: self.documents.next_tick()?,
             database: database.name.clone(),
             query: asked.query.clone(),
             bind_variables: asked.bind_variables.clone(),
             is_stream: asked.is_stream,
             begun: WallTime::now(),
-            since: stopwatch(),
+            since,
             kill: KillSwitch::default(),
+            user: name_of(caller),
+            is_modification: AtomicBool::new(false),
         });
-        let run = Ask { id, request: call.request, kill: running.kill.clone() };
-        let answered = self.run(run, asked, database, caller, timeline);
-        self.queries.end(id);
-        answered
+        let run = Ask { listed, request: call.request };
+        self.run(run, asked, database, caller, timeline)
     }
 
     fn run(
         &self,
-        Ask { id, request, kill }: Ask,
-        asked: Asked,
+        Ask { listed, request }: Ask,
+        mut asked: Asked,
         database: &Arc<Database>,
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Answer {
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
-        let data = Arc::new(data.with_rest(self.pool.resting()));
+        let data = data.with_rest(self.pool.resting()).with_rights(rights_of(caller, database));
+        let data = data.with_reported_version(&self.settings.reported_version);
+        let data = Arc::new(data.with_account(timeline));
+        let kill = listed.kill.clone();
+        self.bound(&mut asked.options);
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
+        let initializing_ns = listed.since.elapsed_ns();
         let parsing = stopwatch();
         let statement = self.statements.read(&asked.query);
         timeline.lap(QUERY_PARSE);
         let statement = statement.map_err(|error| query_error(&error, "parsing"))?;
-        let (parse_ns, planning) = (parsing.elapsed_ns(), stopwatch());
+        let (parsing_ns, planning) = (parsing.elapsed_ns(), stopwatch());
         let plan = match asked.profile {
-            0 => statement.plan(&asked.bind_variables, &source, &asked.options),
+            0 => statement.plan(&asked.bind_variables, &source, &asked.options, &kill),
             // What is shown has its values in it.
-            _ => statement.plan_once(&asked.bind_variables, &source, &asked.options),
+            _ => statement.plan_once(&asked.bind_variables, &source, &asked.options, &kill),
         };
         timeline.lap(QUERY_PLAN);
         let plan = plan.map_err(|error| query_error(&error, "parsing"))?;
-        let plan_ns = planning.elapsed_ns();
+        let (planning_ns, instantiating) = (planning.elapsed_ns(), stopwatch());
         check_rights(&plan, &database.name, caller)?;
-        let mut asked = asked;
+        listed.is_modification.store(plan.is_modification(), Ordering::Relaxed);
         asked.is_stream &= !plan.is_modification();
         let binds = &asked.bind_variables;
         // Nodes are timed whether that is to be shown or not: a query that turns out to be slow
@@ -119,12 +126,27 @@ impl DocumentApi {
         let options = QueryOptions { profile: true, ..asked.options.clone() };
         let execution = Execution::bound(Arc::clone(&plan), binds, source, options, kill);
         let note = |execution: &Execution| {
-            self.slow_queries.note(request, &asked.query, execution);
+            self.slow_queries.note(request, &asked.query, execution, &data);
         };
-        let rest = rest_of(execution, &asked, &plan, [parse_ns, plan_ns], note);
+        let instantiating_ns = instantiating.elapsed_ns();
+        let times = Times { initializing_ns, parsing_ns, planning_ns, instantiating_ns };
+        let telling = Telling { plan, data: Arc::clone(&data), profile: asked.profile, times };
+        let rest = rest_of(execution, &asked, telling, note);
         timeline.lap(QUERY_RUN);
         let rest = rest.map_err(|error| query_error(&error, "executing"))?;
-        self.give(cursor(id, &asked, database, rest, &data), 201, request)
+        let mut cursor = cursor(listed.id, &asked, database, rest, &data);
+        // It runs on until nobody will ask for more.
+        cursor.listed = asked.is_stream.then_some(listed);
+        self.give(cursor, 201, request)
+    }
+
+    /// Has a query end when the server's limit says, if it would not before.
+    fn bound(&self, options: &mut QueryOptions) {
+        let longest = self.settings.query_runtime_max;
+        if !longest.is_zero() {
+            let asked = options.runtime_max.unwrap_or(longest);
+            options.runtime_max = Some(asked.min(longest));
+        }
     }
 
     fn next_batch(&self, call: &Call<'_>, database: &Database, id: u64) -> Answer {
@@ -165,13 +187,18 @@ impl DocumentApi {
             json::write(value, &mut body);
         };
         let has_more = match &mut cursor.rest {
-            Rest::Ready(values) => {
+            Rest::Ready { values, bytes } => {
+                let before = values.len().max(1);
                 values.by_ref().take(cursor.batch_size).for_each(|value| write(value.view()));
+                // What was given is free; of each the same is assumed.
+                let share = values.len() as f64 / before as f64;
+                *bytes = (*bytes as f64 * share) as usize;
                 values.len() > 0
             }
-            Rest::Stream(execution) => {
+            Rest::Stream(streamed) => {
+                let Streamed { execution, telling } = &mut **streamed;
                 let next = execution.next(cursor.batch_size);
-                self.slow_queries.note(request, &cursor.text, execution);
+                self.slow_queries.note(request, &cursor.text, execution, &telling.data);
                 let (values, more) = match next {
                     Ok(next) => next,
                     Err(error) => {
@@ -182,7 +209,7 @@ impl DocumentApi {
                 values.iter().for_each(|value| write(value.view()));
                 let more = more || !execution.is_done();
                 if !more {
-                    cursor.trailer = trailer(None, execution);
+                    cursor.trailer = trailer_of(None, execution, telling);
                 }
                 more
             }
@@ -219,17 +246,25 @@ impl DocumentApi {
     }
 
     /// Answers `/_api/explain`. For threads that may block.
-    pub(crate) fn explain_call(&self, call: &Call<'_>, database: &Arc<Database>) -> Answer {
+    pub(crate) fn explain_call(
+        &self,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+    ) -> Answer {
         if call.method != Method::Post {
             return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
         }
-        let asked = asked(call)?;
+        let mut asked = asked(call)?;
+        self.bound(&mut asked.options);
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
+        let data = data.with_rights(rights_of(caller, database));
         let source: Arc<dyn Source> = Arc::new(data);
         let since = stopwatch();
         let plan = pellucid_aql::parse(&asked.query)
             .and_then(|parsed| Plan::new(&parsed, &asked.bind_variables, &source, &asked.options))
             .map_err(|error| query_error(&error, "parsing"))?;
+        check_rights(&plan, &database.name, caller)?;
         let explained = plan.explain().to_json();
         let plan_value: serde_json::Value = serde_json::from_str(&explained).unwrap_or_default();
         let seconds = since.elapsed_ns() as f64 / 1e9;
@@ -297,17 +332,16 @@ impl DocumentApi {
 pub(super) fn rest_of(
     mut execution: Execution,
     asked: &Asked,
-    plan: &Plan,
-    times: [u64; 2],
+    telling: Telling,
     note: impl FnOnce(&Execution),
 ) -> Result<(Rest, Vec<u8>), QueryError> {
     if asked.is_stream {
-        return Ok((Rest::Stream(Box::new(execution)), Vec::new()));
+        return Ok((Rest::Stream(Box::new(Streamed { execution, telling })), Vec::new()));
     }
     let mut all = Vec::new();
     let mut ended = Ok(());
     while !execution.is_done() {
-        match execution.next(BATCH_SIZE_DEFAULT) {
+        match execution.next_to_keep(BATCH_SIZE_DEFAULT) {
             Ok((values, _)) => all.extend(values),
             Err(error) => ended = Err(error),
         }
@@ -315,11 +349,8 @@ pub(super) fn rest_of(
     note(&execution);
     ended?;
     let count = asked.counts.then_some(all.len());
-    let trailer = match asked.profile {
-        0 => trailer(count, &execution),
-        profile => profiled_trailer(count, &execution, plan, profile, times),
-    };
-    Ok((Rest::Ready(all.into_iter()), trailer))
+    let trailer = trailer_of(count, &execution, &telling);
+    Ok((Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer))
 }
 
 /// The cursor of a query that has begun.
@@ -345,9 +376,23 @@ pub(super) fn cursor(
         is_exhausted: false,
         // The data is let go of with its snapshot, unless the result is still to be computed.
         committed: data.committed(),
+        listed: None,
     })
 }
 
+/// Which collections a query may read that only its values name; nothing where its caller may
+/// read all.
+fn rights_of(caller: &Identity, database: &Arc<Database>) -> Option<MayRead> {
+    if matches!(caller, Identity::Anybody | Identity::Superuser) {
+        return None;
+    }
+    let (caller, database) = (caller.clone(), Arc::clone(database));
+    Some(Box::new(move |collection: &str| {
+        caller.may(Scope::Collection(&database.name, collection), Right::Read)
+    }))
+}
+
+/// Refuses a plan with collections that its caller may not read or write.
 pub(super) fn check_rights(
     plan: &Plan,
     database: &str,
@@ -375,6 +420,14 @@ pub(super) fn warnings(warnings: &[Warning]) -> serde_json::Value {
     each.collect()
 }
 
+/// Whose query it is, as ArangoDB tells it: `root` where nobody is asked who they are.
+fn name_of(caller: &Identity) -> String {
+    match caller {
+        Identity::Anybody => "root".to_owned(),
+        other => other.name().unwrap_or_default().to_owned(),
+    }
+}
+
 fn show(query: &Running) -> serde_json::Value {
     let bind_variables: serde_json::Value =
         serde_json::from_str(&query.bind_variables.to_json()).unwrap_or_default();
@@ -382,15 +435,15 @@ fn show(query: &Running) -> serde_json::Value {
     serde_json::json!({
         "id": query.id.to_string(),
         "database": query.database,
-        "user": "root",
+        "user": query.user,
         "query": query.query,
         "bindVars": bind_variables,
         "started": seconds,
         "runTime": query.since.elapsed_ns() as f64 / 1e9,
-        "peakMemoryUsage": 0,
-        "state": "executing",
+        "peakMemoryUsage": query.kill.peak_memory_bytes(),
+        "state": if query.kill.is_killed() { "killed" } else { "executing" },
         "stream": query.is_stream,
-        "modificationQuery": false,
-        "warnings": 0,
+        "modificationQuery": query.is_modification.load(Ordering::Relaxed),
+        "warnings": query.kill.warnings(),
     })
 }

@@ -1,10 +1,12 @@
 //! What the result of a query says besides its values: warnings, what was done, and where the time
 //! went if that was asked for.
 
-use pellucid_aql::{Execution, Plan, Stats, Warning};
+use pellucid_aql::{Execution, Stats, Warning};
+use pellucid_document::StoreAccount;
 use pellucid_value::{Number, Value, json};
 
 use super::cursor::warnings;
+use super::queries::{Telling, stopwatch};
 
 /// What a query has done, for those who asked it.
 pub(super) struct Done<'a> {
@@ -34,40 +36,73 @@ pub(super) fn push_trailer(count: Option<usize>, done: &Done<'_>, out: &mut Vec<
     push_extra(done, out);
 }
 
-/// As [`trailer`], with where the time went, and from 2 on with the plan.
-pub(super) fn profiled_trailer(
+/// What is told once all is computed.
+pub(super) fn trailer_of(
     count: Option<usize>,
     execution: &Execution,
-    plan: &Plan,
-    profile: i64,
-    times: [u64; 2],
+    telling: &Telling,
 ) -> Vec<u8> {
+    match telling.profile {
+        0 => trailer(count, execution),
+        _ => profiled_trailer(count, execution, telling),
+    }
+}
+
+/// As [`trailer`], with where the time went, and from 2 on with the plan.
+fn profiled_trailer(count: Option<usize>, execution: &Execution, telling: &Telling) -> Vec<u8> {
+    let finalizing = stopwatch();
+    let Telling { plan, data, profile, times } = telling;
     let mut extra = Vec::new();
     push_extra(&Done::of(execution), &mut extra);
     let mut extra: serde_json::Value = serde_json::from_slice(&extra).unwrap_or_default();
     let of = |value: &Value| -> serde_json::Value {
         serde_json::from_str(&value.to_json()).unwrap_or_default()
     };
-    let [parsing, planning] = times.map(|ns| ns.max(1) as f64 / 1e9);
-    extra["profile"] = serde_json::json!({
-        "initializing": 1e-9,
-        "parsing": parsing,
-        "optimizing ast": 1e-9,
-        "loading collections": 1e-9,
-        "instantiating plan": planning,
-        "optimizing plan": 1e-9,
-        "instantiating executors": 1e-9,
-        "executing": execution.elapsed_ns() as f64 / 1e9,
-        "finalizing": 1e-9,
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    // Drivers take a time of zero for one that was not measured.
+    let measured = |ns: u64| seconds(ns.max(1));
+    let profiled = serde_json::json!({
+        "initializing": measured(times.initializing_ns),
+        "parsing": measured(times.parsing_ns),
+        // The planner does all of this in one go.
+        "optimizing ast": 0.0,
+        "loading collections": 0.0,
+        "instantiating plan": measured(times.planning_ns),
+        "optimizing plan": 0.0,
+        "instantiating executors": measured(times.instantiating_ns),
+        "executing": measured(execution.elapsed_ns()),
     });
-    if profile > 1 {
+    if let Some(account) = data.store_account() {
+        extra["store"] = shown(&account);
+    }
+    if *profile > 1 {
         extra["stats"]["nodes"] = of(&execution.profile());
         extra["plan"] = of(&plan.explain());
     }
+    extra["profile"] = profiled;
+    extra["profile"]["finalizing"] = measured(finalizing.elapsed_ns()).into();
     let mut out = Vec::new();
     push_count(count, &mut out);
     out.extend_from_slice(format!(",\"extra\":{extra}").as_bytes());
     out
+}
+
+/// What a query did in the terms of the store, as JSON.
+pub(super) fn shown(account: &StoreAccount) -> serde_json::Value {
+    let parts = account.parts_ns.iter().map(|(name, ns)| (format!("{name}_ns"), (*ns).into()));
+    let mut shown = serde_json::Map::from_iter(parts);
+    for (name, count) in [
+        ("index_look_ups", account.index_look_ups),
+        ("index_entries", account.index_entries),
+        ("document_reads", account.document_reads),
+        ("look_ups", account.look_ups),
+        ("tables", account.tables),
+        ("blocks", account.blocks),
+        ("records", account.records),
+    ] {
+        shown.insert(name.to_owned(), count.into());
+    }
+    shown.into()
 }
 
 fn push_count(count: Option<usize>, out: &mut Vec<u8>) {

@@ -15,7 +15,7 @@ use super::asked::{Asked, asked};
 use super::call::{Call, Method};
 use super::cursor::{check_rights, cursor, query_error, rest_of};
 use super::extra::{Done, push_trailer};
-use super::queries::{Cursor, stopwatch};
+use super::queries::{Cursor, Telling, Times, stopwatch};
 use super::reply::Reply;
 
 /// The longest body that is looked at.
@@ -117,7 +117,9 @@ impl DocumentApi {
         let binds = &asked.bind_variables;
         let execution =
             Execution::bound(Arc::clone(&plan), binds, source, asked.options.clone(), kill);
-        let rest = rest_of(execution, &asked, &plan, [0, 0], |_| {});
+        let (data_told, times) = (Arc::clone(&data), Times::default());
+        let telling = Telling { plan, data: data_told, profile: 0, times };
+        let rest = rest_of(execution, &asked, telling, |_| {});
         timeline.lap(QUERY_RUN);
         match rest {
             Err(error) if error.number == number::NOT_LIGHT => {

@@ -21,6 +21,7 @@ mod pool;
 mod queries;
 mod refusals;
 mod reply;
+mod settings;
 mod slow_queries;
 mod upkeep;
 mod writing;
@@ -33,6 +34,7 @@ use pellucid_store::PartTime;
 pub(crate) use api::DocumentApi;
 pub(crate) use call::is_ours;
 pub(crate) use pool::Pool;
+pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::Upkeep;
 
@@ -75,7 +77,7 @@ impl Api {
             Ok(call) => call.numbered(exchange.facts.request),
             Err(error) => {
                 route(exchange, crate::names::Operation::Unknown);
-                return reply_now(Reply::error(&error), response, exchange);
+                return self.reply_now(Reply::error(&error), response, exchange);
             }
         };
         route(exchange, DocumentApi::operation(&call));
@@ -87,11 +89,11 @@ impl Api {
             });
         }
         if let Some(refusal) = self.refuse_early(request, &call) {
-            return reply_now(refusal, response, exchange);
+            return self.reply_now(refusal, response, exchange);
         }
         let api = &self.shared.documents;
         if let Some(reply) = api.answer_light(&call, &self.caller, exchange.timeline) {
-            return reply_now(reply, response, exchange);
+            return self.reply_now(reply, response, exchange);
         }
         let Some(answered) = self.answer_here(&call, exchange.timeline) else {
             return self.hand_over(call.into_owned(), response, exchange);
@@ -99,7 +101,7 @@ impl Api {
         match answered {
             Answered::Now(reply) => {
                 exchange.timeline.stamp_after_lap(Stamp::Executed);
-                reply_now(reply, response, exchange)
+                self.reply_now(reply, response, exchange)
             }
             Answered::Later(pending, finish) => {
                 let completer = exchange.completer();
@@ -190,7 +192,7 @@ impl Api {
         if self.shared.documents.pool.try_run(bytes, work) {
             return Handled::Later;
         }
-        reply_now(ErrorNumber::QUEUE_FULL.into(), response, exchange)
+        self.reply_now(ErrorNumber::QUEUE_FULL.into(), response, exchange)
     }
 
     /// Sends what came back from a worker or from the medium.
@@ -208,25 +210,33 @@ impl Api {
         if exchange.timeline.taken(Stamp::Executed).is_none() {
             exchange.timeline.stamp(Stamp::Executed);
         }
-        send(reply, queued_ns, response, exchange)
+        self.send(reply, queued_ns, response, exchange)
     }
-}
 
-/// Sends an answer of the event loop's own.
-fn reply_now(reply: Reply, response: &mut Response<'_>, exchange: &mut Loop<'_>) -> Handled {
-    if exchange.timeline.taken(Stamp::Executed).is_none() {
-        exchange.timeline.stamp(Stamp::Executed);
+    /// Sends an answer of the event loop's own.
+    fn reply_now(
+        &self,
+        reply: Reply,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        if exchange.timeline.taken(Stamp::Executed).is_none() {
+            exchange.timeline.stamp(Stamp::Executed);
+        }
+        self.send(reply, 0, response, exchange)
     }
-    send(reply, 0, response, exchange)
-}
 
-fn send(
-    reply: Reply,
-    queued_ns: u64,
-    response: &mut Response<'_>,
-    exchange: &mut Loop<'_>,
-) -> Handled {
-    exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
-    let timeline = &*exchange.timeline;
-    reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
+    fn send(
+        &self,
+        reply: Reply,
+        queued_ns: u64,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
+        // Drivers offer codings that their users never asked for.
+        response.compress_from(self.shared.documents.settings.compressed_from_bytes);
+        let timeline = &*exchange.timeline;
+        reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
+    }
 }

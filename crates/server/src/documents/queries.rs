@@ -1,28 +1,60 @@
 //! Queries: those that run, and the results of those that were asked for in pieces.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 
-use pellucid_aql::{Execution, KillSwitch};
+use pellucid_aql::{Execution, KillSwitch, Plan};
 use pellucid_clock::{Clock, Stopwatch, WallTime};
-use pellucid_document::{Committed, DocumentError, ErrorNumber};
+use pellucid_document::{Committed, DocumentError, ErrorNumber, QueryData};
 use pellucid_thread::{Mutex, MutexGuard};
 use pellucid_value::Value;
 
 /// Results that may wait for their next batch to be asked for.
 const CURSORS_MAX: usize = 10_000;
 
+/// Memory that results may take together while they wait: 1 GiB.
+const CURSORS_BYTES_MAX: usize = 1 << 30;
+
+/// What a cursor takes beside its result.
+const CURSOR_BYTES: usize = 1 << 10;
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Queries {
-    cursors: Mutex<HashMap<u64, Slot>>,
+    cursors: Mutex<Cursors>,
     running: Mutex<HashMap<u64, Arc<Running>>>,
 }
 
-/// A cursor, or that somebody is reading it.
-enum Slot {
-    Free(Box<Cursor>),
-    Busy,
+/// Results that are given in pieces.
+#[derive(Default)]
+struct Cursors {
+    slots: HashMap<u64, Slot>,
+    /// What all of them take.
+    bytes: usize,
+}
+
+/// The place of a cursor.
+struct Slot {
+    /// The cursor, unless somebody is reading it.
+    cursor: Option<Box<Cursor>>,
+    /// What it takes, or took when it was put here.
+    bytes: usize,
+}
+
+impl Cursors {
+    fn insert(&mut self, id: u64, slot: Slot) {
+        self.bytes += slot.bytes;
+        if let Some(before) = self.slots.insert(id, slot) {
+            self.bytes -= before.bytes;
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Slot> {
+        let slot = self.slots.remove(&id)?;
+        self.bytes -= slot.bytes;
+        Some(slot)
+    }
 }
 
 /// A query that runs.
@@ -36,14 +68,68 @@ pub(crate) struct Running {
     pub(crate) begun: WallTime,
     pub(crate) since: Stopwatch,
     pub(crate) kill: KillSwitch,
+    /// Who asked it.
+    pub(crate) user: String,
+    /// Whether it writes, once that is known.
+    pub(crate) is_modification: AtomicBool,
+}
+
+/// A query in the list of those that run, until this is dropped: one whose result is streamed runs
+/// until its cursor is gone.
+pub(crate) struct Listed {
+    queries: Arc<Queries>,
+    running: Arc<Running>,
+}
+
+impl std::ops::Deref for Listed {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.queries.running().remove(&self.running.id);
+    }
 }
 
 /// What is left of a result.
 pub(crate) enum Rest {
-    /// All of it is there.
-    Ready(std::vec::IntoIter<Value>),
+    /// All of it is there, and takes so many bytes of memory.
+    Ready { values: std::vec::IntoIter<Value>, bytes: usize },
     /// It is computed as it is asked for.
-    Stream(Box<Execution>),
+    Stream(Box<Streamed>),
+}
+
+/// A query whose result is computed as it is asked for, and what is told at its end.
+pub(crate) struct Streamed {
+    pub(crate) execution: Execution,
+    pub(crate) telling: Telling,
+}
+
+/// What is told of a query beside its result.
+#[derive(Clone)]
+pub(crate) struct Telling {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) data: Arc<QueryData>,
+    /// How much of where the time went.
+    pub(crate) profile: i64,
+    pub(crate) times: Times,
+}
+
+/// How long it took, in nanoseconds, until a query ran.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Times {
+    /// To prepare it.
+    pub(crate) initializing_ns: u64,
+    /// To read its text.
+    pub(crate) parsing_ns: u64,
+    /// To plan it.
+    pub(crate) planning_ns: u64,
+    /// To make the plan ready to run.
+    pub(crate) instantiating_ns: u64,
 }
 
 /// A result that is given in pieces.
@@ -66,19 +152,28 @@ pub(crate) struct Cursor {
     pub(crate) is_exhausted: bool,
     /// What the query has written, whose revisions stand in the result.
     pub(crate) committed: Option<Committed>,
+    /// That the query is listed, if its result is streamed.
+    pub(crate) listed: Option<Listed>,
+}
+
+impl Cursor {
+    /// About how many bytes of memory it takes.
+    fn size_bytes(&self) -> usize {
+        let rest = match &self.rest {
+            Rest::Ready { bytes, .. } => *bytes,
+            Rest::Stream(streamed) => streamed.execution.memory_bytes(),
+        };
+        let last_batch = self.last_batch.as_ref().map_or(0, |(_, body)| body.len());
+        CURSOR_BYTES + rest + last_batch + self.text.len() + self.trailer.len()
+    }
 }
 
 impl Queries {
     /// Takes note of a query that begins.
-    pub(crate) fn begin(&self, running: Running) -> Arc<Running> {
+    pub(crate) fn begin(self: &Arc<Self>, running: Running) -> Listed {
         let running = Arc::new(running);
         self.running().insert(running.id, Arc::clone(&running));
-        running
-    }
-
-    /// Takes note that a query has ended.
-    pub(crate) fn end(&self, id: u64) {
-        self.running().remove(&id);
+        Listed { queries: Arc::clone(self), running }
     }
 
     /// The queries of a database that run, oldest first.
@@ -102,25 +197,40 @@ impl Queries {
     }
 
     /// Keeps a cursor.
+    ///
+    /// # Errors
+    /// 32 if there are too many, or their results take too much memory together; then it is gone.
     pub(crate) fn keep(&self, cursor: Box<Cursor>) -> Result<(), DocumentError> {
+        let bytes = cursor.size_bytes();
         let mut cursors = self.cursors();
-        if cursors.len() >= CURSORS_MAX && !cursors.contains_key(&cursor.id) {
-            let message = format!("{CURSORS_MAX} cursors are open: read or remove some of them");
-            return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message));
-        }
-        cursors.insert(cursor.id, Slot::Free(cursor));
-        Ok(())
+        let before = cursors.slots.get(&cursor.id).map(|slot| slot.bytes);
+        let is_new = before.is_none();
+        let grows_by = bytes.saturating_sub(before.unwrap_or(0));
+        let message = if is_new && cursors.slots.len() >= CURSORS_MAX {
+            format!("{CURSORS_MAX} cursors are open: read or remove some of them")
+        } else if grows_by > 0 && cursors.bytes.saturating_add(grows_by) > CURSORS_BYTES_MAX {
+            format!(
+                "the results of open cursors would take more than {CURSORS_BYTES_MAX} bytes: read \
+                 or remove some of them, or have the query streamed"
+            )
+        } else {
+            cursors.insert(cursor.id, Slot { cursor: Some(cursor), bytes });
+            return Ok(());
+        };
+        let gone = cursors.remove(cursor.id);
+        drop((cursors, gone));
+        Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message))
     }
 
     /// Takes a cursor to read from it; it has to be kept again or let go of.
     pub(crate) fn take(&self, database: &str, id: u64) -> Result<Box<Cursor>, DocumentError> {
         let mut cursors = self.cursors();
-        let slot = cursors.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
-        match std::mem::replace(slot, Slot::Busy) {
-            Slot::Busy => Err(ErrorNumber::CURSOR_BUSY.into()),
-            Slot::Free(cursor) if cursor.database == database => Ok(cursor),
-            Slot::Free(cursor) => {
-                *slot = Slot::Free(cursor);
+        let slot = cursors.slots.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
+        match slot.cursor.take() {
+            None => Err(ErrorNumber::CURSOR_BUSY.into()),
+            Some(cursor) if cursor.database == database => Ok(cursor),
+            elsewhere => {
+                slot.cursor = elsewhere;
                 Err(ErrorNumber::CURSOR_NOT_FOUND.into())
             }
         }
@@ -128,23 +238,24 @@ impl Queries {
 
     /// Lets go of a cursor that was taken.
     pub(crate) fn forget(&self, id: u64) {
-        self.cursors().remove(&id);
+        let gone = self.cursors().remove(id);
+        drop(gone);
     }
 
     /// Frees what nobody asked for in time.
     pub(crate) fn remove_expired(&self, now_ms: u64) {
-        // Freed once the lock is: a result may be large.
-        let mut expired = Vec::new();
         let mut cursors = self.cursors();
         let is_over =
-            |slot: &Slot| matches!(slot, Slot::Free(cursor) if cursor.expires_at_ms <= now_ms);
+            |slot: &Slot| slot.cursor.as_ref().is_some_and(|cursor| cursor.expires_at_ms <= now_ms);
         let ids: Vec<_> =
-            cursors.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
-        expired.extend(ids.iter().filter_map(|id| cursors.remove(id)));
+            cursors.slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
+        let expired: Vec<_> = ids.iter().filter_map(|id| cursors.remove(*id)).collect();
         drop(cursors);
+        // Freed once the lock is: a result may be large.
+        drop(expired);
     }
 
-    fn cursors(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
+    fn cursors(&self) -> MutexGuard<'_, Cursors> {
         self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,7 +282,7 @@ mod tests {
             id,
             database: "d".to_owned(),
             text: String::new(),
-            rest: Rest::Ready(vec![Value::Array(values)].into_iter()),
+            rest: Rest::Ready { values: vec![Value::Array(values)].into_iter(), bytes: 1 },
             batch_size: 1,
             next_batch: 1,
             trailer: Vec::new(),
@@ -181,6 +292,7 @@ mod tests {
             may_retry: false,
             is_exhausted: false,
             committed: None,
+            listed: None,
         };
         (Box::new(cursor), held)
     }
@@ -219,5 +331,42 @@ mod tests {
         // One that is there is kept again.
         let again = queries.take("d", 7).unwrap();
         queries.keep(again).unwrap();
+    }
+
+    fn weigh(cursor: &mut Cursor, with: usize) {
+        if let Rest::Ready { bytes, .. } = &mut cursor.rest {
+            *bytes = with;
+        }
+    }
+
+    /// The results of a few cursors could take all memory that there was.
+    #[test]
+    fn results_beyond_the_limit_of_memory_are_refused() {
+        let queries = Queries::default();
+        let large = |id: u64| {
+            let (mut cursor, held) = cursor(id, u64::MAX);
+            weigh(&mut cursor, CURSORS_BYTES_MAX / 3);
+            (cursor, held)
+        };
+        for id in 1..=2 {
+            queries.keep(large(id).0).unwrap();
+        }
+        let (third, of_third) = large(3);
+        let refused = queries.keep(third).err();
+        assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
+        assert!(of_third.upgrade().is_none());
+        queries.keep(cursor(4, u64::MAX).0).unwrap();
+        // Read to its end, or kept again, one takes no more than it did.
+        let again = queries.take("d", 1).unwrap();
+        queries.keep(again).unwrap();
+        queries.forget(queries.take("d", 2).unwrap().id);
+        queries.keep(large(3).0).unwrap();
+        // One that grows while it is read may be too much, too.
+        let mut grown = queries.take("d", 3).unwrap();
+        weigh(&mut grown, CURSORS_BYTES_MAX);
+        assert!(queries.keep(grown).is_err());
+        assert_eq!(queries.take("d", 3).err().map(|error| error.number.0), Some(1600));
+        queries.remove_expired(u64::MAX);
+        assert_eq!(queries.cursors().bytes, 0);
     }
 }

@@ -6,8 +6,11 @@ use std::sync::PoisonError;
 
 use pellucid_account::request_name;
 use pellucid_aql::{Execution, NodeAccount};
+use pellucid_document::{QueryData, StoreAccount};
 use pellucid_thread::Mutex;
 use serde_json::{Value, json};
+
+use super::extra;
 
 /// Queries that are noted, the newest: as many as the account keeps of slow requests, and more.
 const NOTED_MAX: usize = 1_024;
@@ -26,6 +29,7 @@ pub(crate) struct SlowQuery {
     nodes: Vec<NodeAccount>,
     /// The node that took longest, and why.
     slowest: String,
+    store: Option<StoreAccount>,
 }
 
 impl SlowQuery {
@@ -44,6 +48,9 @@ impl SlowQuery {
         };
         let nodes: Vec<_> = self.nodes.iter().map(node).collect();
         let mut shown = json!({ "reason": self.slowest, "nodes": nodes });
+        if let Some(account) = &self.store {
+            shown["store"] = extra::shown(account);
+        }
         if with_text {
             shown["text"] = json!(self.text);
         }
@@ -59,7 +66,7 @@ pub(crate) struct SlowQueries {
 
 impl SlowQueries {
     /// Notes what a query has done so far, if that took long enough.
-    pub(crate) fn note(&self, request: u64, text: &str, execution: &Execution) {
+    pub(crate) fn note(&self, request: u64, text: &str, execution: &Execution, data: &QueryData) {
         if execution.elapsed_ns() < NOTED_FROM_NS {
             return;
         }
@@ -72,6 +79,7 @@ impl SlowQueries {
             text: beginning(text),
             nodes,
             slowest: format!("node {} ({}): {why}", slowest.id, slowest.name),
+            store: data.store_account(),
         };
         let mut all = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() == NOTED_MAX {

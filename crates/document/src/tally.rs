@@ -1,0 +1,109 @@
+//! What a query does in the terms of the store: how much it looks up and reads, and what parts of
+//! the store took the time of single look-ups.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pellucid_account::{PARTS_MAX, Part, Timeline};
+use pellucid_clock::Clock;
+use pellucid_store::{Object, Result as StoreResult, Snapshot, Table};
+
+/// A number that one thread at a time adds to, which is the one that runs the query.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        self.0.store(self.get() + more, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) index_look_ups: Count,
+    pub(crate) index_entries: Count,
+    pub(crate) document_reads: Count,
+    look_ups: Count,
+    tables: Count,
+    blocks: Count,
+    records: Count,
+    /// Of each part of the store, in ticks.
+    parts_ticks: [Count; PARTS_MAX],
+    /// What look-ups are timed with, if they are.
+    clock: Option<Clock>,
+}
+
+impl Tally {
+    /// One that times look-ups if the request of this timeline is accounted for.
+    pub(crate) fn beside(timeline: &Timeline) -> Tally {
+        Tally { clock: timeline.is_on().then(|| timeline.clock()), ..Tally::default() }
+    }
+
+    /// As [`Snapshot::get`], taking note of what that takes.
+    pub(crate) fn get(
+        &self,
+        snapshot: &dyn Snapshot,
+        table: Table,
+        key: &[u8],
+    ) -> StoreResult<Option<Object>> {
+        let mut timeline = match self.clock {
+            // Its first lap begins here.
+            Some(clock) => Timeline::begin(clock, clock.now()),
+            None => Timeline::off(),
+        };
+        let found = snapshot.get(table, key, &mut timeline);
+        if self.clock.is_some() {
+            for (slot, ticks) in (0..).zip(&self.parts_ticks) {
+                ticks.add(timeline.part_ticks(Part::new(slot)));
+            }
+        }
+        let counts = timeline.counts;
+        self.look_ups.add(1);
+        self.tables.add(counts.tables.into());
+        self.blocks.add(counts.blocks.into());
+        self.records.add(counts.records.into());
+        found
+    }
+
+    /// All of it so far; `names` are those of the store's parts.
+    pub(crate) fn account(&self, names: &[&'static str]) -> StoreAccount {
+        let ns = |ticks: &Count| self.clock.map_or(0, |clock| clock.nanoseconds(ticks.get()));
+        let parts = names.iter().zip(&self.parts_ticks).map(|(name, ticks)| (*name, ns(ticks)));
+        StoreAccount {
+            index_look_ups: self.index_look_ups.get(),
+            index_entries: self.index_entries.get(),
+            document_reads: self.document_reads.get(),
+            look_ups: self.look_ups.get(),
+            tables: self.tables.get(),
+            blocks: self.blocks.get(),
+            records: self.records.get(),
+            parts_ns: parts.filter(|(_, ns)| *ns > 0).collect(),
+        }
+    }
+}
+
+/// What a query did in the terms of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreAccount {
+    /// Places of indexes that were looked up.
+    pub index_look_ups: u64,
+    /// Entries that were read from them.
+    pub index_entries: u64,
+    /// Documents that were read.
+    pub document_reads: u64,
+    /// Single keys that were looked up, those of documents and of unique indexes; the counts below
+    /// are of these.
+    pub look_ups: u64,
+    /// Tables whose range of keys held the key.
+    pub tables: u64,
+    /// Blocks of tables that were searched.
+    pub blocks: u64,
+    /// Records that were read from the journal.
+    pub records: u64,
+    /// Nanoseconds of the store's parts; none if requests are not accounted for.
+    pub parts_ns: Vec<(&'static str, u64)>,
+}

@@ -1,0 +1,31 @@
+//! What an operator can set of the document API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_aql::REPORTED_VERSION;
+
+/// How long a query may run at most, unless the operator says otherwise.
+const QUERY_RUNTIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct DocumentSettings {
+    /// Bytes from which on an answer is compressed for a client that offers it; zero for never.
+    pub compressed_from_bytes: usize,
+    /// How long a query may run that does not say, and at most; zero for as long as it takes.
+    pub query_runtime_max: Duration,
+    /// The version of ArangoDB that drivers are told.
+    pub reported_version: Arc<str>,
+}
+
+impl Default for DocumentSettings {
+    fn default() -> DocumentSettings {
+        DocumentSettings {
+            // As ArangoDB has it.
+            compressed_from_bytes: 0,
+            query_runtime_max: QUERY_RUNTIME_MAX,
+            reported_version: REPORTED_VERSION.into(),
+        }
+    }
+}
