@@ -25,8 +25,8 @@ const FREEZE: Duration = Duration::from_secs(1);
 const FREEZE_BEGIN: Duration = Duration::from_millis(1_500);
 /// Of what both sides say, the most that they may differ.
 const DEVIATION_AT_MOST: f64 = 0.01;
-/// What of the freeze may be seen in the p99 of the service time: none of it, but an answer takes its
-/// time.
+/// What of the freeze may be seen in the p99 of the service time: none of it, but an answer takes
+/// its time.
 const SERVICE_SHARE_AT_MOST: f64 = 0.02;
 /// A run with a freeze has to have time around it.
 const FREEZE_SECONDS_MIN: u64 = 5;
@@ -186,8 +186,8 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     })?;
     let [longest, tail, service] = columns(&rounds(runs, |_| freeze(seconds))?);
     println!(
-        "pellucid load beside what the server noted: off by {:.2} % with a constant delay, by {:.2} % \
-         with one request in {SLOW_ONE_IN} slow",
+        "pellucid load beside what the server noted: off by {:.2} % with a constant delay, by \
+         {:.2} % with one request in {SLOW_ONE_IN} slow",
         median(&constant) * 100.0,
         median(&slow) * 100.0
     );

@@ -43,8 +43,8 @@ pub enum Progress {
 /// # Errors
 /// When the options make no sense, the target cannot be reached at the start, the script raises an
 /// error before the first request, or the system refuses what every run needs. Errors of single
-/// requests are counted, and one that ends the run later is [`LoadResult::failure`], beside what was
-/// measured until then.
+/// requests are counted, and one that ends the run later is [`LoadResult::failure`], beside what
+/// was measured until then.
 pub fn run(
     options: &LoadOptions,
     progress: &mut dyn FnMut(Progress),

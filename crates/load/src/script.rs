@@ -7,8 +7,9 @@
 //!
 //! What differs from wrk on purpose: an error ends the run with its file and line, instead of being
 //! printed and passed over; a `request` that returns nothing ends its thread, instead of leaving a
-//! connection without a request; and where a rate is given `delay` is not asked, as in wrk2, because
-//! the rate says when to send. As in wrk, `math.random` begins with the same seed in every thread.
+//! connection without a request; and where a rate is given `delay` is not asked, as in wrk2,
+//! because the rate says when to send. As in wrk, `math.random` begins with the same seed in every
+//! thread.
 
 mod address;
 mod call;

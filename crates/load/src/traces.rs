@@ -2,7 +2,8 @@
 //!
 //! What the server says of a request comes with its own answer (`Server-Timing`, W3C), so client
 //! and server are joined request by request. That takes no common clock, as only durations are
-//! compared. Where there is one, on the same machine, the server also says when the request arrived.
+//! compared. Where there is one, on the same machine, the server also says when the request
+//! arrived.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

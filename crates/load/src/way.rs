@@ -189,8 +189,8 @@ fn sum_ns(steps: &[(String, u64)]) -> u64 {
     steps.iter().map(|(_, ns)| ns).sum()
 }
 
-/// When the request arrived at the server, since it was sent, if that is known and can be true: what
-/// the server did from then on was over before its answer was there.
+/// When the request arrived at the server, since it was sent, if that is known and can be true:
+/// what the server did from then on was over before its answer was there.
 fn arrival(trace: &Trace, server: &[(String, u64)]) -> Option<u64> {
     let between_ns = trace.send_ns + trace.away_ns;
     let rounded_ns = ROUNDING_EACH_NS * server.len() as u64;

@@ -17,8 +17,9 @@ pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
 /// `write` and the rest of
 /// `encode` come after the header is written, and so are not in it: they are in the account.
 ///
-/// A second header, `Pellucid-Clock`, says when the request arrived, on a clock that a client on the
-/// same machine reads as well: with it the phases have their place between sending and receiving.
+/// A second header, `Pellucid-Clock`, says when the request arrived, on a clock that a client on
+/// the same machine reads as well: with it the phases have their place between sending and
+/// receiving.
 pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline) {
     if !timeline.is_wanted || !timeline.is_on() {
         return;

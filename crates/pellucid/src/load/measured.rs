@@ -1,5 +1,5 @@
-//! A run with all that is told of it: what it may be taken for, the server's account, the ways of its
-//! requests, and what ran in the server's background.
+//! A run with all that is told of it: what it may be taken for, the server's account, the ways of
+//! its requests, and what ran in the server's background.
 
 use pellucid_account::OperationAccount;
 use pellucid_load::{
