@@ -150,10 +150,13 @@ impl Profiler {
         state.apply_rate();
     }
 
-    /// Samples at `hertz` at least, until what is returned is dropped.
+    /// Samples at `hertz` at least, until what is returned is dropped; also threads that have only
+    /// just begun.
     pub fn boost(&self, hertz: u32) -> Boost {
         let shared = Arc::clone(&self.inner.shared);
         let mut state = lock(&shared.state);
+        // Where the list of threads cannot be read, those that are known are sampled.
+        let _ = state.timers.scan();
         state.boosts_ever += 1;
         let number = state.boosts_ever;
         state.boosts.push((number, hertz.clamp(1, HERTZ_MAX)));

@@ -166,6 +166,33 @@ fn processor_time_is_found_where_it_was_spent() {
     assert!(folded(&profile).lines().any(|line| line.starts_with("put execute;")));
 }
 
+/// A study of requests that were over within a fifth of a second had no sample of the server's
+/// threads, which had begun just before.
+#[test]
+fn a_thread_that_has_just_begun_is_recorded_from_the_beginning() {
+    let _turn = turn();
+    let profiler = Profiler::start(19).unwrap();
+    let (ready, is_ready) = channel();
+    let (begin, begun) = channel();
+    let work = move || {
+        ready.send(()).unwrap();
+        begun.recv().unwrap();
+        black_box(work(60_000))
+    };
+    let worker = std::thread::Builder::new().name("just-begun".to_owned()).spawn(work).unwrap();
+    is_ready.recv().unwrap();
+    let boost = profiler.boost(999);
+    let from_ns = Profiler::now_ns();
+    begin.send(()).unwrap();
+    let spent_ns = worker.join().unwrap() as f64;
+    let recorded = profiler.cpu(from_ns, u64::MAX);
+    drop(boost);
+    let of_it = recorded.samples.iter().filter(|sample| sample.thread == "just-begun");
+    let found_ns: f64 = of_it.map(|sample| sample.amount).sum();
+    // Timers tick at the kernel's ticks, so a few of them may be missing.
+    assert!(found_ns > 0.5 * spent_ns, "{found_ns} of {spent_ns} ns");
+}
+
 #[inline(never)]
 fn allocate_much() -> Vec<Vec<u8>> {
     let made: Vec<Vec<u8>> = (0..3_000).map(|_| black_box(vec![1; 3_000])).collect();

@@ -122,7 +122,8 @@ fn busy() -> FlameGraph {
             5 | 6 => ("entity_get execute", &[0, 2]),
             _ => ("entity_get write", &[0, 6, 7]),
         };
-        let amount = 2e6 + (at * 31 % 7) as f64 * 1e6;
+        // More of it while tables are merged, and now and then a moment with little.
+        let amount = if is_merging { 5e6 } else { 1e6 + (at / 9 * 31 % 7) as f64 * 4e5 };
         graph.add(&FlameSample { root, stack, amount, at_ns }, false);
     }
     graph.shares = vec![

@@ -36,8 +36,8 @@ impl HandedOver {
         note_wait_of(self.labels, self.waited_ns());
     }
 
-    /// As [`HandedOver::end`], for waits of which there are so many that each cannot be kept: one in
-    /// `one_in` is, however long it was, and weighs as much more.
+    /// As [`HandedOver::end`], for waits of which there are so many that each cannot be kept: one
+    /// in `one_in` is, however long it was, and weighs as much more.
     pub fn end_by_chance(self, one_in: u32) {
         note_wait_by_chance(self.labels, one_in, || self.waited_ns());
     }

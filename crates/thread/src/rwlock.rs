@@ -7,8 +7,8 @@ use std::sync::{LockResult, PoisonError, TryLockError};
 
 use crate::contention::Contention;
 
-/// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits for
-/// several readers waits for the last of them.
+/// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits
+/// for several readers waits for the last of them.
 #[derive(Default)]
 pub struct RwLock<T> {
     contention: Contention,

@@ -35,7 +35,8 @@ pub fn wait_sampling() -> u64 {
     SAMPLE_NS.load(Ordering::Relaxed)
 }
 
-/// Has one in so many contended unlocks say where the lock had been held; all of them, if it is one.
+/// Has one in so many contended unlocks say where the lock had been held; all of them, if it is
+/// one.
 pub fn set_holder_sampling(one_in: u32) {
     ONE_IN.store(one_in.max(1), Ordering::Relaxed);
 }
@@ -141,8 +142,8 @@ pub fn observe_waits(observer: WaitObserver) {
     OBSERVER.store(observer as *mut (), Ordering::Release);
 }
 
-/// The site of this thread, which is about to give back a lock that others wait for, with the weight
-/// that a wait has there; or zero, most of the time.
+/// The site of this thread, which is about to give back a lock that others wait for, with the
+/// weight that a wait has there; or zero, most of the time.
 ///
 /// It is left to chance and not counted off: a thread that gives back two locks in turns would name
 /// one of them only, and the first unlock of each thread would count for eight.

@@ -1,8 +1,8 @@
 //! The processes that answer: Pellucid, or the server that does nothing else.
 //!
 //! The plan comes as a line on standard input; the address goes as a line to standard output. A
-//! process serves until its input ends. Pellucid also answers what [`answer_lines`] does, so that it
-//! can be profiled.
+//! process serves until its input ends. Pellucid also answers what [`answer_lines`] does, so that
+//! it can be profiled.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
