@@ -1,8 +1,8 @@
 //! Sequence numbers: each greater than all that were drawn before, also by those that had the
 //! database open earlier, and each telling the time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::WallTime;
 use pellucid_store::{Result, StoreError};
