@@ -1,5 +1,5 @@
-//! Locks over keys: writers of a key follow one another, and a snapshot knows which writes are under
-//! way.
+//! Locks over keys: writers of a key follow one another, and a snapshot knows which writes are
+//! under way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, TryLockError};
