@@ -37,7 +37,7 @@ bench-neighbours: build ## What reads in memory notice of reads from the disk an
 	@scripts/need taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- neighbours
 
-bench-cluster: build ## What forwarding to another node costs, and a node that is killed (QUICK=1 for short)
+bench-cluster: build ## What forwarding to another node costs, and a node that is killed or hangs (QUICK=1 for short)
 	@scripts/need wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- cluster
 

@@ -125,8 +125,8 @@ impl Client {
         }
     }
 
-    /// Asks the key's owner. Every method here may be sent twice without harm, and a connection that
-    /// was kept may have been closed meanwhile as idle: then a new one is tried, once.
+    /// Asks the key's owner. Every method here may be sent twice without harm, and a connection
+    /// that was kept may have been closed meanwhile as idle: then a new one is tried, once.
     fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Response, ClientError> {
         let (owner, target) = (self.nodes.owner(key), target_of(key));
         if let Some(mut kept) = self.connections[owner].take() {

@@ -165,8 +165,8 @@ impl Remembered {
         if rest.is_empty() { Ok(Remembered { epoch, nodes, node: own }) } else { Err("length") }
     }
 
-    /// Whether a node may start with this list, or without one, on a store of which `held` says what
-    /// it has. Gives what is to be written before it serves, if anything.
+    /// Whether a node may start with this list, or without one, on a store of which `held` says
+    /// what it has. Gives what is to be written before it serves, if anything.
     ///
     /// # Errors
     /// If something would be stranded; the text says how not to. Or what `held` says.

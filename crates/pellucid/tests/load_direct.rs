@@ -94,8 +94,8 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
     assert!(shown.contains("each request went to the owner of its key"), "{shown}");
 }
 
-/// Client, entry node and owner in one line: of a request that is forwarded, the way has the part of
-/// the network between the nodes and those of the owner, and of one that goes to the owner it has not.
+/// Client, entry node and owner in one line: of a request that is forwarded, the way has what lies
+/// between the nodes and the parts of the owner; of one that goes to the owner it has not.
 #[test]
 fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
     let nodes = Nodes::start(2, |_| {});

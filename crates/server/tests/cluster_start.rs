@@ -1,5 +1,5 @@
-//! What a node has to have, or must not have, to be started as part of a cluster: nothing of what is
-//! in its store may be out of reach afterwards.
+//! What a store must not have to become a node of a cluster: nothing in it may be out of reach
+//! afterwards.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;

@@ -42,8 +42,8 @@ impl Work {
     /// with [`KEY_BYTES`]: a list of so many texts would take ten times the memory, in each thread.
     pub(super) fn script(self, keys: &[String]) -> String {
         let choice = format!(
-            "local place = math.random(0, {}) * {KEY_BYTES}\n  local key = keys:sub(place + 1, place \
-             + {KEY_BYTES})\n",
+            "local at = math.random(0, {}) * {KEY_BYTES}\n  local key = keys:sub(at + 1, at + \
+             {KEY_BYTES})\n",
             keys.len() - 1
         );
         let mut script = String::with_capacity(keys.len() * KEY_BYTES + 1_024);
