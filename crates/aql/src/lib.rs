@@ -16,7 +16,7 @@ mod statements;
 pub use error::{QueryError, number};
 pub use execute::{Execution, NodeAccount, PointResult};
 pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse};
-pub use plan::Plan;
+pub use plan::{Plan, RULES};
 pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,

@@ -54,7 +54,7 @@ pub(crate) struct StudyArguments {
     #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
     documents: Option<u64>,
     /// connection-pool: queries at a time, without an index never more than the size has [default:
-    /// 500, 1000, 5000 and 10000, and 100 without an index; --quick 500 and 20; --full the four for
+    /// 500, 1000, 5000 and 10000, and 500 without an index; --quick 500 and 20; --full the four for
     /// both].
     #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
     queries: Option<u64>,

@@ -26,7 +26,9 @@ use pellucid_store::{
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
-use crate::documents::{BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, SlowQueries, Upkeep};
+use crate::documents::{
+    BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, SlowQueries, Upkeep,
+};
 use crate::engine_log::EngineLog;
 use crate::exposure::Exposure;
 use crate::follow::{Export, FollowFigures, Follower, Traced};
@@ -49,6 +51,10 @@ pub const DOCUMENTS_TABLE: CopiedTable<'static> =
 
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
+
+/// Room for requests that wait: for a full queue of calls, which has an answer of its own that drivers
+/// understand, and for all that run or stream beside it.
+const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
 
 /// The store below.
 #[derive(Clone, Debug)]
@@ -137,6 +143,7 @@ impl ServerOptions {
             accounting: Accounting::Full,
             limits: Limits {
                 body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_DEFAULT,
+                requests_in_flight: REQUESTS_IN_FLIGHT_DEFAULT,
                 ..Limits::default()
             },
             slow_request: Duration::from_secs(1),
@@ -386,7 +393,8 @@ fn open_documents(
     Ok(Arc::new(DocumentApi {
         documents: Arc::new(documents),
         accounts: Arc::clone(accounts),
-        pool: Pool::start(Clock::system()).map_err(ServerError::Run)?,
+        pool: Pool::start(Clock::system(), options.documents.queued_calls_max)
+            .map_err(ServerError::Run)?,
         queries: Arc::default(),
         slow_queries: SlowQueries::default(),
         statements: Statements::default(),

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use common::{Answer, Client, request, start, start_with};
@@ -87,6 +88,7 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("POST", "/_api/view", "{}", 501, 9),
     ("POST", "/_api/gharial", "{}", 501, 9),
     ("GET", "/_api/user/nobody", "", 404, 1703),
+    ("PUT", "/_api/query/properties", "{\"maxSlowQueries\":7}", 501, 9),
     ("GET", "/_api/nothing", "", 404, 404),
     ("DELETE", "/_api/version", "", 405, 405),
 ];
@@ -316,4 +318,133 @@ fn no_query_runs_longer_than_the_operator_says() {
     }
     let answer = ask(&mut client, &json!({"query": "RETURN 1"}));
     assert_eq!(answer.status, 201);
+}
+
+/// A query that takes until it is killed, and does not rest.
+fn endless() -> Value {
+    json!({"query": "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"})
+}
+
+/// Calls beyond the queue are refused as drivers expect it, and so is who would not wait as long as
+/// the last one did.
+#[test]
+fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
+    let server = start_with(|options| options.documents.queued_calls_max = 2);
+    let mut client = server.client();
+    let mut waiting = Vec::new();
+    // All threads get one, and then the queue fills: as soon as it is full, this is told here.
+    while client.get("/_admin/server/availability").status == 200 {
+        waiting.push(server.sent(&request(
+            "POST",
+            "/_api/cursor",
+            &[],
+            endless().to_string().as_bytes(),
+        )));
+        assert!(waiting.len() < 10_000, "the queue never fills");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let refused = ask(&mut client, &json!({"query": "RETURN 1"}));
+    assert_eq!(number(&refused), (503, 21003));
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    // What needs no worker is answered.
+    assert_eq!(client.get("/_api/version").status, 200);
+    while !waiting.is_empty() {
+        for query in running(&mut client) {
+            let path = format!("/_api/query/{}", query["id"].as_str().unwrap());
+            client.call("DELETE", &path, &[], b"");
+        }
+        waiting.retain_mut(|client| {
+            client.socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let answered = client.try_answer(false);
+            answered.is_err_and(|error| {
+                let is_early = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                assert!(is_early, "{error}");
+                true
+            })
+        });
+    }
+    let mut patient = |seconds: &str| {
+        let headers = [("x-arango-queue-time-seconds", seconds)];
+        let body = json!({"query": "RETURN 1"}).to_string();
+        client.call("POST", "/_api/cursor", &headers, body)
+    };
+    // Those that were in the queue waited for the others to be killed.
+    assert_eq!(number(&patient("0.000001")), (412, 21004));
+    for seconds in ["1000", "0"] {
+        assert_eq!(patient(seconds).status, 201, "{seconds}");
+    }
+}
+
+/// The header is the account's `queue` of the same request, and not one that was measured beside it.
+#[test]
+fn the_time_in_the_queue_is_that_of_the_account() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({"query": "FOR i IN 1..3 SORT -i RETURN i"}).to_string();
+    for _ in 0..20 {
+        let answer = client.call("POST", "/_api/cursor", &[("Prefer", "timing")], &body);
+        let seconds = |text: &str| text.parse::<f64>().unwrap();
+        let told = seconds(answer.header("X-Arango-Queue-Time-Seconds").unwrap());
+        let timing = answer.header("Server-Timing").unwrap();
+        let queue =
+            timing.split(", ").find_map(|metric| metric.strip_prefix("queue;dur=")).unwrap();
+        assert!((told - seconds(queue) / 1e3).abs() < 1.5e-6, "{told} s and {queue} ms");
+        assert!(told > 0.0, "a worker cannot be there before the call");
+    }
+}
+
+/// Two who ask for the next batch of one cursor at a time.
+#[test]
+fn a_cursor_that_is_read_is_busy() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({
+        "query": "FOR i IN 1..100 LET x = i > 50 ? SLEEP(600) : 0 RETURN i", "batchSize": 10,
+        "options": {"stream": true},
+    });
+    let id = ask(&mut client, &body).json()["id"].as_str().unwrap().to_owned();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (sender, path) = (sender.clone(), format!("/_api/cursor/{id}"));
+            let mut client = server.client();
+            scope.spawn(move || {
+                loop {
+                    let answer = client.call("POST", &path, &[], b"");
+                    if answer.status != 200 {
+                        sender.send(number(&answer)).unwrap();
+                        return;
+                    }
+                }
+            });
+        }
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), (409, 1601));
+        assert_eq!(client.call("DELETE", &format!("/_api/query/{id}"), &[], b"").status, 200);
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), (410, 1500));
+    });
+}
+
+/// What is told of a query that is only read, and of queries at large.
+#[test]
+fn what_is_told_of_queries_is_true_of_them() {
+    let server = start_with(|options| options.documents.reported_version = "4.0.0".into());
+    let mut client = server.client();
+    let body = json!({"query": "FOR d IN people FOR e IN @@c FILTER d.x == @x RETURN e"});
+    let parsed = client.call("POST", "/_api/query", &[], body.to_string()).json();
+    assert_eq!(parsed["collections"], json!(["people"]));
+    assert_eq!(parsed["bindVars"], json!(["@c", "x"]));
+    let rules = client.get("/_api/query/rules").json();
+    assert!(rules.as_array().unwrap().iter().any(|rule| rule["name"] == "use-indexes"), "{rules}");
+    let same = client.call("PUT", "/_api/query/properties", &[], br#"{"enabled":true}"#);
+    assert_eq!((same.status, &same.json()["maxSlowQueries"]), (200, &json!(0)));
+    // The version is the same one wherever it is asked for.
+    for (target, place) in [
+        ("/_api/version", "/version"),
+        ("/_api/version?details=true", "/details/server-version"),
+        ("/_admin/status", "/version"),
+    ] {
+        assert_eq!(client.get(target).json().pointer(place), Some(&json!("4.0.0")), "{target}");
+    }
+    let version = ask(&mut client, &json!({"query": "RETURN VERSION()"}));
+    assert_eq!(version.json()["result"], json!(["4.0.0"]));
 }

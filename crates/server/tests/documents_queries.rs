@@ -165,8 +165,9 @@ fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
     expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
     let unique = json!({"type": "persistent", "fields": ["u"], "unique": true});
     expect(&mut client, "POST", "/_api/index?collection=c", &unique, 201);
-    let items: Vec<_> =
-        (0..100).map(|n| json!({"_key": format!("k{n}"), "n": n % 10, "u": n})).collect();
+    let text = "more than lies beside a key".repeat(100);
+    let item = |n: u32| json!({"_key": format!("k{n}"), "n": n % 10, "u": n, "text": text});
+    let items: Vec<_> = (0..100).map(item).collect();
     expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
     let mut account = |query: &str| {
         let body = json!({"query": query, "options": {"profile": 1}});

@@ -1,6 +1,7 @@
 //! Text to a tree, by recursive descent, with errors that say where and what was expected.
 
 pub(crate) mod ast;
+mod collections;
 mod expression;
 mod lex;
 mod place;
@@ -35,6 +36,12 @@ impl Parsed {
     #[must_use]
     pub fn bind_names(&self) -> &BTreeSet<String> {
         &self.bind_names
+    }
+
+    /// The collections that its text names, in the order of their names.
+    #[must_use]
+    pub fn collections(&self) -> BTreeSet<String> {
+        collections::collections_of(&self.query)
     }
 }
 

@@ -36,6 +36,16 @@ pub struct Plan {
     pub(crate) parameters: Vec<(Slot, String)>,
 }
 
+/// The rules of the planner, by which it changes plans.
+pub const RULES: [&str; 6] = [
+    "move-filters-up",
+    "use-indexes",
+    "remove-filter-covered-by-index",
+    "use-index-for-sort",
+    "reduce-extraction-to-projection",
+    "sort-limit",
+];
+
 /// What is done to a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {

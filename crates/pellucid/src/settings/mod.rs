@@ -172,13 +172,16 @@ struct Settings {
     /// The time between two batches of a streamed result does not count.
     #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
     query_runtime_max: Option<Span>,
+    /// Most calls of the document API that wait for a worker [default: 4096]; beyond it: 503/21003.
+    #[arg(long, env = "PELLUCID_QUEUED_CALLS_MAX")]
+    queued_calls_max: Option<usize>,
     /// The version of ArangoDB that drivers are told [default: 3.12.10].
     #[arg(long, env = "PELLUCID_ARANGODB_VERSION")]
     arangodb_version: Option<String>,
     /// Most connections at a time [default: 16384].
     #[arg(long, env = "PELLUCID_CONNECTIONS_MAX")]
     connections_max: Option<usize>,
-    /// Most requests that wait for the store or are streamed at a time [default: 4096].
+    /// Most requests that wait for the store or are streamed at a time [default: 8192].
     #[arg(long, env = "PELLUCID_REQUESTS_IN_FLIGHT_MAX")]
     requests_in_flight_max: Option<usize>,
     /// Most bytes of request bodies at a time, over all connections [default: 1216M, or the largest

@@ -55,6 +55,7 @@ impl Settings {
             compress_from: size(limits.compressed_from_bytes),
             compress_documents_from: size(options.documents.compressed_from_bytes),
             query_runtime_max: Some(Span(options.documents.query_runtime_max)),
+            queued_calls_max: Some(options.documents.queued_calls_max),
             arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
             requests_in_flight_max: Some(limits.requests_in_flight),
@@ -208,6 +209,7 @@ impl Settings {
         if let Some(longest) = self.query_runtime_max {
             documents.query_runtime_max = longest.0;
         }
+        documents.queued_calls_max = self.queued_calls_max.unwrap_or(documents.queued_calls_max);
         if let Some(version) = &self.arangodb_version {
             let numbers = version.split('.').filter(|part| part.parse::<u16>().is_ok()).count();
             if numbers != 3 || version.split('.').count() != 3 {

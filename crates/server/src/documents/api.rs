@@ -76,6 +76,8 @@ impl DocumentApi {
                     && matches!(call.segment(3), None | Some("properties" | "count" | "revision"))
             }
             (Some("_api"), Some("database")) => call.method == Method::Get,
+            // Who looks for what keeps all workers busy, and ends it, needs none of them.
+            (Some("_api"), Some("query")) => call.method != Method::Post,
             (Some("_api"), Some("index")) => call.method == Method::Get,
             (Some("_admin"), _) => true,
             _ => false,

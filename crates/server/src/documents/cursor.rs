@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
-use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning};
+use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, RULES, Source, Warning};
 use pellucid_clock::WallTime;
 use pellucid_document::{
     Database, DocumentError, ErrorNumber, MayRead, QueryData, settle_revisions,
@@ -295,8 +295,8 @@ impl DocumentApi {
                 Ok(Reply::success(
                     200,
                     serde_json::json!({
-                        "parsed": true, "collections": [], "bindVars": names, "ast": [],
-                        "warnings": [],
+                        "parsed": true, "collections": parsed.collections(),
+                        "bindVars": names, "ast": [], "warnings": [],
                     }),
                 ))
             }
@@ -307,15 +307,13 @@ impl DocumentApi {
             }
             (Method::Get, Some("slow")) => Ok(Reply::value(200, &serde_json::json!([]))),
             (Method::Delete, Some("slow")) => Ok(Reply::success(200, serde_json::json!({}))),
-            (Method::Get, Some("rules")) => Ok(Reply::value(200, &serde_json::json!([]))),
-            (Method::Get | Method::Put, Some("properties")) => Ok(Reply::success(
-                200,
-                serde_json::json!({
-                    "enabled": true, "trackSlowQueries": false, "trackBindVars": true,
-                    "maxSlowQueries": 0, "slowQueryThreshold": 10,
-                    "slowStreamingQueryThreshold": 10, "maxQueryStringLength": 4096,
-                }),
-            )),
+            (Method::Get, Some("rules")) => {
+                // Nothing can be done about any of them.
+                let flags = serde_json::json!({ "hidden": false, "canBeDisabled": false });
+                let rules = RULES.map(|name| serde_json::json!({ "name": name, "flags": flags }));
+                Ok(Reply::value(200, &serde_json::json!(rules)))
+            }
+            (Method::Get | Method::Put, Some("properties")) => tracking(call),
             (Method::Delete, Some(id)) => {
                 let id = id.parse().map_err(|_| ErrorNumber::QUERY_NOT_FOUND)?;
                 if !self.queries.kill(&database.name, id) {
@@ -326,6 +324,22 @@ impl DocumentApi {
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         }
     }
+}
+
+/// What is tracked of queries, and that nothing else can be.
+fn tracking(call: &Call<'_>) -> Answer {
+    let properties = serde_json::json!({
+        "enabled": true, "trackSlowQueries": false, "trackBindVars": true, "maxSlowQueries": 0,
+        "slowQueryThreshold": 10, "slowStreamingQueryThreshold": 10, "maxQueryStringLength": 4096,
+    });
+    let asked = if call.method == Method::Put { call.object()? } else { serde_json::Map::new() };
+    let is_other =
+        |(name, value): &(&String, &serde_json::Value)| properties.get(name) != Some(*value);
+    if let Some((name, _)) = asked.iter().find(is_other) {
+        let message = format!("`{name}` cannot be set: slow queries are in the account");
+        return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+    }
+    Ok(Reply::success(200, properties))
 }
 
 /// Runs a query that is not given as it is computed, and says what each batch says besides.

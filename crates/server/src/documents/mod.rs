@@ -26,14 +26,14 @@ mod slow_queries;
 mod upkeep;
 mod writing;
 
-use pellucid_account::{Stamp, Timeline};
+use pellucid_account::{Phase, Stamp, Timeline};
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_http::{Handled, Request, Response};
 use pellucid_store::PartTime;
 
 pub(crate) use api::DocumentApi;
 pub(crate) use call::is_ours;
-pub(crate) use pool::Pool;
+pub(crate) use pool::{Pool, QUEUED_CALLS_MAX};
 pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::Upkeep;
@@ -192,7 +192,8 @@ impl Api {
         if self.shared.documents.pool.try_run(bytes, work) {
             return Handled::Later;
         }
-        self.reply_now(ErrorNumber::QUEUE_FULL.into(), response, exchange)
+        let full = Reply::from(ErrorNumber::QUEUE_FULL).with_header("Retry-After", "1".to_owned());
+        self.reply_now(full, response, exchange)
     }
 
     /// Sends what came back from a worker or from the medium.
@@ -237,6 +238,12 @@ impl Api {
         // Drivers offer codings that their users never asked for.
         response.compress_from(self.shared.documents.settings.compressed_from_bytes);
         let timeline = &*exchange.timeline;
+        // As the account has it, with the wait behind other requests of the connection.
+        let queued_ns = if timeline.is_on() {
+            timeline.clock().nanoseconds(timeline.phase_ticks(Phase::Queue))
+        } else {
+            queued_ns
+        };
         reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
     }
 }

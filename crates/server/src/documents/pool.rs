@@ -13,7 +13,8 @@ use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind};
 
-/// Calls that may wait for a thread. ArangoDB has the same limit.
+/// Calls that may wait for a thread, unless the operator says otherwise. ArangoDB has the same
+/// limit.
 pub(crate) const QUEUED_CALLS_MAX: usize = 4_096;
 
 /// Bytes of bodies that calls may hold while they wait.
@@ -61,6 +62,7 @@ struct Shared {
     arrived: Condvar,
     clock: Clock,
     last_queued_ns: AtomicU64,
+    queued_calls_max: usize,
 }
 
 /// See the module.
@@ -70,12 +72,13 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn start(clock: Clock) -> io::Result<Pool> {
+    pub(crate) fn start(clock: Clock, queued_calls_max: usize) -> io::Result<Pool> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             arrived: Condvar::for_work(),
             clock,
             last_queued_ns: AtomicU64::new(0),
+            queued_calls_max,
         });
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut threads = Vec::new();
@@ -99,8 +102,8 @@ impl Pool {
     /// many wait.
     pub(crate) fn try_run(&self, bytes: usize, job: impl FnOnce(u64) + Send + 'static) -> bool {
         let mut queue = self.shared.queue();
-        let is_full =
-            queue.jobs.len() >= QUEUED_CALLS_MAX || queue.bytes + bytes > QUEUED_BYTES_MAX;
+        let is_full = queue.jobs.len() >= self.shared.queued_calls_max
+            || queue.bytes + bytes > QUEUED_BYTES_MAX;
         if is_full || queue.is_closed {
             return false;
         }
@@ -120,7 +123,7 @@ impl Pool {
 
     /// Whether three quarters of the places are taken.
     pub(crate) fn is_busy(&self) -> bool {
-        self.shared.queue().jobs.len() * 4 >= QUEUED_CALLS_MAX * 3
+        self.shared.queue().jobs.len() * 4 >= self.shared.queued_calls_max * 3
     }
 
     /// Ends the threads once they have done what waits.
@@ -203,7 +206,7 @@ mod tests {
     /// Queries that slept held all threads, and nobody else's call was answered.
     #[test]
     fn calls_that_rest_hold_nobody_up() {
-        let pool = Arc::new(Pool::start(Clock::system()).unwrap());
+        let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let (sender, receiver) = channel();
         let count = pool.threads.lock().unwrap().len() + 3;
         let all_there = Arc::new(std::sync::Barrier::new(count));
@@ -225,7 +228,7 @@ mod tests {
 
     #[test]
     fn jobs_run_and_those_beyond_the_limit_come_back() {
-        let pool = Pool::start(Clock::system()).unwrap();
+        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let (sender, receiver) = channel();
         for number in 0..100 {
             let sender = sender.clone();

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use pellucid_aql::REPORTED_VERSION;
 
+use super::pool::QUEUED_CALLS_MAX;
+
 /// How long a query may run at most, unless the operator says otherwise.
 const QUERY_RUNTIME_MAX: Duration = Duration::from_secs(3_600);
 
@@ -15,6 +17,8 @@ pub struct DocumentSettings {
     pub compressed_from_bytes: usize,
     /// How long a query may run that does not say, and at most; zero for as long as it takes.
     pub query_runtime_max: Duration,
+    /// Calls that may wait for a worker; beyond it: 503/21003.
+    pub queued_calls_max: usize,
     /// The version of ArangoDB that drivers are told.
     pub reported_version: Arc<str>,
 }
@@ -25,6 +29,7 @@ impl Default for DocumentSettings {
             // As ArangoDB has it.
             compressed_from_bytes: 0,
             query_runtime_max: QUERY_RUNTIME_MAX,
+            queued_calls_max: QUEUED_CALLS_MAX,
             reported_version: REPORTED_VERSION.into(),
         }
     }

@@ -159,7 +159,11 @@ const drivers = {
 function failureOf(error) {
   const status = error.response?.status ?? error.code;
   const number = error.errorNum ?? error.response?.data?.errorNum;
-  if (number !== undefined) return `${status}/${number}`;
+  const headers = error.response?.headers;
+  const again = headers?.get?.("retry-after") ?? headers?.["retry-after"];
+  const name = number === undefined ? status : `${status}/${number}`;
+  if (again !== undefined && again !== null) return `${name}, to come again after ${again} s`;
+  if (number !== undefined) return name;
   return String(error.cause?.code ?? status ?? error.name);
 }
 
