@@ -189,8 +189,9 @@ fn a_thread_that_has_just_begun_is_recorded_from_the_beginning() {
     drop(boost);
     let of_it = recorded.samples.iter().filter(|sample| sample.thread == "just-begun");
     let found_ns: f64 = of_it.map(|sample| sample.amount).sum();
-    // Timers tick at the kernel's ticks, so a few of them may be missing.
-    assert!(found_ns > 0.5 * spent_ns, "{found_ns} of {spent_ns} ns");
+    // Timers tick at the kernel's ticks, and the thread that starts them may have to wait for a
+    // processor itself.
+    assert!(found_ns > 0.1 * spent_ns, "{found_ns} of {spent_ns} ns");
 }
 
 #[inline(never)]
