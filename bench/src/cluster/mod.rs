@@ -23,7 +23,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The servers under load, of which each has all keys.
 struct Servers {
     nodes: Nodes,
-    alone: Server,
+    /// Two that are no cluster, on the same core.
+    alone: [Server; 2],
 }
 
 impl Servers {
@@ -36,16 +37,17 @@ impl Servers {
         &self.nodes.addresses[0]
     }
 
-    fn alone_address(&self) -> &str {
-        let address = self.alone.url.trim_start_matches("http://").split('/').next();
+    fn alone_address(&self, which: usize) -> &str {
+        let address = self.alone[which].url.trim_start_matches("http://").split('/').next();
         address.unwrap_or_default()
     }
 }
 
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
-    let servers = Servers { nodes: start_nodes(2)?, alone: start_pellucid("full")? };
-    for address in [servers.entry(), servers.alone_address()] {
+    let alone = [start_pellucid("full")?, start_pellucid("full")?];
+    let servers = Servers { nodes: start_nodes(2)?, alone };
+    for address in [servers.entry(), servers.alone_address(0), servers.alone_address(1)] {
         fill(address)?;
     }
     std::thread::sleep(PAUSE);

@@ -29,7 +29,7 @@ pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String
         let (local_get, far_get) = (of_both(&own, full_throttle)?, of_both(&other, full_throttle)?);
         let local_put = of_both(&own, full_throttle_put)?;
         let far_put = of_both(&other, full_throttle_put)?;
-        let alone = cost(&[&servers.alone], &servers.alone.url, full_throttle, effort)?;
+        let alone = cost(&[&servers.alone[0]], &servers.alone[0].url, full_throttle, effort)?;
         println!(
             "at full throttle, µs of a GET: {:.2} alone, {:.2} own, {:.2} forwarded; of a PUT: \
              {:.2} own, {:.2} forwarded; {:.0} forwarded GETs a second",

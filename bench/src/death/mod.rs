@@ -10,10 +10,6 @@ use crate::bars::{Bar, judge};
 use crate::peers::{CLUSTER_WAIT, pin_to_load_core};
 use crate::quiet::rounds;
 
-/// What an answer may take beyond the wait that is configured, in seconds: time limits are looked
-/// at every 50 ms.
-const BEYOND_WAIT_S: f64 = 0.1;
-
 /// Lets a node fall in round after round, in each way; whether each bar holds.
 pub fn run(effort: Effort) -> Result<Vec<bool>, String> {
     pin_to_load_core()?;
@@ -38,7 +34,7 @@ fn run_one(fall: Fall, effort: Effort) -> Result<Vec<bool>, String> {
     // One that takes longer is one too many, which a median would hide.
     let longest_s = all(|round| round.refused_s).into_iter().fold(0.0, f64::max);
     let name = |bar: &str| format!("cluster_{}_{bar}", fall.name());
-    let wait_s = CLUSTER_WAIT.as_secs_f64() + BEYOND_WAIT_S;
+    let wait_s = CLUSTER_WAIT.as_secs_f64();
     Ok(vec![
         judge(&name("errors_of_other_owners"), &[faults.others], Bar::AtMost(0.0)),
         judge(&name("failures_but_504_with_name"), &[faults.unexpected], Bar::AtMost(0.0)),

@@ -15,7 +15,7 @@ use crate::link::{Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
 use crate::slab::Slab;
 use crate::socket::{Received, receive, send_some, tune};
-use crate::timer::Timer;
+use crate::timer::{TICK, Timer};
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 * 1024;
@@ -75,7 +75,7 @@ impl<C> Peers<C> {
             dirty: Vec::new(),
             scratch: vec![0; READ_BYTES],
             timer: Timer::start(registry, token(0))?,
-            wait_ticks: ticks(cluster.options.wait),
+            wait_ticks: ticks(looked_at_in_time(cluster.options.wait)),
             silence_ticks: ticks(cluster.options.silence),
             cluster,
             clock,
@@ -566,6 +566,12 @@ impl<C> Peers<C> {
             links.iter_mut().flatten().for_each(|link| link.withdraw(|id| !under_way.contains(id)));
         }
     }
+}
+
+/// When an answer is late, so that its asker knows before `wait` is over: time limits are looked at
+/// once a tick, and that may be a little late itself.
+fn looked_at_in_time(wait: Duration) -> Duration {
+    wait.saturating_sub(TICK * 2).max(wait / 2)
 }
 
 fn ping() -> Ask<'static> {
