@@ -183,7 +183,7 @@ impl Load {
         let us = |cost: Cost| cost.us;
         let name = self.method.name().to_lowercase();
         println!(
-            "{}: of a node that has all of the requests alone, a direct one costs {:.2} times as much",
+            "{}: directly, it costs {:.2} times what it does on one node that has all of them",
             self.method.name(),
             median(&ratios(Way::Direct, Way::Alone, us))
         );

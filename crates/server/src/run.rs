@@ -52,8 +52,8 @@ pub const DOCUMENTS_TABLE: CopiedTable<'static> =
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
 
-/// Room for requests that wait: for a full queue of calls, which has an answer of its own that drivers
-/// understand, and for all that run or stream beside it.
+/// Room for requests that wait: for a full queue of calls, which has an answer of its own that
+/// drivers understand, and for all that run or stream beside it.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
 
 /// The store below.

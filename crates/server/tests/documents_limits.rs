@@ -375,7 +375,7 @@ fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
     }
 }
 
-/// The header is the account's `queue` of the same request, and not one that was measured beside it.
+/// The header is the account's `queue` of the same request, and none that was measured beside it.
 #[test]
 fn the_time_in_the_queue_is_that_of_the_account() {
     let server = start();

@@ -82,7 +82,7 @@ impl Plan {
         build::Builder::new(bind_variables, run, None).plan(parsed).map(|(plan, _)| plan)
     }
 
-    /// As [`Plan::killable`], for a plan that serves again under some conditions, where that can be.
+    /// As [`Plan::killable`], for a plan that serves again under some conditions, if that can be.
     pub(crate) fn to_serve_again(
         parsed: &Parsed,
         bind_variables: &Value,

@@ -12,8 +12,8 @@ const DOCUMENTS: u64 = 200_000;
 const QUERIES: [u64; 4] = [500, 1_000, 5_000, 10_000];
 const QUERIES_QUICK: [u64; 1] = [500];
 /// Concurrent queries without an index, where each query reads the whole collection: with the
-/// original's fewest already they take as long as all rows with an index. All of its numbers are run
-/// by the full study, which takes hours for them.
+/// original's fewest already they take as long as all rows with an index. All of its numbers are
+/// run by the full study, which takes hours for them.
 const SCANS: [u64; 1] = [500];
 const SCANS_QUICK: [u64; 1] = [20];
 
