@@ -15,7 +15,8 @@ fn memory_is_bounded() {
         "FOR i IN 1..100000 SORT i RETURN i",
         "FOR i IN 1..300 SORT REPEAT('x', 1000 + i) LIMIT 300 RETURN 1",
         "FOR i IN 1..300 LET x = REPEAT('x', 9000 + i) FILTER x == '' RETURN 1",
-        "FOR i IN 1..300 FILTER LENGTH([REPEAT('x', 90000 + i), REPEAT('x', 99 + i)]) < 0 RETURN 1",
+        "FOR i IN 1..300 FILTER LENGTH([REPEAT('x', 90000 + i), REPEAT('x', 9000 + i)]) < 0 \
+         RETURN 1",
         "FOR x IN (FOR i IN 1..10 RETURN i)[* RETURN REPEAT('x', 20000 + CURRENT)] RETURN 1",
         "FOR i IN 1..10 FOR x IN RANGE(i, 100000) FILTER x < 0 RETURN 1",
         "RETURN LENGTH(UNION(RANGE(1, 3000), RANGE(2, 3000)))",
