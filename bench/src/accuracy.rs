@@ -2,6 +2,8 @@
 //! delays its answers as the case wants, notes itself how long each took, and the two must agree.
 //! The rest of what a server can note is tested in virtual time (`crates/load/tests/accuracy.rs`).
 
+#![allow(clippy::disallowed_types, reason = "a benchmark's own locks are in no profile")]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;

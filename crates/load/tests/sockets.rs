@@ -2,6 +2,7 @@
 //! nanosecond is tested in virtual time (`accuracy.rs`) and within a percent where the machine is
 //! quiet (`make bench-load`); here the bounds are so wide that a busy machine keeps them.
 
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod support;
