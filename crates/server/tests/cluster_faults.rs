@@ -235,7 +235,8 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let answer = waiting.answer();
     assert_eq!(answer.status, 504);
     let waited = begun.elapsed();
-    assert!(waited >= WAIT && waited < WAIT_BOUND, "{waited:?}");
+    // It is told before the wait is over, and not long before.
+    assert!(waited >= WAIT / 2 && waited < WAIT_BOUND, "{waited:?}");
     let list = alone.list.text();
     let url = list.split(',').find(|url| *url != format!("http://{}", alone.node.address));
     assert!(answer.text().contains(url.unwrap()), "{}", answer.text());
