@@ -9,9 +9,9 @@ use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::opening::Loss;
 use crate::poller::Readiness;
-use crate::response::{Malformed, Parsed, Response};
+use crate::response::{Malformed, Parsed, Response, Told};
 use crate::source::Acceptance;
-use crate::watch::{Told, insert_headers};
+use crate::watch::insert_headers;
 use crate::worker::{Requests, Worker};
 
 /// A request that timed out is waited for until it is this many times as old as the timeout, so

@@ -8,12 +8,12 @@
 
 mod chunked;
 mod head;
+mod told;
 
 use chunked::Chunked;
 pub(crate) use head::Head;
 use head::scan_head;
-
-use crate::watch::Told;
+pub(crate) use told::Told;
 
 /// The longest head, status line and headers, that is accepted.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;

@@ -11,7 +11,8 @@ use std::collections::BinaryHeap;
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::InFlight;
-use crate::watch::{Told, Watch};
+use crate::response::Told;
+use crate::watch::Watch;
 
 /// Requests of all that are kept; when they run out, every other one is dropped.
 pub const MAX_TRACES: usize = 8_192;

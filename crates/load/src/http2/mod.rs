@@ -14,8 +14,7 @@ use std::collections::VecDeque;
 
 use pellucid_clock::Ticks;
 
-use crate::response::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed};
-use crate::watch::Told;
+use crate::response::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Told};
 use frame::Frame;
 
 /// What a client sends first (section 3.4).

@@ -1,7 +1,6 @@
 //! The head of a response: status line and the three headers that matter.
 
-use super::Malformed;
-use crate::watch::Told;
+use super::{Malformed, Told};
 
 /// How the body is encoded for the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
