@@ -4,7 +4,7 @@
 use super::keys::{Method, owned, script};
 use super::{CONNECTIONS, Servers, file_of, processor_us};
 use crate::Effort;
-use crate::bars::{Bar, judge, median};
+use crate::bars::{Bar, judge};
 use crate::overload::{Run, load_url};
 use crate::peers::Server;
 use crate::quiet::rounds;
@@ -182,11 +182,6 @@ impl Load {
         };
         let us = |cost: Cost| cost.us;
         let name = self.method.name().to_lowercase();
-        println!(
-            "{}: directly, it costs {:.2} times what it does on one node that has all of them",
-            self.method.name(),
-            median(&ratios(Way::Direct, Way::Alone, us))
-        );
         vec![
             judge(
                 &format!("cluster_cpu_forwarded_{name}_vs_local"),
@@ -197,6 +192,11 @@ impl Load {
                 &format!("cluster_p99_forwarded_{name}_vs_local"),
                 &ratios(Way::Forwarded, Way::Local, |cost| cost.p99_ns),
                 Bar::AtMost(2.5),
+            ),
+            judge(
+                &format!("cluster_cpu_direct_{name}_vs_single_node"),
+                &ratios(Way::Direct, Way::Alone, us),
+                Bar::AtMost(1.05),
             ),
             // A node that has half of the requests, beside another one on its core, wakes up for
             // fewer of them at a time, whether they are a cluster or not.
