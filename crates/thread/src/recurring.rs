@@ -1,0 +1,89 @@
+//! A thread that does the same again and again with a pause between, until its handle goes.
+
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::activity::{Job, start_job};
+use crate::condvar::Condvar;
+use crate::lock::Mutex;
+
+/// Whether the handle is gone, and the condition at which the thread pauses.
+type Stop = (Mutex<bool>, Condvar);
+
+/// The handle of such a thread. Dropping it ends the pause, waits for a step that is under way, and
+/// ends the thread.
+#[must_use = "the thread ends when this is dropped"]
+pub struct Recurring {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recurring {
+    /// A thread called `name` that pauses, does `step`, and so on, all of it as `job`.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub fn start(
+        name: &str,
+        job: &'static Job,
+        pause: Duration,
+        mut step: impl FnMut() + Send + 'static,
+    ) -> io::Result<Recurring> {
+        let stop = Arc::new((Mutex::new(false), Condvar::for_work()));
+        let stopped = Arc::clone(&stop);
+        let run = move || {
+            let _job = start_job(job);
+            while !is_over_after(&stopped, pause) {
+                step();
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        Ok(Recurring { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Recurring {
+    fn drop(&mut self) {
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn is_over_after(stop: &Stop, pause: Duration) -> bool {
+    let stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = stop.1.wait_timeout_while(stopped, pause, |stopped| !*stopped);
+    *waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    static JOB: Job = Job::new("recurring");
+
+    #[test]
+    fn it_goes_on_until_its_handle_goes() {
+        let (done, steps) = channel();
+        let step = move || done.send(()).unwrap();
+        let thread = Recurring::start("recurring", &JOB, Duration::from_millis(1), step).unwrap();
+        (0..3).for_each(|_| steps.recv().unwrap());
+        drop(thread);
+        // What was done before may still be in the channel; then the thread, its sender, is gone.
+        assert!(steps.iter().count() < 1_000_000);
+    }
+
+    #[test]
+    fn a_long_pause_does_not_hold_up_the_end() {
+        let began = std::time::Instant::now();
+        drop(Recurring::start("recurring", &JOB, Duration::from_secs(3_600), || {}).unwrap());
+        assert!(began.elapsed() < Duration::from_secs(1_800));
+    }
+}
