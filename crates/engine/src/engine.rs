@@ -397,7 +397,7 @@ impl Inner {
         }
         let mut threads = lock(&self.threads);
         threads.push(self.journal.start_sync_thread()?);
-        threads.push(self.journal.start_roll_thread()?);
+        threads.extend(self.journal.start_roll_threads()?);
         self.ledger.start_background()
     }
 
@@ -414,7 +414,7 @@ impl Inner {
         self.collector.stop();
         self.ledger.close();
         self.journal.stop_sync_thread();
-        self.journal.stop_roll_thread();
+        self.journal.stop_roll_threads();
         let threads = std::mem::take(&mut *lock(&self.threads));
         let own = std::thread::current().id();
         for thread in threads {

@@ -23,7 +23,7 @@ use crate::tally::Count;
 /// A wait for another writer from which on it is asked whether that one was held up by a job.
 const WRITER_WAIT_NOTED_NS: u64 = 100_000;
 /// Delays below this are saved up: a shorter sleep would last longer than it should.
-const DELAY_MIN_NS: u64 = 200_000;
+const DELAY_MIN_NS: u64 = 1_000_000;
 /// About what an entry takes in a memtable beside its key and head.
 const ENTRY_MEMORY_BYTES: usize = 48;
 

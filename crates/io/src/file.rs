@@ -17,9 +17,6 @@ pub enum MapMode {
     Write,
 }
 
-/// Pages that [`Map::is_resident`] looks at, at most: it is asked about single records.
-pub const RESIDENT_PAGES_MAX: usize = 64;
-
 /// The file system, as far as a store needs it.
 pub trait FileSystem: Send + Sync {
     /// Creates a file for reading and writing, and empties it if it exists.
@@ -115,8 +112,8 @@ pub trait Map: Send + Sync {
     fn prefer_large_pages(&self, length: usize) {
         let _ = length;
     }
-    /// Whether the pages from `offset` (the first [`RESIDENT_PAGES_MAX`] of them) are in memory, so
-    /// that reading them does not wait for the medium. What lives in memory anyway always is.
+    /// Whether all pages of the `length` bytes from `offset` are in memory, so that reading them
+    /// does not wait for the medium. What lives in memory anyway always is.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let _ = (offset, length);
         true

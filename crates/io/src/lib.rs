@@ -26,7 +26,7 @@ mod random;
 pub mod simulated;
 mod system;
 
-pub use file::{File, FileSystem, LockGuard, Map, MapMode, RESIDENT_PAGES_MAX};
+pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use system::SystemFileSystem;

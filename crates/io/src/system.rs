@@ -9,7 +9,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{File, FileSystem, LockGuard, Map, MapMode, RESIDENT_PAGES_MAX};
+use crate::{File, FileSystem, LockGuard, Map, MapMode};
+
+/// Pages that the system is asked about at a time; most records have fewer.
+const RESIDENT_PAGES_ASKED: usize = 64;
 
 /// Where Linux tells which boot this is.
 const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
@@ -267,16 +270,26 @@ impl Map for SystemMap {
     /// By `mincore`, which tells of the page cache for files that the process may write.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let page = page_size_bytes();
-        let begin = (offset & !(page - 1)).min(self.length);
+        let mut begin = (offset & !(page - 1)).min(self.length);
         let end = offset.saturating_add(length).min(self.length);
-        let length = end.saturating_sub(begin).min(page * RESIDENT_PAGES_MAX);
-        let mut pages = [0_u8; RESIDENT_PAGES_MAX];
-        // SAFETY: the range is within the map and begins on a page, and there is a byte for each
-        // page of it.
-        let outcome =
-            unsafe { libc::mincore(self.pointer.add(begin).cast(), length, pages.as_mut_ptr()) };
-        // A system that does not tell is taken to have them.
-        outcome != 0 || pages[..length.div_ceil(page)].iter().all(|page| page & 1 == 1)
+        let mut pages = [0_u8; RESIDENT_PAGES_ASKED];
+        while begin < end {
+            let length = (end - begin).min(page * RESIDENT_PAGES_ASKED);
+            // SAFETY: the range is within the map and begins on a page, and there is a byte for
+            // each page of it.
+            let outcome = unsafe {
+                libc::mincore(self.pointer.add(begin).cast(), length, pages.as_mut_ptr())
+            };
+            // A system that does not tell is taken to have them.
+            if outcome != 0 {
+                return true;
+            }
+            if pages[..length.div_ceil(page)].iter().any(|page| page & 1 == 0) {
+                return false;
+            }
+            begin += length;
+        }
+        true
     }
 }
 
@@ -330,6 +343,24 @@ mod tests {
         assert!(map.is_resident(5000, 100), "it was just written");
         assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Of a long record the system was asked about the first pages alone.
+    #[test]
+    fn the_last_page_of_many_counts_like_the_first() {
+        let folder = folder();
+        let file = SystemFileSystem.create(&folder.join("a")).unwrap();
+        let (page, pages) = (page_size_bytes(), 4 * RESIDENT_PAGES_ASKED);
+        // What was written is in memory, and the hole behind it is nowhere.
+        let written = page * (RESIDENT_PAGES_ASKED + 8);
+        file.write_all_at(&vec![7; written], 0).unwrap();
+        file.set_length((page * pages) as u64).unwrap();
+        let map = file.map((page * pages) as u64, MapMode::Read).unwrap();
+        assert!(map.is_resident(0, written));
+        assert!(!map.is_resident(page * (pages - 1), 1), "nobody has read the hole");
+        assert!(!map.is_resident(0, page * pages));
+        assert!(!map.is_resident(written - page, page * (pages / 2)));
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_io::{File, MapMode};
@@ -16,11 +17,14 @@ use crate::codec::{FileHeader, FileKind};
 use crate::error::{Error, Result};
 use crate::jobs;
 
-/// The name of the thread that prepares and seals segments.
-const ROLL_THREAD: &str = "pellucid-journal";
+/// The names of the threads that prepare and seal segments.
+const PREPARE_THREAD: &str = "pellucid-journal";
+const SEAL_THREAD: &str = "pellucid-seal";
+/// What both of them work at.
+static SEGMENTS: Job = Job::new("segments");
 /// Segments that may wait for their seal before writers wait too.
 const SEALING_MAX: usize = 8;
-/// How long a writer waits for the roll thread before it says so.
+/// How long a writer waits for these threads before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Segments below it are not worth large pages, in bytes.
 const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
@@ -37,7 +41,7 @@ const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
 /// The shortest record takes this much with its place: header, table number, one byte of key.
 const RECORD_WITH_PLACE_MIN: u64 = 48 + PLACE_LENGTH;
 
-/// What the roll thread has to do and has done.
+/// What the threads have to do and have done.
 #[derive(Default)]
 pub(super) struct RollerState {
     spare: Spare,
@@ -209,7 +213,7 @@ impl Journal {
         }
     }
 
-    /// Gives a full segment to the roll thread, or seals it here if there is none.
+    /// Gives a full segment to the thread that seals, or seals it here if there is none.
     pub(super) fn hand_over_for_sealing(&self, full: Active) -> Result<()> {
         let mut roller = lock(&self.roller);
         if !roller.is_running {
@@ -279,19 +283,29 @@ impl Journal {
         Ok(Arc::new(Segment::sealed(Arc::clone(shared), first, footer)))
     }
 
-    /// Starts the roll thread.
-    pub(crate) fn start_roll_thread(self: &Arc<Self>) -> Result<std::thread::JoinHandle<()>> {
-        let journal = Arc::clone(self);
-        let thread = std::thread::Builder::new()
-            .name(ROLL_THREAD.to_owned())
-            .spawn(move || journal.roll())
-            .map_err(|error| Error::io("start a thread for", &self.directory, error))?;
+    /// Starts the threads that prepare and seal segments. They are two, because a seal waits for
+    /// the medium, and who writes must not wait for the next segment meanwhile.
+    pub(crate) fn start_roll_threads(self: &Arc<Self>) -> Result<[JoinHandle<()>; 2]> {
+        let preparing = self.start_roll_thread(PREPARE_THREAD, Journal::prepare_segments)?;
+        let sealing = self.start_roll_thread(SEAL_THREAD, Journal::seal_segments)?;
         lock(&self.roller).is_running = true;
-        Ok(thread)
+        Ok([preparing, sealing])
     }
 
-    /// Asks the roll thread to seal what waits, and to end.
-    pub(crate) fn stop_roll_thread(&self) {
+    fn start_roll_thread(
+        self: &Arc<Self>,
+        name: &str,
+        run: impl FnOnce(&Journal) + Send + 'static,
+    ) -> Result<JoinHandle<()>> {
+        let journal = Arc::clone(self);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&journal))
+            .map_err(|error| Error::io("start a thread for", &self.directory, error))
+    }
+
+    /// Asks for what waits to be sealed, and the threads to end.
+    pub(crate) fn stop_roll_threads(&self) {
         lock(&self.roller).is_stopping = true;
         self.roller_changed.notify_all();
     }
@@ -306,34 +320,44 @@ impl Journal {
         self.check_poison()
     }
 
-    fn roll(&self) {
-        static SEGMENTS: Job = Job::new("segments");
+    /// Prepares segments as they are wanted, until it is asked to end.
+    fn prepare_segments(&self) {
+        let _job = start_job(&SEGMENTS);
+        let mut roller = lock(&self.roller);
+        while !roller.is_stopping {
+            if !matches!(roller.spare, Spare::Wanted) {
+                let changed = self.roller_changed.wait_for_work(roller);
+                roller = changed.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            roller.spare = Spare::Making;
+            drop(roller);
+            let _noted = self.activity.begin(jobs::SEGMENT, self.clock);
+            let made = self.make_segment_file(self.usual_segment_size_bytes());
+            roller = lock(&self.roller);
+            // A writer that finds no spare tries for itself, and gets the error to return.
+            roller.spare = made.as_ref().map_or(Spare::Absent, |made| Spare::Ready(made.clone()));
+            self.roller_changed.notify_all();
+            if let Ok(made) = made {
+                drop(roller);
+                self.bring_in(&made);
+                roller = lock(&self.roller);
+            }
+        }
+    }
+
+    /// Seals what is handed over, until it is asked to end and nothing waits any more.
+    fn seal_segments(&self) {
         let _job = start_job(&SEGMENTS);
         let mut roller = lock(&self.roller);
         loop {
-            if matches!(roller.spare, Spare::Wanted) && !roller.is_stopping {
-                roller.spare = Spare::Making;
-                drop(roller);
-                let job = self.activity.begin(jobs::SEGMENT, self.clock);
-                let made = self.make_segment_file(self.usual_segment_size_bytes());
-                roller = lock(&self.roller);
-                // A writer that finds no spare tries for itself, and gets the error to return.
-                roller.spare =
-                    made.as_ref().map_or(Spare::Absent, |made| Spare::Ready(made.clone()));
-                self.roller_changed.notify_all();
-                if let Ok(made) = made {
-                    drop(roller);
-                    self.bring_in(&made);
-                    roller = lock(&self.roller);
-                }
-                drop(job);
-            } else if let Some(full) = roller.to_seal.pop_front() {
+            if let Some(full) = roller.to_seal.pop_front() {
                 roller.is_sealing = true;
                 drop(roller);
                 // A failure has poisoned the journal, which tells everybody.
-                let job = self.activity.begin(jobs::SEGMENT, self.clock);
+                let noted = self.activity.begin(jobs::SEGMENT, self.clock);
                 let _ = self.seal(&full);
-                drop(job);
+                drop(noted);
                 roller = lock(&self.roller);
                 roller.is_sealing = false;
                 self.roller_changed.notify_all();
