@@ -8,6 +8,7 @@ use mio::{Interest, Token};
 use pellucid_clock::Ticks;
 
 use crate::connection::Connection;
+use crate::cuts::Cut;
 use crate::event_loop::EventLoop;
 use crate::service::{Letter, Service};
 use crate::tls::Session;
@@ -39,6 +40,7 @@ impl<S: Service> EventLoop<S> {
     /// Gives a new connection to the loop that has fewest.
     fn place(&mut self, socket: TcpStream, woke: Ticks) {
         if self.shared.connections_open() >= self.limits.connections {
+            self.shared.cuts.refused(Cut::Full);
             return;
         }
         let owner = self.shared.least_busy_loop();
@@ -58,6 +60,10 @@ impl<S: Service> EventLoop<S> {
         let registered =
             self.poll.registry().register(&mut socket, Token(id.slot as usize), interest);
         if registered.is_err() || self.stop_by.is_some() {
+            self.shared.cuts.refused(match registered {
+                Err(_) => Cut::System,
+                Ok(()) => Cut::Stopping,
+            });
             self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
             return;
         }
@@ -66,6 +72,7 @@ impl<S: Service> EventLoop<S> {
         let mut connection = Connection::new(socket, number as u32, id.generation, woke);
         if let Some(certificates) = &self.shared.certificates {
             let Ok(session) = Session::new(certificates.config()) else {
+                self.shared.cuts.refused(Cut::System);
                 self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
                 return;
             };

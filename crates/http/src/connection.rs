@@ -10,6 +10,7 @@ use crate::chunked::ChunkedDecoder;
 use crate::http2;
 use crate::response::{Manner, Streamed};
 use crate::service::BodySource;
+use crate::taking::Taking;
 use crate::tls::Session;
 
 /// A connection. While it is idle it holds no buffer: requests are parsed and responses written in
@@ -44,6 +45,8 @@ pub(crate) struct Connection {
     pub(crate) early: u64,
     /// When anything last went in or out.
     pub(crate) progress_at: Ticks,
+    /// How fast the client takes its responses.
+    pub(crate) taking: Taking,
     /// It is known which protocol the client speaks.
     pub(crate) is_settled: bool,
     /// The peer will send no more.
@@ -147,6 +150,7 @@ impl Connection {
             begun: None,
             early: 0,
             progress_at: now,
+            taking: Taking::default(),
             is_settled: false,
             ended: false,
         }
@@ -155,6 +159,16 @@ impl Connection {
     /// Whether something waits until the kernel takes it.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Whether the client has all of its responses that there are.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        let is_sending = match &self.stage {
+            Stage::Streaming(_) => true,
+            Stage::Http2(session) => session.is_sending(),
+            _ => false,
+        };
+        !is_sending && !self.has_unsent()
     }
 
     /// Whether its next step takes so long that others have their turn first.

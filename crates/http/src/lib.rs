@@ -13,6 +13,7 @@ mod bodies;
 mod chunked;
 mod compression;
 mod connection;
+mod cuts;
 mod event_loop;
 mod head;
 mod http2;
@@ -30,16 +31,18 @@ mod slots;
 mod socket;
 mod streams;
 mod sweep;
+mod taking;
 mod ticker;
 mod tls;
 
 pub use chunked::ChunkedDecoder;
 pub use compression::CompressionFigures;
+pub use cuts::{Cut, CutFigures};
 pub use head::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
-    BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX, BATCH_PAUSE_MAX, CHUNK_LINE_BYTES_MAX,
-    COMPRESSED_STREAMS_MAX, HEADERS_MAX, LINGER_BYTES_MAX, Limits, OUTPUT_BYTES_MAX,
-    READ_BYTES_MAX, TURNS_MAX,
+    BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX, BATCH_PAUSE_MAX, BODY_BYTES_PER_SECOND_MIN,
+    CHUNK_LINE_BYTES_MAX, COMPRESSED_STREAMS_MAX, HEADERS_MAX, LINGER_BYTES_MAX, Limits,
+    OUTPUT_BYTES_MAX, READ_BYTES_MAX, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
 pub use links::{LinkTurn, Messenger, Ticket};
 pub use refusal::Refusal;

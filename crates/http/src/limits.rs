@@ -35,7 +35,14 @@ pub const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 /// KiB. Beyond it, large bodies go out as they are.
 pub const COMPRESSED_STREAMS_MAX: usize = 64;
 
-/// Limits that an operator can set.
+/// A client that sends a large body at this rate or above is not taken for a slow one.
+pub const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
+
+/// The same for a client that takes its responses. It is so low that as many clients as may be
+/// connected, with large responses for all, pass it over a slow network.
+pub const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 4 * 1024;
+
+/// Limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of a request's head: request line and headers. Beyond it: 431, or 414 where already
@@ -57,6 +64,9 @@ pub struct Limits {
     /// How long a client may take to send one request, or to take in one response, without any
     /// progress on our side's terms.
     pub exchange: Duration,
+    /// Bytes a second that a client takes of its responses at least, on the whole and as long as
+    /// any wait for it; it may be late by `exchange`. Who is slower is cut. Zero for none.
+    pub response_bytes_per_second: u64,
     /// How long a client may take from its connection to the end of its TLS handshake.
     pub handshake: Duration,
     /// How long a stop waits for requests in flight.
@@ -74,6 +84,7 @@ impl Default for Limits {
             compressed_from_bytes: 4 * 1024,
             idle: Duration::from_secs(300),
             exchange: Duration::from_secs(30),
+            response_bytes_per_second: RESPONSE_BYTES_PER_SECOND_MIN,
             handshake: Duration::from_secs(10),
             stop: Duration::from_secs(10),
         }

@@ -69,8 +69,13 @@ impl<S: Service> EventLoop<S> {
         if sent > 0 {
             self.record_written(connection, sent);
         }
-        if progressed && sent < out.len() {
-            connection.progress_at = self.clock.now();
+        let is_rest = sent < out.len();
+        if is_rest || connection.taking.is_begun() {
+            let now = self.clock.now();
+            connection.taking.note(sent as u64, is_rest, now);
+            if progressed && is_rest {
+                connection.progress_at = now;
+            }
         }
         (!failed).then_some(sent)
     }

@@ -11,6 +11,7 @@ use pellucid_account::Account;
 use pellucid_clock::Clock;
 
 use crate::compression::{CompressionFigures, CompressionMeter};
+use crate::cuts::{CutFigures, CutMeter};
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
 use crate::service::{Letter, Mailbox, Service};
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) compression: Vec<CompressionMeter>,
     /// Bodies that are being compressed piece by piece.
     pub(crate) streams_compressed: AtomicUsize,
+    /// What was refused or cut.
+    pub(crate) cuts: CutMeter,
     /// Connections of each loop.
     pub(crate) loads: Vec<AtomicUsize>,
     pub(crate) connections_ever: AtomicU64,
@@ -94,6 +97,8 @@ pub struct ServerStats {
     pub requests_in_flight: usize,
     /// Bytes held for bodies that are coming in.
     pub body_bytes: usize,
+    /// Connections and streams that were refused or cut, and why.
+    pub cuts: CutFigures,
     /// What TLS costs.
     pub tls: TlsFigures,
     /// What compression costs.
@@ -118,6 +123,7 @@ impl ServerGauge {
         ServerStats {
             tls,
             compression,
+            cuts: self.shared.cuts.figures(),
             connections_open: self.shared.connections_open(),
             connections_ever: self.shared.connections_ever.load(Ordering::Relaxed),
             requests_in_flight: self.shared.requests_in_flight.load(Ordering::Relaxed),
@@ -148,6 +154,7 @@ impl<L: Send + 'static> Server<L> {
             tls: (0..loops).map(|_| TlsMeter::default()).collect(),
             compression: (0..loops).map(|_| CompressionMeter::default()).collect(),
             streams_compressed: AtomicUsize::new(0),
+            cuts: CutMeter::default(),
             loads: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             connections_ever: AtomicU64::new(0),
             requests_in_flight: AtomicUsize::new(0),

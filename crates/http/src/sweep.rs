@@ -5,11 +5,12 @@ use std::time::Duration;
 use pellucid_clock::Ticks;
 
 use crate::connection::{Closing, Connection, Stage};
+use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate};
+use crate::limits::{BODY_BYTES_PER_SECOND_MIN, Limits};
 use crate::service::Service;
+use crate::taking::Taking;
 
-/// A client that sends a large body at this rate or above is not taken for a slow one.
-pub(crate) const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 /// How long the client's leftovers are read after a refusal.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -18,7 +19,9 @@ const LINGER: Duration = Duration::from_secs(2);
 enum Verdict {
     Keep,
     RefuseSlow,
-    Drop,
+    Drop(Cut),
+    /// The last of a connection that was refused before.
+    Leave,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -29,18 +32,30 @@ impl<S: Service> EventLoop<S> {
         }
         for slot in 0..self.connections.bound() {
             let Some(mut connection) = self.connections.take(slot) else { continue };
-            if matches!(connection.stage, Stage::Http2(_)) && !self.is_stalled(&connection, now) {
+            if connection.taking.is_begun() && connection.has_caught_up() {
+                connection.taking = Taking::default();
+            }
+            if matches!(connection.stage, Stage::Http2(_))
+                && self.cut_of_reader(&connection, now).is_none()
+            {
                 let fate = self.sweep_http2(slot, &mut connection, now);
                 self.settle(slot, connection, fate);
                 continue;
             }
             let fate = match self.judge(&connection, now) {
                 Verdict::Keep => Fate::Keep,
-                Verdict::Drop => Fate::Drop,
-                Verdict::RefuseSlow => match self.refuse_slow(&mut connection, now) {
-                    Fate::Keep => self.advance(slot, &mut connection, now),
-                    Fate::Drop => Fate::Drop,
-                },
+                Verdict::Leave => Fate::Drop,
+                Verdict::Drop(cut) => {
+                    self.shared.cuts.connection(cut);
+                    Fate::Drop
+                }
+                Verdict::RefuseSlow => {
+                    self.shared.cuts.connection(Cut::RequestSlow);
+                    match self.refuse_slow(&mut connection, now) {
+                        Fate::Keep => self.advance(slot, &mut connection, now),
+                        Fate::Drop => Fate::Drop,
+                    }
+                }
             };
             self.settle(slot, connection, fate);
         }
@@ -52,27 +67,47 @@ impl<S: Service> EventLoop<S> {
         self.clock.nanoseconds(now.since(since)) > limit_ns
     }
 
-    /// Whether the client does not take what is written.
-    fn is_stalled(&self, connection: &Connection, now: Ticks) -> bool {
-        connection.has_unsent() && self.longer(connection.progress_at, self.limits.exchange, now)
+    /// Why the connection ends if its client does not take what is written, or too slowly.
+    fn cut_of_reader(&self, connection: &Connection, now: Ticks) -> Option<Cut> {
+        if !connection.has_unsent() {
+            return None;
+        }
+        if self.longer(connection.progress_at, self.limits.exchange, now) {
+            return Some(Cut::ResponseStalled);
+        }
+        self.takes_slowly(&connection.taking, now).then_some(Cut::ResponseSlow)
+    }
+
+    /// Whether a client has had its time for what it took.
+    pub(crate) fn takes_slowly(&self, taking: &Taking, now: Ticks) -> bool {
+        let Limits { exchange, response_bytes_per_second, .. } = self.limits;
+        taking.is_slow(exchange, response_bytes_per_second, &self.clock, now)
     }
 
     fn judge(&self, connection: &Connection, now: Ticks) -> Verdict {
         let longer = |since: Ticks, limit: Duration| self.longer(since, limit, now);
-        let idle_for = if self.stop_by.is_some() { Duration::ZERO } else { self.limits.idle };
+        let (idle_for, cut) = match self.stop_by {
+            Some(_) => (Duration::ZERO, Cut::Stopping),
+            None => (self.limits.idle, Cut::Idle),
+        };
         if connection.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             let is_late = longer(connection.progress_at, self.limits.handshake);
-            return if is_late || self.stop_by.is_some() { Verdict::Drop } else { Verdict::Keep };
+            return match self.stop_by {
+                Some(_) => Verdict::Drop(Cut::Stopping),
+                None if is_late => Verdict::Drop(Cut::HandshakeSlow),
+                None => Verdict::Keep,
+            };
         }
+        let reader = self.cut_of_reader(connection, now).map(Verdict::Drop);
         match &connection.stage {
-            Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Drop,
+            Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Leave,
             Stage::Lingering { .. } | Stage::Waiting(_) => Verdict::Keep,
-            _ if self.is_stalled(connection, now) => Verdict::Drop,
+            _ if reader.is_some() => reader.unwrap_or(Verdict::Keep),
             Stage::Streaming(_) | Stage::Http2(_) | Stage::Leaving => Verdict::Keep,
             Stage::Serving if connection.closing != Closing::No => Verdict::Keep,
             Stage::Serving if connection.is_idle() => {
                 if longer(connection.progress_at, idle_for) {
-                    Verdict::Drop
+                    Verdict::Drop(cut)
                 } else {
                     Verdict::Keep
                 }

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use common::{Running, connect, start};
-use pellucid_http::Limits;
+use pellucid_http::{Cut, Limits};
 
 /// Sends all of `text`, and gives back all that comes until the server closes.
 fn exchange(running: &Running, text: &[u8]) -> String {
@@ -172,6 +172,9 @@ fn slow_writers_and_idle_connections_are_cut() {
     let running = start(limits);
     assert_eq!(statuses(&exchange(&running, b"GET / HTTP/1.1\r\nHos")), ["408"]);
     assert_eq!(exchange(&running, b""), "", "an idle connection is closed without a word");
+    let cuts = running.cuts();
+    assert_eq!((cuts.connections(Cut::RequestSlow), cuts.connections(Cut::Idle)), (1, 1));
+    assert_eq!(cuts.connections(Cut::ResponseSlow) + cuts.connections(Cut::ResponseStalled), 0);
 }
 
 #[test]
@@ -211,6 +214,7 @@ fn connections_beyond_the_limit_are_closed() {
     // The kernel may report the close as a reset; either way nothing is answered.
     let _ = second.read_to_end(&mut rest);
     assert!(rest.is_empty());
+    assert_eq!(running.cuts().refused(Cut::Full), 1);
 }
 
 #[test]

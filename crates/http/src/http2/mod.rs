@@ -11,6 +11,7 @@
 
 mod heads;
 mod pipe;
+mod sending;
 mod session;
 mod streams;
 mod sweep;

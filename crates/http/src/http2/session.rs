@@ -9,12 +9,13 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use h2::server::{Builder, Connection as Protocol, Handshake, SendResponse};
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
 use http::request::Parts;
 use pellucid_account::{Flight, Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use super::pipe::{Pipe, PipeEnd};
+use super::sending::Sending;
 use super::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS_MAX, QUIET_BYTES_MAX, RESETS_PENDING_MAX,
     SEND_BUFFER_BYTES_MAX, STREAM_WINDOW_BYTES,
@@ -22,7 +23,6 @@ use super::{
 use crate::connection::Begun;
 use crate::limits::Limits;
 use crate::response::Manner;
-use crate::service::BodySource;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -71,22 +71,6 @@ pub(super) struct Parked {
     pub(super) flight: Flight,
 }
 
-/// A response whose body waits for the client's window.
-pub(super) struct Sending {
-    pub(super) stream: SendStream<Bytes>,
-    /// Bytes that are there and not given to the protocol.
-    pub(super) pending: Bytes,
-    /// What brings more; nothing if `pending` is the end.
-    pub(super) source: Option<Box<dyn BodySource>>,
-    pub(super) timeline: Timeline,
-    pub(super) facts: RequestFacts,
-    pub(super) progress_at: Ticks,
-    /// Whether it counts as a request in flight.
-    pub(super) is_counted: bool,
-    /// Shows the request among those under way.
-    pub(super) _flight: Flight,
-}
-
 /// What the protocol has for us.
 pub(super) enum Polled {
     Request(Box<(http::Request<RecvStream>, SendResponse<Bytes>)>),
@@ -128,6 +112,11 @@ impl Session {
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.quiet_bytes += bytes.len();
         self.pipe.borrow_mut().feed(bytes);
+    }
+
+    /// Whether responses wait to be given to the protocol.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.sending.is_empty()
     }
 
     /// Whether no stream is under way.

@@ -4,15 +4,16 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use http::request::Parts;
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline};
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use super::heads::{body_length, head_of};
-use super::session::{Parked, ParkedRequest, Polled, Receiving, Sending, Session};
+use super::sending::{Sending, Sent};
+use super::session::{Parked, ParkedRequest, Polled, Receiving, Session};
 use crate::connection::{Begun, Closing, Connection, Finished, Stage};
 use crate::event_loop::{EventLoop, Fate, Step, Turn};
 use crate::head::Head;
@@ -21,8 +22,9 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::requests::{Arrival, id_of, saturating_u32};
 use crate::response::{Manner, Outcome, Response, Streamed};
-use crate::service::{ConnectionId, Exchange, Filled, Handled, Service};
+use crate::service::{ConnectionId, Exchange, Handled, Service};
 use crate::socket::Received;
+use crate::taking::Taking;
 
 /// Room for the headers of a usual response, so that they are laid out once.
 const FIELDS_USUAL: usize = 8;
@@ -439,6 +441,7 @@ impl<S: Service> EventLoop<S> {
                     timeline,
                     facts,
                     progress_at,
+                    taking: Taking::default(),
                     is_counted,
                     _flight,
                 });
@@ -453,17 +456,22 @@ impl<S: Service> EventLoop<S> {
     /// Gives the protocol of each response what the client's window takes. True if anything moved.
     fn pump_streams(&mut self, session: &mut Session, turn: Turn) -> bool {
         let (mut given_bytes, mut moved) = (0, false);
-        for _ in 0..session.sending.len() {
+        let streams = session.sending.len();
+        for _ in 0..streams {
             let Some(mut sending) = session.sending.pop_front() else { break };
             if given_bytes >= OUTPUT_BYTES_MAX {
                 session.sending.push_front(sending);
                 return true;
             }
             match sending.step() {
-                Sent::Nothing => session.sending.push_back(sending),
+                Sent::Nothing => {
+                    sending.note_taken(0, streams, turn.woke);
+                    session.sending.push_back(sending);
+                }
                 Sent::Bytes(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
                     (sending.progress_at, session.quiet_bytes) = (turn.woke, 0);
+                    sending.note_taken(count, streams, turn.woke);
                     session.sending.push_back(sending);
                 }
                 Sent::Last(count) => {
@@ -544,54 +552,6 @@ impl<S: Service> EventLoop<S> {
             self.release(connection, body.len());
             let stream = Stream { parts, respond, begun };
             self.refuse_stream(connection, session, stream, &Refusal::TooSlow, turn);
-        }
-    }
-}
-
-/// What the protocol took of a response.
-enum Sent {
-    /// The client's window is closed.
-    Nothing,
-    Bytes(usize),
-    /// These, and it was all.
-    Last(usize),
-    /// The client has given the stream up, or we have.
-    Gone,
-}
-
-impl Sending {
-    fn step(&mut self) -> Sent {
-        if self.pending.is_empty()
-            && let Some(source) = &mut self.source
-        {
-            let mut piece = Vec::new();
-            let filled = source.fill(&mut piece);
-            let piece_bytes = saturating_u32(piece.len());
-            self.facts.response_bytes = self.facts.response_bytes.saturating_add(piece_bytes);
-            self.pending = Bytes::from(piece);
-            match filled {
-                Filled::More => {}
-                Filled::Waiting if self.pending.is_empty() => return Sent::Nothing,
-                Filled::Waiting => {}
-                Filled::Last => self.source = None,
-                Filled::Broken => {
-                    self.stream.send_reset(Reason::INTERNAL_ERROR);
-                    return Sent::Gone;
-                }
-            }
-        }
-        self.stream.reserve_capacity(self.pending.len());
-        let count = self.stream.capacity().min(self.pending.len());
-        if count == 0 && !self.pending.is_empty() {
-            let closed = self.stream.poll_reset(&mut Context::from_waker(Waker::noop()));
-            return if closed.is_ready() { Sent::Gone } else { Sent::Nothing };
-        }
-        let piece = self.pending.split_to(count);
-        let is_last = self.pending.is_empty() && self.source.is_none();
-        match self.stream.send_data(piece, is_last) {
-            Err(_) => Sent::Gone,
-            Ok(()) if is_last => Sent::Last(count),
-            Ok(()) => Sent::Bytes(count),
         }
     }
 }

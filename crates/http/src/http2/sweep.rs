@@ -7,9 +7,10 @@ use pellucid_clock::Ticks;
 
 use super::session::{Receiving, Session};
 use crate::connection::{Connection, Stage};
+use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate, Turn};
+use crate::limits::BODY_BYTES_PER_SECOND_MIN;
 use crate::service::Service;
-use crate::sweep::BODY_BYTES_PER_SECOND_MIN;
 
 /// How long a client may take to leave after it was told to.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -51,6 +52,7 @@ impl<S: Service> EventLoop<S> {
         if !is_stopping && !is_idle {
             return Left::No;
         }
+        self.shared.cuts.connection(if is_stopping { Cut::Stopping } else { Cut::Idle });
         if session.leave(now) { Left::Told } else { Left::Gone }
     }
 
@@ -68,15 +70,20 @@ impl<S: Service> EventLoop<S> {
             u128::from(clock.nanoseconds(turn.woke.since(receiving.begun.at))) > limit.as_nanos()
         };
         self.refuse_late(connection, session, is_late, turn);
-        session.receiving.len() < before
+        let late = before - session.receiving.len();
+        (0..late).for_each(|_| self.shared.cuts.stream(Cut::RequestSlow));
+        late > 0
     }
 
-    /// Gives up the responses that the client does not take.
+    /// Gives up the responses that the client does not take, or takes too slowly.
     fn reset_stuck(&mut self, session: &mut Session, now: Ticks) -> bool {
         let mut is_any = false;
         for _ in 0..session.sending.len() {
             let Some(mut sending) = session.sending.pop_front() else { break };
-            if self.longer(sending.progress_at, self.limits.exchange, now) {
+            let is_stalled = self.longer(sending.progress_at, self.limits.exchange, now);
+            if is_stalled || self.takes_slowly(&sending.taking, now) {
+                let cut = if is_stalled { Cut::ResponseStalled } else { Cut::ResponseSlow };
+                self.shared.cuts.stream(cut);
                 sending.stream.send_reset(Reason::CANCEL);
                 self.end_sending(session, sending);
                 is_any = true;

@@ -4,15 +4,15 @@
 
 pub(crate) mod h2_client;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp};
 use pellucid_clock::Clock;
 use pellucid_http::{
-    BodySource, Certificates, Endpoint, Exchange, Filled, Handled, Head, Limits, Refusal, Request,
-    Response, Server, Service, listen,
+    BodySource, Certificates, CutFigures, Endpoint, Exchange, Filled, Handled, Head, Limits,
+    Refusal, Request, Response, Server, Service, listen,
 };
 
 const NAMES: Names = Names {
@@ -23,7 +23,7 @@ const NAMES: Names = Names {
 };
 
 /// Answers with what it was sent: at once, from another thread (`/later`), or in pieces
-/// (`/pieces`).
+/// (`/pieces`, `/endless`).
 struct Echo;
 
 struct Pieces {
@@ -73,6 +73,10 @@ impl Service for Echo {
                 let broken = request.path == "/broken";
                 Handled::Stream(Box::new(Pieces { left: 40, broken }))
             }
+            "/endless" => {
+                response.status(200).finish_streamed(None);
+                Handled::Stream(Box::new(Pieces { left: usize::MAX, broken: true }))
+            }
             _ => {
                 response.status(200).finish(request.body);
                 Handled::Done
@@ -101,6 +105,13 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
 }
 
+impl Running {
+    /// What was refused or cut until now.
+    pub(crate) fn cuts(&self) -> CutFigures {
+        self.server.as_ref().unwrap().gauge().stats().cuts
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
@@ -114,8 +125,20 @@ pub(crate) fn start(limits: Limits) -> Running {
 }
 
 pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>) -> Running {
+    start_at(listener(), limits, certificates)
+}
+
+/// A socket to serve at.
+pub(crate) fn listener() -> TcpListener {
+    listen("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+pub(crate) fn start_at(
+    listener: TcpListener,
+    limits: Limits,
+    certificates: Option<Arc<Certificates>>,
+) -> Running {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
-    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let endpoint = Endpoint { listener, limits, certificates };
     let server = Server::start(endpoint, &account, 2, |_| Echo).unwrap();
     let address = server.address();
