@@ -3,37 +3,22 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Acknowledgement, Pending, Written};
+use pellucid_store::{Acknowledgement, Answer, Pending, Written};
 
 use crate::documents::Documents;
-use crate::error::Result;
+use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::transaction::{Commit, Committed, Transaction, Unfinished};
 
 /// Times that a transaction is made before its conflict is reported.
-const ATTEMPTS_MAX: usize = 64;
+pub const ATTEMPTS_MAX: usize = 64;
 
 /// A transaction that was made: what it came to, and its commit.
 pub enum Attempt<T> {
     /// It is written, or failed.
     Done(Result<(T, Committed)>),
-    /// It is written, and not on the medium yet.
+    /// It is written, and not on the medium yet; or it was handed over, and the store has yet to
+    /// say whether others were faster: [`Unfinished::finish`] tells.
     Later(T, Pending<Written>, Unfinished),
-}
-
-impl<T> Attempt<T> {
-    /// Waits for the end. For threads that may block.
-    ///
-    /// # Errors
-    /// What the transaction or its commit failed with.
-    pub fn wait(self, documents: &Documents) -> Result<(T, Committed)> {
-        match self {
-            Attempt::Done(result) => result,
-            Attempt::Later(made, pending, unfinished) => {
-                let commit = Commit::Later(pending, unfinished);
-                commit.wait(documents).map(|committed| (made, committed))
-            }
-        }
-    }
 }
 
 impl Documents {
@@ -66,5 +51,32 @@ impl Documents {
                 }
             }
         }
+    }
+
+    /// As [`Documents::attempt`], to the end: for threads that may block.
+    ///
+    /// # Errors
+    /// What the transaction or its commit failed with.
+    pub fn attempt_to_end<T>(
+        self: &Arc<Self>,
+        acknowledgement: Acknowledgement,
+        assumes_absent: bool,
+        timeline: &mut Timeline,
+        mut make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<T>,
+    ) -> Result<(T, Committed)> {
+        for attempt in 0..ATTEMPTS_MAX {
+            let assumes_absent = assumes_absent && attempt == 0;
+            let made = self.attempt(acknowledgement, assumes_absent, timeline, &mut make);
+            let (made, pending, unfinished) = match made {
+                Attempt::Done(result) => return result,
+                Attempt::Later(made, pending, unfinished) => (made, pending, unfinished),
+            };
+            let written = Answer::Later(pending).wait_for(timeline);
+            match unfinished.finish(self, written) {
+                Err(error) if error.number == ErrorNumber::CONFLICT => {}
+                finished => return finished.map(|committed| (made, committed)),
+            }
+        }
+        Err(DocumentError::write_conflict())
     }
 }

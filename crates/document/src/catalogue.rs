@@ -31,8 +31,9 @@ impl Documents {
     /// The database of this name.
     ///
     /// # Errors
-    /// 1228 if there is none.
+    /// 1228 if there is none, 503 if another process serves the documents of the store.
     pub fn database(&self, name: &str) -> Result<Arc<Database>> {
+        self.check_served()?;
         let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
         databases.get(name).cloned().ok_or_else(|| ErrorNumber::DATABASE_NOT_FOUND.into())
     }

@@ -1,14 +1,15 @@
 //! Everything of one store: opening, and what the catalogue and the documents share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use pellucid_account::Timeline;
+use pellucid_clock::Clock;
 use pellucid_store::{
     Acknowledgement, Condition, Operation, Range, Scan, StemRule, Store, Table, Written,
 };
-use pellucid_thread::{Mutex, RwLock};
+use pellucid_thread::{Mutex, Recurring, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,6 +21,7 @@ use crate::layout::{
     DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
     garbage_key, index_prefix, part_of, stem_of,
 };
+use crate::lease::{Lease, keep};
 use crate::names::SYSTEM_DATABASE;
 use crate::ticks::Ticks;
 
@@ -48,29 +50,121 @@ pub struct Documents {
     pub(crate) filling: Mutex<()>,
     /// The highest sequence number that a write of documents came back with.
     pub(crate) last_sequence: AtomicU64,
-    identity: String,
+    identity: OnceLock<String>,
+    /// Whether what is in the store is in memory.
+    is_loaded: AtomicBool,
+    /// Held while it is brought there.
+    loading: Mutex<()>,
+    /// Whose the documents are, if others write to the store as well.
+    lease: Option<Arc<Lease>>,
+    /// Keeps the lease; it ends before the store does.
+    _keeper: Option<Recurring>,
 }
 
 impl Documents {
-    /// Opens what is in `store`, and makes the database that is always there.
+    /// Opens what is in `store`, and makes the database that is always there. As
+    /// [`Documents::open_named`], for a process without a name.
+    ///
+    /// # Errors
+    /// As [`Documents::open_named`].
+    pub fn open(store: Arc<dyn Store>) -> Result<Documents> {
+        Documents::open_named(store, &format!("process {}", std::process::id()))
+    }
+
+    /// Opens what is in `store`, and makes the database that is always there. If others write to
+    /// the store as well, one process serves its documents at a time, whose name the others tell:
+    /// until it has ended, they have no database ([`Documents::serve`]).
     ///
     /// # Errors
     /// If the store fails, or holds definitions that make no sense.
-    pub fn open(store: Arc<dyn Store>) -> Result<Documents> {
+    pub fn open_named(store: Arc<dyn Store>, name: &str) -> Result<Documents> {
+        let lease = Lease::of(&store, name, Clock::monotonic())?.map(Arc::new);
+        if let Some(lease) = &lease {
+            lease.look()?;
+        }
+        let keeper = lease.as_ref().map(keep).transpose()?;
+        Documents::open_with(store, lease, keeper)
+    }
+
+    /// As [`Documents::open_named`], with a lease that was looked at.
+    pub(crate) fn open_with(
+        store: Arc<dyn Store>,
+        lease: Option<Arc<Lease>>,
+        keeper: Option<Recurring>,
+    ) -> Result<Documents> {
         let table = store.table_in_parts(TABLE, part_of)?;
-        let opening = Opening { store: &*store, table };
-        let ceiling = opening.definitions(DefinitionKind::Ticks)?.into_iter().next();
-        let identity = opening.identity()?;
         let documents = Documents {
-            ticks: Ticks::from_ceiling(ceiling),
+            ticks: Ticks::new(),
             databases: RwLock::default(),
             changing: Mutex::new(()),
             filling: Mutex::new(()),
             last_sequence: AtomicU64::new(0),
-            identity,
+            identity: OnceLock::new(),
+            is_loaded: AtomicBool::new(false),
+            loading: Mutex::new(()),
+            _keeper: keeper,
+            lease,
             table,
-            store: Arc::clone(&store),
+            store,
         };
+        if documents.may_write().is_ok() {
+            documents.serve()?;
+        }
+        Ok(documents)
+    }
+
+    /// Serves the documents if they are this process's, and says why not if they are not. To be
+    /// called again and again where others write to the store: it is here that documents are
+    /// served once they are free.
+    ///
+    /// # Errors
+    /// 503 if another process serves them; as [`Documents::open_named`] if they are found free.
+    pub fn serve(&self) -> Result<()> {
+        self.may_write()?;
+        let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_loaded.load(Ordering::Acquire) {
+            self.load()?;
+            self.is_loaded.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Ends serving documents, so that another process may.
+    pub fn release(&self) {
+        if let Some(lease) = &self.lease {
+            lease.release();
+        }
+    }
+
+    /// Refuses if the documents are another process's.
+    pub(crate) fn may_write(&self) -> Result<()> {
+        match &self.lease {
+            Some(lease) if !lease.is_ours() => Err(lease.refusal()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses if the documents are another process's, or were until just now.
+    ///
+    /// # Errors
+    /// 503, with who serves them.
+    pub fn check_served(&self) -> Result<()> {
+        self.may_write()?;
+        if !self.is_loaded.load(Ordering::Acquire) {
+            let message = "the documents of the store are being opened: ask again in a moment";
+            return Err(DocumentError::new(ErrorNumber::HTTP_SERVICE_UNAVAILABLE, message));
+        }
+        Ok(())
+    }
+
+    /// Brings what is in the store to memory.
+    fn load(&self) -> Result<()> {
+        let opening = Opening { store: &*self.store, table: self.table };
+        if let Some(ceiling) = opening.definitions(DefinitionKind::Ticks)?.into_iter().next() {
+            self.ticks.go_on(ceiling);
+        }
+        // Only a try that failed has set it before, to the same.
+        let _ = self.identity.set(opening.identity()?);
         let databases: Vec<DatabaseDefinition> = opening.definitions(DefinitionKind::Database)?;
         let mut by_id: BTreeMap<u64, Arc<Database>> = BTreeMap::new();
         for definition in databases {
@@ -79,12 +173,12 @@ impl Documents {
         if !by_id.contains_key(&SYSTEM_DATABASE_ID) {
             let definition =
                 DatabaseDefinition { id: SYSTEM_DATABASE_ID, name: SYSTEM_DATABASE.to_owned() };
-            documents.put_definition(DefinitionKind::Database, definition.id, &definition)?;
+            self.put_definition(DefinitionKind::Database, definition.id, &definition)?;
             by_id.insert(definition.id, Arc::new(Database::new(definition)));
         }
-        let noted = documents.take_noted_counts(&opening)?;
+        let noted = self.take_noted_counts(&opening)?;
         for definition in opening.definitions(DefinitionKind::Collection)? {
-            let definition = documents.without_unfinished_indexes(definition)?;
+            let definition = self.without_unfinished_indexes(definition)?;
             let Some(database) = by_id.get(&definition.database) else {
                 let name = definition.name;
                 let message = format!("the collection {name} is in a database that is not there");
@@ -94,12 +188,12 @@ impl Documents {
                 Some(noted) => *noted,
                 None => opening.count(definition.storage)?,
             };
-            documents.last_sequence.fetch_max(sequence, Ordering::Relaxed);
+            self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
             database.add(Arc::new(Collection::new(definition, count, sequence)));
         }
         let by_name = by_id.into_values().map(|database| (database.name.clone(), database));
-        *documents.databases.write().unwrap_or_else(PoisonError::into_inner) = by_name.collect();
-        Ok(documents)
+        *self.databases.write().unwrap_or_else(PoisonError::into_inner) = by_name.collect();
+        Ok(())
     }
 
     /// Notes how many documents each collection has, so that the next opening need not count them.
@@ -131,9 +225,10 @@ impl Documents {
     }
 
     /// What tells this store from others, in the names that ArangoDB calls globally unique.
+    /// Empty while another process serves the documents.
     #[must_use]
     pub fn identity(&self) -> &str {
-        &self.identity
+        self.identity.get().map_or("", String::as_str)
     }
 
     /// The store below.
@@ -214,6 +309,7 @@ impl Documents {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
     ) -> Result<Written> {
+        self.may_write()?;
         let mut timeline = Timeline::off();
         let written =
             self.store.write(self.table, operations, acknowledgement, &mut timeline).wait()?;

@@ -41,6 +41,7 @@ numbers! {
     HTTP_METHOD_NOT_ALLOWED = 405, "method not supported";
     HTTP_NOT_ACCEPTABLE = 406, "not acceptable";
     HTTP_NOT_IMPLEMENTED = 501, "not implemented";
+    HTTP_SERVICE_UNAVAILABLE = 503, "service unavailable";
     CORRUPTED_JSON = 600, "invalid JSON object";
     SUPERFLUOUS_SUFFICES = 601, "superfluous URL suffices";
     READ_ONLY = 1004, "read only";

@@ -345,8 +345,11 @@ impl Import<'_> {
         let (waiting, places) =
             (std::mem::take(&mut self.waiting), std::mem::take(&mut self.places));
         let acknowledgement = self.options.acknowledgement;
-        let attempt =
-            self.documents.attempt(acknowledgement, true, timeline, |transaction, timeline| {
+        let attempt = self.documents.attempt_to_end(
+            acknowledgement,
+            true,
+            timeline,
+            |transaction, timeline| {
                 let mut fates = Vec::with_capacity(places.len());
                 transaction.reserve(places.len());
                 for (_, place) in &places {
@@ -367,8 +370,9 @@ impl Import<'_> {
                     }
                 }
                 Ok(fates)
-            });
-        let (fates, _) = attempt.wait(self.documents)?;
+            },
+        );
+        let (fates, _) = attempt?;
         for ((number, place), fate) in places.into_iter().zip(fates) {
             match fate {
                 Fate::Created => self.report.created += 1,

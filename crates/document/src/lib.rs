@@ -21,6 +21,7 @@ mod index_range;
 mod indexes;
 mod key_hashing;
 mod layout;
+mod lease;
 mod maintenance;
 mod moment;
 mod names;
@@ -38,7 +39,7 @@ mod tests;
 mod ticks;
 mod transaction;
 
-pub use attempt::Attempt;
+pub use attempt::{ATTEMPTS_MAX, Attempt};
 pub use catalogue::NewCollection;
 pub use collection::{Collection, Shape};
 pub use database::Database;

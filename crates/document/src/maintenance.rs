@@ -90,8 +90,11 @@ impl Documents {
             return Ok(0);
         }
         let mut timeline = Timeline::off();
-        let attempt =
-            self.attempt(Acknowledgement::Os, false, &mut timeline, |transaction, timeline| {
+        let attempt = self.attempt_to_end(
+            Acknowledgement::Os,
+            false,
+            &mut timeline,
+            |transaction, timeline| {
                 let mut removed = 0;
                 for entry in &entries {
                     let Some(key) = document_of_entry(entry) else { continue };
@@ -107,7 +110,8 @@ impl Documents {
                     }
                 }
                 Ok(removed)
-            });
-        Ok(attempt.wait(self)?.0)
+            },
+        );
+        Ok(attempt?.0)
     }
 }

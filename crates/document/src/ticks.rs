@@ -24,14 +24,20 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Goes on from the ceiling that was noted last, if one was.
-    pub(crate) fn from_ceiling(ceiling: Option<u64>) -> Ticks {
-        let next = ceiling.unwrap_or(FIRST);
+    /// Those of a store of which nothing is known yet.
+    pub(crate) fn new() -> Ticks {
         Ticks {
-            next: AtomicU64::new(next),
-            ceiling: AtomicU64::new(next),
+            next: AtomicU64::new(FIRST),
+            ceiling: AtomicU64::new(FIRST),
             reserving: Mutex::new(()),
         }
+    }
+
+    /// Goes on from the ceiling that was noted last. Nothing has been given out yet.
+    pub(crate) fn go_on(&self, ceiling: u64) {
+        let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.next.store(ceiling, Ordering::Relaxed);
+        self.ceiling.store(ceiling, Ordering::Release);
     }
 
     /// The next number. `note` has to write down the new ceiling that it is given.
@@ -57,7 +63,10 @@ mod tests {
     fn no_number_is_given_out_twice_across_restarts() {
         let (mut noted, mut last) = (None, 0);
         for _ in 0..3 {
-            let ticks = Ticks::from_ceiling(noted);
+            let ticks = Ticks::new();
+            if let Some(ceiling) = noted {
+                ticks.go_on(ceiling);
+            }
             for _ in 0..RESERVED_AT_ONCE + 10 {
                 let number = ticks.next(|ceiling| {
                     noted = Some(ceiling);

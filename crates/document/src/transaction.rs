@@ -235,6 +235,9 @@ impl Transaction {
     /// Writes all changes, or none. With [`Acknowledgement::Disk`] the end may come later.
     pub fn commit(self, acknowledgement: Acknowledgement, timeline: &mut Timeline) -> Commit {
         let Transaction { documents, parts, changes, .. } = self;
+        if let Err(error) = documents.may_write() {
+            return Commit::Done(Err(error));
+        }
         let mut parts_by_id: Vec<&Part> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
         let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();

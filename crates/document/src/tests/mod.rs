@@ -3,6 +3,7 @@
 
 mod crash;
 mod held;
+mod lease;
 mod model;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,10 @@ type Model = BTreeMap<String, serde_json::Value>;
 
 /// Opens the store in `files`, in little memory and without threads of its own.
 fn open(files: &SimulatedFileSystem) -> Result<Arc<Documents>> {
+    Ok(Arc::new(Documents::open(Arc::new(store(files)?) as Arc<dyn Store>)?))
+}
+
+fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
     let engine_options = EngineOptions {
         segment_size_bytes: 64 << 10,
         background: false,
@@ -48,8 +53,7 @@ fn open(files: &SimulatedFileSystem) -> Result<Arc<Documents>> {
         hand_over: HandOver::Never,
         ..EmbeddedOptions::default()
     };
-    let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options)?;
-    Ok(Arc::new(Documents::open(Arc::new(store) as Arc<dyn Store>)?))
+    Ok(EmbeddedStore::open_with(Path::new("/store"), options, engine_options)?)
 }
 
 fn index(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {
@@ -128,8 +132,11 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
         assert_eq!(report.errors, 0, "all or nothing");
         return Ok(());
     }
-    let attempt =
-        documents.attempt(Acknowledgement::Os, false, &mut timeline, |transaction, timeline| {
+    let attempt = documents.attempt_to_end(
+        Acknowledgement::Os,
+        false,
+        &mut timeline,
+        |transaction, timeline| {
             let body = match step {
                 Step::Insert(key, value) => with_key(key, value),
                 Step::Update(_, value) | Step::Replace(_, value) => parse(value),
@@ -147,8 +154,9 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
                 Step::Remove(key) => transaction.remove(collection, key, &options, timeline),
                 Step::Import(_) => unreachable!("it is done above"),
             }
-        });
-    attempt.wait(documents).map(|_| ())
+        },
+    );
+    attempt.map(|_| ())
 }
 
 /// Checks that each index has exactly the entries that its documents should have, and that the

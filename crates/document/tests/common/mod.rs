@@ -69,37 +69,37 @@ impl World {
     ) -> Result<Outcome> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
-        let made = self.documents.attempt(
+        let made = self.documents.attempt_to_end(
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
             |transaction, timeline| transaction.insert(collection, body, options, timeline),
         );
-        made.wait(&self.documents).map(|(outcome, _)| outcome)
+        made.map(|(outcome, _)| outcome)
     }
 
     pub(crate) fn update(&self, collection: &Arc<Collection>, key: &str, text: &str) -> Result<()> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
         let options = WriteOptions::default();
-        let made = self.documents.attempt(
+        let made = self.documents.attempt_to_end(
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
             |transaction, timeline| transaction.update(collection, key, body, &options, timeline),
         );
-        made.wait(&self.documents).map(|_| ())
+        made.map(|_| ())
     }
 
     pub(crate) fn remove(&self, collection: &Arc<Collection>, key: &str) -> Result<()> {
         let options = WriteOptions::default();
-        let made = self.documents.attempt(
+        let made = self.documents.attempt_to_end(
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
             |transaction, timeline| transaction.remove(collection, key, &options, timeline),
         );
-        made.wait(&self.documents).map(|_| ())
+        made.map(|_| ())
     }
 
     /// The document as JSON, without `_rev`.

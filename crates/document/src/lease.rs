@@ -1,0 +1,243 @@
+//! Who serves the documents of a store to which several processes write.
+//!
+//! Whoever serves documents keeps the catalogue in memory: which collections there are, under which
+//! numbers they lie, which indexes a write has to keep up. Two at once would give out the same
+//! numbers, and leave out entries of indexes that only the other one knows of; conditions on
+//! documents tell nothing of that. So one process at a time has the lease of a store's documents:
+//! an entry with its name, which it writes anew again and again.
+//!
+//! No two machines' clocks are compared. The holder serves for [`SERVES_FOR`] after it began the
+//! renewal that succeeded last. Others take the lease if it is not there, or if they have seen it
+//! unchanged for [`FREE_AFTER`] by their own clock. The time in between is for what the holder has
+//! begun. Who loses the lease to somebody else serves no more: what it knows is old.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_account::Timeline;
+use pellucid_clock::{Clock, Ticks};
+use pellucid_store::{
+    Acknowledgement, Condition, Operation, Result as StoreResult, Store, StoreError, Table,
+};
+use pellucid_thread::{Job, Mutex, MutexGuard, Recurring};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DocumentError, ErrorNumber, Result};
+
+/// The table of the lease. It is no part of the documents, so that copies of them leave it out.
+const TABLE: &str = "document_lease";
+const KEY: &[u8] = b"holder";
+
+/// Time between two looks at the lease.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
+/// Age at which the holder renews it.
+const RENEWED_AFTER: Duration = Duration::from_secs(5);
+/// How long the holder serves after it began to renew it.
+pub(crate) const SERVES_FOR: Duration = Duration::from_secs(25);
+/// How long others have to see it unchanged. What the holder began is over by then: a transaction
+/// takes three times as long as a request may, which is 10 s if nobody changes it.
+pub(crate) const FREE_AFTER: Duration = Duration::from_secs(60);
+
+/// What lies in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Holder {
+    /// For people.
+    name: String,
+    /// Tells processes of one name apart.
+    process: u64,
+}
+
+/// The lease as one process knows it.
+pub(crate) struct Lease {
+    store: Arc<dyn Store>,
+    table: Table,
+    clock: Clock,
+    own: Holder,
+    /// Until when it is ours, in ticks; zero if it is not.
+    until: AtomicU64,
+    /// Held while the store is asked.
+    known: Mutex<Known>,
+    /// Never held for long, because requests wait for it.
+    told: Mutex<Told>,
+}
+
+/// What was found in the store.
+#[derive(Default)]
+struct Known {
+    /// When the renewal began that succeeded last, and the sequence number of what it wrote.
+    renewed: Option<(Ticks, u64)>,
+    /// The sequence number of another one's entry, and since when it is there unchanged.
+    seen: Option<(u64, Ticks)>,
+    /// It was ours, and is not any more.
+    is_over: bool,
+}
+
+/// What is told to who asks for documents.
+#[derive(Default)]
+struct Told {
+    /// Who has it, or had it last.
+    other: Option<String>,
+    /// It was ours, and then another one's.
+    is_lost: bool,
+    /// What went wrong when it was last looked at.
+    failure: Option<StoreError>,
+}
+
+impl Lease {
+    /// The lease for a process of this name; nothing if nobody else writes to the store.
+    pub(crate) fn of(
+        store: &Arc<dyn Store>,
+        name: &str,
+        clock: Clock,
+    ) -> StoreResult<Option<Lease>> {
+        // Only stores that others write to as well have such a number.
+        if store.sequence_now().is_none() {
+            return Ok(None);
+        }
+        let process = RandomState::new().hash_one(std::process::id());
+        Ok(Some(Lease {
+            store: Arc::clone(store),
+            table: store.table(TABLE)?,
+            clock,
+            own: Holder { name: name.to_owned(), process },
+            until: AtomicU64::new(0),
+            known: Mutex::default(),
+            told: Mutex::default(),
+        }))
+    }
+
+    /// Whether it is ours.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.clock.now().0 < self.until.load(Ordering::Acquire)
+    }
+
+    /// Renews it if that is due, or takes it if it is free. For threads that may block.
+    pub(crate) fn look(&self) -> StoreResult<()> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked = self.look_from(&mut known);
+        self.told().failure = looked.as_ref().err().cloned();
+        looked
+    }
+
+    fn look_from(&self, known: &mut Known) -> StoreResult<()> {
+        let began = self.clock.now();
+        let is_fresh = |(renewed, _)| self.age(renewed) < RENEWED_AFTER;
+        if known.is_over || known.renewed.is_some_and(is_fresh) {
+            return Ok(());
+        }
+        let found = self.store.get(self.table, KEY, &mut Timeline::off()).wait()?;
+        let found = found.map(|object| (object.head.sequence, holder_of(&object.value)));
+        let condition = match found {
+            Some((sequence, Some(holder))) if holder == self.own => Condition::Sequence(sequence),
+            found if known.renewed.is_some() => {
+                let other = found.and_then(|(_, holder)| holder);
+                self.lose(known, other.map(|holder| holder.name));
+                return Ok(());
+            }
+            None => Condition::Absent,
+            Some((sequence, holder)) => {
+                self.told().other = holder.map(|holder| holder.name);
+                let since = match known.seen {
+                    Some((seen, since)) if seen == sequence => since,
+                    _ => self.clock.now(),
+                };
+                known.seen = Some((sequence, since));
+                if self.age(since) < FREE_AFTER {
+                    return Ok(());
+                }
+                Condition::Sequence(sequence)
+            }
+        };
+        match self.write(Some(&self.own), condition) {
+            Ok(sequence) => {
+                (known.renewed, known.seen) = (Some((began, sequence)), None);
+                let until = began.0.saturating_add(self.clock.ticks(nanoseconds(SERVES_FOR)));
+                self.until.store(until, Ordering::Release);
+                Ok(())
+            }
+            // Somebody was faster, and is seen the next time.
+            Err(StoreError::ConditionFailed { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// It is another one's for good.
+    fn lose(&self, known: &mut Known, other: Option<String>) {
+        self.until.store(0, Ordering::Release);
+        known.is_over = true;
+        let mut told = self.told();
+        (told.is_lost, told.other) = (true, other);
+    }
+
+    /// Gives it up, so that others need not wait. The last that is done with the documents.
+    pub(crate) fn release(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_ours = self.is_ours();
+        self.lose(&mut known, None);
+        if let Some((_, sequence)) = known.renewed.filter(|_| is_ours) {
+            // Where it fails, others wait.
+            let _ = self.write(None, Condition::Sequence(sequence));
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why documents are not served here.
+    pub(crate) fn refusal(&self) -> DocumentError {
+        let told = self.told();
+        let other = told.other.as_deref().unwrap_or("another server");
+        let message = match &told.failure {
+            _ if told.is_lost => {
+                format!("this server has lost the documents of the store to {other}: restart it")
+            }
+            Some(failure) => {
+                format!("it is unknown who serves the documents of the store: {failure}")
+            }
+            None => format!(
+                "the documents of the store are served by {other}; this server serves entities \
+                 alone, and documents once that one has ended"
+            ),
+        };
+        DocumentError::new(ErrorNumber::HTTP_SERVICE_UNAVAILABLE, message)
+    }
+
+    fn write(&self, holder: Option<&Holder>, condition: Condition) -> StoreResult<u64> {
+        let value = holder.map(serde_json::to_vec).transpose();
+        let value = value.map_err(|error| StoreError::Failed(error.to_string()))?;
+        let operation =
+            Operation { key: KEY, value: value.as_deref(), condition, lifetime_ms: None };
+        let mut timeline = Timeline::off();
+        let written =
+            self.store.write(self.table, &[operation], Acknowledgement::Os, &mut timeline);
+        Ok(written.wait()?.sequence)
+    }
+
+    fn age(&self, since: Ticks) -> Duration {
+        Duration::from_nanos(self.clock.nanoseconds(self.clock.now().since(since)))
+    }
+}
+
+/// What an entry says; nothing if it makes no sense, as of a later state.
+fn holder_of(value: &[u8]) -> Option<Holder> {
+    serde_json::from_slice(value).ok()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The thread that looks at a lease.
+pub(crate) fn keep(lease: &Arc<Lease>) -> Result<Recurring> {
+    static JOB: Job = Job::new("lease");
+    let lease = Arc::clone(lease);
+    // What goes wrong is told to who asks for documents.
+    let look = move || drop(lease.look());
+    Recurring::start("pellucid-lease", &JOB, LOOKED_AT_EVERY, look).map_err(|error| {
+        let message = format!("cannot start a thread: {error}");
+        DocumentError::new(ErrorNumber::INTERNAL, message)
+    })
+}

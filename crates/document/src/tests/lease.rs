@@ -1,0 +1,174 @@
+//! Several processes on one store: one of them serves its documents, and another one goes on where
+//! it ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_account::Timeline;
+use pellucid_clock::{Clock, SimulatedClock};
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_store::{
+    Acknowledgement, Answer, EmbeddedStore, Head, Object, Operation, Range, Result as StoreResult,
+    Scan, Snapshot, Store, Table, Written,
+};
+
+use super::{Step, agree, apply, make, store};
+use crate::lease::{FREE_AFTER, Lease, SERVES_FOR};
+use crate::{Documents, ErrorNumber};
+
+/// A store to which others write as well.
+struct Shared(EmbeddedStore);
+
+impl Store for Shared {
+    fn table(&self, name: &str) -> StoreResult<Table> {
+        self.0.table(name)
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
+        self.0.get(table, key, timeline)
+    }
+
+    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
+        self.0.head(table, key, timeline)
+    }
+
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        self.0.write(table, operations, acknowledgement, timeline)
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> StoreResult<Box<dyn Scan>> {
+        self.0.scan(table, range)
+    }
+
+    fn snapshot(&self) -> StoreResult<Arc<dyn Snapshot>> {
+        self.0.snapshot()
+    }
+
+    fn copies(&self) -> u32 {
+        self.0.copies()
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.0.value_bytes_max()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.0.figures()
+    }
+
+    fn sequence_now(&self) -> Option<u64> {
+        self.0.snapshot().ok().map(|now| now.sequence())
+    }
+
+    fn close(&self) -> StoreResult<()> {
+        self.0.close()
+    }
+}
+
+/// Processes that share a store and, to be told what time it is, a clock.
+struct Processes {
+    store: Arc<dyn Store>,
+    time: &'static SimulatedClock,
+}
+
+impl Processes {
+    fn new() -> Processes {
+        let store = Arc::new(Shared(store(&SimulatedFileSystem::new()).unwrap()));
+        Processes { store, time: SimulatedClock::leaked(1) }
+    }
+
+    fn lease(&self, name: &str) -> Arc<Lease> {
+        let lease = Lease::of(&self.store, name, Clock::simulated(self.time)).unwrap();
+        Arc::new(lease.expect("others write to the store"))
+    }
+
+    fn documents(&self, lease: &Arc<Lease>) -> Arc<Documents> {
+        let (store, lease) = (Arc::clone(&self.store), Some(Arc::clone(lease)));
+        Arc::new(Documents::open_with(store, lease, None).unwrap())
+    }
+
+    fn wait(&self, time: Duration) {
+        self.time.advance_ns(u64::try_from(time.as_nanos()).unwrap());
+    }
+}
+
+#[test]
+fn a_store_of_one_process_needs_no_lease() {
+    let store: Arc<dyn Store> = Arc::new(store(&SimulatedFileSystem::new()).unwrap());
+    assert!(Lease::of(&store, "alone", Clock::monotonic()).unwrap().is_none());
+}
+
+#[test]
+fn one_process_at_a_time_has_the_lease_and_another_one_takes_it_when_it_is_silent() {
+    let processes = Processes::new();
+    let (first, second) = (processes.lease("the first"), processes.lease("the second"));
+    first.look().unwrap();
+    second.look().unwrap();
+    assert!(first.is_ours() && !second.is_ours());
+    let refusal = second.refusal();
+    assert_eq!(refusal.number, ErrorNumber::HTTP_SERVICE_UNAVAILABLE);
+    assert!(refusal.message.contains("served by the first"), "{refusal}");
+    // As long as it is renewed, it stays where it is.
+    for _ in 0..20 {
+        processes.wait(SERVES_FOR / 2);
+        first.look().unwrap();
+        second.look().unwrap();
+        assert!(first.is_ours() && !second.is_ours());
+    }
+    // Late, but before anybody else.
+    processes.wait(SERVES_FOR);
+    second.look().unwrap();
+    assert!(!first.is_ours() && !second.is_ours(), "what was begun has time to end");
+    first.look().unwrap();
+    assert!(first.is_ours());
+    second.look().unwrap();
+    processes.wait(FREE_AFTER / 2);
+    second.look().unwrap();
+    assert!(!second.is_ours());
+    processes.wait(FREE_AFTER / 2);
+    second.look().unwrap();
+    assert!(second.is_ours() && !first.is_ours());
+    first.look().unwrap();
+    let refusal = first.refusal();
+    assert!(refusal.message.contains("lost") && refusal.message.contains("the second"));
+    // What the first one knows is old, however long the second one is silent.
+    processes.wait(FREE_AFTER * 3);
+    first.look().unwrap();
+    assert!(!first.is_ours());
+}
+
+#[test]
+fn documents_are_served_by_one_process_and_then_by_the_next() {
+    let processes = Processes::new();
+    let (one, other) = (processes.lease("the first"), processes.lease("the second"));
+    one.look().unwrap();
+    other.look().unwrap();
+    let (first, second) = (processes.documents(&one), processes.documents(&other));
+    let collection = make(&first).unwrap();
+    let insert = |key: &str| Step::Insert(key.to_owned(), serde_json::json!({"a": key}));
+    apply(&first, &collection, &insert("k")).unwrap();
+    let refused = second.database("_system").unwrap_err();
+    assert_eq!(refused.number, ErrorNumber::HTTP_SERVICE_UNAVAILABLE);
+    assert!(refused.message.contains("served by the first"), "{refused}");
+    assert_eq!(second.serve().unwrap_err(), refused);
+    assert!(second.create_database("mine").is_err() && second.note_counts().is_err());
+    first.note_counts().unwrap();
+    first.release();
+    let late = apply(&first, &collection, &insert("late")).unwrap_err();
+    assert_eq!(late.number, ErrorNumber::HTTP_SERVICE_UNAVAILABLE);
+    assert!(first.database("_system").is_err());
+    other.look().unwrap();
+    let early = second.database("_system").unwrap_err();
+    assert!(early.message.contains("being opened"), "{early}");
+    second.serve().unwrap();
+    let database = second.database("_system").unwrap();
+    let found = database.collection("c").unwrap();
+    assert_eq!(agree(&second, &found).len(), 1, "and its entries of indexes");
+    assert!(second.next_tick().unwrap() > first.next_tick().unwrap(), "no number comes twice");
+}
