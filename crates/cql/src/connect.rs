@@ -6,6 +6,10 @@ use pellucid_store::{Result, StoreError};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError,
+    NewSessionError,
+};
 use scylla::frame::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
 
@@ -45,9 +49,40 @@ pub(crate) async fn connect(options: &CqlOptions) -> Result<Session> {
         builder = builder.user(name, &password.0);
     }
     builder.build().await.map_err(|error| {
-        StoreError::Unreachable(format!(
-            "no node of {} lets us in: {error}",
-            options.nodes.join(", ")
-        ))
+        let (nodes, why) = (options.nodes.join(", "), refusal(&error, options));
+        StoreError::Unreachable(format!("no node of {nodes} lets us in: {why}"))
     })
+}
+
+/// Why there is no session, in words that name the settings that are about it.
+fn refusal(error: &NewSessionError, options: &CqlOptions) -> String {
+    let user = options.login.as_ref().map_or("", |(user, _)| user);
+    match setup_error(error) {
+        Some(ConnectionSetupRequestErrorKind::MissingAuthentication) => {
+            "the ring asks for a name and a password: give them with --cql-user and \
+             --cql-password-file"
+                .to_owned()
+        }
+        Some(ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, said)) => {
+            format!(
+                "the ring does not take `{user}` with this password ({said}): look at --cql-user \
+                 and --cql-password-file"
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// What went wrong in the greeting of a node, if it came so far.
+fn setup_error(error: &NewSessionError) -> Option<&ConnectionSetupRequestErrorKind> {
+    let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
+        ConnectionPoolError::Broken { last_connection_error, .. },
+    )) = error
+    else {
+        return None;
+    };
+    match last_connection_error {
+        ConnectionError::ConnectionSetupRequestError(setup) => Some(setup.get_error()),
+        _ => None,
+    }
 }

@@ -3,34 +3,46 @@
 use pellucid_store::StoreError;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-/// A request that failed: how it ended, and what a node said of missing copies before.
+/// A request that failed: how it ended, what a node said of missing copies before, and the
+/// addresses of those nodes with copies that are not reached.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) error: ExecutionError,
     pub(crate) said: Option<RequestAttemptError>,
+    pub(crate) away: Vec<String>,
 }
 
 impl From<Failed> for StoreError {
     fn from(failed: Failed) -> StoreError {
-        let error = error_of(&failed.error);
-        let said = match failed.said {
-            Some(RequestAttemptError::DbError(of_ring, message)) => {
-                error_of_ring(&of_ring, &message)
-            }
-            _ => return error,
+        let away = match &failed.away[..] {
+            [] => "every node that has a copy is reached from here".to_owned(),
+            away => format!("not reached from here: {}", away.join(", ")),
         };
-        match (failed.error, error, said) {
-            // It is the last thing that was said, and stands in the error already.
-            (ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)), error, _) => error,
-            (_, StoreError::Unreachable(end), StoreError::Unreachable(said)) => {
-                StoreError::Unreachable(format!("{said}; then {end}"))
-            }
-            (_, error, _) => error,
+        match failed.told() {
+            StoreError::Unreachable(text) => StoreError::Unreachable(format!("{text}; {away}")),
+            error => error,
         }
     }
 }
 
 impl Failed {
+    /// What is to be told of how it ended, and of what was said before.
+    fn told(self) -> StoreError {
+        let Failed { error, said: Some(RequestAttemptError::DbError(of_ring, message)), .. } = self
+        else {
+            return error_of(&self.error);
+        };
+        let (ended, said) = (error_of(&error), error_of_ring(&of_ring, &message));
+        match (error, ended, said) {
+            // It is the last thing that was said, and stands in the error already.
+            (ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)), ended, _) => ended,
+            (_, StoreError::Unreachable(end), StoreError::Unreachable(said)) => {
+                StoreError::Unreachable(format!("{said}; then {end}"))
+            }
+            (_, ended, _) => ended,
+        }
+    }
+
     /// Whether it is unknown what became of the transaction. Its reads come after an earlier try
     /// of the coordinator's own, so that they leave as much open as its writes.
     pub(crate) fn is_uncertain(&self) -> bool {
@@ -113,9 +125,27 @@ mod tests {
         let unavailable =
             DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
         let said = Some(RequestAttemptError::DbError(unavailable, String::new()));
-        let failed = Failed { error: ExecutionError::EmptyPlan, said };
+        let failed = Failed { error: ExecutionError::EmptyPlan, said, away: Vec::new() };
         assert!(!failed.is_uncertain(), "nobody wrote anything");
         let StoreError::Unreachable(text) = failed.into() else { panic!("it is a 504") };
         assert!(text.starts_with("1 copies can be reached where 2 have to answer"), "{text}");
+        assert!(text.ends_with("; every node that has a copy is reached from here"), "{text}");
+    }
+
+    #[test]
+    fn nodes_that_are_not_reached_are_named_where_copies_are_missing_and_nowhere_else() {
+        let failed = |error: DbError| {
+            let error = RequestAttemptError::DbError(error, "of the ring".to_owned());
+            let away = ["10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec();
+            let error = ExecutionError::LastAttemptError(error);
+            StoreError::from(Failed { error, said: None, away })
+        };
+        let unavailable =
+            DbError::Unavailable { consistency: Consistency::Two, required: 2, alive: 1 };
+        let told = "1 copies can be reached where 2 have to answer (Two); not reached from here: \
+                    10.0.0.2, 10.0.0.3";
+        assert_eq!(failed(unavailable), StoreError::Unreachable(told.to_owned()));
+        let busy = failed(DbError::Overloaded);
+        assert_eq!(busy, StoreError::Busy("the ring has too much to do: of the ring".to_owned()));
     }
 }

@@ -7,6 +7,7 @@
 //! ones, and writes with conditions, and all writes to tables in parts, are lightweight
 //! transactions.
 
+mod away;
 mod conditional;
 mod connect;
 mod consistency;

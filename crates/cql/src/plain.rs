@@ -122,6 +122,18 @@ pub(crate) enum Values<'a> {
     Done(&'a str, &'a Entry, i64, i64),
 }
 
+impl<'a> Values<'a> {
+    /// Table and name of the partition that it is about.
+    pub(crate) fn partition(&self) -> (&'a str, &'a [u8]) {
+        let (Values::Put(space, entry, ..)
+        | Values::Delete(space, entry)
+        | Values::PutOver(space, entry, ..)
+        | Values::DeleteThis(space, entry, _)
+        | Values::Done(space, entry, ..)) = *self;
+        (space, &entry.place)
+    }
+}
+
 impl SerializeRow for Values<'_> {
     fn serialize(
         &self,

@@ -13,10 +13,11 @@ use pellucid_store::{Answer, Arrival, PartTime, Pending, Result, StoreError, Tab
 use pellucid_thread::{Mutex, RwLock};
 use scylla::client::session::Session;
 use scylla::response::query_result::QueryResult;
-use scylla::statement::batch::Batch;
+use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::bound::BoundStatement;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::away;
 use crate::connect::connect;
 use crate::error::Failed;
 use crate::options::CqlOptions;
@@ -215,7 +216,10 @@ impl Ring {
         laps.begin();
         let answer = self.session.execute_bound_unpaged(&statement).await;
         self.note(&answer, laps);
-        answer.map_err(|error| Failed { error, said: again.said() })
+        answer.map_err(|error| {
+            let away = away::of_statement(&self.session, &statement);
+            Failed { error, said: again.said(), away }
+        })
     }
 
     /// As [`Ring::ask`], for several statements at once.
@@ -229,10 +233,17 @@ impl Ring {
         batch.set_retry_policy(Some(Arc::new(again.clone())));
         self.asked.fetch_add(1, Ordering::Relaxed);
         batch.set_tracing(laps.sample.is_traced());
+        // One over several partitions is logged.
+        let is_spread = batch.get_type() == BatchType::Logged;
+        let partition = values.first().filter(|_| !is_spread).map(Values::partition);
         laps.begin();
         let answer = self.session.batch(&batch, values).await;
         self.note(&answer, laps);
-        answer.map_err(|error| Failed { error, said: again.said() })
+        answer.map_err(|error| {
+            let table = self.statements.contents();
+            let away = away::of_partition(&self.session, table, partition);
+            Failed { error, said: again.said(), away }
+        })
     }
 
     /// Notes how long the ring took, and where it says what it did meanwhile.

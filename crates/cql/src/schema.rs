@@ -50,6 +50,13 @@ pub(crate) struct Statements {
     pub(crate) note_space: PreparedStatement,
 }
 
+impl Statements {
+    /// Keyspace and name of the ring's table with the entries.
+    pub(crate) fn contents(&self) -> (&str, &str) {
+        (self.get.get_keyspace_name().unwrap_or_default(), CONTENTS.name)
+    }
+}
+
 /// Makes what is missing of keyspace and tables. Returns how many copies the keyspace keeps.
 pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32> {
     let keyspace = &options.keyspace;

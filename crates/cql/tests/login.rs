@@ -99,10 +99,21 @@ fn refused(options: &CqlOptions) -> String {
 fn a_node_that_proves_to_be_one_is_told_name_and_password() {
     let node = Node::start();
     let text = refused(&node.options(&node.pem, NAME));
-    assert!(text.contains("nobody gets in"), "{text}");
+    assert!(text.contains("nobody gets in") && text.contains("`user`"), "{text}");
+    assert!(text.contains("look at --cql-user and --cql-password-file"), "{text}");
     let told = node.told.recv().unwrap();
     assert!(told.ends_with(b"\0user\0secret"), "{told:?}");
     assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
+fn who_gives_no_name_is_told_which_settings_to_give() {
+    let node = Node::start();
+    let text = refused(&CqlOptions { login: None, ..node.options(&node.pem, NAME) });
+    assert!(text.contains("asks for a name and a password"), "{text}");
+    assert!(text.contains("--cql-user") && text.contains("--cql-password-file"), "{text}");
+    assert!(!text.contains("SessionBuilder"), "the driver's words are for programs: {text}");
+    assert!(node.told.try_recv().is_err(), "there is nothing to tell");
 }
 
 #[test]

@@ -34,7 +34,10 @@ pub(crate) fn entities() {
     assert_eq!(server.expect(200, "GET", "/v0/entity?id=b&ack=1&from=3", "").body, "all copies");
     for wrong in ["ack=1&from=2", "ack=0&from=3", "ack=4&from=3", "ack=2", "from=3"] {
         server.expect(400, "GET", &format!("/v0/entity?id=b&{wrong}"), "");
+        server.expect(400, "GET", &format!("/v0/entities?start=b&{wrong}"), "");
     }
+    let all = server.expect(200, "GET", "/v0/entities?start=b&end=c&ack=3&from=3", "");
+    assert!(all.body.contains("b\nall copies"), "{all:?}");
     server.expect(201, "PUT", "/v0/entity?id=c&ttl=3600", "");
     let range = server.expect(200, "GET", "/v0/entities?start=a", "");
     assert_eq!(range.header("Transfer-Encoding"), "chunked");
@@ -100,6 +103,41 @@ pub(crate) fn documents() {
     second.stop();
 }
 
+/// Two servers on one keyspace: both serve entities, and one of them documents, until it ends.
+pub(crate) fn one_server_at_a_time_serves_documents() {
+    let (first, second) = (server("shared"), server("shared"));
+    first.expect(201, "PUT", "/v0/entity?id=both", "entities are shared");
+    let found = second.expect(200, "GET", "/v0/entity?id=both", "").body;
+    assert_eq!(found, "entities are shared");
+    ask(&first, 200, "POST", "/_api/collection", &json!({"name": "c"}));
+    ask(&first, 202, "POST", "/_api/document/c", &json!({"_key": "k", "n": 1}));
+    let refusals = [
+        ask(&second, 503, "GET", "/_api/document/c/k", &Value::Null),
+        ask(&second, 503, "POST", "/_api/document/c", &json!({"n": 2})),
+        ask(&second, 503, "POST", "/_api/collection", &json!({"name": "other"})),
+        ask(&second, 503, "POST", "/_api/cursor", &json!({"query": "FOR d IN c RETURN d"})),
+        ask(&second, 503, "GET", "/_admin/server/availability", &Value::Null),
+    ];
+    for refusal in &refusals {
+        let message = refusal["errorMessage"].as_str().unwrap();
+        assert_eq!(refusal["errorNum"], 503, "drivers ask another server then: {refusal}");
+        let holder = format!("served by process {} on ", std::process::id());
+        assert!(message.contains(&holder), "{message}");
+    }
+    ask(&first, 200, "GET", "/_admin/server/availability", &Value::Null);
+    first.stop();
+    let begun = Instant::now();
+    while second.ask("GET", "/_admin/server/availability", "", "").status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "nobody serves documents");
+        std::thread::sleep(POLL);
+    }
+    let found = ask(&second, 200, "GET", "/_api/document/c/k", &Value::Null);
+    assert_eq!(found["n"], 1);
+    ask(&second, 202, "POST", "/_api/document/c", &json!({"n": 2}));
+    assert_eq!(query(&second, "FOR d IN c SORT d.n RETURN d.n"), json!([1, 2]));
+    second.stop();
+}
+
 /// The record of a request that was traced has network, coordinator and replicas in place of the
 /// round trip, and they are no longer than it was.
 pub(crate) fn records_are_divided() {
@@ -133,7 +171,7 @@ pub(crate) fn records_are_divided() {
 
 /// The duration of this name in a list of them; zero if it is not there.
 fn named(list: &Value, name: &str) -> u64 {
-    let all = list.as_array().into_iter().flatten();
-    let found = all.filter(|item| item["name"] == name).next_back();
+    let mut all = list.as_array().into_iter().flatten();
+    let found = all.rfind(|item| item["name"] == name);
     found.map_or(0, |item| item["duration_ns"].as_u64().unwrap())
 }

@@ -1,7 +1,7 @@
 //! A server on a store, and the simplest client of it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use pellucid_server::{Log, RunningServer, ServerOptions, start_on};
@@ -14,6 +14,10 @@ pub(crate) struct Running {
     server: Option<RunningServer>,
     _folder: TempDir,
 }
+
+/// Who asks a server at this address.
+#[derive(Clone, Copy)]
+pub(crate) struct Client(SocketAddr);
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -30,9 +34,25 @@ impl Answer {
 
     /// The value of a header, which is empty if it is not there.
     pub(crate) fn header(&self, wanted: &str) -> &str {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        let found = lines.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).next_back();
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.rfind(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map_or("", |(_, value)| value)
+    }
+}
+
+impl Client {
+    /// The answer to a request.
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.0).unwrap();
+        stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{headers}");
+        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        let status = head[9..12].parse().unwrap();
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
 }
 
@@ -48,18 +68,14 @@ impl Running {
         Running { server: Some(server), _folder: folder }
     }
 
-    /// The answer to a request; nothing if there is none.
+    /// Who asks it.
+    pub(crate) fn client(&self) -> Client {
+        Client(self.server.as_ref().unwrap().address())
+    }
+
+    /// The answer to a request.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect(self.server.as_ref().unwrap().address()).unwrap();
-        stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{headers}");
-        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-        let status = head[9..12].parse().unwrap();
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        self.client().ask(method, path, headers, body)
     }
 
     /// As [`Running::ask`], for an answer that has to have this status.

@@ -5,61 +5,57 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_store::{Copies, Store, StoreError, Table};
+use pellucid_store::{Copies, Store, Table};
 
 use super::http::Running;
 use super::nodes::Ring;
+use super::transactions::{Adder, Batches, DocumentWriter, Parts, documents_are_whole};
 use super::{PATIENCE, POLL, get, options, put};
 
-/// Threads that load the ring while a node dies.
+/// Threads that load the ring with plain writes while a node dies.
 const CLIENTS: usize = 4;
 /// Writes of each of them before the node dies, and after it is dead.
 const WRITES: usize = 100;
+/// Threads that load it with each kind of transactions meanwhile, and what each does before and
+/// after.
+const TRANSACTORS: usize = 2;
+const TRANSACTIONS: usize = 25;
 
 /// How far the death of a node is. A request that ended before it began, or began after it was
 /// over, has nothing to do with it.
 #[derive(Default)]
-struct Death {
+pub(crate) struct Death {
     has_begun: AtomicBool,
     is_over: AtomicBool,
-    written_before: AtomicUsize,
+    /// Clients that have done before it what they have to.
+    ready: AtomicUsize,
 }
 
-/// One client of the load.
-struct Client<'a> {
-    number: usize,
-    store: &'a dyn Store,
-    table: Table,
-    death: &'a Death,
-    acknowledged: Vec<String>,
-}
-
-impl Client<'_> {
-    /// Writes, and reads what it wrote, until it has written so often after the death.
-    fn load(mut self) -> Vec<String> {
+impl Death {
+    /// Has `work` done with numbers from zero on: so many times before the death, and as often when
+    /// it is over.
+    pub(crate) fn amid(&self, times: usize, mut work: impl FnMut(usize)) {
         let (mut index, mut after) = (0, 0);
-        while after < WRITES {
-            let key = format!("{} {index:06}", self.number);
-            let began_after = self.death.is_over.load(Ordering::SeqCst);
-            if self.succeeds("write", || put(self.store, self.table, &key)).is_some() {
-                self.acknowledged.push(key.clone());
-                let found = self.succeeds("read", || get(self.store, self.table, &key));
-                assert!(found.is_none_or(|found| found.as_deref() == Some(key.as_bytes())));
-            }
+        while after < times {
+            let began_after = self.is_over.load(Ordering::SeqCst);
+            work(index);
             index += 1;
             after += usize::from(began_after);
-            self.death.written_before.fetch_add(usize::from(!began_after), Ordering::SeqCst);
+            self.ready.fetch_add(usize::from(index == times), Ordering::SeqCst);
         }
-        self.acknowledged
     }
 
     /// What a request answers; nothing if it failed and was in flight when the node died.
-    fn succeeds<T>(&self, what: &str, ask: impl FnOnce() -> Result<T, StoreError>) -> Option<T> {
-        let began_after = self.death.is_over.load(Ordering::SeqCst);
+    pub(crate) fn excuses<T, E: std::fmt::Display>(
+        &self,
+        what: &str,
+        ask: impl FnOnce() -> Result<T, E>,
+    ) -> Option<T> {
+        let began_after = self.is_over.load(Ordering::SeqCst);
         match ask() {
             Ok(answer) => Some(answer),
             Err(error) => {
-                let ended_before = !self.death.has_begun.load(Ordering::SeqCst);
+                let ended_before = !self.has_begun.load(Ordering::SeqCst);
                 assert!(!ended_before, "a {what} that ended before the death: {error}");
                 assert!(!began_after, "a {what} that began after the death: {error}");
                 None
@@ -68,22 +64,59 @@ impl Client<'_> {
     }
 }
 
+/// One client that makes plain writes.
+struct Writer<'a> {
+    number: usize,
+    store: &'a dyn Store,
+    table: Table,
+    acknowledged: Vec<String>,
+}
+
+impl Writer<'_> {
+    /// Writes, and reads what it wrote.
+    fn load(&mut self, death: &Death) {
+        let Writer { number, store, table, ref mut acknowledged } = *self;
+        death.amid(WRITES, |index| {
+            let key = format!("{number} {index:06}");
+            if death.excuses("write", || put(store, table, &key)).is_some() {
+                acknowledged.push(key.clone());
+                let found = death.excuses("read", || get(store, table, &key));
+                assert!(found.is_none_or(|found| found.as_deref() == Some(key.as_bytes())));
+            }
+        });
+    }
+}
+
 fn open() -> CqlStore {
     // The majority of three, so that each request waits for two copies.
     CqlStore::open(&CqlOptions { trace_share: 0.0, ..options("losses") }).unwrap()
 }
 
+/// Of plain writes, conditional ones, batches and documents, none is lost that was acknowledged,
+/// none is there by half, and none fails but those in flight. Returns the keys of plain ones.
 pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     let store = open();
     let table = store.table("entities").unwrap();
+    let server = Running::on(Arc::new(open()));
+    let documents = server.client();
     let death = Death::default();
-    let acknowledged: Vec<String> = std::thread::scope(|scope| {
-        let (store, death) = (&store, &death);
-        let client = |number| Client { number, store, table, death, acknowledged: Vec::new() };
-        let clients: Vec<_> =
-            (0..CLIENTS).map(|number| scope.spawn(move || client(number).load())).collect();
+    let writer = |number| Writer { number, store: &store, table, acknowledged: Vec::new() };
+    let mut writers: Vec<_> = (0..CLIENTS).map(writer).collect();
+    let each = 0..TRANSACTORS;
+    let mut adders: Vec<_> = each.clone().map(|_| Adder::new(&store)).collect();
+    let mut batches: Vec<_> = each.clone().map(|at| Batches::new(&store, at)).collect();
+    let mut parts: Vec<_> = each.clone().map(|at| Parts::new(&store, at)).collect();
+    let mut others: Vec<_> = each.map(|at| DocumentWriter::new(documents, at)).collect();
+    std::thread::scope(|scope| {
+        let (death, times) = (&death, TRANSACTIONS);
+        let mut clients = Vec::new();
+        clients.extend(writers.iter_mut().map(|it| scope.spawn(move || it.load(death))));
+        clients.extend(adders.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
+        clients.extend(batches.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
+        clients.extend(parts.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
+        clients.extend(others.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
         let begun = Instant::now();
-        while death.written_before.load(Ordering::SeqCst) < CLIENTS * WRITES {
+        while death.ready.load(Ordering::SeqCst) < clients.len() {
             assert!(begun.elapsed() < PATIENCE, "the ring takes no load");
             // A client that ended has failed, and says so when it is joined.
             if clients.iter().any(|client| client.is_finished()) {
@@ -94,14 +127,20 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
         death.has_begun.store(true, Ordering::SeqCst);
         ring.kill(3);
         death.is_over.store(true, Ordering::SeqCst);
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        clients.into_iter().for_each(|client| client.join().unwrap());
     });
+    let acknowledged: Vec<_> = writers.into_iter().flat_map(|it| it.acknowledged).collect();
     // Each client had one request in flight, and lost at most that one.
     assert!(acknowledged.len() >= 2 * CLIENTS * WRITES - CLIENTS, "{}", acknowledged.len());
     for key in &acknowledged {
         let found = get(&store, table, key).unwrap();
         assert_eq!(found.as_deref(), Some(key.as_bytes()), "{key} was acknowledged");
     }
+    Adder::check(&adders);
+    batches.iter().for_each(Batches::check);
+    parts.iter().for_each(Parts::check);
+    documents_are_whole(documents, &others);
+    server.stop();
     acknowledged
 }
 
@@ -112,9 +151,11 @@ pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     let server = Running::on(Arc::clone(&store) as Arc<dyn Store>);
     ring.kill(2);
     let refused = server.expect(504, "PUT", "/v0/entity?id=two&ack=2&from=3", "x");
-    for word in ["copies", "2 have to"] {
-        assert!(refused.body.contains(word), "{refused:?}");
+    let [left, dead, other] = [1, 2, 3].map(Ring::host);
+    for word in ["copies", "2 have to", "not reached from here", &dead[..], &other[..]] {
+        assert!(refused.body.contains(word), "{word}: {refused:?}");
     }
+    assert!(!refused.body.contains(&left[..]), "it is reached: {refused:?}");
     server.expect(504, "GET", "/v0/entity?id=two&ack=2&from=3", "");
     server.expect(504, "PUT", "/v0/entity?id=two", "by a majority, unless it says otherwise");
     let begun = Instant::now();
@@ -125,6 +166,10 @@ pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
             std::thread::sleep(POLL);
         }
     }
+    let condition = "If-None-Match: *\r\n";
+    let refused = server.ask("PUT", "/v0/entity?id=three", condition, "by a transaction");
+    assert_eq!(refused.status, 504, "{refused:?}");
+    assert!(refused.body.contains(&dead[..]) && refused.body.contains(&other[..]), "{refused:?}");
     let one = store.waiting_for(Copies { ack: 1, from: 3 }).unwrap().unwrap();
     for key in acknowledged.iter().step_by(acknowledged.len() / 20) {
         let found = get(&*one, table, key).unwrap();

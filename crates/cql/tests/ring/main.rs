@@ -1,6 +1,7 @@
 //! The store over a real ring of three Cassandra nodes: the suite of all kinds, and the loss of
 //! nodes. One test, because there is one ring, and its nodes take half a minute to start.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::print_stdout, reason = "it takes minutes, and says where it is")]
 
 mod apis;
 mod before;
@@ -8,6 +9,8 @@ mod http;
 mod losses;
 mod nodes;
 mod passwords;
+mod routing;
+mod transactions;
 
 use std::time::{Duration, Instant};
 
@@ -47,10 +50,12 @@ fn a_ring() {
     step("several writers in two processes", writers_contend);
     step("traces", requests_are_traced);
     step("records of traced requests", apis::records_are_divided);
+    step("requests go to who has the key", routing::requests_go_to_who_has_the_key);
     step("TLS", || connections_are_in_tls(&ring.authority));
     step("keyspaces that were there", before::keyspaces_that_were_there);
     step("entities over HTTP", apis::entities);
     step("documents over HTTP", apis::documents);
+    step("documents of two servers", apis::one_server_at_a_time_serves_documents);
     let acknowledged = step("a node dies", || losses::one_node_dies(&mut ring));
     step("another one dies", || losses::another_node_dies(&mut ring, &acknowledged));
     drop(ring);

@@ -78,6 +78,11 @@ impl Ring {
         (1..=NODES).map(|number| format!("{NETWORK}.{number}:9042")).collect()
     }
 
+    /// The address of a node in the ring of three, without its port.
+    pub(crate) fn host(number: usize) -> String {
+        format!("{NETWORK}.{number}")
+    }
+
     /// Where to connect to.
     pub(crate) fn first_address(&self) -> String {
         format!("{}.1:9042", self.network)

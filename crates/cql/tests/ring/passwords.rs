@@ -30,6 +30,7 @@ pub(crate) fn only_who_knows_it_is_let_in() {
         match open(password, None) {
             Err(StoreError::Unreachable(text)) => {
                 assert!(!text.contains("8731"), "a password is told: {text}");
+                assert!(text.contains("--cql-user and --cql-password-file"), "{text}");
             }
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("{password:?} was let in"),

@@ -1,0 +1,245 @@
+//! Transactions under which a node dies: what of them was acknowledged is there, and all of it or
+//! nothing.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use pellucid_account::Timeline;
+use pellucid_cql::CqlStore;
+use pellucid_store::{
+    Acknowledgement, Condition, Operation, Result, Store, StoreError, Table, Written,
+};
+use serde_json::{Value, json};
+
+use super::http::Client;
+use super::losses::Death;
+use super::{PATIENCE, POLL, get};
+
+/// The key that all adders add to.
+const SUM: &[u8] = b"sum";
+/// Where the keys of a part have it.
+const PART_LENGTH: usize = 1;
+/// Names of the entries of a batch.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// More documents than any load has, so that an answer has all of them.
+const DOCUMENTS_MAX: usize = 1_000_000;
+
+fn write(store: &dyn Store, table: Table, operations: &[Operation<'_>]) -> Result<Written> {
+    store.write(table, operations, Acknowledgement::Os, &mut Timeline::off()).wait()
+}
+
+/// Adds one to a number again and again, each time under the condition that nobody else has.
+pub(crate) struct Adder<'a> {
+    store: &'a CqlStore,
+    table: Table,
+    /// Additions that were acknowledged, and those of which nobody knows.
+    acknowledged: u64,
+    in_doubt: u64,
+}
+
+impl<'a> Adder<'a> {
+    pub(crate) fn new(store: &'a CqlStore) -> Adder<'a> {
+        let table = store.table("sums").unwrap();
+        Adder { store, table, acknowledged: 0, in_doubt: 0 }
+    }
+
+    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+        death.amid(times, |_| match death.excuses("conditional write", || self.add()) {
+            Some(()) => self.acknowledged += 1,
+            None => self.in_doubt += 1,
+        });
+    }
+
+    /// Adds one; others may be faster for a while.
+    fn add(&self) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let found = self.store.get(self.table, SUM, &mut Timeline::off()).wait()?;
+            let (sum, condition) = match found {
+                None => (0, Condition::Absent),
+                Some(object) => (number(&object.value), Condition::Sequence(object.head.sequence)),
+            };
+            let next = (sum + 1).to_string();
+            let value = Some(next.as_bytes());
+            let operation = Operation { key: SUM, value, condition, lifetime_ms: None };
+            match write(self.store, self.table, &[operation]) {
+                Err(StoreError::ConditionFailed { .. }) => {}
+                ended => return ended.map(|_| ()),
+            }
+            assert!(begun.elapsed() < PATIENCE, "nobody gets anywhere");
+        }
+    }
+
+    /// Every addition that was acknowledged counts once.
+    pub(crate) fn check(adders: &[Adder<'_>]) {
+        let acknowledged: u64 = adders.iter().map(|adder| adder.acknowledged).sum();
+        let in_doubt: u64 = adders.iter().map(|adder| adder.in_doubt).sum();
+        let Adder { store, table, .. } = adders[0];
+        let sum = get(store, table, std::str::from_utf8(SUM).unwrap()).unwrap();
+        let sum = number(&sum.unwrap());
+        let possible = acknowledged..=acknowledged + in_doubt;
+        assert!(possible.contains(&sum), "{sum} is not in {possible:?}");
+    }
+}
+
+fn number(text: &[u8]) -> u64 {
+    std::str::from_utf8(text).unwrap().parse().unwrap()
+}
+
+/// Writes batches without conditions, over several parts of a table.
+pub(crate) struct Batches<'a> {
+    number: usize,
+    store: &'a CqlStore,
+    table: Table,
+    acknowledged: Vec<usize>,
+    in_doubt: Vec<usize>,
+}
+
+impl<'a> Batches<'a> {
+    pub(crate) fn new(store: &'a CqlStore, number: usize) -> Batches<'a> {
+        let table = store.table("batches").unwrap();
+        Batches { number, store, table, acknowledged: Vec::new(), in_doubt: Vec::new() }
+    }
+
+    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+        death.amid(times, |index| {
+            let keys = self.keys(index);
+            let operations = keys.each_ref().map(|key| Operation {
+                key: key.as_bytes(),
+                value: Some(key.as_bytes()),
+                condition: Condition::None,
+                lifetime_ms: None,
+            });
+            match death.excuses("batch", || write(self.store, self.table, &operations)) {
+                Some(_) => self.acknowledged.push(index),
+                None => self.in_doubt.push(index),
+            }
+        });
+    }
+
+    fn keys(&self, index: usize) -> [String; 3] {
+        NAMES.map(|name| format!("{name} {} {index}", self.number))
+    }
+
+    /// How many of a batch's entries are there.
+    fn there(&self, index: usize) -> usize {
+        let found = self.keys(index).map(|key| get(self.store, self.table, &key).unwrap());
+        found.iter().flatten().count()
+    }
+
+    /// The ring ends what a coordinator left behind, some time after it is dead.
+    pub(crate) fn check(&self) {
+        for index in &self.acknowledged {
+            assert_eq!(self.there(*index), NAMES.len(), "batch {index} was acknowledged");
+        }
+        let begun = Instant::now();
+        for index in &self.in_doubt {
+            while ![0, NAMES.len()].contains(&self.there(*index)) {
+                assert!(begun.elapsed() < PATIENCE, "batch {index} is there by half");
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+}
+
+/// Writes batches with conditions, each within a part of a table.
+pub(crate) struct Parts<'a>(Batches<'a>);
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(store: &'a CqlStore, number: usize) -> Parts<'a> {
+        let table = store.table_in_parts("parted", |key| PART_LENGTH.min(key.len())).unwrap();
+        Parts(Batches { number, store, table, acknowledged: Vec::new(), in_doubt: Vec::new() })
+    }
+
+    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+        let Parts(of) = self;
+        death.amid(times, |index| {
+            let keys = Parts::keys(of.number, index);
+            let conditions = [Condition::Absent, Condition::None, Condition::Absent];
+            let operations = [0, 1, 2].map(|at| Operation {
+                key: keys[at].as_bytes(),
+                value: Some(keys[at].as_bytes()),
+                condition: conditions[at],
+                lifetime_ms: None,
+            });
+            match death.excuses("transaction", || write(of.store, of.table, &operations)) {
+                Some(_) => of.acknowledged.push(index),
+                None => of.in_doubt.push(index),
+            }
+        });
+    }
+
+    fn keys(number: usize, index: usize) -> [String; 3] {
+        NAMES.map(|name| format!("{number} {index} {name}"))
+    }
+
+    /// A part is written as a whole, at once.
+    pub(crate) fn check(&self) {
+        let Parts(of) = self;
+        let there = |index: usize| {
+            let keys = Parts::keys(of.number, index);
+            keys.map(|key| get(of.store, of.table, &key).unwrap()).iter().flatten().count()
+        };
+        for index in &of.acknowledged {
+            assert_eq!(there(*index), NAMES.len(), "transaction {index} was acknowledged");
+        }
+        for index in &of.in_doubt {
+            assert!([0, NAMES.len()].contains(&there(*index)), "{index} is there by half");
+        }
+    }
+}
+
+/// Writes documents, each with an entry of a unique index.
+pub(crate) struct DocumentWriter {
+    number: usize,
+    client: Client,
+    acknowledged: Vec<String>,
+}
+
+impl DocumentWriter {
+    pub(crate) fn new(client: Client, number: usize) -> DocumentWriter {
+        if number == 0 {
+            let answer = client.ask("POST", "/_api/collection", "", "{\"name\": \"c\"}");
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let index = json!({"type": "persistent", "fields": ["n"], "unique": true}).to_string();
+            let answer = client.ask("POST", "/_api/index?collection=c", "", &index);
+            assert_eq!(answer.status, 201, "{answer:?}");
+        }
+        DocumentWriter { number, client, acknowledged: Vec::new() }
+    }
+
+    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+        let DocumentWriter { number, client, ref mut acknowledged } = *self;
+        death.amid(times, |index| {
+            let key = format!("{number}-{index}");
+            let document = json!({"_key": key, "n": number * DOCUMENTS_MAX + index}).to_string();
+            let written = death.excuses("document", || {
+                let answer = client.ask("POST", "/_api/document/c", "", &document);
+                if answer.status == 202 { Ok(()) } else { Err(format!("{answer:?}")) }
+            });
+            if written.is_some() {
+                acknowledged.push(key);
+            }
+        });
+    }
+}
+
+/// All documents that were acknowledged are there, and every document has its entry in the index
+/// and every entry its document.
+pub(crate) fn documents_are_whole(client: Client, writers: &[DocumentWriter]) {
+    let query = |text: &str| -> Vec<Value> {
+        let query = json!({"query": text, "batchSize": DOCUMENTS_MAX}).to_string();
+        let answer = client.ask("POST", "/_api/cursor", "", &query);
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.json()["result"].as_array().unwrap().clone()
+    };
+    let documents = query("FOR d IN c RETURN d");
+    let keys: BTreeSet<_> = documents.iter().map(|it| it["_key"].as_str().unwrap()).collect();
+    for key in writers.iter().flat_map(|writer| &writer.acknowledged) {
+        assert!(keys.contains(&key[..]), "document {key} was acknowledged");
+    }
+    let numbers: BTreeSet<_> = documents.iter().map(|it| it["n"].as_u64().unwrap()).collect();
+    let entries = query("FOR d IN c FILTER d.n >= 0 RETURN d.n");
+    let of_index: BTreeSet<_> = entries.iter().map(|it| it.as_u64().unwrap()).collect();
+    assert_eq!((documents.len(), numbers), (entries.len(), of_index));
+}
