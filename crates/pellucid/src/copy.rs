@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pellucid_engine::stat;
+use pellucid_io::SystemFileSystem;
 #[cfg(feature = "cql")]
 use pellucid_server::{CqlOptions, CqlStore};
 use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
-use pellucid_store::{Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Store, compare, copy};
-use serde_json::json;
+use pellucid_store::{
+    Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Source, Store, StoreError, begin_copy,
+    compare, copy, end_copy,
+};
+use serde_json::{Value, json};
 
 use crate::Failure;
 #[cfg(feature = "cql")]
@@ -41,8 +46,9 @@ const ENTRIES_PER_LINE: u64 = 100_000;
 /// cql://HOST:PORT,HOST:PORT/KEYSPACE, or a sharded cluster as cluster://HOST:PORT,HOST:PORT with
 /// all of its nodes, which have to be running. Nobody may write to either meanwhile, and no server
 /// have the folder open. A cluster has entities alone, so documents are left out where one of the
-/// two is a cluster. A copy that was cut short goes on where it was when it is started again.
-/// Sequence numbers, and with them ETags and revisions, are new in the copy.
+/// two is a cluster. A copy that was cut short goes on where it was when it is started again, and
+/// takes no other source until it is done. Sequence numbers, and with them ETags and revisions, are
+/// new in the copy.
 ///
 /// Example: pellucid inspect copy ./data cql://10.0.0.1:9042/pellucid
 ///
@@ -53,6 +59,9 @@ pub(crate) struct CopyArguments {
     from: String,
     /// The store that it is copied to; it is made if there is none.
     to: String,
+    /// Begin with the first key, whatever was copied before: give up a copy that was cut short.
+    #[arg(long)]
+    anew: bool,
     /// The file with the secret that the nodes of the cluster have.
     #[arg(long)]
     cluster_secret_file: Option<PathBuf>,
@@ -61,49 +70,125 @@ pub(crate) struct CopyArguments {
     ring: RingAccess,
 }
 
+/// What is copied of stores.
+const TABLES: &[CopiedTable<'_>] = &[ENTITIES_TABLE, DOCUMENTS_TABLE];
+/// What is copied if one of the two is a cluster.
+const TABLES_OF_CLUSTER: &[CopiedTable<'_>] = &[ENTITIES_TABLE];
+
 /// Copies.
 pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> {
-    let CopyArguments { from, to, cluster_secret_file: secret, .. } = arguments;
-    let is_remote = from.starts_with(RING) || from.starts_with(CLUSTER);
-    let folder = from.strip_prefix(ROCKSDB).unwrap_or(from);
-    if !is_remote && !Path::new(folder).is_dir() {
-        let what = format!("{from} is no folder, no ring and no cluster: see --help");
-        return Err(Failure::usage(what));
-    }
-    let has_cluster = [from, to].iter().any(|place| place.starts_with(CLUSTER));
-    let secret = secret.as_deref().map(crate::settings::read_secret_bytes).transpose()?;
-    let open = |place: &str| open(place, secret.as_deref(), arguments);
-    let (from, to) = (open(from)?, open(to)?);
-    let copied_tables = match has_cluster {
+    let CopyArguments { from: source, to: target, anew, cluster_secret_file: secret, .. } =
+        arguments;
+    check_source(source)?;
+    let tables = match [source, target].iter().any(|place| place.starts_with(CLUSTER)) {
         true => {
             eprintln!("documents are left out: a cluster has entities alone");
-            &[ENTITIES_TABLE][..]
+            TABLES_OF_CLUSTER
         }
-        false => &[ENTITIES_TABLE, DOCUMENTS_TABLE],
+        false => TABLES,
     };
-    let mut tables = Vec::new();
-    for table in copied_tables.iter().copied() {
-        let show = |what: &'static str| move |done: Copied| show(what, table, done, json);
-        let copied = copy(&*from, &*to, table, &mut show("copied")).map_err(Failure::work)?;
-        let compared = compare(&*from, &*to, table, &mut show("compared"));
-        let compared = compared.map_err(Failure::work)?;
-        tables.push(json!({
-            "table": table.name,
-            "copied": copied.entries,
-            "resumed": copied.resumed,
-            "compared": compared.entries,
-            "bytes": compared.bytes,
-        }));
-        if !json {
-            let (entries, bytes) = (compared.entries, compared.bytes);
-            println!("{}: {entries} entries, {bytes} bytes, the same in both", table.name);
-        }
+    let secret = secret.as_deref().map(crate::settings::read_secret_bytes).transpose()?;
+    let open = |place: &str| open(place, secret.as_deref(), arguments);
+    let (from, to) = (open(source)?, open(target)?);
+    let identity = identity_of(source)?;
+    let source = Source { store: &*from, identity: &identity };
+    if *anew {
+        end_copy(&*to, tables).map_err(Failure::work)?;
     }
+    begin_copy(&source, &*to, tables).map_err(|error| match error {
+        StoreError::Unacceptable(what) => {
+            Failure::work(format!("{what}: finish that one, or give it up with --anew"))
+        }
+        error => Failure::work(error),
+    })?;
+    let copied = tables.iter().map(|table| copy_table(&source, &*to, *table, json));
+    let copied = copied.collect::<Result<Vec<_>, _>>()?;
+    end_copy(&*to, tables).map_err(Failure::work)?;
     to.close().and_then(|()| from.close()).map_err(Failure::work)?;
     if json {
-        println!("{}", json!({ "tables": tables }));
+        println!("{}", json!({ "tables": copied }));
     }
     Ok(())
+}
+
+/// Copies a table and compares the two, and says how much that was.
+fn copy_table(
+    source: &Source<'_>,
+    to: &dyn Store,
+    table: CopiedTable<'_>,
+    json: bool,
+) -> Result<Value, Failure> {
+    let mut progress = Progress::of("copied", table.name, json);
+    let copied = copy(source, to, table, &mut |done| progress.show(done));
+    let copied = copied.map_err(Failure::work)?;
+    let mut progress = Progress::of("compared", table.name, json);
+    let compared = compare(source.store, to, table, &mut |done| progress.show(done));
+    if let Err(StoreError::Corruption(_)) = compared {
+        // What is noted as copied is not, or there is more: the next copy begins anew.
+        end_copy(to, &[table]).map_err(Failure::work)?;
+    }
+    let Copied { entries, bytes, expired, .. } = compared.map_err(Failure::work)?;
+    if !json {
+        let over = match expired {
+            0 => String::new(),
+            count => format!(", and {count} in one alone whose time is over, or nearly so"),
+        };
+        println!("{}: {entries} entries, {bytes} bytes, the same in both{over}", table.name);
+    }
+    Ok(json!({
+        "table": table.name,
+        "copied": copied.entries,
+        "resumed": copied.resumed,
+        "compared": entries,
+        "bytes": bytes,
+        "expired": expired,
+    }))
+}
+
+/// Refuses a folder that is no store: opening it would make one there.
+fn check_source(place: &str) -> Result<(), Failure> {
+    if place.starts_with(RING) || place.starts_with(CLUSTER) {
+        return Ok(());
+    }
+    let rocksdb = place.strip_prefix(ROCKSDB);
+    let folder = Path::new(rocksdb.unwrap_or(place));
+    if !folder.is_dir() {
+        let what = format!("{place} is no folder, no ring and no cluster: see --help");
+        return Err(Failure::usage(what));
+    }
+    match rocksdb {
+        None => stat(folder, &SystemFileSystem).map(|_| ()).map_err(Failure::from),
+        Some(_) if folder.join("CURRENT").is_file() => Ok(()),
+        Some(_) => Err(Failure::work(format!(
+            "there is no RocksDB in {}: that of a server is in the folder rocksdb below its --data",
+            folder.display()
+        ))),
+    }
+}
+
+/// What tells a source that is open from all others, so that a copy that was cut short goes on from
+/// the same one alone. Stores in folders have a number of their own, wherever the folder is.
+fn identity_of(place: &str) -> Result<String, Failure> {
+    let sorted = |nodes: &str| {
+        let mut nodes: Vec<_> = nodes.split(',').map(str::trim).collect();
+        nodes.sort_unstable();
+        nodes.join(",")
+    };
+    if let Some(nodes) = place.strip_prefix(CLUSTER) {
+        return Ok(format!("{CLUSTER}{}", sorted(nodes)));
+    }
+    if let Some(ring) = place.strip_prefix(RING) {
+        let (nodes, keyspace) = ring.split_once('/').unwrap_or((ring, ""));
+        return Ok(format!("{RING}{}/{keyspace}", sorted(nodes)));
+    }
+    if let Some(folder) = place.strip_prefix(ROCKSDB) {
+        let file = Path::new(folder).join("IDENTITY");
+        let identity = std::fs::read_to_string(&file)
+            .map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+        return Ok(format!("rocksdb {}", identity.trim()));
+    }
+    let report = stat(Path::new(place), &SystemFileSystem)?;
+    Ok(format!("store {:016x}", report.store_identity))
 }
 
 fn open(
@@ -156,13 +241,33 @@ fn open_ring(ring: &str, arguments: &CopyArguments) -> Result<Box<dyn Store>, Fa
     Ok(Box::new(CqlStore::open(&options).map_err(Failure::work)?))
 }
 
-fn show(what: &str, table: CopiedTable<'_>, done: Copied, json: bool) {
-    if json {
-        return;
+/// Says how far the work on a table is: on a terminal all the while, and elsewhere a line now and
+/// then.
+struct Progress<'a> {
+    what: &'static str,
+    table: &'a str,
+    is_silent: bool,
+    is_terminal: bool,
+    /// The entries from which on there is a line again.
+    next_line: u64,
+}
+
+impl<'a> Progress<'a> {
+    fn of(what: &'static str, table: &'a str, is_silent: bool) -> Progress<'a> {
+        let is_terminal = std::io::stderr().is_terminal();
+        Progress { what, table, is_silent, is_terminal, next_line: ENTRIES_PER_LINE }
     }
-    if std::io::stderr().is_terminal() {
-        eprint!("\r{}: {what} {} entries ", table.name, done.entries);
-    } else if done.entries % ENTRIES_PER_LINE < 64 {
-        eprintln!("{}: {what} {} entries", table.name, done.entries);
+
+    fn show(&mut self, done: Copied) {
+        let Progress { what, table, .. } = self;
+        if self.is_silent {
+            return;
+        }
+        if self.is_terminal {
+            eprint!("\r{table}: {what} {} entries ", done.entries);
+        } else if done.entries >= self.next_line {
+            eprintln!("{table}: {what} {} entries", done.entries);
+            self.next_line = done.entries + ENTRIES_PER_LINE;
+        }
     }
 }

@@ -1,23 +1,36 @@
-//! Copying a table from one store to another, of whatever kinds: in key order, with a note in the
-//! target of how far it is, so that a copy that was cut short goes on where it was, and with a
-//! comparison in the end.
+//! Copying tables from one store to another, of whatever kinds: in key order, with notes in the
+//! target of which source they are and how far they are, so that a copy that was cut short goes on
+//! where it was, and with a comparison in the end.
 
 use pellucid_account::Timeline;
 use pellucid_clock::WallTime;
 
 use crate::answer::Answer;
+use crate::copy_notes::{Notes, Reached};
 use crate::error::{Result, StoreError};
 use crate::model::{Acknowledgement, Condition, Operation, PartOf, Table};
 use crate::store::{Range, Scan, Store};
 
-/// The table of the target that says how far each copy is.
-const PROGRESS_TABLE: &str = "pellucid copies";
 /// Entries that are written together, or are on their way at once.
 const GROUP_ENTRIES_MAX: usize = 64;
 /// Bytes of keys and values of such a group; one entry may be larger.
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// Groups between two notes of how far it is.
 const GROUPS_PER_NOTE: u64 = 64;
+/// How far the clocks may be apart by which two stores take an entry's time for over.
+const CLOCKS_APART_MS: u64 = 5_000;
+/// How much later than in the source an entry's time may be over in the copy: what was left of it
+/// counts there from when the entry was written, which may take that long.
+const WRITTEN_WITHIN_MS: u64 = 60_000;
+
+/// The store that is copied.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The store.
+    pub store: &'a dyn Store,
+    /// What tells it from all others, wherever it is: a line of text.
+    pub identity: &'a str,
+}
 
 /// Which table is copied.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +48,9 @@ pub struct Copied {
     pub entries: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+    /// Entries that only one of the two had as they were compared, because their time was over, or
+    /// nearly so.
+    pub expired: u64,
     /// Whether it went on where an earlier copy was cut short.
     pub resumed: bool,
 }
@@ -43,7 +59,7 @@ pub struct Copied {
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
-    lifetime_ms: Option<u64>,
+    expires_at_ms: Option<u64>,
 }
 
 impl Entry {
@@ -51,13 +67,21 @@ impl Entry {
         (self.key.len() + self.value.len()) as u64
     }
 
+    /// The write of it, with what is left of its time.
     fn operation(&self) -> Operation<'_> {
+        let now_ms = WallTime::now().unix_ms();
         Operation {
             key: &self.key,
             value: Some(&self.value),
             condition: Condition::None,
-            lifetime_ms: self.lifetime_ms,
+            lifetime_ms: self.expires_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms).max(1)),
         }
+    }
+
+    /// Whether its time is over so many milliseconds from now.
+    fn is_over_within(&self, ms: u64) -> bool {
+        let then_ms = WallTime::now().unix_ms().saturating_add(ms);
+        self.expires_at_ms.is_some_and(|at_ms| at_ms <= then_ms)
     }
 }
 
@@ -72,29 +96,73 @@ fn all<'a>(start: &'a [u8]) -> Range<'a> {
     Range { start, end: None, reverse: false }
 }
 
-/// Copies a table. `told` hears of it after each group. Entries that the target has beside those of
-/// the source stay, and [`compare`] names them.
+/// The table of a store that is only read: nothing if it is known to have none of this name, which
+/// must not make one there.
+fn find(store: &dyn Store, table: CopiedTable<'_>) -> Result<Option<Table>> {
+    match store.table_names()? {
+        Some(names) if !names.iter().any(|name| name == table.name) => Ok(None),
+        _ => open(store, table).map(Some),
+    }
+}
+
+/// Walks a whole table from this key on.
+fn scan(store: &dyn Store, table: Option<Table>, start: &[u8]) -> Result<Option<Box<dyn Scan>>> {
+    table.map(|table| store.scan(table, all(start))).transpose()
+}
+
+/// Begins the copy of these tables, or goes on with one that was cut short. As long as
+/// [`end_copy`] is not called, the target says of each table how far it is, and takes no other
+/// source.
 ///
 /// # Errors
-/// What one of the stores fails with; called again, it goes on from there.
+/// [`StoreError::Unacceptable`] if the target has a copy of another source that was cut short;
+/// nothing is changed then. What the target fails with.
+pub fn begin_copy(source: &Source<'_>, to: &dyn Store, tables: &[CopiedTable<'_>]) -> Result<()> {
+    let notes = Notes::of(to)?;
+    let mut new = Vec::new();
+    for table in tables {
+        if notes.read(table.name, source.identity)?.is_none() {
+            new.push(table.name);
+        }
+    }
+    let nothing = Reached::Key(Vec::new());
+    new.into_iter().try_for_each(|name| notes.write(name, source.identity, &nothing))
+}
+
+/// Ends the copy of these tables, done or given up: the next one begins at their first keys.
+///
+/// # Errors
+/// What the target fails with.
+pub fn end_copy(to: &dyn Store, tables: &[CopiedTable<'_>]) -> Result<()> {
+    let notes = Notes::of(to)?;
+    tables.iter().try_for_each(|table| notes.remove(table.name))
+}
+
+/// Copies what is still to be copied of a table, after [`begin_copy`]. `told` hears of it after
+/// each group. Entries that the target has beside those of the source stay, and [`compare`] names
+/// them.
+///
+/// # Errors
+/// What one of the stores fails with; called again, it goes on from there. As [`begin_copy`].
 pub fn copy(
-    from: &dyn Store,
+    source: &Source<'_>,
     to: &dyn Store,
     table: CopiedTable<'_>,
     told: &mut dyn FnMut(Copied),
 ) -> Result<Copied> {
-    let (source, target) = (open(from, table)?, open(to, table)?);
-    let progress = to.table(PROGRESS_TABLE)?;
-    let name = table.name.as_bytes();
-    let reached = to.get(progress, name, &mut Timeline::off()).wait()?;
-    let start = reached.map(|object| object.value.to_vec());
-    let mut copied = Copied { resumed: start.is_some(), ..Copied::default() };
-    let start = start.unwrap_or_default();
-    let mut scan = from.scan(source, all(&start))?;
+    let (notes, identity) = (Notes::of(to)?, source.identity);
+    let start = match notes.read(table.name, identity)? {
+        Some(Reached::End) => return Ok(Copied { resumed: true, ..Copied::default() }),
+        Some(Reached::Key(key)) => key,
+        None => Vec::new(),
+    };
+    let mut copied = Copied { resumed: !start.is_empty(), ..Copied::default() };
+    let (from, target) = (find(source.store, table)?, open(to, table)?);
+    let mut scan = scan(source.store, from, &start)?;
     let mut group: Vec<Entry> = Vec::new();
     let (mut group_bytes, mut groups) = (0, 0_u64);
     loop {
-        let entry = next(&mut *scan)?;
+        let entry = next(&mut scan)?;
         let part = |key: &[u8]| table.part_of.map(|part_of| key[..part_of(key)].to_vec());
         let is_full = group.len() >= GROUP_ENTRIES_MAX || group_bytes >= GROUP_BYTES_MAX as u64;
         let ends = match (&entry, group.last()) {
@@ -109,7 +177,7 @@ pub fn copy(
             groups += 1;
             if groups.is_multiple_of(GROUPS_PER_NOTE) {
                 let last = group.last().map(|entry| entry.key.clone()).unwrap_or_default();
-                note(to, progress, name, Some(&last))?;
+                notes.write(table.name, identity, &Reached::Key(last))?;
             }
             told(copied);
             (group, group_bytes) = (Vec::new(), 0);
@@ -118,11 +186,13 @@ pub fn copy(
         group_bytes += entry.bytes();
         group.push(entry);
     }
-    note(to, progress, name, None)?;
+    notes.write(table.name, identity, &Reached::End)?;
     Ok(copied)
 }
 
-/// Compares a table of two stores entry by entry; the values are looked at, times to live are not.
+/// Compares a table of two stores, a source and its copy, entry by entry; the values are looked at,
+/// times to live are not. Entries whose time is over meanwhile are no difference, and neither is
+/// one whose time is over so soon that one of the two may take it for over already.
 ///
 /// # Errors
 /// [`StoreError::Corruption`] with the first key that differs; what one of the stores fails with.
@@ -132,44 +202,56 @@ pub fn compare(
     table: CopiedTable<'_>,
     told: &mut dyn FnMut(Copied),
 ) -> Result<Copied> {
-    let (source, target) = (open(from, table)?, open(to, table)?);
-    let mut one = from.scan(source, all(b""))?;
-    let mut other = to.scan(target, all(b""))?;
+    let mut one = scan(from, find(from, table)?, b"")?;
+    let mut other = scan(to, find(to, table)?, b"")?;
+    let differs = |key: &[u8], how: &str| {
+        let (key, name) = (String::from_utf8_lossy(key), table.name);
+        Err(StoreError::Corruption(format!("the two tables {name} differ: the key {key:?} {how}")))
+    };
     let mut compared = Copied::default();
+    let (mut left, mut right) = (next(&mut one)?, next(&mut other)?);
     loop {
-        let (left, right) = (next(&mut *one)?, next(&mut *other)?);
-        let same = match (&left, &right) {
+        let (lone, is_of_source) = match (&left, &right) {
             (None, None) => return Ok(compared),
-            (Some(left), Some(right)) => left.key == right.key && left.value == right.value,
-            _ => false,
+            (Some(mine), Some(yours)) if mine.key == yours.key => {
+                if mine.value != yours.value {
+                    return differs(&mine.key, "has two values");
+                }
+                compared.entries += 1;
+                compared.bytes += mine.bytes();
+                if compared.entries.is_multiple_of(GROUP_ENTRIES_MAX as u64) {
+                    told(compared);
+                }
+                (left, right) = (next(&mut one)?, next(&mut other)?);
+                continue;
+            }
+            (Some(mine), Some(yours)) if mine.key > yours.key => (yours, false),
+            (Some(mine), _) => (mine, true),
+            (None, Some(yours)) => (yours, false),
         };
-        let key = left.as_ref().or(right.as_ref()).map(|entry| entry.key.clone());
-        if !same {
-            let key = String::from_utf8_lossy(&key.unwrap_or_default()).into_owned();
-            return Err(StoreError::Corruption(format!(
-                "the two tables {} differ at or before the key {key:?}",
-                table.name
-            )));
+        let soon_ms = if is_of_source { CLOCKS_APART_MS } else { WRITTEN_WITHIN_MS };
+        if !lone.is_over_within(soon_ms) {
+            let place = if is_of_source { "source" } else { "copy" };
+            return differs(&lone.key, &format!("is in the {place} alone"));
         }
-        compared.entries += 1;
-        compared.bytes += left.map_or(0, |entry| entry.bytes());
-        if compared.entries.is_multiple_of(GROUP_ENTRIES_MAX as u64) {
-            told(compared);
+        compared.expired += 1;
+        if is_of_source {
+            left = next(&mut one)?;
+        } else {
+            right = next(&mut other)?;
         }
     }
 }
 
 /// The next entry whose time is not over.
-fn next(scan: &mut dyn Scan) -> Result<Option<Entry>> {
+fn next(scan: &mut Option<Box<dyn Scan>>) -> Result<Option<Entry>> {
+    let Some(scan) = scan else { return Ok(None) };
     loop {
         let Some((key, object)) = scan.next()? else { return Ok(None) };
         let (key, value) = (key.to_vec(), object.value.to_vec());
-        let Some(expires_at_ms) = scan.expires_at_ms() else {
-            return Ok(Some(Entry { key, value, lifetime_ms: None }));
-        };
-        let left_ms = expires_at_ms.saturating_sub(WallTime::now().unix_ms());
-        if left_ms > 0 {
-            return Ok(Some(Entry { key, value, lifetime_ms: Some(left_ms) }));
+        let entry = Entry { key, value, expires_at_ms: scan.expires_at_ms() };
+        if !entry.is_over_within(0) {
+            return Ok(Some(entry));
         }
     }
 }
@@ -199,12 +281,4 @@ fn write(to: &dyn Store, table: Table, group: &[Entry], is_one_part: bool) -> Re
     }
     drop(sender);
     receiver.into_iter().try_for_each(|result| result.map(|_| ()))
-}
-
-/// Notes how far the copy is, or that it is over.
-fn note(to: &dyn Store, progress: Table, name: &[u8], reached: Option<&[u8]>) -> Result<()> {
-    let condition = Condition::None;
-    let operation = Operation { key: name, value: reached, condition, lifetime_ms: None };
-    to.write(progress, &[operation], Acknowledgement::Os, &mut Timeline::off()).wait()?;
-    Ok(())
 }

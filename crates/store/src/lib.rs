@@ -8,6 +8,7 @@
 
 mod answer;
 mod copy;
+mod copy_notes;
 mod embedded;
 mod error;
 mod hand_over;
@@ -18,7 +19,7 @@ pub mod suite;
 mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
-pub use copy::{Copied, CopiedTable, compare, copy};
+pub use copy::{Copied, CopiedTable, Source, begin_copy, compare, copy, end_copy};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::{Result, StoreError};
 pub use hand_over::{HandOver, hand_over, hand_over_write};

@@ -1,0 +1,119 @@
+//! The notes that a target has of its copies: of which source each table is, and how far it is.
+//!
+//! A note is the text `copy of IDENTITY`, a line end, and then either `k` with the last key that is
+//! certainly there, which is empty at first, or `e` for a table that is there to its end.
+
+use pellucid_account::Timeline;
+
+use crate::error::{Result, StoreError};
+use crate::model::{Acknowledgement, Condition, Operation, Table};
+use crate::store::Store;
+
+/// The table of the target that has the notes, by the names of the copied tables.
+const NOTES_TABLE: &str = "pellucid copies";
+const BEGINNING: &[u8] = b"copy of ";
+const UP_TO_KEY: u8 = b'k';
+const TO_THE_END: u8 = b'e';
+
+/// How far the copy of a table is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// All keys before this one are there; an empty one stands for none.
+    Key(Vec<u8>),
+    /// All of it is there.
+    End,
+}
+
+/// See the module.
+pub(crate) struct Notes<'a> {
+    to: &'a dyn Store,
+    table: Table,
+}
+
+impl<'a> Notes<'a> {
+    pub(crate) fn of(to: &'a dyn Store) -> Result<Notes<'a>> {
+        Ok(Notes { to, table: to.table(NOTES_TABLE)? })
+    }
+
+    /// How far the copy of the table `name` is; nothing if it has not begun.
+    ///
+    /// # Errors
+    /// [`StoreError::Unacceptable`] if the one that has begun is of another source.
+    pub(crate) fn read(&self, name: &str, identity: &str) -> Result<Option<Reached>> {
+        let found = self.to.get(self.table, name.as_bytes(), &mut Timeline::off()).wait()?;
+        let Some(note) = found else { return Ok(None) };
+        let refused = |of: &str| {
+            Err(StoreError::Unacceptable(format!(
+                "the target has a part of the table {name} from {of}, by a copy that was cut \
+                 short, and this one is from {identity}"
+            )))
+        };
+        match parse(&note.value) {
+            Some((of, reached)) if of == identity => Ok(Some(reached)),
+            Some((of, _)) => refused(&of),
+            None => refused("a source that its note does not name"),
+        }
+    }
+
+    pub(crate) fn write(&self, name: &str, identity: &str, reached: &Reached) -> Result<()> {
+        self.put(name, Some(&text_of(identity, reached)))
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        self.put(name, None)
+    }
+
+    fn put(&self, name: &str, value: Option<&[u8]>) -> Result<()> {
+        let (key, condition) = (name.as_bytes(), Condition::None);
+        let operation = Operation { key, value, condition, lifetime_ms: None };
+        let (durable, mut timeline) = (Acknowledgement::Os, Timeline::off());
+        self.to.write(self.table, &[operation], durable, &mut timeline).wait()?;
+        Ok(())
+    }
+}
+
+fn text_of(identity: &str, reached: &Reached) -> Vec<u8> {
+    let (kind, key) = match reached {
+        Reached::Key(key) => (UP_TO_KEY, &key[..]),
+        Reached::End => (TO_THE_END, &[][..]),
+    };
+    [BEGINNING, identity.as_bytes(), b"\n", &[kind], key].concat()
+}
+
+/// The identity of the source, and how far the copy is.
+fn parse(text: &[u8]) -> Option<(String, Reached)> {
+    let rest = text.strip_prefix(BEGINNING)?;
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let identity = std::str::from_utf8(&rest[..end]).ok()?.to_owned();
+    let reached = match rest[end + 1..].split_first()? {
+        (&UP_TO_KEY, key) => Reached::Key(key.to_vec()),
+        (&TO_THE_END, []) => Reached::End,
+        _ => return None,
+    };
+    Some((identity, reached))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_come_back_whatever_the_key_is() {
+        for key in [&b""[..], b"k", b"\n", b"e\ncopy of x\nk", &[0, 255]] {
+            for reached in [Reached::Key(key.to_vec()), Reached::End] {
+                let text = text_of("store 1", &reached);
+                assert_eq!(parse(&text), Some(("store 1".to_owned(), reached)));
+            }
+        }
+    }
+
+    /// Earlier states noted the key alone.
+    #[test]
+    fn what_is_no_note_is_none() {
+        let texts: [&[u8]; 6] =
+            [b"", b"key", b"copy of x", b"copy of x\n", b"copy of x\nek", b"copy of \xff\nk"];
+        for text in texts {
+            assert_eq!(parse(text), None);
+        }
+    }
+}
