@@ -37,6 +37,7 @@ mod objective;
 mod opening;
 mod options;
 mod poller;
+mod punctuality;
 mod question;
 mod random;
 mod recorder;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
 
+use crate::punctuality::Punctuality;
 use crate::simulation::Simulation;
 
 /// How many events one wait can return; more wait for the next one.
@@ -20,10 +21,6 @@ const MAX_EVENTS: usize = 1_024;
 /// The token of the timer, which no connection can have.
 const TIMER_TOKEN: u64 = u64::MAX;
 const NS_PER_SECOND: u64 = 1_000_000_000;
-/// The last stretch before a send, in which the thread looks for events without sleeping: twice as
-/// long as a wake-up was late on an idle core (4 µs in the median, 6 µs at p99). A longer one would
-/// hardly be more punctual, and would take the core from a server that shares it.
-const SPIN_NS: u64 = 8_000;
 
 /// What happened to one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,10 +149,23 @@ impl Poller {
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
-    /// How long before a send the thread looks for events without sleeping. A virtual wait ends
-    /// when it should.
-    pub(crate) fn spin_ns(&self) -> u64 {
-        if matches!(self.timeouts, Timeouts::Simulated(_)) { 0 } else { SPIN_NS }
+    /// What is known of the calling thread's wake-ups: nothing yet. A virtual wait ends when it
+    /// should.
+    pub(crate) fn punctuality(&self) -> Punctuality {
+        match self.timeouts {
+            Timeouts::Simulated(_) => Punctuality::of_simulation(),
+            Timeouts::Precise | Timeouts::Timer(_) => Punctuality::new(self.taken()),
+        }
+    }
+
+    /// How often the kernel has taken the processor from the calling thread, which would have gone
+    /// on.
+    pub(crate) fn taken(&self) -> u64 {
+        // SAFETY: all zeros are a value of this structure of integers.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the structure outlives the call; where it fails, it stays zero.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        u64::try_from(usage.ru_nivcsw).unwrap_or(0)
     }
 
     /// Keeps the thread busy until `time`.

@@ -83,8 +83,8 @@ pub struct ThreadResult {
     pub requests: u64,
     /// Their mean response time.
     pub mean_response_time_ns: f64,
-    /// Processor time that the thread took, of the whole run. With a rate, it looks for events
-    /// without sleeping in the last microseconds before a send, so it is not all work.
+    /// Processor time that the thread worked, of the whole run: without what it took with a rate
+    /// to look for events without sleeping shortly before a send.
     pub cpu_time: Duration,
 }
 

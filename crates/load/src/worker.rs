@@ -14,6 +14,7 @@ use crate::direct::Directions;
 use crate::error::LoadError;
 use crate::http2::Answer;
 use crate::poller::{Poller, wake_up_on_time};
+use crate::punctuality::Punctuality;
 use crate::recorder::{Recorder, Scope};
 use crate::schedule::{Plan, Schedule};
 use crate::script::ThreadScript;
@@ -110,6 +111,7 @@ pub(crate) struct Outcome {
     pub(crate) stopped_early: bool,
     /// What has ended the thread before its time, if that was an error.
     pub(crate) failure: Option<LoadError>,
+    /// Without what it took only in order to be on time.
     pub(crate) cpu_time: Duration,
 }
 
@@ -118,7 +120,7 @@ pub(crate) struct Worker {
     pub(crate) work: Work,
     pub(crate) clock: Clock,
     pub(crate) poller: Poller,
-    spin_ns: u64,
+    punctuality: Punctuality,
     pub(crate) connections: Vec<Connection>,
     pub(crate) buffer: Box<[u8]>,
     /// A request of HTTP/1.1 before it becomes one of HTTP/2, and its header block.
@@ -180,7 +182,7 @@ impl Worker {
         let poller = poller.map_err(LoadError::system("wait for sockets"))?;
         Ok(Worker {
             clock,
-            spin_ns: poller.spin_ns(),
+            punctuality: poller.punctuality(),
             poller,
             connections,
             buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
@@ -262,6 +264,8 @@ impl Worker {
         self.note_backlog(end);
         self.recorder.finish();
         let unanswered = self.recorder.failed + self.count_outstanding(end);
+        let awake = Duration::from_nanos(self.punctuality.awake_ns());
+        let cpu_time = self.poller.cpu_time().saturating_sub(cpu_before).saturating_sub(awake);
         Outcome {
             recorder: self.recorder,
             script: self.work.script,
@@ -269,7 +273,7 @@ impl Worker {
             unanswered,
             stopped_early: self.stopped_early,
             failure,
-            cpu_time: self.poller.cpu_time().saturating_sub(cpu_before),
+            cpu_time,
         }
     }
 
@@ -281,8 +285,13 @@ impl Worker {
                 self.tick(now)?;
             }
             let wait_ns = self.send_due(now)?;
-            self.wait_and_handle(wait_ns)?;
+            // Only who sends by a schedule has to wake up in time.
+            let begin = self.schedule.is_some().then(|| self.clock.now());
+            let events = self.wait_and_handle(wait_ns)?;
             now = self.clock.now();
+            if let Some(begin) = begin.filter(|_| events == 0) {
+                self.punctuality.note(wait_ns, self.clock.nanoseconds(now.since(begin)));
+            }
         }
         Ok(())
     }
@@ -323,7 +332,7 @@ impl Worker {
                 wake_up = wake_up.min(schedule.next());
             }
             let wait_ns = self.clock.nanoseconds(wake_up.since(now));
-            return Ok(wait_ns.saturating_sub(self.spin_ns));
+            return Ok(wait_ns.saturating_sub(self.punctuality.awake_before_ns()));
         }
         while let Some(Reverse((time, index))) = self.delays.peek().copied() {
             if time > now {
@@ -389,7 +398,8 @@ impl Worker {
         None
     }
 
-    fn wait_and_handle(&mut self, wait_ns: u64) -> Result<(), LoadError> {
+    /// Waits for at most so long; how much has happened.
+    fn wait_and_handle(&mut self, wait_ns: u64) -> Result<usize, LoadError> {
         let count = self.poller.wait(wait_ns).map_err(LoadError::system("wait for sockets"))?;
         for index in 0..count {
             // Without a rate, the next requests are sent when the answers are read: a system call
@@ -405,7 +415,7 @@ impl Worker {
                 self.send_put_by()?;
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     fn send_put_by(&mut self) -> Result<(), LoadError> {
@@ -440,6 +450,7 @@ impl Worker {
         self.recorder.sample_rate(now);
         let tick_ns = self.clock.nanoseconds(self.tick_ticks);
         self.watcher.adapt(self.recorder.requests, tick_ns);
+        self.punctuality.tick(self.poller.taken());
         self.publish_progress();
         if self.recorder.requests > self.last_progress.1 {
             self.last_progress = (now, self.recorder.requests);

@@ -178,10 +178,14 @@ fn a_sweep_compares_numbers_of_connections() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
     let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3", "--server-cores", "20"];
-    let output = run(&[&arguments[..], &[&url(&server)]].concat());
+    let output = run(&[&arguments[..], &["-L", &url(&server)]].concat());
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(shown.contains("Recommended: ") && shown.contains("wait p99"), "{shown}");
+    for connections in [1, 3, 40] {
+        assert!(shown.contains(&format!("\n{connections} connections:\n")), "{shown}");
+    }
+    assert_eq!(shown.matches("Detailed Percentile spectrum").count(), 3, "{shown}");
     assert!(shown.contains("The rule max(32, 2 × server's cores) = "), "{shown}");
     let sweep = json_of(&run(&[&arguments[..], &["--json", &url(&server)]].concat()));
     assert_eq!(sweep["schema"], "pellucid.sweep.v1");

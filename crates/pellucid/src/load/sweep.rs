@@ -83,7 +83,7 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     outcomes.extend(runs.iter().map(|run| check(task, run)));
     outcomes.push(match task.json {
         true => print_document(&document(task, &rule, &runs, &outcomes)),
-        false => print_text(&choice(task, &rule, &runs)),
+        false => print_text(&(distributions(task, &runs) + &choice(task, &rule, &runs))),
     });
     if !runs.is_empty() {
         outcomes.push(task.outputs.write(&runs.iter().collect::<Vec<_>>(), Vec::new()));
@@ -157,6 +157,13 @@ fn row(run: &Run) -> String {
         point.connection_wait_share(),
         run.judgement.verdict.name(),
     )
+}
+
+/// What a single run prints, of each, if distributions are asked for (`-L`).
+fn distributions(task: &Task, runs: &[Run]) -> String {
+    let one = |run: &Run| format!("\n{} connections:\n{}", run.result.connections, run.text(true));
+    let all: String = runs.iter().filter(|_| task.latency).map(one).collect();
+    if all.is_empty() { all } else { all + "\n" }
 }
 
 /// Which number is recommended, and why; nothing without any run.

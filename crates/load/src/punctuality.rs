@@ -1,0 +1,152 @@
+//! How long before a send a thread stops sleeping.
+//!
+//! A thread that sleeps until a request is due is woken late: by a few microseconds on an idle
+//! core, by hundreds on a virtual machine whose host has to fetch the processor back first. So it
+//! stays awake for as long before each send as its own wake-ups were late, which it learns as it
+//! goes. That takes the core from whoever shares it, and such a one shows: the kernel then takes
+//! the core from a thread that would rather go on. Where that happens often, the thread goes back
+//! to the shortest stretch.
+
+/// The shortest stretch: twice as long as a wake-up was late on an idle core (4 µs in the median,
+/// 6 µs at p99).
+const SHORTEST_NS: u64 = 8_000;
+/// The longest stretch. What is later than this is no matter of waking up.
+const LONGEST_NS: u64 = 250_000;
+/// What is awake before each send, by how late wake-ups were.
+const ROOM: f64 = 2.0;
+/// The share of wake-ups that may be later than what is reckoned with.
+const LATER_SHARE: f64 = 0.01;
+/// By which share of itself the reckoned lateness moves with a wake-up that was later.
+const STEP: f64 = 0.05;
+/// What remains of the reckoned lateness after a tick: a thread that never sleeps any more has to
+/// try again.
+const REMAINS: f64 = 0.95;
+/// How often in a tick the core may be taken from the thread before it counts as shared.
+const TAKEN_AT_MOST: u64 = 20;
+/// For how many ticks a core counts as shared, once it was.
+const SHARED_TICKS: u32 = 50;
+
+/// What a thread knows of its own wake-ups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Punctuality {
+    /// What the 99th percentile of the lateness of wake-ups is taken to be, in nanoseconds; none
+    /// where time is virtual, and a wait ends when it should.
+    late_ns: Option<f64>,
+    /// For so many more ticks, the core counts as shared.
+    shared_ticks: u32,
+    /// How often the core had been taken from the thread at the last tick.
+    taken: u64,
+    /// Time in which the thread was awake only in order to be on time, in nanoseconds.
+    awake_ns: u64,
+}
+
+impl Punctuality {
+    /// Of a thread from which the core was taken `taken` times so far.
+    pub(crate) fn new(taken: u64) -> Self {
+        let late_ns = Some(SHORTEST_NS as f64 / ROOM);
+        Self { late_ns, shared_ticks: 0, taken, awake_ns: 0 }
+    }
+
+    /// Of a thread in virtual time.
+    pub(crate) fn of_simulation() -> Self {
+        Self { late_ns: None, shared_ticks: 0, taken: 0, awake_ns: 0 }
+    }
+
+    /// How long before a send the thread looks for events without sleeping, in nanoseconds.
+    pub(crate) fn awake_before_ns(&self) -> u64 {
+        match self.late_ns {
+            None => 0,
+            Some(_) if self.shared_ticks > 0 => SHORTEST_NS,
+            Some(late_ns) => ((late_ns * ROOM) as u64).clamp(SHORTEST_NS, LONGEST_NS),
+        }
+    }
+
+    /// Notes a wait of `waited_ns` that was to be of `wait_ns`, and in which nothing happened.
+    pub(crate) fn note(&mut self, wait_ns: u64, waited_ns: u64) {
+        if wait_ns == 0 {
+            self.awake_ns += waited_ns;
+            return;
+        }
+        let Some(late_ns) = &mut self.late_ns else { return };
+        let is_later = waited_ns.saturating_sub(wait_ns) as f64 > *late_ns;
+        let step = if is_later { 1.0 - LATER_SHARE } else { -LATER_SHARE };
+        let limits = (SHORTEST_NS as f64 / ROOM, LONGEST_NS as f64 / ROOM);
+        *late_ns = (*late_ns * (1.0 + STEP * step)).clamp(limits.0, limits.1);
+    }
+
+    /// Looks, once in a tick, at how often the core was taken from the thread so far.
+    pub(crate) fn tick(&mut self, taken: u64) {
+        let by_others = taken.saturating_sub(std::mem::replace(&mut self.taken, taken));
+        self.shared_ticks = self.shared_ticks.saturating_sub(1);
+        if by_others > TAKEN_AT_MOST {
+            self.shared_ticks = SHARED_TICKS;
+        }
+        if let Some(late_ns) = &mut self.late_ns {
+            *late_ns = (*late_ns * REMAINS).max(SHORTEST_NS as f64 / ROOM);
+        }
+    }
+
+    /// Time in which the thread was awake only in order to be on time, in nanoseconds: no work.
+    pub(crate) fn awake_ns(&self) -> u64 {
+        self.awake_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_NS, Punctuality, SHARED_TICKS, SHORTEST_NS, TAKEN_AT_MOST};
+
+    /// What is learnt of wake-ups that come by turns so late.
+    fn after(late_ns: &[u64]) -> Punctuality {
+        let mut punctuality = Punctuality::new(0);
+        for late_ns in late_ns.iter().cycle().take(20_000) {
+            punctuality.note(50_000, 50_000 + late_ns);
+        }
+        punctuality
+    }
+
+    #[test]
+    fn a_thread_that_is_woken_on_time_sleeps_until_shortly_before_a_send() {
+        assert_eq!(Punctuality::new(0).awake_before_ns(), SHORTEST_NS);
+        assert_eq!(after(&[3_000]).awake_before_ns(), SHORTEST_NS);
+    }
+
+    #[test]
+    fn one_that_is_woken_late_stays_awake_for_longer_than_it_was_late() {
+        let awake_before_ns = after(&[10_000, 60_000]).awake_before_ns();
+        assert!((60_000..LONGEST_NS).contains(&awake_before_ns), "{awake_before_ns}");
+        assert_eq!(after(&[10_000_000]).awake_before_ns(), LONGEST_NS);
+    }
+
+    #[test]
+    fn one_that_never_sleeps_any_more_tries_again() {
+        let mut punctuality = after(&[10_000_000]);
+        for _ in 0..100 {
+            punctuality.tick(0);
+        }
+        assert_eq!(punctuality.awake_before_ns(), SHORTEST_NS);
+    }
+
+    #[test]
+    fn a_core_that_others_want_is_left_to_them() {
+        let mut punctuality = after(&[60_000]);
+        let alone_ns = punctuality.awake_before_ns();
+        punctuality.tick(TAKEN_AT_MOST);
+        assert!(punctuality.awake_before_ns() > alone_ns / 2, "the kernel's own work is short");
+        punctuality.tick(2 * TAKEN_AT_MOST + 1);
+        assert_eq!(punctuality.awake_before_ns(), SHORTEST_NS);
+        for _ in 0..SHARED_TICKS {
+            punctuality.note(50_000, 110_000);
+            punctuality.tick(2 * TAKEN_AT_MOST + 1);
+        }
+        assert_eq!(punctuality.shared_ticks, 0);
+    }
+
+    #[test]
+    fn only_time_awake_without_an_event_is_no_work() {
+        let mut punctuality = Punctuality::new(0);
+        punctuality.note(0, 700);
+        punctuality.note(50_000, 53_000);
+        assert_eq!(punctuality.awake_ns(), 700);
+    }
+}
