@@ -41,7 +41,11 @@ const MAY_BE_EMPTY: [&str; 1] = ["put_stalls"];
 
 fn charts(report: &Value) -> Vec<&Value> {
     let sections = report["sections"].as_array().unwrap();
-    sections.iter().flat_map(|section| section["charts"].as_array().unwrap()).collect()
+    let with_groups = sections.iter().flat_map(|section| {
+        let groups = section["groups"].as_array().into_iter().flatten();
+        [section].into_iter().chain(groups)
+    });
+    with_groups.flat_map(|section| section["charts"].as_array().unwrap()).collect()
 }
 
 fn series<'a>(report: &'a Value, chart: &str, name: &str) -> Vec<&'a Value> {
@@ -184,6 +188,25 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
         // What is handed to another thread waits for it; the version never is.
         let is_away = prefix.ends_with("_always") && !prefix.starts_with("version");
         assert_eq!(mean("queue") > 0.0, is_away, "{prefix}");
+        let all = ["receive", "parse", "route", "queue", "execute", "encode", "write"];
+        for phase in all.into_iter().filter(|phase| is_away || *phase != "queue") {
+            let histogram = format!("{prefix}_{phase}_histogram");
+            assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{histogram}");
+            let points = series(&report, &format!("{prefix}_{phase}_jitter"), phase);
+            let slowest = points.iter().filter_map(|ns| ns.as_f64()).fold(0.0, f64::max);
+            let max = series(&report, &table, phase)[5].as_f64().unwrap();
+            assert_eq!((points.len(), slowest), (400, max), "{prefix}, {phase}");
+            let zoomed = format!("{prefix}_{phase}_jitter_zoomed");
+            assert!(names.contains(&zoomed.as_str()), "{zoomed}");
+        }
+        let idle = format!("{prefix}_queue_jitter");
+        assert_eq!(names.contains(&idle.as_str()), is_away, "{idle}");
+    }
+    let page = std::fs::read_to_string(out.join("request-life.html")).unwrap();
+    assert_eq!(page.matches("<figure").count(), names.len());
+    for figure in page.split("<figure").skip(1) {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<table>") && figure.contains("<td>"), "{figure}");
     }
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["name"] == "total"));

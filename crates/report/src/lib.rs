@@ -36,7 +36,7 @@ pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
 pub use span::{Span, covered_seconds, span_labels};
 pub use study::{
-    ChartSection, Finding, MOMENT_NS, ProfileSection, ProfileShare, ProfileStack, STUDY_SCHEMA,
-    StepDone, StudyReport,
+    ChartGroup, ChartSection, Finding, MOMENT_NS, ProfileSection, ProfileShare, ProfileStack,
+    STUDY_SCHEMA, StepDone, StudyReport,
 };
 pub use thin::thin_out;

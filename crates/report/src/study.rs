@@ -77,6 +77,27 @@ pub struct ChartSection {
     pub description: String,
     /// Its charts.
     pub charts: Vec<Chart>,
+    /// Further charts, which a reader opens one group at a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<ChartGroup>,
+}
+
+/// Charts of one thing among several alike, closed until a reader asks for them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChartGroup {
+    /// What they are of.
+    pub name: String,
+    /// What they show, in a line that is seen while they are not.
+    pub description: String,
+    /// The charts.
+    pub charts: Vec<Chart>,
+}
+
+impl ChartSection {
+    /// Its charts, and then those of its groups.
+    fn all_charts(&self) -> impl Iterator<Item = &Chart> {
+        self.charts.iter().chain(self.groups.iter().flat_map(|group| &group.charts))
+    }
 }
 
 /// A profile of what was measured: shares first, then the stacks that they were summed from.
@@ -141,9 +162,9 @@ impl ProfileSection {
 }
 
 impl StudyReport {
-    /// All charts.
+    /// All charts, those of groups too.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
-        self.sections.iter().flat_map(|section| &section.charts)
+        self.sections.iter().flat_map(ChartSection::all_charts)
     }
 
     /// The report as JSON text.

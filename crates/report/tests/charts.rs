@@ -6,14 +6,19 @@ mod sample;
 
 use browser::{after, in_browser, title_of};
 use pellucid_report::{
-    Chart, ChartSection, Finding, Form, MOMENT_NS, Machine, ProfileSection, ProfileShare,
-    ProfileStack, Report, STUDY_SCHEMA, Series, Span, StudyReport, Unit, html, study_html,
+    Chart, ChartGroup, ChartSection, Finding, Form, MOMENT_NS, Machine, ProfileSection,
+    ProfileShare, ProfileStack, Report, STUDY_SCHEMA, Series, Span, StudyReport, Unit, html,
+    study_html,
 };
 
 /// Opens each chart's table as a reader would, and writes down for each chart its heading, how many
 /// marks are drawn where they can be seen, and the cells of a row that has been scrolled to.
 const READ_TABLES: &str = "
     var seen = [];
+    document.querySelectorAll('details.group').forEach(function (group) {
+      group.querySelector('summary').click();
+      group.open = true;
+    });
     document.querySelectorAll('figure').forEach(function (figure) {
       var details = figure.querySelector('details'), rows = figure.querySelectorAll('tbody tr');
       var closed = rows[0].offsetHeight;
@@ -161,6 +166,8 @@ fn study() -> StudyReport {
         chart("Points", Unit::Nanoseconds, points, &values),
         chart("Zeros", Unit::BytesPerSecond, lines(false), &zeros),
     ];
+    let rows = ["x", "y", "z"].map(str::to_owned).to_vec();
+    let aside = chart("Aside", Unit::Nanoseconds, Form::Bars { rows }, &values);
     let finding = Finding {
         name: "f".to_owned(),
         original: "It was so.".to_owned(),
@@ -168,7 +175,14 @@ fn study() -> StudyReport {
         is_same: Some(true),
         figures: [("x".to_owned(), 1.0)].into(),
     };
-    let section = ChartSection { name: "S".to_owned(), description: "D".to_owned(), charts };
+    let group =
+        ChartGroup { name: "G".to_owned(), description: "Aside.".to_owned(), charts: vec![aside] };
+    let section = ChartSection {
+        name: "S".to_owned(),
+        description: "D".to_owned(),
+        charts,
+        groups: vec![group],
+    };
     StudyReport {
         schema: STUDY_SCHEMA.to_owned(),
         name: "study".to_owned(),
@@ -224,7 +238,7 @@ fn profile(title: &str, is_bytes: bool) -> ProfileSection {
 #[test]
 fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
     let all = read(&study_html(&study()));
-    assert_eq!(all.len(), 6);
+    assert_eq!(all.len(), 7, "the six forms, and one that is shown when it is asked for");
     for seen in &all {
         assert!(seen.table_opens && seen.is_drawn, "{seen:?}");
         let expected = match seen.heading.as_str() {
@@ -237,7 +251,7 @@ fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
         let cells = seen.rows.iter().filter(|row| row[column] != "-");
         let greatest = cells.map(|row| number(&row[column])).fold(0.0, f64::max);
         assert_near(greatest, expected, &seen.heading);
-        if seen.heading != "Bars" {
+        if !["Bars", "Aside"].contains(&seen.heading.as_str()) {
             let ran = seen.rows.iter().map(|row| number(row.last().unwrap())).sum();
             assert_near(ran, 1.5e9, &format!("{}: how long the spans are within it", seen.heading));
         }

@@ -1,7 +1,7 @@
 //! The page as a reader gets it: complete, well formed, alone, and small.
 
 use pellucid_report::{
-    Chart, ChartSection, Finding, Form, Machine, Moment, ProfileSection, ProfileShare,
+    Chart, ChartGroup, ChartSection, Finding, Form, Machine, Moment, ProfileSection, ProfileShare,
     ProfileStack, Report, STUDY_SCHEMA, Series, Span, StepDone, StudyReport, Unit, html,
     study_html,
 };
@@ -252,6 +252,7 @@ fn study() -> StudyReport {
         chart("no_time", Unit::Cores, Form::Areas { seconds: Vec::new() }),
         chart("no_rows", Unit::Ratio, Form::Bars { rows: Vec::new() }),
     ];
+    let aside = ["v", "w", "x", "y", "z"].map(str::to_owned).to_vec();
     let finding = |is_same| Finding {
         name: "f".to_owned(),
         original: "It <was> so.".to_owned(),
@@ -259,7 +260,17 @@ fn study() -> StudyReport {
         is_same,
         figures: [("x".to_owned(), 1.0)].into(),
     };
-    let section = ChartSection { name: "S".to_owned(), description: "D".to_owned(), charts };
+    let group = ChartGroup {
+        name: "G".to_owned(),
+        description: "Aside.".to_owned(),
+        charts: vec![chart("aside", Unit::Count, Form::Bars { rows: aside })],
+    };
+    let section = ChartSection {
+        name: "S".to_owned(),
+        description: "D".to_owned(),
+        charts,
+        groups: vec![group],
+    };
     StudyReport {
         schema: STUDY_SCHEMA.to_owned(),
         name: "study".to_owned(),
@@ -285,6 +296,9 @@ fn a_study_has_its_charts_with_their_tables_whatever_their_values() {
     let elements = elements_of(&page).unwrap();
     let number = |name: &str| elements.iter().filter(|element| *element == name).count();
     assert_eq!(number("figure"), report.charts().count());
+    let group = page.split("<details class=\"group\">").nth(1).unwrap();
+    assert!(group.contains("</strong> Aside.</summary>"), "what it shows is seen while closed");
+    assert_eq!(count(group.split("</section>").next().unwrap(), "<figure"), 1);
     for figure in page.split("<figure").skip(1).take(4) {
         let figure = figure.split("</figure>").next().unwrap();
         assert!(figure.contains("<table>") && count(figure, "<td>") >= 5 * 11, "{figure}");

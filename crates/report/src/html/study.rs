@@ -4,7 +4,7 @@ use super::figure::Table;
 use super::flame::{FLAME_SCRIPT, FLAME_STYLE};
 use super::markup::Markup;
 use super::{SCRIPT, STYLE, chart, head, page_with, profiles};
-use crate::study::{Finding, StudyReport};
+use crate::study::{ChartGroup, Finding, StudyReport};
 use crate::units::{date_time, duration};
 
 /// The whole page of a study.
@@ -25,11 +25,25 @@ pub fn study_html(report: &StudyReport) -> String {
                 page.element("div", &[("class", "charts")], |page| {
                     section.charts.iter().for_each(|chart| chart::write(page, chart));
                 });
+                section.groups.iter().for_each(|group| write_group(page, group));
             });
         }
         profiles::write(page, &report.profiles);
         write_steps(page, report);
     })
+}
+
+/// Writes charts that stay closed until they are asked for.
+fn write_group(page: &mut Markup, group: &ChartGroup) {
+    page.element("details", &[("class", "group")], |page| {
+        page.element("summary", &[], |page| {
+            page.leaf("strong", &[], &group.name);
+            page.text(&format!(" {}", group.description));
+        });
+        page.element("div", &[("class", "charts")], |page| {
+            group.charts.iter().for_each(|chart| chart::write(page, chart));
+        });
+    });
 }
 
 fn write_findings(page: &mut Markup, report: &StudyReport) {

@@ -128,6 +128,7 @@ pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
         name: "Shares".to_owned(),
         description: "How the keys are spread over the nodes.".to_owned(),
         charts: vec![shares],
+        groups: Vec::new(),
     });
     sections
 }
@@ -166,6 +167,7 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
              one node alone and on three in four ways."
         ),
         charts,
+        groups: Vec::new(),
     }
 }
 

@@ -50,6 +50,7 @@ fn spread_section(rows: &[Row]) -> ChartSection {
                       stays with one that it drew."
             .to_owned(),
         charts: vec![times(&rows, "spread"), nodes],
+        groups: Vec::new(),
     }
 }
 
@@ -73,6 +74,7 @@ fn section(rows: &[Row], access: Access) -> ChartSection {
             if runs == 1 { "" } else { "s" }
         ),
         charts: vec![times(&rows, name), account(&rows, name), client(&rows, name)],
+        groups: Vec::new(),
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
                       Rates of the original are those of another machine."
                 .to_owned(),
         charts: vec![rates(measured), slowest(measured), jobs(measured)],
+        groups: Vec::new(),
     };
     let each = Work::ALL.into_iter().map(|work| section(measured, work));
     [side_by_side].into_iter().chain(each).collect()
@@ -158,6 +159,7 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
             loads.join(" ")
         ),
         charts,
+        groups: Vec::new(),
     }
 }
 

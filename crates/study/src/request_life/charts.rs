@@ -1,9 +1,10 @@
 //! The charts: for every run the study's table, histogram and jitter, and all runs side by side.
 
 use pellucid_account::Distribution;
-use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
+use pellucid_report::{Chart, ChartGroup, ChartSection, Form, Series, Unit};
 
 use super::drive::RunFigures;
+use super::figures::PhaseFigures;
 use super::original;
 use super::plan::Operation;
 use crate::jitter::{Jitter, ZOOM_MARGIN};
@@ -44,6 +45,7 @@ pub(super) fn sections(runs: &[RunFigures], clock: &str) -> Vec<ChartSection> {
             client_beside(runs),
             beside_original(runs),
         ],
+        groups: Vec::new(),
     };
     let each = runs.iter().map(|run| section(run, clock));
     [compared].into_iter().chain(each).collect()
@@ -187,18 +189,53 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
 
 fn section(run: &RunFigures, clock: &str) -> ChartSection {
     let (key, name) = (run.key, run.key.name());
+    let server = &run.server;
+    let total = Measured {
+        name: &name,
+        series: "total",
+        distribution: &server.total,
+        points: &server.points,
+    };
+    let groups = server.phases.iter().filter(|phase| phase.distribution.max_ns > 0);
+    let idle = server.phases.iter().filter(|phase| phase.distribution.max_ns == 0);
+    let idle: Vec<&str> = idle.map(|phase| phase.name.as_str()).collect();
+    let without = match idle.len() {
+        0 => String::new(),
+        _ => format!(" No request spent time in: {}.", idle.join(", ")),
+    };
     ChartSection {
         name: key.title(),
         description: format!(
-            "{} requests, one after the other on one connection, {:.0} a second. {}",
-            run.server.total.count,
+            "{} requests, one after the other on one connection, {:.0} a second. {} Below the \
+             total's charts are those of each phase.{without}",
+            server.total.count,
             run.requests_per_second,
             measured_by(std::slice::from_ref(run), clock)
         ),
-        charts: [phase_table(run, &name), histogram(run, &name)]
-            .into_iter()
-            .chain(jitter(run, &name))
-            .collect(),
+        charts: [phase_table(run, &name)].into_iter().chain(total.charts()).collect(),
+        groups: groups.map(|phase| group(phase, &name)).collect(),
+    }
+}
+
+/// The charts of one phase.
+fn group(phase: &PhaseFigures, run: &str) -> ChartGroup {
+    let distribution = &phase.distribution;
+    let show = |ns: u64| Unit::Nanoseconds.show(ns as f64);
+    let measured = Measured {
+        name: &format!("{run}_{}", phase.name),
+        series: &phase.name,
+        distribution,
+        points: &phase.points,
+    };
+    ChartGroup {
+        name: phase.name.clone(),
+        description: format!(
+            "median {}, 99.9 % {}, max {}",
+            show(distribution.p50_ns),
+            show(distribution.p99_9_ns),
+            show(distribution.max_ns)
+        ),
+        charts: measured.charts(),
     }
 }
 
@@ -225,37 +262,162 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
     )
 }
 
-fn histogram(run: &RunFigures, name: &str) -> Chart {
-    let rows = run.server.total.log2.iter();
-    let label = |floor_ns: u64| {
-        let bound = |ns: u64| match ns {
-            0..1_000 => format!("{ns} ns"),
-            1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-            _ => format!("{:.1} ms", ns as f64 / 1e6),
-        };
-        format!("{} – {}", bound(floor_ns), bound(floor_ns.max(1) * 2))
-    };
-    bars(
-        (
-            &format!("{name}_histogram"),
-            "Total, logarithmic histogram",
-            "How many requests took how long. Each row reaches twice as far as the one above it.",
-        ),
-        Unit::Count,
-        rows.clone().map(|(floor_ns, _)| label(*floor_ns)).collect(),
-        vec![Series::new("requests", rows.map(|(_, count)| Some(*count as f64)).collect())],
-    )
+/// What is drawn as histogram and jitter: the total of a run, or one of its phases.
+struct Measured<'a> {
+    /// What the names of the charts begin with.
+    name: &'a str,
+    /// The total or the phase, as it is called.
+    series: &'a str,
+    distribution: &'a Distribution,
+    points: &'a [(f64, u64)],
 }
 
-fn jitter(run: &RunFigures, name: &str) -> [Chart; 2] {
-    let jitter = Jitter {
-        name,
-        whose: "",
-        series: "total",
-        how_to_read: "Each point is a request: when it was done, and its total. Of each stretch \
-                      the slowest and the first are drawn.",
-        points: &run.server.points,
-        spans: &[],
-    };
-    [jitter.whole(), jitter.zoomed(run.server.total.p99_9_ns as f64 * ZOOM_MARGIN)]
+impl Measured<'_> {
+    /// The logarithmic histogram, and jitter over time, whole and zoomed.
+    fn charts(&self) -> Vec<Chart> {
+        let how_to_read = format!(
+            "Each point is a request: when it was done, and its {}. Of each stretch the slowest \
+             and the first are drawn.",
+            self.series
+        );
+        let jitter = Jitter {
+            name: self.name,
+            whose: self.series,
+            series: self.series,
+            how_to_read: &how_to_read,
+            points: self.points,
+            spans: &[],
+        };
+        let ceiling_ns = self.distribution.p99_9_ns as f64 * ZOOM_MARGIN;
+        let mut charts = vec![self.histogram(), jitter.whole()];
+        // Where all but a few requests took no time, nothing would be left of the drawing.
+        if ceiling_ns > 0.0 {
+            charts.push(jitter.zoomed(ceiling_ns));
+        }
+        charts
+    }
+
+    fn histogram(&self) -> Chart {
+        let rows = self.distribution.log2.iter();
+        let label = |floor_ns: u64| {
+            let bound = |ns: u64| match ns {
+                0..1_000 => format!("{ns} ns"),
+                1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+                _ => format!("{:.1} ms", ns as f64 / 1e6),
+            };
+            match floor_ns {
+                0 => bound(0),
+                _ => format!("{} – {}", bound(floor_ns), bound(floor_ns.saturating_mul(2))),
+            }
+        };
+        bars(
+            (
+                &format!("{}_histogram", self.name),
+                &format!("Logarithmic histogram: {}", self.series),
+                "How many requests took how long. Each row reaches twice as far as the one above \
+                 it.",
+            ),
+            Unit::Count,
+            rows.clone().map(|(floor_ns, _)| label(*floor_ns)).collect(),
+            vec![Series::new("requests", rows.map(|(_, count)| Some(*count as f64)).collect())],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_report::{Machine, STUDY_SCHEMA, StudyReport, study_html};
+
+    use super::super::figures::{PHASE_POINTS_MAX, POINTS_MAX, ServerFigures, distribution};
+    use super::super::plan::{HAND_OVERS, OPERATIONS, RunKey, TRANSPORTS};
+    use super::*;
+
+    /// What the page of all runs may take, however many requests they had.
+    const PAGE_BYTES_MAX: usize = 12 << 20;
+
+    fn points(count: usize) -> Vec<(f64, u64)> {
+        let point = |at: usize| (at as f64 * 0.001_234_567, 1_000 + at as u64 * 7_919 % 100_000);
+        (0..count).map(point).collect()
+    }
+
+    fn of(points: &[(f64, u64)]) -> Distribution {
+        distribution(points.iter().map(|(_, ns)| *ns).collect())
+    }
+
+    /// A run with as many points as any can have; nothing was handed over.
+    fn run(key: RunKey) -> RunFigures {
+        let phase = |name: &str| {
+            let idle = vec![(0.0, 0); PHASE_POINTS_MAX];
+            let points = if name == "queue" { idle } else { points(PHASE_POINTS_MAX) };
+            PhaseFigures { name: name.to_owned(), distribution: of(&points), points }
+        };
+        let total = points(POINTS_MAX);
+        RunFigures {
+            key,
+            server: ServerFigures {
+                total: of(&total),
+                phases: PHASES.map(phase).to_vec(),
+                points: total,
+                ..ServerFigures::default()
+            },
+            client: Distribution::default(),
+            requests_per_second: 10_000.0,
+        }
+    }
+
+    fn report(runs: &[RunFigures]) -> StudyReport {
+        StudyReport {
+            schema: STUDY_SCHEMA.to_owned(),
+            name: "request-life".to_owned(),
+            title: String::new(),
+            question: String::new(),
+            scale: String::new(),
+            command: String::new(),
+            generated_unix_ms: 0,
+            machine: Machine::of_this_machine("1", None),
+            settings: Vec::new(),
+            steps: Vec::new(),
+            findings: Vec::new(),
+            sections: sections(runs, "a clock"),
+            profiles: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_phase_that_took_time_has_its_charts_and_the_others_are_named() {
+        let key =
+            RunKey { operation: OPERATIONS[0], transport: TRANSPORTS[0], hand_over: HAND_OVERS[0] };
+        let section = section(&run(key), "a clock");
+        let groups: Vec<&str> = section.groups.iter().map(|group| group.name.as_str()).collect();
+        let expected: Vec<&str> =
+            PHASES.iter().copied().filter(|phase| *phase != "queue").collect();
+        assert_eq!(groups, expected);
+        assert!(section.description.ends_with("No request spent time in: queue."));
+        for group in &section.groups {
+            let names: Vec<&str> = group.charts.iter().map(|chart| chart.name.as_str()).collect();
+            let wanted = ["histogram", "jitter", "jitter_zoomed"]
+                .map(|chart| format!("version_http1_auto_{}_{chart}", group.name));
+            assert_eq!(names, wanted);
+            let counted = group.charts[0].series[0].sum();
+            assert_eq!(counted, PHASE_POINTS_MAX as f64, "each request is in one row");
+            assert!(group.description.starts_with("median "), "{}", group.description);
+        }
+    }
+
+    #[test]
+    fn the_page_of_all_runs_is_bounded() {
+        let keys = OPERATIONS.into_iter().flat_map(|operation| {
+            TRANSPORTS.into_iter().flat_map(move |transport| {
+                HAND_OVERS.map(|hand_over| RunKey { operation, transport, hand_over })
+            })
+        });
+        let runs: Vec<RunFigures> = keys.map(run).collect();
+        let report = report(&runs);
+        let page = study_html(&report);
+        assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
+        assert_eq!(page.matches("<figure").count(), report.charts().count());
+        let json = report.json().expect("a report is written");
+        assert!(json.len() < 2 * PAGE_BYTES_MAX, "{} bytes", json.len());
+    }
 }

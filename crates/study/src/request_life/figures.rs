@@ -3,12 +3,14 @@
 //! A server keeps histograms; a study can keep each request, so that its quantiles are those of the
 //! sorted values, as R's are.
 
-use pellucid_account::{Distribution, Named, PHASES, Record};
+use pellucid_account::{Distribution, PHASES, Record};
 use pellucid_clock::{Clock, Ticks};
 use serde::{Deserialize, Serialize};
 
-/// Points of a jitter plot: of each stretch of requests the slowest and the first.
+/// Points of the jitter plot of totals: of each stretch of requests the slowest and the first.
 pub(crate) const POINTS_MAX: usize = 4_000;
+/// Points of the jitter plot of each phase. There are many phases, and the page has them all.
+pub(crate) const PHASE_POINTS_MAX: usize = 500;
 
 /// What is kept of a request, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +34,22 @@ impl Kept {
     }
 }
 
+/// The figures of one phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PhaseFigures {
+    pub(crate) name: String,
+    pub(crate) distribution: Distribution,
+    /// Single requests: when they ended, in seconds since the first, and their time in the phase.
+    pub(crate) points: Vec<(f64, u64)>,
+}
+
 /// The server's figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerFigures {
     /// Received to written.
     pub(crate) total: Distribution,
     /// All phases, `receive` first.
-    pub(crate) phases: Vec<Named>,
+    pub(crate) phases: Vec<PhaseFigures>,
     /// The part of `receive` before the loop's attention.
     pub(crate) loop_wait: Distribution,
     /// Single requests: when they ended, in seconds since the first, and their totals.
@@ -52,15 +63,19 @@ pub(crate) struct ServerFigures {
 impl ServerFigures {
     pub(crate) fn of(kept: &[Kept], clock: &Clock) -> ServerFigures {
         let all = |value: &dyn Fn(&Kept) -> u64| distribution(kept.iter().map(value).collect());
-        let phases = PHASES.iter().enumerate().map(|(index, phase)| Named {
-            name: phase.name().to_owned(),
-            distribution: all(&|kept| u64::from(kept.phases_ns[index])),
+        let phases = PHASES.iter().enumerate().map(|(index, phase)| {
+            let value = |kept: &Kept| u64::from(kept.phases_ns[index]);
+            PhaseFigures {
+                name: phase.name().to_owned(),
+                distribution: all(&value),
+                points: points(kept, clock, PHASE_POINTS_MAX, value),
+            }
         });
         ServerFigures {
             total: all(&|kept| kept.total_ns),
             phases: phases.collect(),
             loop_wait: all(&|kept| kept.loop_wait_ns),
-            points: points(kept, clock),
+            points: points(kept, clock, POINTS_MAX, |kept| kept.total_ns),
             processor_mhz: None,
             lost: 0,
         }
@@ -73,18 +88,23 @@ impl ServerFigures {
     }
 }
 
-fn points(kept: &[Kept], clock: &Clock) -> Vec<(f64, u64)> {
+/// At most `points_max` single requests, in their order: when each ended, and its value.
+fn points(
+    kept: &[Kept],
+    clock: &Clock,
+    points_max: usize,
+    value: impl Fn(&Kept) -> u64,
+) -> Vec<(f64, u64)> {
     let Some(first) = kept.first() else { return Vec::new() };
-    let place = |kept: &Kept| {
-        (clock.nanoseconds(kept.ended.since(first.ended)) as f64 / 1e9, kept.total_ns)
-    };
-    if kept.len() <= POINTS_MAX {
+    let place =
+        |kept: &Kept| (clock.nanoseconds(kept.ended.since(first.ended)) as f64 / 1e9, value(kept));
+    if kept.len() <= points_max {
         return kept.iter().map(place).collect();
     }
-    let stretch = kept.len().div_ceil(POINTS_MAX / 2);
-    let mut points = Vec::with_capacity(POINTS_MAX);
+    let stretch = kept.len().div_ceil(points_max / 2);
+    let mut points = Vec::with_capacity(points_max);
     for stretch in kept.chunks(stretch) {
-        let slowest = (0..stretch.len()).max_by_key(|index| stretch[*index].total_ns).unwrap_or(0);
+        let slowest = (0..stretch.len()).max_by_key(|index| value(&stretch[*index])).unwrap_or(0);
         if slowest > 0 {
             points.push(place(&stretch[0]));
         }
@@ -159,17 +179,46 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_is_among_the_points() {
+    fn the_slowest_is_among_the_points_of_the_total_and_of_each_phase() {
         let clock = Clock::monotonic();
         let kept = |index: u64| Kept {
             ended: Ticks(index * 1_000),
             total_ns: if index == 7_777 { 1 << 40 } else { index % 100 },
             loop_wait_ns: 0,
-            phases_ns: [0; PHASES.len()],
+            // Each phase has its slowest request elsewhere.
+            phases_ns: std::array::from_fn(|phase| match index {
+                _ if index == 10_000 * phase as u64 + 4_321 => 1 << 30,
+                _ => (index % 100) as u32,
+            }),
         };
         let kept: Vec<Kept> = (0..100_000).map(kept).collect();
-        let points = points(&kept, &clock);
-        assert!(points.len() <= POINTS_MAX && points.iter().any(|(_, total)| *total == 1 << 40));
-        assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        let figures = ServerFigures::of(&kept, &clock);
+        let is_in_order = |points: &[(f64, u64)]| points.is_sorted_by(|a, b| a.0 <= b.0);
+        let has = |points: &[(f64, u64)], slowest: u64| points.iter().any(|at| at.1 == slowest);
+        assert!(figures.points.len() <= POINTS_MAX && is_in_order(&figures.points));
+        assert!(has(&figures.points, 1 << 40));
+        assert_eq!(figures.phases.len(), PHASES.len());
+        for phase in &figures.phases {
+            assert!(phase.points.len() <= PHASE_POINTS_MAX && is_in_order(&phase.points));
+            assert!(phase.points.len() > PHASE_POINTS_MAX / 2, "{}", phase.name);
+            assert!(has(&phase.points, 1 << 30), "{}", phase.name);
+            assert_eq!(phase.distribution.max_ns, 1 << 30);
+        }
+    }
+
+    #[test]
+    fn a_short_run_has_all_its_points() {
+        let kept = |index: u64| Kept {
+            ended: Ticks(index),
+            total_ns: index,
+            loop_wait_ns: 0,
+            phases_ns: [index as u32; PHASES.len()],
+        };
+        let kept: Vec<Kept> = (0..PHASE_POINTS_MAX as u64).map(kept).collect();
+        let figures = ServerFigures::of(&kept, &Clock::monotonic());
+        assert_eq!(figures.points.len(), kept.len());
+        let values = figures.phases[3].points.iter().map(|(_, ns)| *ns);
+        assert!(values.eq(0..PHASE_POINTS_MAX as u64));
+        assert!(ServerFigures::of(&[], &Clock::monotonic()).phases[0].points.is_empty());
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
             amplification(source),
             debt(source),
         ],
+        groups: Vec::new(),
     }
 }
 

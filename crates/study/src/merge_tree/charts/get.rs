@@ -35,6 +35,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       journal, whose checksum, key and number it compares."
             .to_owned(),
         charts: vec![parts, share, steps(source), sources(source)],
+        groups: Vec::new(),
     }
 }
 

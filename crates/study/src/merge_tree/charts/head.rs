@@ -44,6 +44,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       be made: their PUT asks for the head first."
                 .to_owned(),
         charts: vec![times, found],
+        groups: Vec::new(),
     }
 }
 
@@ -62,6 +63,7 @@ pub(super) fn files_section(source: &Source<'_>) -> ChartSection {
             exits(source),
             exits_by_level(source),
         ],
+        groups: Vec::new(),
     }
 }
 

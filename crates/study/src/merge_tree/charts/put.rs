@@ -16,6 +16,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       the medium."
             .to_owned(),
         charts: vec![parts(source), samples(source), durable(source), stalls(source)],
+        groups: Vec::new(),
     }
 }
 

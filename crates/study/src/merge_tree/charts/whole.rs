@@ -39,6 +39,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       HEADs each; most PUTs are new objects."
             .to_owned(),
         charts: vec![requests, sizes(source), disk(source), processor(source)],
+        groups: Vec::new(),
     }
 }
 
