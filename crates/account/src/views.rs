@@ -2,7 +2,7 @@
 //! plain data, with names for slots and nanoseconds for ticks.
 
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::Wait;
+use pellucid_thread::{Wait, WaitKind};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Names;
@@ -246,7 +246,12 @@ impl Viewer<'_> {
 
 /// The newest wait of the request: one that it is in while it is in another is what it waits for.
 fn wait_of(request: &InFlight, waits: &[Wait]) -> Option<WaitView> {
-    let of_request = waits.iter().filter(|wait| wait.request == request.request);
+    // Nobody is at a request that waits to be taken up, or for a node.
+    let is_away = |kind| matches!(kind, WaitKind::Thread | WaitKind::Node);
+    let of_request = waits
+        .iter()
+        .filter(|wait| wait.request == request.request)
+        .filter(|wait| !(request.is_on_loop && is_away(wait.kind)));
     if let Some(wait) = of_request.max_by_key(|wait| wait.since_ns) {
         return Some(WaitView {
             kind: wait.kind.to_string(),
@@ -284,7 +289,7 @@ fn engine_view(record: &Record) -> EngineView {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_thread::{WaitKind, Waiting};
+    use pellucid_thread::Waiting;
 
     use super::*;
 
@@ -309,6 +314,12 @@ mod tests {
         assert_eq!(wait.kind, "condition");
         drop(outer);
         assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
+        // Two servers in one process may count alike.
+        let elsewhere = Waiting::begin(WaitKind::Node);
+        assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
+        let away = request(4_242, Phase::Execute, false);
+        assert!(wait_of(&away, &pellucid_thread::waits()).is_some());
+        drop(elsewhere);
         let streamed = request(4_243, Phase::Encode, false);
         assert_eq!(wait_of(&streamed, &[]).map(|wait| wait.kind).as_deref(), Some("client"));
     }

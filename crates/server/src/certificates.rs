@@ -2,12 +2,10 @@
 //! says so.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_http::{CertificateError, Certificates};
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Job, Recurring};
 
 use crate::log::Log;
 
@@ -20,8 +18,7 @@ const THREAD: &str = "pellucid-tls";
 pub(crate) struct CertificateWatch {
     certificates: Arc<Certificates>,
     log: Log,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _watch: Recurring,
 }
 
 impl CertificateWatch {
@@ -29,34 +26,19 @@ impl CertificateWatch {
         certificates: Arc<Certificates>,
         log: Log,
     ) -> std::io::Result<CertificateWatch> {
-        let (stop, stopped) = channel();
+        static CERTIFICATES: Job = Job::new("certificates");
         let (watched, lines) = (Arc::clone(&certificates), log.clone());
-        let run = move || {
-            static CERTIFICATES: Job = Job::new("certificates");
-            let _job = start_job(&CERTIFICATES);
-            while stopped.recv_timeout(LOOK_PAUSE) == Err(RecvTimeoutError::Timeout) {
-                if let Some(outcome) = watched.reload_if_changed() {
-                    report(&lines, outcome);
-                }
+        let watch = Recurring::start(THREAD, &CERTIFICATES, LOOK_PAUSE, move || {
+            if let Some(outcome) = watched.reload_if_changed() {
+                report(&lines, outcome);
             }
-        };
-        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-        Ok(CertificateWatch { certificates, log, stop: Some(stop), thread: Some(thread) })
+        })?;
+        Ok(CertificateWatch { certificates, log, _watch: watch })
     }
 
     /// Reads the files now, whether they changed or not.
     pub(crate) fn reload(&self) {
         report(&self.log, self.certificates.reload());
-    }
-}
-
-impl Drop for CertificateWatch {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -2,11 +2,10 @@
 //! what was added since the line before.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_store::{SAMPLED_EVERY, Store};
+use pellucid_thread::{Job, Recurring};
 use serde_json::{Value, json};
 
 use crate::engine_page::{SCHEMA, document};
@@ -74,46 +73,24 @@ fn has_number(value: &Value) -> bool {
 /// The target of the events that are the engine's figures, each a JSON document.
 pub const ENGINE_TARGET: &str = "pellucid::engine";
 
-/// The thread that writes the engine's figures to the log, for as long as this lives.
-pub(crate) struct EngineLog {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl EngineLog {
-    /// Writes every `interval`, from the first on.
-    pub(crate) fn start(
-        store: Arc<dyn Store>,
-        log: Log,
-        interval: Duration,
-    ) -> std::io::Result<EngineLog> {
-        let (stop, stopped) = channel();
-        let run = move || {
-            static FIGURES: pellucid_thread::Job = pellucid_thread::Job::new("figures");
-            let _job = pellucid_thread::start_job(&FIGURES);
-            let figures = || store.engine_stats().as_ref().map(document);
-            let Some(mut before) = figures() else { return };
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                let Some(now) = figures() else { return };
-                for line in lines(&before, &now, interval.as_secs_f64()) {
-                    log.with(|| tracing::info!(target: ENGINE_TARGET, "{line}"));
-                }
-                before = now;
-            }
-        };
-        let thread = std::thread::Builder::new().name(LOG_THREAD.to_owned()).spawn(run)?;
-        Ok(EngineLog { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for EngineLog {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
-            let _ = thread.join();
+/// Starts a thread that writes the engine's figures to the log every `interval`, from the first on;
+/// none if the store has no such figures.
+pub(crate) fn log_engine(
+    store: Arc<dyn Store>,
+    log: Log,
+    interval: Duration,
+) -> std::io::Result<Option<Recurring>> {
+    static FIGURES: Job = Job::new("figures");
+    let figures = move || store.engine_stats().as_ref().map(document);
+    let Some(mut before) = figures() else { return Ok(None) };
+    let step = move || {
+        let Some(now) = figures() else { return };
+        for line in lines(&before, &now, interval.as_secs_f64()) {
+            log.with(|| tracing::info!(target: ENGINE_TARGET, "{line}"));
         }
-    }
+        before = now;
+    };
+    Recurring::start(LOG_THREAD, &FIGURES, interval, step).map(Some)
 }
 
 #[cfg(test)]

@@ -270,23 +270,24 @@ impl Api {
         if request.method != "GET" {
             return method_not_allowed(response, exchange, b"GET");
         }
-        let query = match ranges::parse(request.query) {
-            Ok(query) => query,
+        let asked =
+            ranges::parse(request.query).and_then(|query| Ok((query, self.store_of(request)?)));
+        let (query, other) = match asked {
+            Ok(asked) => asked,
             Err(what) => return respond_text(response, exchange, 400, &what),
         };
         if query.is_of_cluster && self.shared.cluster.is_some() {
+            // A node keeps one copy of its keys, so that there is no other number to wait for.
             return self.merged_range(request, query, response, exchange);
         }
-        let shared = &self.shared;
         let form = ranges::form_of(request);
-        let begun =
-            ranges::begin(&query, form, shared.store.as_ref(), shared.entities, &shared.log);
-        let begun = match (begun, shared.store.workers()) {
-            (Ok(body), Some(workers)) if shared.store.ranges_wait() => {
-                return ranges_elsewhere::begin(workers, body, response, exchange);
-            }
-            (begun, _) => begun,
-        };
+        let shared = &self.shared;
+        if let Some(workers) = shared.store.workers() {
+            let asked = ranges_elsewhere::Asked { query, form, other };
+            return self.range_by_need(workers, asked, response, exchange);
+        }
+        let store = other.as_deref().unwrap_or(&*shared.store);
+        let begun = ranges::begin(&query, form, store, shared.entities, &shared.log);
         exchange.timeline.stamp(Stamp::Executed);
         match begun {
             Err(error) => self.store_error(&error, response, exchange),

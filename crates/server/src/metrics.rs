@@ -9,7 +9,7 @@ use pellucid_account::{
     Activity, Distribution, InterferenceView, OperationAccount, SlowOperation, Snapshot,
 };
 use pellucid_cluster::PeerView;
-use pellucid_http::{CompressionFigures, ServerStats, TlsFigures};
+use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
 use crate::engine_metrics::{families, singles};
@@ -109,11 +109,42 @@ fn write_transport(page: &mut String, figures: &Figures) {
     }
     let help = "Connections accepted since the start.";
     single(page, "pellucid_connections_total", "counter", help, transport.connections_ever);
+    write_cuts(page, &transport.cuts);
     write_tls(page, &transport.tls);
     write_compression(page, &transport.compression);
     let help = "Requests whose record was overwritten before it could be counted.";
     let lost = figures.snapshot.records_lost;
     single(page, "pellucid_account_records_lost_total", "counter", help, lost);
+}
+
+fn write_cuts(page: &mut String, cuts: &CutFigures) {
+    type Count = fn(&CutFigures, Cut) -> u64;
+    let families: [(&str, &str, &[Cut], Count); 3] = [
+        (
+            "pellucid_connections_refused_total",
+            "New connections that were closed at once.",
+            &Cut::OF_NEW_CONNECTIONS,
+            CutFigures::refused,
+        ),
+        (
+            "pellucid_connections_cut_total",
+            "Connections that the server ended by itself.",
+            &Cut::OF_CONNECTIONS,
+            CutFigures::connections,
+        ),
+        (
+            "pellucid_streams_cut_total",
+            "Streams of HTTP/2 that the server ended by itself, and their connections not.",
+            &Cut::OF_STREAMS,
+            CutFigures::streams,
+        ),
+    ];
+    for (name, help, reasons, count) in families {
+        family(page, name, "counter", help);
+        for cut in reasons {
+            let _ = writeln!(page, "{name}{{reason=\"{}\"}} {}", cut.name(), count(cuts, *cut));
+        }
+    }
 }
 
 fn write_tls(page: &mut String, tls: &TlsFigures) {

@@ -42,6 +42,15 @@ pub(crate) struct Query<'q> {
     pub(crate) is_of_cluster: bool,
 }
 
+impl Query<'_> {
+    /// The same for a thread that outlives the request's bytes.
+    pub(crate) fn into_owned(self) -> Query<'static> {
+        let owned = |key: Cow<'_, [u8]>| Cow::Owned(key.into_owned());
+        let Query { start, end, left, reverse, is_of_cluster } = self;
+        Query { start: owned(start), end: end.map(owned), left, reverse, is_of_cluster }
+    }
+}
+
 /// Reads what a query asks for.
 ///
 /// # Errors

@@ -22,14 +22,15 @@ use pellucid_store::{
     Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Range, Store,
     StoreError,
 };
+use pellucid_thread::Recurring;
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
 use crate::documents::{
-    BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, SlowQueries, Upkeep,
+    BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, SlowQueries, keep_up,
 };
-use crate::engine_log::EngineLog;
+use crate::engine_log::log_engine;
 use crate::exposure::Exposure;
 use crate::follow::{Export, FollowFigures, Follower, Traced};
 use crate::helper::Helper;
@@ -210,8 +211,8 @@ pub struct RunningServer {
     server: Server<Later>,
     shared: Arc<Shared>,
     drain: Option<JoinHandle<()>>,
-    engine_log: Option<EngineLog>,
-    upkeep: Upkeep,
+    engine_log: Option<Recurring>,
+    upkeep: Recurring,
     follower: Follower,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
@@ -351,7 +352,7 @@ fn serve(
 ) -> Result<RunningServer, ServerError> {
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
-    let upkeep = Upkeep::start(&shared.documents, shared.log.clone());
+    let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let endpoint =
         Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
@@ -373,8 +374,8 @@ fn serve(
     let drain = drain.transpose().map_err(ServerError::Run)?;
     let store = Arc::clone(&shared.store);
     let engine_log = (!options.engine_log.is_zero())
-        .then(|| EngineLog::start(store, shared.log.clone(), options.engine_log));
-    let engine_log = engine_log.transpose().map_err(ServerError::Run)?;
+        .then(|| log_engine(store, shared.log.clone(), options.engine_log));
+    let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
     let data = options.data;
@@ -387,7 +388,8 @@ fn open_documents(
     accounts: &Arc<Accounts>,
     options: &ServerOptions,
 ) -> Result<Arc<DocumentApi>, ServerError> {
-    let documents = Documents::open(Arc::clone(store)).map_err(|error| {
+    let documents = Documents::open_named(Arc::clone(store), &name_of(options));
+    let documents = documents.map_err(|error| {
         ServerError::Store(options.data.clone(), StoreError::Failed(error.to_string()))
     })?;
     Ok(Arc::new(DocumentApi {
@@ -401,6 +403,13 @@ fn open_documents(
         acknowledgement: options.acknowledgement,
         settings: options.documents.clone(),
     }))
+}
+
+/// What other servers on the same store call this one.
+fn name_of(options: &ServerOptions) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (host, listen, process) = (host.trim(), options.listen, std::process::id());
+    format!("process {process} on {host}, which listens on {listen}")
 }
 
 impl RunningServer {
@@ -469,6 +478,7 @@ impl RunningServer {
         self.follower.finish(&self.shared);
         // Without the note, the next opening counts.
         let _ = self.shared.documents.documents.note_counts();
+        self.shared.documents.documents.release();
         let closed = self.shared.store.close();
         served.and(closed.map_err(|error| ServerError::Store(self.data, error)))
     }

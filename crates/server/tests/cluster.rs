@@ -124,6 +124,11 @@ fn ranges_are_the_nodes_own_or_merged() {
         assert_eq!(few.text(), text(&mut all.iter().take(7)));
         let none = client.get("/v0/entities?start=x&cluster=true");
         assert_eq!((none.status, none.body.len()), (200, 0));
+        // One copy of each key is kept, and no other number was refused.
+        for (copies, status) in [("ack=1&from=1", 200), ("ack=2&from=2", 400), ("ack=1", 400)] {
+            let asked = client.get(&format!("/v0/entities?start=r&cluster=true&{copies}"));
+            assert_eq!(asked.status, status, "{copies}");
+        }
         // A peer was asked for what no frame holds, and the event loop ended with it.
         let long = "k".repeat(1_025);
         for range in [format!("start={long}"), format!("start=a&end={long}")] {

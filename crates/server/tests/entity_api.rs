@@ -5,10 +5,25 @@ mod common;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use common::{encode, entity, request, start, start_with, unix_seconds};
+use common::{TestStore, encode, entity, request, start, start_with, unix_seconds};
 
 fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// A run over another store that is none would show nothing.
+#[test]
+fn the_store_below_is_the_one_that_is_asked_for() {
+    let running = start();
+    let answer = running.client().get("/metrics");
+    let is_rocks = TestStore::asked_for() == TestStore::Rocks;
+    assert_eq!(answer.text().contains("rocksdb_memtable_bytes"), is_rocks);
+    for unknown in ["", "rocks", "RocksDB", "cql"] {
+        let refused = TestStore::named(Some(unknown)).unwrap_err();
+        assert!(refused.contains(&format!("PELLUCID_TEST_STORE is {unknown:?}")), "{refused}");
+    }
+    let rocks = TestStore::named(Some("rocksdb"));
+    assert_eq!(rocks.is_ok(), cfg!(feature = "rocksdb"), "{rocks:?}");
 }
 
 #[test]
@@ -71,8 +86,19 @@ fn head_never_reads_the_value() {
         let of = account.operations.iter().find(|account| account.operation == name).unwrap();
         of.parts.iter().map(|part| part.name.clone()).collect()
     };
-    assert!(parts("entity_get").contains(&"journal_read".to_owned()));
-    assert_eq!(parts("entity_head"), ["ledger"]);
+    match TestStore::asked_for() {
+        TestStore::Embedded => {
+            assert!(parts("entity_get").contains(&"journal_read".to_owned()));
+            assert_eq!(parts("entity_head"), ["ledger"]);
+        }
+        // It keeps the head in front of the value, and finds both at once.
+        TestStore::Rocks => {
+            for operation in ["entity_get", "entity_head"] {
+                let parts = parts(operation);
+                assert!(parts.contains(&"memtable".to_owned()), "{operation}: {parts:?}");
+            }
+        }
+    }
 }
 
 #[test]

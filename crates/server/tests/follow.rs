@@ -82,6 +82,152 @@ fn a_request_of_a_trace_becomes_spans_below_the_callers() {
     assert!(!document.to_string().contains("secret-key"), "keys are hashed");
 }
 
+/// The document as the protocol defines it (`opentelemetry/proto/trace/v1/trace.proto` in its JSON
+/// form): a member that it does not know, or one of another type, is an error.
+mod otlp {
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ExportTraceServiceRequest {
+        pub(super) resource_spans: Vec<ResourceSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ResourceSpans {
+        pub(super) resource: Resource,
+        pub(super) scope_spans: Vec<ScopeSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Resource {
+        pub(super) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ScopeSpans {
+        pub(super) scope: InstrumentationScope,
+        pub(super) spans: Vec<Span>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct InstrumentationScope {
+        pub(super) name: String,
+        pub(super) version: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Span {
+        pub(super) trace_id: String,
+        pub(super) span_id: String,
+        #[serde(default)]
+        pub(super) trace_state: String,
+        #[serde(default)]
+        pub(super) parent_span_id: String,
+        pub(super) name: String,
+        pub(super) kind: u32,
+        pub(super) start_time_unix_nano: String,
+        pub(super) end_time_unix_nano: String,
+        #[serde(default)]
+        pub(super) attributes: Vec<KeyValue>,
+        #[serde(default)]
+        pub(super) status: Status,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Status {
+        #[serde(default)]
+        pub(super) code: u32,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct KeyValue {
+        pub(super) key: String,
+        pub(super) value: AnyValue,
+    }
+
+    /// Whole numbers of 64 bits are texts, as everywhere in that form.
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) enum AnyValue {
+        StringValue(String),
+        IntValue(String),
+    }
+}
+
+/// What the protocol says of every span: identifiers as hexadecimal, of 16 and 8 bytes and not
+/// zero, times as texts, kinds by their numbers.
+fn check_span(span: &otlp::Span) {
+    let is_identifier = |text: &str, digits: usize| {
+        text.len() == digits
+            && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && text.bytes().any(|byte| byte != b'0')
+    };
+    assert!(is_identifier(&span.trace_id, 32) && is_identifier(&span.span_id, 16), "{span:?}");
+    assert!(is_identifier(&span.parent_span_id, 16), "{span:?}");
+    let [from, to]: [u64; 2] =
+        [&span.start_time_unix_nano, &span.end_time_unix_nano].map(|ns| ns.parse().unwrap());
+    assert!(from <= to && from > 1_600_000_000_000_000_000, "nanoseconds since 1970: {span:?}");
+    assert!(!span.name.is_empty() && (1..=5).contains(&span.kind), "{span:?}");
+    let keys: std::collections::BTreeSet<&str> =
+        span.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+    assert_eq!(keys.len(), span.attributes.len(), "no key comes twice: {span:?}");
+    for attribute in &span.attributes {
+        if let otlp::AnyValue::IntValue(number) = &attribute.value {
+            number.parse::<i64>().unwrap_or_else(|_| panic!("{attribute:?}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
+    let (url, received) = collector();
+    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
+    let mut client = server.client();
+    client.put(&entity("k"), "value");
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let headers =
+        [("traceparent", parent.as_str()), ("tracestate", "rojo=00f067aa"), ("tracestate", "a=1")];
+    let answer = client.call("GET", &entity("k"), &headers, b"");
+    assert_eq!(answer.status, 200);
+    let returned = answer.header("traceresponse").unwrap().to_owned();
+
+    let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
+    let request: otlp::ExportTraceServiceRequest = serde_json::from_value(document).unwrap();
+    let [of_resource] = &request.resource_spans[..] else { panic!("one resource: {request:?}") };
+    let service = of_resource.resource.attributes.iter().find(|found| found.key == "service.name");
+    assert_eq!(service.unwrap().value, otlp::AnyValue::StringValue("pellucid".to_owned()));
+    let [of_scope] = &of_resource.scope_spans[..] else { panic!("one scope: {request:?}") };
+    assert!(!of_scope.scope.name.is_empty() && !of_scope.scope.version.is_empty());
+    let spans = &of_scope.spans;
+    spans.iter().for_each(check_span);
+    let (own, phases) = spans.split_first().unwrap();
+    assert_eq!((own.parent_span_id.as_str(), own.kind), (PARENT, 2), "a server's span");
+    assert_eq!(returned, format!("00-{TRACE}-{}-01", own.span_id));
+    assert!(phases.len() >= 3, "{phases:?}");
+    for phase in phases {
+        assert_eq!((&phase.parent_span_id, phase.kind), (&own.span_id, 1), "an internal span");
+    }
+    for span in spans {
+        assert_eq!((span.trace_id.as_str(), span.status.code), (TRACE, 0));
+        assert_eq!(span.trace_state, "rojo=00f067aa,a=1", "passed on as it came");
+    }
+    let mut identifiers: Vec<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
+    identifiers.sort_unstable();
+    identifiers.dedup();
+    assert_eq!(identifiers.len(), spans.len(), "each span has its own");
+    let status = own.attributes.iter().find(|found| found.key == "http.response.status_code");
+    assert_eq!(status.unwrap().value, otlp::AnyValue::IntValue("200".to_owned()));
+}
+
 #[test]
 fn what_the_caller_does_not_trace_is_not_traced() {
     let (url, _received) = collector();

@@ -172,6 +172,84 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     server.stop().unwrap();
 }
 
+/// What a range of keys that begin with `key-3` is made of, the first `limit` of it.
+fn range_of_threes(limit: usize) -> Vec<u8> {
+    let mut keys: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    keys.retain(|number| number.starts_with('3'));
+    keys.sort();
+    let entry = |number: &String| {
+        [format!("key-{number}\n").into_bytes(), value(number.parse().unwrap())].concat()
+    };
+    keys.iter().take(limit).flat_map(entry).collect()
+}
+
+#[test]
+fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut beside = Client::connect(server.address());
+    // A short one is tried on its event loop, a long one is not; both reach beyond one piece.
+    for (limit, entries) in [("&limit=11", 11), ("", usize::MAX)] {
+        let mut waiting = Client::connect(server.address());
+        disk.hold();
+        let target = format!("/v0/entities?start=key-3&end=key-4{limit}");
+        waiting.send(&common::request("GET", &target, &[], b""));
+        // All on the one event loop, and all answered while the range waits.
+        assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
+        assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
+        assert_eq!(beside.get("/v0/status").status, 200);
+        disk.release();
+        let answer = waiting.answer();
+        let is_whole = answer.body == range_of_threes(entries);
+        assert_eq!((answer.status, is_whole), (200, true), "{limit}");
+    }
+    server.stop().unwrap();
+}
+
+/// The first piece comes from memory, and what follows does not.
+#[test]
+fn a_range_that_comes_to_what_is_not_in_memory_delays_nobody() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut reader = Client::connect(server.address());
+    let mut beside = Client::connect(server.address());
+    reader.send(&common::request("GET", "/v0/entities?start=key-", &[], b""));
+    let head = reader.try_head().unwrap();
+    assert_eq!(head.status, 200);
+    let mut bytes = reader.try_chunk().unwrap().unwrap().len();
+    disk.hold();
+    assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
+    assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
+    disk.release();
+    while let Some(chunk) = reader.try_chunk().unwrap() {
+        bytes += chunk.len();
+    }
+    let entry = |number: usize| format!("key-{number}\n").len() + value(number).len();
+    assert_eq!(bytes, (0..300).map(entry).sum::<usize>());
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
+    for mode in [HandOver::Auto, HandOver::Always, HandOver::Never] {
+        let server = start_with(|options| options.embedded.hand_over = mode);
+        let mut client = server.client();
+        assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
+        let queue_ns = || {
+            let account = server.account();
+            let range = account.operations.iter().find(|found| found.operation == "entity_range");
+            let queue = range.unwrap().phases.iter().find(|phase| phase.name == "queue").unwrap();
+            queue.distribution.max_ns
+        };
+        assert_eq!(client.get("/v0/entities?start=a&limit=128").body, b"a\none", "{mode:?}");
+        assert_eq!(queue_ns() > 0, mode == HandOver::Always, "{mode:?}");
+        for query in ["start=a&limit=129", "start=a"] {
+            assert_eq!(client.get(&format!("/v0/entities?{query}")).body, b"a\none", "{mode:?}");
+        }
+        assert_eq!(queue_ns() > 0, mode != HandOver::Never, "{mode:?}");
+    }
+}
+
 #[test]
 fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
@@ -181,6 +259,8 @@ fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
     let answer = Client::connect(server.address()).get("/v0/entity?id=key-3");
     assert_eq!(answer.status, 503);
     assert_eq!(answer.header("Retry-After"), Some("1"));
+    let range = Client::connect(server.address()).get("/v0/entities?start=key-3");
+    assert_eq!((range.status, range.header("Retry-After")), (503, Some("1")));
     disk.release();
     server.stop().unwrap();
 }

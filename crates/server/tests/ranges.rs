@@ -95,6 +95,19 @@ fn what_names_no_range_is_400() {
     assert_eq!(client.get("/v0/entities").status, 400);
 }
 
+/// They were not looked at.
+#[test]
+fn ack_and_from_are_those_of_a_single_read() {
+    let running = letters();
+    let mut client = running.client();
+    assert_eq!(text(&mut client, "start=d&ack=1&from=1"), "d\nD");
+    for copies in ["ack=1", "from=1", "ack=0&from=1", "ack=2&from=1", "ack=x&from=1"] {
+        assert_eq!(range(&mut client, &format!("start=d&{copies}")).status, 400, "{copies}");
+    }
+    let two = range(&mut client, "start=d&ack=2&from=2");
+    assert!(two.status == 400 && two.text().contains("one copy"), "{}", two.text());
+}
+
 #[test]
 fn framed_output_gives_every_entry_back_whatever_its_bytes() {
     let running = start();

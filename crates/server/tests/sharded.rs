@@ -13,7 +13,7 @@ use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::suite::{Feature, Kind, behaves};
 use pellucid_store::{
     Acknowledgement, Condition, CopiedTable, EmbeddedOptions, EmbeddedStore, Operation, Range,
-    Result, Store, StoreError, Table, Written, compare, copy,
+    Result, Source, Store, StoreError, Table, Written, compare, copy,
 };
 use tempfile::TempDir;
 
@@ -133,6 +133,9 @@ fn a_store_that_is_closed_leaves_nobody_waiting() {
 
 #[test]
 fn a_folder_is_copied_to_a_cluster_and_back() {
+    fn source(store: &dyn Store) -> Source<'_> {
+        Source { store, identity: "the only one" }
+    }
     let nodes = Nodes::start(2, |_| {});
     let entities = CopiedTable { name: ENTITIES, part_of: None };
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -151,9 +154,9 @@ fn a_folder_is_copied_to_a_cluster_and_back() {
     };
     from.write(table, &[lasting], Acknowledgement::Os, &mut Timeline::off()).wait().unwrap();
     let cluster = sharded(&nodes, PATIENCE);
-    assert_eq!(copy(&from, &cluster, entities, &mut |_| {}).unwrap().entries, 501);
+    assert_eq!(copy(&source(&from), &cluster, entities, &mut |_| {}).unwrap().entries, 501);
     compare(&from, &cluster, entities, &mut |_| {}).unwrap();
-    assert_eq!(copy(&cluster, &back, entities, &mut |_| {}).unwrap().entries, 501);
+    assert_eq!(copy(&source(&cluster), &back, entities, &mut |_| {}).unwrap().entries, 501);
     compare(&from, &back, entities, &mut |_| {}).unwrap();
     // What is left of its time went with it.
     let range = Range { start: b"lasting", end: None, reverse: false };

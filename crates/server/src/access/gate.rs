@@ -203,9 +203,10 @@ impl Api {
             let verify = move |accounts: &crate::access::Accounts| {
                 let authorization = held.with_request(|r| r.header("authorization").map(Vec::from));
                 let identity = authorization.and_then(|header| accounts.verify_slowly(&header));
-                completer.complete(Later::Verified { request: Box::new(held), identity });
+                Later::Verified { request: Box::new(held), identity }
             };
-            if self.shared.verifier.try_run(verify) {
+            let then = move |verified| completer.complete(verified);
+            if self.shared.verifier.try_run(verify, then) {
                 return Handled::Later;
             }
         }

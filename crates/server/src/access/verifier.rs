@@ -35,15 +35,21 @@ impl Verifier {
         Ok(Verifier { jobs })
     }
 
-    /// Has `job` done soon; says no if too many wait. The request that this thread is at waits for
-    /// it, first in the queue and then for the verdict.
+    /// Has `verify` done soon, and `then` with its verdict; says no if too many wait. The request
+    /// that this thread is at waits for it, first in the queue and then for the verdict.
     #[track_caller]
-    pub(crate) fn try_run(&self, job: impl FnOnce(&Accounts) + Send + 'static) -> bool {
+    pub(crate) fn try_run<V>(
+        &self,
+        verify: impl FnOnce(&Accounts) -> V + Send + 'static,
+        then: impl FnOnce(V) + Send + 'static,
+    ) -> bool {
         let put_down = HandedOver::put_down(WaitKind::Thread);
         let job = move |accounts: &Accounts| {
             put_down.count();
-            job(accounts);
+            let verdict = verify(accounts);
+            // Before its event loop hears of it, which may answer before this thread goes on.
             drop(put_down);
+            then(verdict);
         };
         match self.jobs.try_send(Box::new(job)) {
             Ok(()) => true,

@@ -58,6 +58,7 @@ impl DocumentApi {
                     let message = "the queue is three quarters full";
                     return Err(DocumentError::new(ErrorNumber(503), message));
                 }
+                self.documents.check_served()?;
                 Ok(Reply::success(200, json!({ "mode": "default" })))
             }
             (Method::Get, Some("server"), Some("mode")) => {

@@ -37,12 +37,28 @@ pub(crate) struct DocumentApi {
 }
 
 /// Ends an answer once the store's has arrived.
-pub(crate) type Finish = Box<dyn FnOnce(StoreResult<Written>) -> Reply + Send>;
+pub(crate) type Finish = Box<dyn FnOnce(StoreResult<Written>) -> Finished + Send>;
+
+/// How a write that took its time ended.
+pub(crate) enum Finished {
+    Reply(Reply),
+    /// Somebody else was faster: it can be made again, or this is its answer.
+    Conflict(Reply),
+}
+
+impl Finished {
+    /// The answer of who does not make it again.
+    pub(crate) fn reply(self) -> Reply {
+        match self {
+            Finished::Reply(reply) | Finished::Conflict(reply) => reply,
+        }
+    }
+}
 
 /// What a handler says.
 pub(crate) enum Answered {
     Now(Reply),
-    /// Once what was written is on the medium.
+    /// Once what was written is on the medium, or the store has said that it can be.
     Later(Pending<Written>, Finish),
 }
 

@@ -118,7 +118,7 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Result<(), DocumentError> {
         let shape = collection.shape();
-        let attempt = self.documents.attempt(
+        let attempt = self.documents.attempt_to_end(
             writing.acknowledgement,
             call.method == Method::Post,
             timeline,
@@ -143,7 +143,7 @@ impl DocumentApi {
                 Ok(told)
             },
         );
-        let (told, committed) = attempt.wait(&self.documents)?;
+        let (told, committed) = attempt?;
         let is_removal = call.method == Method::Delete;
         for told in told {
             match told {

@@ -11,7 +11,7 @@ use pellucid_document::{
 use pellucid_store::Answer;
 use pellucid_value::{ObjectRef, Ref, json, packed};
 
-use super::api::{Answered, DocumentApi};
+use super::api::{Answered, DocumentApi, Finished};
 use super::call::{Call, Method};
 use super::reply::{Body, Reply};
 use super::writing::{Told, Writing};
@@ -185,7 +185,12 @@ impl DocumentApi {
                 let api = Arc::clone(self);
                 let finish = move |result| {
                     let finished = unfinished.finish(&api.documents, result);
-                    telling.reply(finished.map(|committed| (told, committed)))
+                    let refused = finished.as_ref().err().map(|error| error.number);
+                    let reply = telling.reply(finished.map(|committed| (told, committed)));
+                    match refused {
+                        Some(ErrorNumber::CONFLICT) => Finished::Conflict(reply),
+                        _ => Finished::Reply(reply),
+                    }
                 };
                 Answered::Later(pending, Box::new(finish))
             }

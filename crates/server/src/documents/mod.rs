@@ -24,6 +24,7 @@ mod reply;
 mod settings;
 mod slow_queries;
 mod upkeep;
+mod work;
 mod writing;
 
 use pellucid_account::{Phase, Stamp, Timeline};
@@ -36,7 +37,7 @@ pub(crate) use call::is_ours;
 pub(crate) use pool::{Pool, QUEUED_CALLS_MAX};
 pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
-pub(crate) use upkeep::Upkeep;
+pub(crate) use upkeep::keep_up;
 
 use crate::names::Outcome;
 use crate::service::{Api, Later, Loop, route};
@@ -45,6 +46,7 @@ use crate::timing::add_server_timing;
 use api::{Answered, add_cross_origin};
 use call::{Call, Method};
 use reply::Reply;
+use work::Work;
 
 /// Bytes that a body with documents may have: 1 GiB.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
@@ -106,7 +108,7 @@ impl Api {
             Answered::Later(pending, finish) => {
                 let completer = exchange.completer();
                 pending.when_ready(move |arrival| {
-                    let (reply, parts) = (finish(arrival.result), arrival.parts);
+                    let (reply, parts) = (finish(arrival.result).reply(), arrival.parts);
                     let returned = Returned { reply, timeline: None, parts, queued_ns: 0 };
                     completer.complete(Later::Documents(Box::new(returned)));
                 });
@@ -168,28 +170,9 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let api = std::sync::Arc::clone(&self.shared.documents);
-        let completer = exchange.completer();
-        let mut timeline = exchange.timeline.clone();
-        let (bytes, caller) = (call.body.len(), self.caller.clone());
-        let work = move |queued_ns| {
-            timeline.stamp(Stamp::Started);
-            match api.answer(&call, &caller, &mut timeline) {
-                Answered::Now(reply) => {
-                    timeline.stamp(Stamp::Executed);
-                    let (timeline, parts) = (Some(timeline), Vec::new());
-                    let returned = Returned { reply, timeline, parts, queued_ns };
-                    completer.complete(Later::Documents(Box::new(returned)));
-                }
-                Answered::Later(pending, finish) => pending.when_ready(move |arrival| {
-                    let (reply, parts) = (finish(arrival.result), arrival.parts);
-                    let timeline = Some(timeline);
-                    let returned = Returned { reply, timeline, parts, queued_ns };
-                    completer.complete(Later::Documents(Box::new(returned)));
-                }),
-            }
-        };
-        if self.shared.documents.pool.try_run(bytes, work) {
+        let bytes = call.body.len();
+        let work = Work::of(call, &self.shared.documents, self.caller.clone(), exchange);
+        if self.shared.documents.pool.try_run(bytes, move |queued_ns| work.begin(queued_ns)) {
             return Handled::Later;
         }
         let full = Reply::from(ErrorNumber::QUEUE_FULL).with_header("Retry-After", "1".to_owned());

@@ -116,6 +116,20 @@ impl Pool {
         true
     }
 
+    /// Has `job` done that is a part of a call which was let in before, and which nobody waits for
+    /// any more once the pool has ended.
+    pub(crate) fn run_again(&self, job: impl FnOnce(u64) + Send + 'static) {
+        let mut queue = self.shared.queue();
+        if queue.is_closed {
+            return;
+        }
+        let put_down = HandedOver::put_down(WaitKind::Thread);
+        let since = self.shared.clock.now();
+        queue.jobs.push_back(Queued { job: Box::new(job), put_down, bytes: 0, since });
+        drop(queue);
+        self.shared.arrived.notify_one();
+    }
+
     /// How long the call waited that a thread took last, in nanoseconds.
     pub(crate) fn last_queued_ns(&self) -> u64 {
         self.shared.last_queued_ns.load(Ordering::Relaxed)

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pellucid_http::Header;
+
 /// The place of a request in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
@@ -36,6 +38,34 @@ impl TraceParent {
         let span = u64::try_from(span).ok()?;
         is_valid.then_some(TraceParent { trace, span, is_sampled: flags & 1 != 0 })
     }
+}
+
+/// Bytes of a `tracestate` that are passed on, all its headers together: what the standard asks for
+/// at least.
+const STATE_BYTES_MAX: usize = 512;
+/// Members that it may have.
+const STATE_MEMBERS_MAX: usize = 32;
+
+/// What other systems noted of the trace: the headers `tracestate`, in their order, as one list. A
+/// list that is malformed or too long is none.
+pub(crate) fn trace_state(headers: &[Header<'_>]) -> Option<Box<str>> {
+    let named = |header: &&Header<'_>| {
+        header.name.len() == 10 && header.name.eq_ignore_ascii_case("tracestate")
+    };
+    let mut members = Vec::new();
+    for header in headers.iter().filter(named) {
+        let text = std::str::from_utf8(header.value).ok()?;
+        let each = text.split(',').map(|member| member.trim_matches([' ', '\t']));
+        members.extend(each.filter(|member| !member.is_empty()));
+    }
+    let is_member = |member: &&str| {
+        let pair = member.split_once('=');
+        let is_pair = pair.is_some_and(|(key, value)| !key.is_empty() && !value.is_empty());
+        is_pair && member.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    };
+    let is_list = (1..=STATE_MEMBERS_MAX).contains(&members.len()) && members.iter().all(is_member);
+    let state = members.join(",");
+    (is_list && state.len() <= STATE_BYTES_MAX).then(|| state.into_boxed_str())
 }
 
 fn number(digits: &str, length: usize) -> Option<u128> {
@@ -84,6 +114,29 @@ mod tests {
             assert_eq!(TraceParent::parse(header.as_bytes()), None, "{header}");
         }
         assert_eq!(TraceParent::parse(&[0xff; 55]), None);
+    }
+
+    fn state(values: &[&str]) -> Option<String> {
+        let other = Header { name: "trace-state", value: b"x=y" };
+        let headers =
+            values.iter().map(|value| Header { name: "TraceState", value: value.as_bytes() });
+        let headers: Vec<Header<'_>> = [other].into_iter().chain(headers).collect();
+        trace_state(&headers).map(String::from)
+    }
+
+    #[test]
+    fn what_others_noted_is_one_list_in_their_order() {
+        assert_eq!(state(&["rojo=00f0,congo=t61r"]).unwrap(), "rojo=00f0,congo=t61r");
+        assert_eq!(state(&["a=1 , ,b=2", "t@s=3=3"]).unwrap(), "a=1,b=2,t@s=3=3");
+        let longest = format!("k={}", "v".repeat(STATE_BYTES_MAX - 2));
+        assert_eq!(state(&[&longest]), Some(longest.clone()));
+        let most = vec!["a=1"; STATE_MEMBERS_MAX].join(",");
+        assert_eq!(state(&[&most]), Some(most.clone()));
+        let (too_long, too_many) = (format!("{longest}v"), format!("{most},a=1"));
+        for malformed in ["", "a", "a=", "=1", "a=\u{7f}", &too_long, &too_many] {
+            assert_eq!(state(&[malformed]), None, "{malformed:?}");
+        }
+        assert_eq!(state(&[]), None);
     }
 
     #[test]

@@ -23,9 +23,9 @@ use pellucid_thread::{Job, start_job};
 use serde_json::Value;
 
 pub use collector::Export;
-use context::TraceContext;
 use slow::SlowLog;
 use spans::{Anchor, document, spans};
+use traced::Trace;
 pub(crate) use traced::Traced;
 
 use crate::service::Shared;
@@ -41,7 +41,7 @@ const BATCH_PAUSE: Duration = Duration::from_secs(1);
 struct Followed {
     record: Record,
     is_slow: bool,
-    context: Option<TraceContext>,
+    trace: Option<Trace>,
 }
 
 /// What came of it.
@@ -109,15 +109,16 @@ fn see(
     total_ticks: u64,
 ) {
     let is_slow = total_ticks >= slow_ticks;
-    let context = shared.traced.end(record.facts.request);
-    if !is_slow && context.is_none() {
+    let trace = shared.traced.end(record.facts.request);
+    if !is_slow && trace.is_none() {
         return;
     }
     if is_slow {
         shared.followed.slow.fetch_add(1, Ordering::Relaxed);
     }
-    let is_lost = followed.try_send(Followed { record: *record, is_slow, context }).is_err();
-    if is_lost && context.is_some() {
+    let is_traced = trace.is_some();
+    let is_lost = followed.try_send(Followed { record: *record, is_slow, trace }).is_err();
+    if is_lost && is_traced {
         shared.followed.export_lost.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -167,16 +168,12 @@ impl Following {
 
     fn follow(&mut self, followed: &Followed) {
         if followed.is_slow {
-            self.slow.write(&followed.record, followed.context, &self.shared);
+            let context = followed.trace.as_ref().map(|trace| trace.context);
+            self.slow.write(&followed.record, context, &self.shared);
         }
-        if let (Some(context), true) = (followed.context, self.export.is_some()) {
+        if let (Some(trace), true) = (&followed.trace, self.export.is_some()) {
             let anchor = Anchor::now(self.shared.account.clock());
-            self.batch.extend(spans(
-                &followed.record,
-                context,
-                self.shared.account.names(),
-                &anchor,
-            ));
+            self.batch.extend(spans(&followed.record, trace, self.shared.account.names(), &anchor));
             self.requests += 1;
         }
     }

@@ -10,6 +10,7 @@ use pellucid_clock::{Clock, Ticks};
 use serde_json::{Value, json};
 
 use crate::follow::context::TraceContext;
+use crate::follow::traced::Trace;
 
 /// Kinds of spans, by their numbers in the protocol.
 const INTERNAL: u8 = 1;
@@ -43,12 +44,8 @@ impl Anchor {
 }
 
 /// The spans of a request: its own, and one for each of its phases that took any time.
-pub(crate) fn spans(
-    record: &Record,
-    context: TraceContext,
-    names: Names,
-    anchor: &Anchor,
-) -> Vec<Value> {
+pub(crate) fn spans(record: &Record, trace: &Trace, names: Names, anchor: &Anchor) -> Vec<Value> {
+    let context = trace.context;
     let name = |names: &[&'static str], slot: u8| {
         names.get(usize::from(slot)).copied().unwrap_or("unknown")
     };
@@ -86,6 +83,9 @@ pub(crate) fn spans(
         if let Some(span) = phase_span(record, context, names, anchor, index, phase) {
             spans.push(span);
         }
+    }
+    if let Some(state) = &trace.state {
+        spans.iter_mut().for_each(|span| span["traceState"] = Value::from(&**state));
     }
     spans
 }

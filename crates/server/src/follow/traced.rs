@@ -11,11 +11,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pellucid_http::Request;
 use pellucid_thread::{Mutex, MutexGuard};
 
-use crate::follow::context::{TraceContext, TraceParent};
+use crate::follow::context::{TraceContext, TraceParent, trace_state};
 
 /// Traced requests under way at a time. Beyond it, the oldest is no longer traced: most likely its
 /// record was lost.
 const TRACED_MAX: usize = 4_096;
+
+/// The place of a request in a trace, and what others noted of that trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trace {
+    pub(crate) context: TraceContext,
+    /// The caller's `tracestate`, which is passed on as it came.
+    pub(crate) state: Option<Box<str>>,
+}
 
 /// Which requests are traced.
 pub(crate) struct Traced {
@@ -31,7 +39,7 @@ pub(crate) struct Traced {
 
 #[derive(Default)]
 struct UnderWay {
-    by_request: HashMap<u64, (u64, TraceContext)>,
+    by_request: HashMap<u64, (u64, Trace)>,
     /// The requests in the order in which they began.
     by_age: BTreeMap<u64, u64>,
     begun: u64,
@@ -66,12 +74,15 @@ impl Traced {
         };
         let header = request.headers.iter().find(named);
         let parent = header.and_then(|header| TraceParent::parse(header.value));
-        self.decide(parent, number, random)
+        let is_ours = parent.is_some_and(|parent| parent.is_sampled);
+        let state = if is_ours { trace_state(request.headers) } else { None };
+        self.decide(parent, state, number, random)
     }
 
     fn decide(
         &self,
         parent: Option<TraceParent>,
+        state: Option<Box<str>>,
         number: u64,
         mut random: impl FnMut() -> u64,
     ) -> Option<TraceContext> {
@@ -90,7 +101,7 @@ impl Traced {
         under_way.begun += 1;
         let age = under_way.begun;
         under_way.by_age.insert(age, number);
-        under_way.by_request.insert(number, (age, context));
+        under_way.by_request.insert(number, (age, Trace { context, state }));
         if under_way.by_request.len() > TRACED_MAX
             && let Some((_, oldest)) = under_way.by_age.pop_first()
         {
@@ -110,7 +121,8 @@ impl Traced {
         random: impl FnMut() -> u64,
     ) {
         if self.is_on {
-            self.decide(Some(TraceParent { trace, span, is_sampled: true }), number, random);
+            let parent = TraceParent { trace, span, is_sampled: true };
+            self.decide(Some(parent), None, number, random);
         }
     }
 
@@ -120,20 +132,20 @@ impl Traced {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.lock().by_request.get(&number).map(|(_, context)| *context)
+        self.lock().by_request.get(&number).map(|(_, trace)| trace.context)
     }
 
     /// Ends the trace of a request, and gives it.
     #[inline]
-    pub(crate) fn end(&self, number: u64) -> Option<TraceContext> {
+    pub(crate) fn end(&self, number: u64) -> Option<Trace> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut under_way = self.lock();
-        let (age, context) = under_way.by_request.remove(&number)?;
+        let (age, trace) = under_way.by_request.remove(&number)?;
         under_way.by_age.remove(&age);
         self.count.store(under_way.by_request.len(), Ordering::Release);
-        Some(context)
+        Some(trace)
     }
 
     /// Traced requests whose record did not come.
@@ -162,11 +174,12 @@ mod tests {
     fn the_callers_decision_stands() {
         let traced = Traced::new(true, 1.0);
         let parent = |is_sampled| Some(TraceParent { trace: 5, span: 6, is_sampled });
-        assert_eq!(traced.decide(parent(false), 1, counter()), None);
-        let context = traced.decide(parent(true), 2, counter()).unwrap();
+        assert_eq!(traced.decide(parent(false), None, 1, counter()), None);
+        let state = Some(Box::from("a=1"));
+        let context = traced.decide(parent(true), state.clone(), 2, counter()).unwrap();
         assert_eq!((context.trace, context.parent), (5, 6));
         assert_eq!(traced.of(2), Some(context));
-        assert_eq!((traced.end(2), traced.end(2)), (Some(context), None));
+        assert_eq!((traced.end(2), traced.end(2)), (Some(Trace { context, state }), None));
     }
 
     #[test]
@@ -174,10 +187,11 @@ mod tests {
         let none = Traced::new(true, 0.0);
         let all = Traced::new(true, 1.0);
         let half = Traced::new(true, 0.5);
-        assert!(none.decide(None, 1, || 0).is_none());
-        assert!(all.decide(None, 1, || u64::MAX - 1).is_some_and(|context| context.parent == 0));
-        assert!(half.decide(None, 1, || u64::MAX / 4).is_some());
-        assert!(half.decide(None, 2, || u64::MAX / 4 * 3).is_none());
+        assert!(none.decide(None, None, 1, || 0).is_none());
+        let begun = all.decide(None, None, 1, || u64::MAX - 1);
+        assert!(begun.is_some_and(|context| context.parent == 0));
+        assert!(half.decide(None, None, 1, || u64::MAX / 4).is_some());
+        assert!(half.decide(None, None, 2, || u64::MAX / 4 * 3).is_none());
     }
 
     #[test]
@@ -185,7 +199,7 @@ mod tests {
         let traced = Traced::new(true, 1.0);
         let mut random = counter();
         for number in 0..TRACED_MAX as u64 + 10 {
-            traced.decide(None, number, &mut random);
+            traced.decide(None, None, number, &mut random);
         }
         assert_eq!((traced.forgotten(), traced.count.load(Ordering::Relaxed)), (10, TRACED_MAX));
         assert!(traced.of(9).is_none() && traced.of(10).is_some());

@@ -4,6 +4,7 @@
 
 pub(crate) mod client;
 pub(crate) mod nodes;
+pub(crate) mod stores;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) use client::{Answer, Client, encode, entity, request, unix_seconds};
 use pellucid_account::Snapshot;
 use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
+pub(crate) use stores::TestStore;
 use tempfile::TempDir;
 
 /// A server that is stopped, cleanly, at the end of the test.
@@ -22,7 +24,8 @@ pub(crate) struct Running {
     pub(crate) log: Arc<Mutex<Vec<String>>>,
 }
 
-/// Starts a server with two event loops, and options as `set` leaves them.
+/// Starts a server with two event loops, on the store that the environment asks for, and options as
+/// `set` leaves them.
 pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> Running {
     start_on(Arc::new(TempDir::new().unwrap()), set)
 }
@@ -32,6 +35,7 @@ fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Runni
     options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     options.threads = 2;
     set(&mut options);
+    TestStore::asked_for().choose(&mut options);
     let log = Arc::new(Mutex::new(Vec::new()));
     let lines = Arc::clone(&log);
     let server =

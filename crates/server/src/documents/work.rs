@@ -1,0 +1,80 @@
+//! A call on its way over the threads of the [`Pool`](super::Pool), until it is answered.
+
+use std::sync::Arc;
+
+use pellucid_account::{Stamp, Timeline};
+use pellucid_document::ATTEMPTS_MAX;
+use pellucid_http::Completer;
+use pellucid_store::{Arrival, Written};
+
+use super::Returned;
+use super::api::{Answered, DocumentApi, Finish, Finished};
+use super::call::Call;
+use super::reply::Reply;
+use crate::access::Identity;
+use crate::service::{Later, Loop};
+
+/// See the module.
+pub(super) struct Work {
+    api: Arc<DocumentApi>,
+    call: Call<'static>,
+    caller: Identity,
+    completer: Completer<Later>,
+    timeline: Timeline,
+    /// How often it was made so far.
+    attempts: usize,
+    queued_ns: u64,
+}
+
+impl Work {
+    pub(super) fn of(
+        call: Call<'static>,
+        api: &Arc<DocumentApi>,
+        caller: Identity,
+        exchange: &mut Loop<'_>,
+    ) -> Work {
+        let (api, completer) = (Arc::clone(api), exchange.completer());
+        let timeline = exchange.timeline.clone();
+        Work { api, call, caller, completer, timeline, attempts: 0, queued_ns: 0 }
+    }
+
+    /// Makes the call, on a thread that has just taken it up.
+    pub(super) fn begin(mut self, queued_ns: u64) {
+        self.queued_ns = queued_ns;
+        self.timeline.stamp(Stamp::Started);
+        self.make();
+    }
+
+    fn make(mut self) {
+        self.attempts += 1;
+        match self.api.answer(&self.call, &self.caller, &mut self.timeline) {
+            Answered::Now(reply) => {
+                self.timeline.stamp(Stamp::Executed);
+                self.complete(reply);
+            }
+            // The thread is free meanwhile.
+            Answered::Later(pending, finish) => {
+                pending.when_ready(move |arrival| self.arrive(arrival, finish));
+            }
+        }
+    }
+
+    /// Takes the store's answer, on whichever thread it arrives. Where others were faster, the call
+    /// is made again, as it is where the store decides at once.
+    fn arrive(mut self, arrival: Arrival<Written>, finish: Finish) {
+        arrival.parts.iter().for_each(|part| part.add_to(&mut self.timeline));
+        match finish(arrival.result) {
+            Finished::Conflict(_) if self.attempts < ATTEMPTS_MAX => {
+                let api = Arc::clone(&self.api);
+                api.pool.run_again(move |_| self.make());
+            }
+            finished => self.complete(finished.reply()),
+        }
+    }
+
+    fn complete(self, reply: Reply) {
+        let (timeline, parts) = (Some(self.timeline), Vec::new());
+        let returned = Returned { reply, timeline, parts, queued_ns: self.queued_ns };
+        self.completer.complete(Later::Documents(Box::new(returned)));
+    }
+}

@@ -1,0 +1,65 @@
+//! What a request allocates on its event loop that is answered there, over HTTP/1.1: nothing, but
+//! for one copy of a value that is short enough to lie in the ledger.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+
+use common::{Client, entity, start_with};
+use counting::{Counting, allocations_of_loops};
+use pellucid_server::Accounting;
+
+/// Requests before counting begins: buffers grow to their size, histograms are made.
+const WARM_UP: u64 = 2_000;
+/// Requests that are counted.
+const COUNTED: u64 = 2_000;
+/// Allocations that event loops may make for all of them together: what grows now and then, such as
+/// memtables.
+const ALLOCATIONS_AT_MOST: u64 = COUNTED / 20;
+/// Values up to this length lie in the ledger, unless a table says otherwise.
+const HELD_BYTES_MAX: usize = 64;
+/// Keys that are asked for in turns.
+const KEYS: usize = 16;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often event loops allocate for `COUNTED` requests after as many before them.
+fn allocations(client: &mut Client, method: &str, body: &[u8]) -> u64 {
+    let targets: Vec<String> = (0..KEYS).map(|key| entity(format!("key-{key}"))).collect();
+    let mut repeat = |times: u64| {
+        for target in targets.iter().cycle().take(times as usize) {
+            let status = client.call(method, target, &[], body).status;
+            assert!((200..300).contains(&status), "{method}: {status}");
+        }
+    };
+    repeat(WARM_UP);
+    let before = allocations_of_loops();
+    repeat(COUNTED);
+    allocations_of_loops() - before
+}
+
+#[test]
+fn a_request_that_is_answered_where_it_arrived_allocates_nothing() {
+    for accounting in [Accounting::Full, Accounting::Off] {
+        let server = start_with(|options| (options.threads, options.accounting) = (1, accounting));
+        let mut client = server.client();
+        // Longer than what lies in the ledger, and shorter.
+        for value in [&[b'v'; 290][..], &[b'v'; 16]] {
+            for (method, body) in [("PUT", value), ("GET", b""), ("HEAD", b"")] {
+                let made = allocations(&mut client, method, body);
+                // A look-up copies a value that lies in the ledger, once, as the memtable or block
+                // may be gone before the response is out; a HEAD is the same look-up.
+                let is_copied = method != "PUT" && value.len() <= HELD_BYTES_MAX;
+                let copies = if is_copied { COUNTED } else { 0 };
+                assert!(
+                    made <= copies + ALLOCATIONS_AT_MOST,
+                    "{COUNTED} {method}s of {} bytes, accounting {accounting:?}, made event loops \
+                     allocate {made} times",
+                    value.len()
+                );
+            }
+        }
+    }
+}
