@@ -12,6 +12,7 @@ mod cluster;
 mod death;
 mod documents;
 mod explained;
+mod floor;
 mod http;
 mod interval;
 mod load;
@@ -28,7 +29,7 @@ mod wrk;
 use std::process::ExitCode;
 
 const BENCHMARKS: &str = "http, idle, accounting, allocators, cluster, death, protocols, \
-     documents, neighbours, overload, profiles, explained, load, lateness or accuracy";
+     documents, neighbours, overload, profiles, heap, explained, load, lateness or accuracy";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -54,6 +55,8 @@ fn main() -> ExitCode {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
+        // What another one of these asks of itself, on one core.
+        Some("floor") => floor::look(),
         Some("cluster") => protocols::run(Effort { runs: effort.runs.div_ceil(4), ..effort })
             .and_then(|_| cluster::run(effort)),
         Some("death") => death::run(effort).map(|held| held.into_iter().all(|holds| holds)),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Some("neighbours") => neighbours::run(effort),
         Some("overload") => overload::run(effort),
         Some("profiles") => profiles::run(effort),
+        Some("heap") => profiles::run_heap(effort),
         Some("explained") => explained::run(effort),
         Some("allocators") => allocators::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),

@@ -1,6 +1,7 @@
 //! Requests at half of what the cluster can forward, for many keys: there each request pays for
 //! itself, where at full throttle wake-ups and system calls are shared among many.
 
+use super::direct;
 use super::keys::{Method, owned, script};
 use super::{CONNECTIONS, Servers, file_of, processor_us};
 use crate::Effort;
@@ -14,7 +15,7 @@ const KNEE_SHARE: f64 = 0.5;
 
 /// Which requests are put on which servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// Keys of the node that is asked.
     Local,
     /// Keys of the other.
@@ -41,8 +42,8 @@ struct Cost {
 }
 
 /// The scripts of one method, in files.
-struct Load {
-    method: Method,
+pub(super) struct Load {
+    pub(super) method: Method,
     local: tempfile::NamedTempFile,
     forwarded: tempfile::NamedTempFile,
     all: tempfile::NamedTempFile,
@@ -70,7 +71,7 @@ pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String
     let measured = rounds(effort.runs.div_ceil(3), |round| {
         loads.iter().map(|load| load.costs(servers, round, effort)).collect::<Result<Vec<_>, _>>()
     })?;
-    let mut held = Vec::new();
+    let mut held = direct::run(servers, &loads, effort)?;
     for (place, load) in loads.iter().enumerate() {
         let rounds: Vec<_> = measured.iter().map(|round| &round[place]).collect();
         held.extend(load.judged(&rounds));
@@ -131,7 +132,7 @@ impl Load {
 
     /// Loads; what came of it, and the processor time of all servers that it had to do with, in
     /// microseconds.
-    fn put_on(
+    pub(super) fn put_on(
         &self,
         servers: &Servers,
         way: Way,

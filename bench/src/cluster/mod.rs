@@ -3,6 +3,7 @@
 //! Processor time is that of both.
 
 mod at_half;
+mod direct;
 mod keys;
 mod missing;
 mod throttle;

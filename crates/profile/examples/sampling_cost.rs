@@ -1,5 +1,5 @@
 //! What sampling costs where nothing else hides it: an allocation and its end without the sampling
-//! allocator, with it at rest, and with it at the usual rate; and a sample of processor time.
+//! allocator, with it at rest, and with it at the usual rate; and a sample of either.
 //!
 //! `cargo run --release -p pellucid-profile --example sampling_cost`
 #![allow(clippy::print_stdout, reason = "it is a program that prints figures")]
@@ -15,6 +15,8 @@ const PAIRS: u64 = 5_000_000;
 const ROUNDS: usize = 15;
 /// Bytes of an allocation: about what a request asks for at a time.
 const BYTES: usize = 256;
+/// One sample in so many bytes, to see what each costs.
+const OFTEN_BYTES: u64 = 8 << 10;
 /// Steps of work of a round of the second part.
 const STEPS: u64 = 400_000_000;
 
@@ -56,18 +58,22 @@ fn median(mut figures: Vec<f64>) -> f64 {
 
 fn main() -> std::io::Result<()> {
     let sampled = SampledAllocator::new(System);
-    let mut figures = [Vec::new(), Vec::new(), Vec::new()];
+    let mut figures = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         figures[0].push(pairs(&System));
         set_allocation_sampling(0);
         figures[1].push(pairs(&sampled));
         set_allocation_sampling(SAMPLE_BYTES);
         figures[2].push(pairs(&sampled));
+        set_allocation_sampling(OFTEN_BYTES);
+        figures[3].push(pairs(&sampled));
     }
     set_allocation_sampling(0);
-    let [bare, at_rest, usual] = figures.map(median);
+    let [bare, at_rest, usual, often] = figures.map(median);
     println!("an allocation of {BYTES} bytes and its end: {bare:.2} ns without sampling,");
     println!("{at_rest:.2} ns with none taken, {usual:.2} ns at one in {SAMPLE_BYTES} bytes");
+    let sample_ns = (often - at_rest) * OFTEN_BYTES as f64 / BYTES as f64;
+    println!("a sample of an allocation, and its end: {sample_ns:.0} ns");
     let (mut with, mut without, mut samples) = (Vec::new(), Vec::new(), 0_usize);
     for _ in 0..ROUNDS {
         without.push(work());
