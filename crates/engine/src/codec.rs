@@ -7,7 +7,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The format version that this build writes, and the highest that it reads.
-pub(crate) const FORMAT_VERSION: u16 = 1;
+pub(crate) const FORMAT_VERSION: u16 = 2;
+/// From this version on, records can have short headers ([`crate::header_form`]).
+pub(crate) const SHORT_HEADERS_VERSION: u16 = 2;
 /// Length of the header that every file starts with, in bytes.
 pub(crate) const FILE_HEADER_LENGTH: usize = 64;
 /// The longest user key, in bytes.
@@ -46,6 +48,8 @@ impl FileKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {
     pub(crate) kind: FileKind,
+    /// The format version of the file.
+    pub(crate) version: u16,
     pub(crate) store_identity: u64,
     /// Number of the segment or table, or the manifest's edition.
     pub(crate) number: u64,
@@ -56,15 +60,28 @@ pub(crate) struct FileHeader {
 }
 
 impl FileHeader {
-    /// The header of a manifest or table.
+    /// The header of a manifest or table that is written now.
     pub(crate) fn new(kind: FileKind, store_identity: u64, number: u64) -> FileHeader {
-        FileHeader { kind, store_identity, number, first_sequence: 0, boot_identity: [0; 16] }
+        FileHeader {
+            kind,
+            version: FORMAT_VERSION,
+            store_identity,
+            number,
+            first_sequence: 0,
+            boot_identity: [0; 16],
+        }
+    }
+
+    /// Whether all records of the segment have long headers, as those that are read have that were
+    /// written before there were short ones.
+    pub(crate) fn has_long_headers(&self) -> bool {
+        self.version < SHORT_HEADERS_VERSION
     }
 
     pub(crate) fn encode(&self) -> [u8; FILE_HEADER_LENGTH] {
         let mut bytes = [0; FILE_HEADER_LENGTH];
         bytes[0..8].copy_from_slice(&self.kind.magic());
-        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.store_identity.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
@@ -93,6 +110,7 @@ impl FileHeader {
         boot_identity.copy_from_slice(&bytes[40..56]);
         Ok(FileHeader {
             kind,
+            version,
             store_identity: read_u64(bytes, 16),
             number: read_u64(bytes, 24),
             first_sequence: read_u64(bytes, 32),
@@ -329,6 +347,7 @@ mod tests {
         let path = Path::new("journal/1");
         let header = FileHeader {
             kind: FileKind::Journal,
+            version: FORMAT_VERSION,
             store_identity: 77,
             number: 3,
             first_sequence: 9,

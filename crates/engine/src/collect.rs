@@ -295,10 +295,11 @@ impl Inner {
                 slice_bytes += bytes.len() as u64;
                 match judge.fate(&record)? {
                     Fate::Gone => {}
-                    Fate::Kept => writer.add(sequence, bytes)?,
+                    Fate::Kept => {
+                        writer.add(&record, bytes)?;
+                    }
                     Fate::KeptAsMarker => {
-                        writer.add(sequence, bytes)?;
-                        markers.push((sequence, bytes.len() as u64));
+                        markers.push((sequence, writer.add(&record, bytes)?));
                     }
                 }
             }

@@ -51,6 +51,7 @@ mod fold;
 #[doc(hidden)]
 pub mod fuzzing;
 mod head_rule;
+mod header_form;
 mod index;
 mod index_key;
 mod inspect;

@@ -6,16 +6,17 @@ use crate::catalogue::TableId;
 use crate::codec::InternalKey;
 use crate::engine::{Engine, Inner};
 use crate::error::Result;
-use crate::journal::RECORD_HEADER_LENGTH;
+use crate::header_form::HeaderForm;
 use crate::ledger::{Answer, FoundEntry, NEWEST, Records};
 use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::tally::{Count, Turn};
 
-/// How long the record of an entry is, its padding aside.
+/// How long the record of an entry is as it would be written now, its padding aside.
 #[inline]
 pub(crate) fn record_length(key: &[u8], found: &FoundEntry) -> usize {
-    RECORD_HEADER_LENGTH + key.len() + found.head.len() + found.stored_length as usize
+    let form = HeaderForm::of(found.head.len(), found.written_at_ms, found.expires_at_ms);
+    form.length() + key.len() + found.head.len() + found.stored_length as usize
 }
 
 impl Engine {

@@ -18,8 +18,8 @@ use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::engine::{Engine, take_lock};
 use crate::error::{Error, Result};
 use crate::journal::{
-    Found, JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, segment_path,
-    verify_segment, walk_records, write_segment,
+    Found, JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, renewed_bytes,
+    segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::Manifest;
 use crate::options::EngineOptions;
@@ -151,6 +151,7 @@ fn write_journal(
     last_sequence: u64,
 ) -> Result<()> {
     let (mut rest, mut first, mut number) = (places, 1, 1);
+    let seed = checksum_seed(&[identity]);
     while first <= last_sequence {
         let mut size_bytes = 0;
         let fits = |place: &&Place| {
@@ -171,7 +172,8 @@ fn write_journal(
         };
         let records = taken.iter().map(|place| {
             let at = place.offset as usize;
-            (place.sequence, &maps[place.map].bytes()[at..at + place.length as usize])
+            let bytes = &maps[place.map].bytes()[at..at + place.length as usize];
+            (place.sequence, renewed_bytes(bytes, seed))
         });
         write_segment(files, &segment_path(to, number), identity, number, (begin, last), records)?;
         (rest, first, number) = (left, last + 1, number + 1);

@@ -13,8 +13,9 @@ use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREF
 use crate::compression::{Compression, pack};
 use crate::engine::{DurableCallback, Engine, Inner, SyncTimes, Writer};
 use crate::error::{Error, Result};
+use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
-use crate::journal::{Record, RecordKind, padded_length};
+use crate::journal::{Record, RecordKind};
 use crate::ledger::{Active, Entry, Kind, NEWEST};
 use crate::options::{Acknowledgement, HEAD_LENGTH_MAX};
 use crate::parts;
@@ -135,7 +136,7 @@ impl Inner {
         self.check_conditions(&operations[index_entries..], timeline)?;
         let count = operations.len() as u64;
         self.journal.reserve(&mut writer.appender, size_bytes, count)?;
-        let written_at_ms = self.options.clock.wall().unix_ms();
+        let written_at_ms = self.options.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
         let counting = self.ledger.tally().mine();
         let begun = counting.begin_sample(Count::WriteTurns);
         let active = self.ledger.active();
@@ -270,14 +271,16 @@ impl Inner {
                 Kind::Delete => RecordKind::Delete,
             };
             let (value, compression) = packed.stored(index, operation);
+            let (head, expires_at_ms) = (operation.head, operation.expires_at_ms);
             let record = Record {
+                form: HeaderForm::of(head.len(), written_at_ms, expires_at_ms),
                 sequence: first + index as u64,
                 written_at_ms,
-                expires_at_ms: operation.expires_at_ms,
+                expires_at_ms,
                 kind,
                 batch_goes_on: index + 1 < operations.len(),
                 key: key.as_bytes(),
-                head: operation.head,
+                head,
                 compression,
                 value,
             };
@@ -386,7 +389,9 @@ fn check_limits(
             return Err(Error::ValueLength { length: value, limit: options.value_length_max });
         }
         let stored = packed.stored(index, operation).0.len();
-        size_bytes += padded_length(TABLE_PREFIX_LENGTH + key, head, stored);
+        // Writers take no time for which a short header has no room.
+        let form = HeaderForm::of(head, 0, operation.expires_at_ms);
+        size_bytes += form.padded_length((TABLE_PREFIX_LENGTH + key + head + stored) as u64);
         let held = inner.held_value(operation).map_or(0, <[u8]>::len);
         memory_bytes += (key + head + held + ENTRY_MEMORY_BYTES) as u64;
     }

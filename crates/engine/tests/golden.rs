@@ -3,7 +3,8 @@
 //! Each folder in `golden` was written by its test with its name in the environment variable
 //! `PELLUCID_GOLDEN`, once, and stays as it is: a build that cannot read it cannot read what its
 //! users have. `version-1` has definitions of tables in version 1, `definitions-2` in version 2,
-//! `packed` what is compressed, and values that the ledger holds.
+//! `packed` what is compressed, and values that the ledger holds. All three have records with long
+//! headers alone; `version-2` is as `version-1`, with short ones.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,6 +37,8 @@ const KEYS: u8 = 120;
 
 /// Definitions of tables in version 1.
 const VERSION_1: &str = "version-1";
+/// The same with short headers.
+const VERSION_2: &str = "version-2";
 /// Tables with options, and indexes.
 const DEFINITIONS_2: &str = "definitions-2";
 
@@ -215,12 +218,17 @@ fn copy(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_store_of_version_1_holds_what_it_held() {
-    if is_to_be_written(VERSION_1) {
-        write(&golden(VERSION_1));
+fn the_stores_of_both_versions_hold_what_they_held() {
+    if is_to_be_written(VERSION_2) {
+        write(&golden(VERSION_2));
     }
-    for now_ms in [WRITTEN_AT_MS, LATER_MS] {
-        let copy = copy(VERSION_1);
+    for (name, now_ms) in [
+        (VERSION_1, WRITTEN_AT_MS),
+        (VERSION_1, LATER_MS),
+        (VERSION_2, WRITTEN_AT_MS),
+        (VERSION_2, LATER_MS),
+    ] {
+        let copy = copy(name);
         let clock = SimulatedClock::leaked(now_ms);
         assert_eq!(verify(copy.path(), &SystemFileSystem).unwrap().problems, []);
         let engine = Engine::open(copy.path(), options(clock)).unwrap();
@@ -231,6 +239,54 @@ fn the_store_of_version_1_holds_what_it_held() {
         engine.close().unwrap();
         rebuild_ledger(copy.path(), options(clock)).unwrap();
         check(&Engine::open(copy.path(), options(clock)).unwrap(), now_ms);
+    }
+}
+
+/// Once nothing of a store is needed any more but what was written last, all records before it are
+/// dead, to the byte: also those whose headers are longer than they would be now, and their copies,
+/// whose are not.
+#[test]
+fn the_books_of_both_versions_are_exact() {
+    for (name, definition_length) in [(VERSION_1, 8), (VERSION_2, 24)] {
+        let copy = copy(name);
+        let open = || Engine::open(copy.path(), options(SimulatedClock::leaked(WRITTEN_AT_MS)));
+        let files = || std::fs::read_dir(copy.path().join("journal")).unwrap();
+        let engine = open().unwrap();
+        let lost = |engine: &Engine| {
+            let stats = engine.stats();
+            stats.journal_dead_bytes + stats.journal_marker_bytes
+        };
+        for round in 0..3 {
+            let (other, fruit) = (engine.table("other").unwrap(), engine.table("fruit").unwrap());
+            if round == 1 {
+                engine.collect().unwrap();
+            }
+            for key in [b"a", b"b", b"c"] {
+                put(&engine, other, key, b"new").unwrap();
+            }
+            if round == 2 {
+                for key in 0..KEYS {
+                    engine
+                        .delete(fruit, &[key], Acknowledgement::Os, &mut Timeline::off())
+                        .unwrap();
+                }
+            }
+            engine.flush().unwrap();
+            engine.compact().unwrap();
+        }
+        let collected = lost(&engine);
+        // What is in the active segment has no footer yet; closing seals it.
+        engine.close().unwrap();
+        let engine = open().unwrap();
+        assert_eq!(lost(&engine), collected);
+        let read = |entry: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read(entry.unwrap().path()).unwrap()
+        };
+        let all = records::record_bytes(files().map(read));
+        // Three entries live, with heads, and the definitions of two tables.
+        let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
+        let definition = (40 + 2 + 5 + definition_length as u64).next_multiple_of(8);
+        assert_eq!(all - 3 * entry - 2 * definition, lost(&engine), "{name}");
     }
 }
 

@@ -141,7 +141,7 @@ fn dead_bytes_are_exact_with_compressed_values() {
     engine.flush().unwrap();
     engine.compact().unwrap();
     let stats = engine.stats();
-    let record = |stored: u64| (40 + 2 + 7 + 4 + stored).next_multiple_of(8);
+    let record = |stored: u64| (24 + 2 + 7 + 4 + stored).next_multiple_of(8);
     let dead = stats.journal_dead_bytes;
     assert!(dead.is_multiple_of(3 * u64::from(KEYS)), "each record is as long: {dead}");
     let each = dead / 3 / u64::from(KEYS);

@@ -10,6 +10,7 @@ use super::segment::Segment;
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
 use crate::error::Result;
+use crate::header_form::HeaderForm;
 
 /// Room that a footer takes beyond the places: its fixed part and the padding of the places.
 const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
@@ -162,6 +163,7 @@ impl Journal {
         appender.marked = durable;
         let active = appender.active.as_mut().expect("reserve made a segment active");
         let mark = Record {
+            form: HeaderForm::Short,
             sequence: appender.next_sequence - 1,
             written_at_ms: 0,
             expires_at_ms: 0,

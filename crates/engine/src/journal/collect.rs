@@ -13,11 +13,12 @@ use pellucid_io::{File, MapMode};
 
 use super::footer::{decode_footer, encode_collected_footer};
 use super::link::{Books, Watched};
-use super::record::{RECORD_ALIGNMENT, Record};
+use super::record::Record;
 use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
 use super::{Journal, lock};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::error::{Error, Result};
+use crate::header_form::RECORD_ALIGNMENT;
 use crate::ledger::SegmentFacts;
 
 /// Segments that are collected into one at most.
@@ -306,8 +307,17 @@ impl<'a> CollectedWriter<'a> {
         self.offset + self.buffer.len() as u64
     }
 
-    /// Adds the record with `sequence`, byte by byte as it was.
-    pub(crate) fn add(&mut self, sequence: u64, bytes: &[u8]) -> Result<()> {
+    /// Adds a record, byte by byte as it was if that is how it would be written now. Comes back
+    /// with how many bytes were added.
+    pub(crate) fn add(&mut self, record: &Record<'_>, bytes: &[u8]) -> Result<u64> {
+        let renewed = record.renewed();
+        if renewed.form == record.form {
+            return self.add_bytes(record.sequence, bytes);
+        }
+        self.add_bytes(record.sequence, &renewed.laid_down(self.journal.store_seed))
+    }
+
+    fn add_bytes(&mut self, sequence: u64, bytes: &[u8]) -> Result<u64> {
         let distance = u32::try_from(sequence - self.first_sequence);
         let place = u32::try_from(self.end() / RECORD_ALIGNMENT);
         let (Ok(distance), Ok(place)) = (distance, place) else {
@@ -319,7 +329,7 @@ impl<'a> CollectedWriter<'a> {
         while self.buffer.len() >= WRITE_LENGTH {
             self.write_out(WRITE_LENGTH)?;
         }
-        Ok(())
+        Ok(bytes.len() as u64)
     }
 
     /// Writes the first `length` bytes of the buffer.
@@ -364,6 +374,7 @@ impl<'a> CollectedWriter<'a> {
             disk_file: OnceLock::new(),
             map: map.into(),
             store_seed: self.journal.store_seed,
+            has_long_headers: false,
             dead_bytes: AtomicU64::new(0),
             marker_bytes: AtomicU64::new(0),
             is_synced: AtomicBool::new(true),

@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::record::RECORD_ALIGNMENT;
 use super::{Journal, lock};
 use crate::error::Result;
 use crate::ledger::{Dropped, DroppedList, JournalLink, SegmentFacts};
@@ -52,18 +51,15 @@ impl Watched {
 
     fn push(&mut self, dropped: &Dropped) {
         let distance = (dropped.sequence - self.first_sequence) as u32;
-        let units = (dropped.record_bytes / RECORD_ALIGNMENT) as u32;
-        self.dropped.push((distance, (units << 1) | u32::from(dropped.is_marker)));
+        self.dropped.push((distance, dropped.packed() as u32));
     }
 
     /// What was dropped, by sequence number.
     pub(super) fn into_sorted(mut self) -> impl ExactSizeIterator<Item = Dropped> + Clone {
         self.dropped.sort_unstable();
         let first_sequence = self.first_sequence;
-        self.dropped.into_iter().map(move |(distance, rest)| Dropped {
-            sequence: first_sequence + u64::from(distance),
-            record_bytes: u64::from(rest >> 1) * RECORD_ALIGNMENT,
-            is_marker: rest & 1 == 1,
+        self.dropped.into_iter().map(move |(distance, packed)| {
+            Dropped::unpacked(first_sequence + u64::from(distance), packed.into())
         })
     }
 }
@@ -101,11 +97,12 @@ impl JournalLink for Journal {
         let mut facts: Vec<_> = segments.segments.iter().map(|segment| segment.facts()).collect();
         for entry in dropped.iter() {
             let Some(index) = segments.find_index(entry.sequence) else { continue };
-            if segments.segments[index].has(entry.sequence) {
+            let segment = &segments.segments[index];
+            if segment.has(entry.sequence) {
                 let facts = &mut facts[index];
                 let sum =
                     if entry.is_marker { &mut facts.marker_bytes } else { &mut facts.dead_bytes };
-                *sum += entry.record_bytes;
+                *sum += segment.shared.bytes_of(&entry);
             }
         }
         for retired in &mut books.retired {

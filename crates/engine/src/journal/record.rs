@@ -7,14 +7,21 @@ use crate::codec::{
     INTERNAL_KEY_LENGTH_MAX, checksum, read_u16, read_u32, read_u64, split_internal_key,
 };
 use crate::compression::{Compression, unpack, unpacked_length};
+use crate::header_form::{HeaderForm, RECORD_ALIGNMENT, SEQUENCE_END, WRITTEN_AT_MAX_MS};
 use crate::options::{HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 
-/// Length of the fixed fields of a record, in bytes.
-pub(crate) const RECORD_HEADER_LENGTH: usize = 40;
-/// Every record starts at a multiple of this, in bytes.
-pub(crate) const RECORD_ALIGNMENT: u64 = 8;
+/// The least that a record takes, in bytes.
+pub(crate) const RECORD_LENGTH_MIN: usize = HeaderForm::Short.length();
 /// Bytes that a sync mark takes.
-pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_HEADER_LENGTH as u64 + 8;
+pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_LENGTH_MIN as u64 + 8;
+/// Bytes before the fields that differ between the forms: checksum and length.
+const FRONT_LENGTH: usize = 8;
+/// Where in a short header's first word what is no sequence number begins, in bits: the record's
+/// kind, never zero, and then the flags. In a long one there are zeros.
+const MARKS_SHIFT: u32 = 56;
+/// Where the flags begin in the marks, and where the key's length begins in the second word.
+const FLAGS_SHIFT: u32 = 2;
+const KEY_LENGTH_SHIFT: u32 = 48;
 /// Flag bit: the batch goes on with the next record.
 const FLAG_BATCH_GOES_ON: u8 = 1;
 /// Where the flags say how the value is compressed, and in how many bits.
@@ -32,6 +39,8 @@ pub(crate) enum RecordKind {
 /// A record, borrowed from a writer or from a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
+    /// The form of its header.
+    pub(crate) form: HeaderForm,
     pub(crate) sequence: u64,
     pub(crate) written_at_ms: u64,
     pub(crate) expires_at_ms: u64,
@@ -73,18 +82,99 @@ impl Damage {
     }
 }
 
-/// Bytes that a record takes, padding included.
-#[inline]
-pub(crate) fn padded_length(key: usize, head: usize, value: usize) -> u64 {
-    let length = RECORD_HEADER_LENGTH as u64 + key as u64 + head as u64 + value as u64;
-    length.next_multiple_of(RECORD_ALIGNMENT)
+/// What a record says of itself before its checksum is looked at: its length, padding aside, and
+/// its sequence number. There are [`RECORD_LENGTH_MIN`] bytes at least.
+pub(crate) fn peek(bytes: &[u8]) -> (usize, u64) {
+    (read_u32(bytes, 4) as usize, read_u64(bytes, FRONT_LENGTH) & (SEQUENCE_END - 1))
+}
+
+impl RecordKind {
+    fn from_number(number: u8) -> Option<RecordKind> {
+        match number {
+            1 => Some(RecordKind::Put),
+            2 => Some(RecordKind::Delete),
+            3 => Some(RecordKind::SyncMark),
+            _ => None,
+        }
+    }
+}
+
+/// The fixed fields of a record, whatever their form.
+struct Fields {
+    form: HeaderForm,
+    sequence: u64,
+    written_at_ms: u64,
+    expires_at_ms: u64,
+    key_length: usize,
+    head_length: usize,
+    kind: u8,
+    flags: u8,
+}
+
+impl Fields {
+    /// Those at the front of `bytes`, the whole record; `None` if it is too short.
+    #[inline]
+    fn of(bytes: &[u8]) -> Option<Fields> {
+        let first = read_u64(bytes, 8);
+        let marks = (first >> MARKS_SHIFT) as u8;
+        if marks != 0 {
+            let second = read_u64(bytes, 16);
+            return Some(Fields {
+                form: HeaderForm::Short,
+                sequence: first & (SEQUENCE_END - 1),
+                written_at_ms: second & WRITTEN_AT_MAX_MS,
+                expires_at_ms: 0,
+                key_length: (second >> KEY_LENGTH_SHIFT) as usize,
+                head_length: 0,
+                kind: marks & ((1 << FLAGS_SHIFT) - 1),
+                flags: marks >> FLAGS_SHIFT,
+            });
+        }
+        (bytes.len() >= HeaderForm::Long.length()).then(|| Fields {
+            form: HeaderForm::Long,
+            sequence: first,
+            written_at_ms: read_u64(bytes, 16),
+            expires_at_ms: read_u64(bytes, 24),
+            key_length: usize::from(read_u16(bytes, 32)),
+            head_length: read_u32(bytes, 36) as usize,
+            kind: bytes[34],
+            flags: bytes[35],
+        })
+    }
 }
 
 impl<'a> Record<'a> {
     /// Bytes that the record takes, padding included.
     #[inline]
     pub(crate) fn padded_length(&self) -> u64 {
-        padded_length(self.key.len(), self.head.len(), self.value.len())
+        let rest = self.key.len() + self.head.len() + self.value.len();
+        self.form.padded_length(rest as u64)
+    }
+
+    /// The record as it would be written now.
+    pub(crate) fn renewed(self) -> Record<'a> {
+        let form = HeaderForm::of(self.head.len(), self.written_at_ms, self.expires_at_ms);
+        Record { form, ..self }
+    }
+
+    /// The fields behind the length, as words of which a short header has two.
+    #[inline]
+    fn words(&self) -> [u64; 4] {
+        let key_length = self.key.len() as u64;
+        let flags = (u8::from(self.batch_goes_on) * FLAG_BATCH_GOES_ON)
+            | (self.compression.number() << COMPRESSION_SHIFT);
+        match self.form {
+            HeaderForm::Short => {
+                let marks = u64::from(self.kind as u8 | (flags << FLAGS_SHIFT));
+                let second = self.written_at_ms | (key_length << KEY_LENGTH_SHIFT);
+                [self.sequence | (marks << MARKS_SHIFT), second, 0, 0]
+            }
+            HeaderForm::Long => {
+                let marks = u64::from(self.kind as u8) << 16 | u64::from(flags) << 24;
+                let last = key_length | marks | (self.head.len() as u64) << 32;
+                [self.sequence, self.written_at_ms, self.expires_at_ms, last]
+            }
+        }
     }
 
     /// Lays the record down at `target`, its length last: whoever sees the length, even after the
@@ -95,24 +185,25 @@ impl<'a> Record<'a> {
     /// writable and touched by nobody else until they are published.
     #[inline]
     pub(crate) unsafe fn lay_down(&self, target: *mut u8, store_seed: u32) {
-        let mut fields = [0_u8; RECORD_HEADER_LENGTH - 8];
-        fields[0..8].copy_from_slice(&self.sequence.to_le_bytes());
-        fields[8..16].copy_from_slice(&self.written_at_ms.to_le_bytes());
-        fields[16..24].copy_from_slice(&self.expires_at_ms.to_le_bytes());
-        fields[24..26].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
-        fields[26] = self.kind as u8;
-        let goes_on = u8::from(self.batch_goes_on) * FLAG_BATCH_GOES_ON;
-        fields[27] = goes_on | (self.compression.number() << COMPRESSION_SHIFT);
-        fields[28..32].copy_from_slice(&(self.head.len() as u32).to_le_bytes());
-        let length = RECORD_HEADER_LENGTH + self.key.len() + self.head.len() + self.value.len();
+        assert!(self.sequence < SEQUENCE_END, "a store has fewer writes");
+        let fields = self.words().map(u64::to_le_bytes);
+        let (short, long) = fields.as_flattened().split_at(2 * size_of::<u64>());
+        let length = self.form.length() + self.key.len() + self.head.len() + self.value.len();
         // SAFETY: all parts together are within the bytes that the caller vouches for.
         let rest = unsafe {
-            let mut at = target.add(8);
-            for part in [&fields[..], self.key, self.head, self.value] {
+            let mut at = target.add(FRONT_LENGTH);
+            // Copies of a known length are no calls.
+            std::ptr::copy_nonoverlapping(short.as_ptr(), at, short.len());
+            at = at.add(short.len());
+            if self.form == HeaderForm::Long {
+                std::ptr::copy_nonoverlapping(long.as_ptr(), at, long.len());
+                at = at.add(long.len());
+            }
+            for part in [self.key, self.head, self.value] {
                 std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
                 at = at.add(part.len());
             }
-            std::slice::from_raw_parts(target.add(8), length - 8)
+            std::slice::from_raw_parts(target.add(FRONT_LENGTH), length - FRONT_LENGTH)
         };
         let length = length as u32;
         let sum = checksum(checksum(store_seed, &length.to_le_bytes()), rest);
@@ -122,17 +213,25 @@ impl<'a> Record<'a> {
         word.store(first.to_le(), Ordering::Release);
     }
 
+    /// The record as bytes, padding included.
+    pub(crate) fn laid_down(&self, store_seed: u32) -> Vec<u8> {
+        let mut memory = vec![0_u64; (self.padded_length() / RECORD_ALIGNMENT) as usize];
+        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else.
+        unsafe { self.lay_down(memory.as_mut_ptr().cast(), store_seed) };
+        memory.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
     /// Reads the record at the front of `bytes`, which may go on beyond it, and checks it.
     #[inline]
     pub(crate) fn decode(bytes: &'a [u8], store_seed: u32) -> Result<Record<'a>, Damage> {
-        if bytes.len() < RECORD_HEADER_LENGTH {
+        if bytes.len() < RECORD_LENGTH_MIN {
             return Err(Damage::Nothing);
         }
         let length = read_u32(bytes, 4) as usize;
         if length == 0 {
             return Err(Damage::Nothing);
         }
-        if length < RECORD_HEADER_LENGTH || length > bytes.len() {
+        if length < RECORD_LENGTH_MIN || length > bytes.len() {
             return Err(Damage::Length);
         }
         if checksum(store_seed, &bytes[4..length]) != read_u32(bytes, 0) {
@@ -144,26 +243,19 @@ impl<'a> Record<'a> {
     /// Takes a record apart whose checksum is right; `None` if the parts do not fit together.
     #[inline]
     fn of_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
-        let key_length = usize::from(read_u16(bytes, 32));
-        let head_length = read_u32(bytes, 36) as usize;
-        let kind = match bytes[34] {
-            1 => RecordKind::Put,
-            2 => RecordKind::Delete,
-            3 => RecordKind::SyncMark,
-            _ => return None,
-        };
-        let flags = bytes[35];
+        let fields = Fields::of(bytes)?;
+        let (kind, flags) = (RecordKind::from_number(fields.kind)?, fields.flags);
         if flags & !(FLAG_BATCH_GOES_ON | (COMPRESSION_MASK << COMPRESSION_SHIFT)) != 0 {
             return None;
         }
         let compression =
             Compression::from_number((flags >> COMPRESSION_SHIFT) & COMPRESSION_MASK)?;
-        let rest = &bytes[RECORD_HEADER_LENGTH..];
-        if key_length > INTERNAL_KEY_LENGTH_MAX || head_length > HEAD_LENGTH_MAX {
+        let rest = &bytes[fields.form.length()..];
+        if fields.key_length > INTERNAL_KEY_LENGTH_MAX || fields.head_length > HEAD_LENGTH_MAX {
             return None;
         }
-        let (key, rest) = rest.split_at_checked(key_length)?;
-        let (head, value) = rest.split_at_checked(head_length)?;
+        let (key, rest) = rest.split_at_checked(fields.key_length)?;
+        let (head, value) = rest.split_at_checked(fields.head_length)?;
         let well_formed = match kind {
             RecordKind::SyncMark => key.is_empty() && head.is_empty() && value.len() == 8,
             RecordKind::Put | RecordKind::Delete => split_internal_key(key).is_some(),
@@ -175,10 +267,11 @@ impl<'a> Record<'a> {
                 kind == RecordKind::Put && length.is_some()
             }
         };
-        (well_formed && is_sound).then(|| Record {
-            sequence: read_u64(bytes, 8),
-            written_at_ms: read_u64(bytes, 16),
-            expires_at_ms: read_u64(bytes, 24),
+        (well_formed && is_sound).then_some(Record {
+            form: fields.form,
+            sequence: fields.sequence,
+            written_at_ms: fields.written_at_ms,
+            expires_at_ms: fields.expires_at_ms,
             kind,
             batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0,
             key,
@@ -228,15 +321,12 @@ mod tests {
     const SEED: u32 = 99;
 
     fn laid_down(record: &Record<'_>) -> Vec<u8> {
-        let words = record.padded_length() as usize / 8;
-        let mut memory = vec![0_u64; words];
-        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else.
-        unsafe { record.lay_down(memory.as_mut_ptr().cast(), SEED) };
-        memory.iter().flat_map(|word| word.to_le_bytes()).collect()
+        record.laid_down(SEED)
     }
 
     fn example() -> Record<'static> {
         Record {
+            form: HeaderForm::Long,
             sequence: 7,
             written_at_ms: 8,
             expires_at_ms: 9,
@@ -246,6 +336,18 @@ mod tests {
             head: b"head",
             compression: Compression::None,
             value: b"the value",
+        }
+    }
+
+    /// Without head and expiry, and with the largest numbers.
+    fn short_example() -> Record<'static> {
+        Record {
+            form: HeaderForm::Short,
+            sequence: SEQUENCE_END - 1,
+            written_at_ms: WRITTEN_AT_MAX_MS,
+            expires_at_ms: 0,
+            head: b"",
+            ..example()
         }
     }
 
@@ -288,19 +390,39 @@ mod tests {
 
     #[test]
     fn a_record_returns_as_it_was() {
-        let bytes = laid_down(&example());
-        assert_eq!(bytes.len() % 8, 0);
-        assert_eq!(Record::decode(&bytes, SEED), Ok(example()));
+        for record in [example(), short_example()] {
+            for kind in [RecordKind::Put, RecordKind::Delete] {
+                for batch_goes_on in [false, true] {
+                    let record = Record { kind, batch_goes_on, ..record };
+                    let bytes = laid_down(&record);
+                    assert_eq!(bytes.len() as u64, record.padded_length());
+                    assert_eq!(bytes.len() % 8, 0);
+                    assert_eq!(Record::decode(&bytes, SEED), Ok(record));
+                    let length = record.form.length() + 5 + record.head.len() + 9;
+                    assert_eq!(peek(&bytes), (length, record.sequence));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_header_is_renewed_only_if_a_short_one_says_as_much() {
+        let long = Record { form: HeaderForm::Long, ..short_example() };
+        assert_eq!(long.renewed(), short_example());
+        assert_eq!(example().renewed(), example());
+        assert_eq!(Record::decode(&laid_down(&long), SEED), Ok(long));
     }
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let bytes = laid_down(&example());
-        let length = read_u32(&bytes, 4) as usize;
-        for bit in 0..length * 8 {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
+        for record in [example(), short_example()] {
+            let bytes = laid_down(&record);
+            let length = read_u32(&bytes, 4) as usize;
+            for bit in 0..length * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
+            }
         }
     }
 
@@ -308,7 +430,8 @@ mod tests {
     fn the_record_of_another_store_is_refused() {
         let bytes = laid_down(&example());
         assert_eq!(Record::decode(&bytes, SEED + 1), Err(Damage::Checksum));
-        assert_eq!(Record::decode(&bytes[..24], SEED), Err(Damage::Nothing));
+        assert_eq!(Record::decode(&bytes[..16], SEED), Err(Damage::Nothing));
+        assert_eq!(Record::decode(&bytes[..24], SEED), Err(Damage::Length));
         assert_eq!(Record::decode(&bytes[..48], SEED), Err(Damage::Length));
     }
 }

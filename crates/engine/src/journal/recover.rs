@@ -372,6 +372,7 @@ impl Recovery<'_> {
             disk_file: OnceLock::new(),
             map: Arc::clone(&found.map).into(),
             store_seed: self.store_seed,
+            has_long_headers: found.header.has_long_headers(),
             dead_bytes: AtomicU64::new(found.dead_bytes),
             marker_bytes: AtomicU64::new(found.marker_bytes),
             is_synced: AtomicBool::new(true),

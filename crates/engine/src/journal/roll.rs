@@ -193,6 +193,7 @@ impl Journal {
                 disk_file: OnceLock::new(),
                 map: map.into(),
                 store_seed: self.store_seed,
+                has_long_headers: false,
                 dead_bytes: AtomicU64::new(0),
                 marker_bytes: AtomicU64::new(0),
                 is_synced: AtomicBool::new(false),

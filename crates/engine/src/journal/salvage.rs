@@ -1,13 +1,15 @@
 //! Reading a segment of which parts are damaged, and writing one of what was found.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use pellucid_io::FileSystem;
 
 use super::footer::{decode_footer, encode_collected_footer};
-use super::record::{RECORD_ALIGNMENT, RECORD_HEADER_LENGTH, Record};
-use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, read_u32, read_u64};
+use super::record::{RECORD_LENGTH_MIN, Record, peek};
+use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::error::{Error, Result};
+use crate::header_form::RECORD_ALIGNMENT;
 
 /// Sequence numbers of a segment are not further apart than this: a sparse footer has 4 bytes for
 /// it.
@@ -79,28 +81,37 @@ fn report(
 /// The record at the front of `bytes`, with its padded length. Two fields are looked at before the
 /// checksum, or a search through garbage would add up the rest of the file at every step.
 fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, usize)> {
-    if bytes.len() < RECORD_HEADER_LENGTH {
+    if bytes.len() < RECORD_LENGTH_MIN {
         return None;
     }
-    let length = read_u32(bytes, 4) as usize;
-    let sequence = read_u64(bytes, 8);
+    let (length, sequence) = peek(bytes);
     let highest = if lowest == 0 { u64::MAX } else { lowest.saturating_add(SEQUENCES_MAX) };
-    let is_possible = (RECORD_HEADER_LENGTH..=bytes.len()).contains(&length)
+    let is_possible = (RECORD_LENGTH_MIN..=bytes.len()).contains(&length)
         && (lowest..highest).contains(&sequence);
     let record = is_possible.then(|| Record::decode(bytes, seed).ok()).flatten()?;
     let padded = record.padded_length() as usize;
     Some((record, padded)).filter(|(_, padded)| *padded <= bytes.len())
 }
 
+/// The bytes of an intact record as they would be written now.
+pub(crate) fn renewed_bytes(bytes: &[u8], seed: u32) -> Cow<'_, [u8]> {
+    match Record::decode(bytes, seed) {
+        Ok(record) if record.renewed().form != record.form => {
+            record.renewed().laid_down(seed).into()
+        }
+        _ => bytes.into(),
+    }
+}
+
 /// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and
-/// holds `records`, ascending: sequence number and bytes with the padding.
+/// holds `records`, ascending: sequence number and bytes with the padding, as they are written now.
 pub(crate) fn write_segment<'a>(
     files: &dyn FileSystem,
     path: &Path,
     identity: u64,
     number: u64,
     (first, last): (u64, u64),
-    records: impl Iterator<Item = (u64, &'a [u8])>,
+    records: impl Iterator<Item = (u64, Cow<'a, [u8]>)>,
 ) -> Result<()> {
     let header = FileHeader {
         first_sequence: first,
@@ -112,7 +123,7 @@ pub(crate) fn write_segment<'a>(
         let (mut end, mut pairs) = (FILE_HEADER_LENGTH as u64, Vec::new());
         for (sequence, bytes) in records {
             pairs.push(((sequence - first) as u32, (end / RECORD_ALIGNMENT) as u32));
-            file.write_all_at(bytes, end)?;
+            file.write_all_at(&bytes, end)?;
             end += bytes.len() as u64;
         }
         // Nobody knows what hid what in the part that was lost: no marker goes because of it.

@@ -1,7 +1,8 @@
 //! Reading a segment that was not sealed, from its beginning to where it tears off.
 
-use super::record::{Damage, RECORD_ALIGNMENT, RECORD_HEADER_LENGTH, Record};
-use crate::codec::{FILE_HEADER_LENGTH, read_u32, read_u64};
+use super::record::{Damage, RECORD_LENGTH_MIN, Record, peek};
+use crate::codec::FILE_HEADER_LENGTH;
+use crate::header_form::RECORD_ALIGNMENT;
 
 /// What a segment holds up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,15 +81,14 @@ pub(crate) fn find_stray(
     missing_sequence: u64,
     any_record_counts: bool,
 ) -> Option<Stray> {
-    let possible = missing_sequence.saturating_add(file.len() as u64 / RECORD_HEADER_LENGTH as u64);
-    let last = file.len().checked_sub(RECORD_HEADER_LENGTH)?;
+    let possible = missing_sequence.saturating_add(file.len() as u64 / RECORD_LENGTH_MIN as u64);
+    let last = file.len().checked_sub(RECORD_LENGTH_MIN)?;
     for offset in (from as usize..=last).step_by(RECORD_ALIGNMENT as usize) {
         // A cheap look at two fields leaves out nearly every offset, zeros above all.
-        let length = read_u32(file, offset + 4) as usize;
-        if length < RECORD_HEADER_LENGTH || length > file.len() - offset {
+        let (length, sequence) = peek(&file[offset..]);
+        if length < RECORD_LENGTH_MIN || length > file.len() - offset {
             continue;
         }
-        let sequence = read_u64(file, offset + 8);
         if sequence < missing_sequence.saturating_sub(1) || sequence > possible {
             continue;
         }

@@ -9,12 +9,13 @@ use pellucid_io::{File, FileSystem};
 use pellucid_thread::Mutex;
 
 use super::footer::Footer;
-use super::record::{Record, RecordKind};
+use super::record::{RECORD_LENGTH_MIN, Record, RecordKind};
 use super::runs::Runs;
 use crate::codec::{FILE_HEADER_LENGTH, keys_equal};
 use crate::compression::Compression;
 use crate::engine::lock;
 use crate::error::{Error, Result};
+use crate::header_form::{HeaderForm, LONG_MORE};
 use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::mapped::Mapped;
 use crate::object::Value;
@@ -107,6 +108,8 @@ pub(crate) struct SegmentFile {
     pub(crate) map: Mapped,
     /// The seed of the records' checksums.
     pub(crate) store_seed: u32,
+    /// Whether all records have long headers: those of a segment of format version 1.
+    pub(crate) has_long_headers: bool,
     /// Record bytes that no key needs any more.
     pub(crate) dead_bytes: AtomicU64,
     /// Record bytes of markers that the ledger names no more ([`SegmentFacts::marker_bytes`]).
@@ -152,6 +155,12 @@ fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
 }
 
 impl SegmentFile {
+    /// Bytes that the record of a dropped entry takes here.
+    pub(super) fn bytes_of(&self, dropped: &Dropped) -> u64 {
+        let is_longer = self.has_long_headers && dropped.form == HeaderForm::Short;
+        dropped.record_bytes + if is_longer { LONG_MORE } else { 0 }
+    }
+
     /// The file, for reads from the disk.
     fn disk_file(&self, files: &dyn FileSystem, count: &DiskFiles) -> io::Result<Arc<dyn File>> {
         if let Some(held) = self.disk_file.get() {
@@ -301,7 +310,7 @@ impl Segment {
                 true => &self.shared.marker_bytes,
                 false => &self.shared.dead_bytes,
             };
-            counter.fetch_add(dropped.record_bytes, Ordering::Relaxed);
+            counter.fetch_add(self.shared.bytes_of(dropped), Ordering::Relaxed);
         }
     }
 
@@ -374,7 +383,9 @@ impl Segment {
         let (Some(footer), Some(offset)) = (self.footer(), self.place(sequence)) else {
             return Ok(None);
         };
-        let length = expected_length.min(footer.offset.saturating_sub(offset) as usize);
+        let more = if self.shared.has_long_headers { LONG_MORE as usize } else { 0 };
+        let length = expected_length + more;
+        let length = length.min(footer.offset.saturating_sub(offset) as usize);
         let is_resident = self.shared.map.is_resident(offset as usize, length);
         if !is_resident && is_required() {
             return Err(Error::NotInMemory);
@@ -430,7 +441,7 @@ impl Segment {
     #[inline]
     pub(crate) fn record_at(&self, offset: u64) -> Result<Record<'_>> {
         let (start, end) = (offset as usize, self.records_end());
-        if start < FILE_HEADER_LENGTH || start + super::record::RECORD_HEADER_LENGTH > end {
+        if start < FILE_HEADER_LENGTH || start + RECORD_LENGTH_MIN > end {
             let what = "the place lies outside of the records";
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
@@ -440,7 +451,7 @@ impl Segment {
             let field = self.shared.map.pointer().add(start + 4);
             u32::from_le(field.cast::<u32>().read())
         };
-        let length = (length as usize).clamp(super::record::RECORD_HEADER_LENGTH, end - start);
+        let length = (length as usize).clamp(RECORD_LENGTH_MIN, end - start);
         // SAFETY: the range is within the map, and the record is settled, as above. Should its
         // length be damaged, the range may reach into bytes that are being written; then the
         // checksum fails.

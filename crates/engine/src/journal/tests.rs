@@ -10,6 +10,7 @@ use super::footer::FOOTER_FIXED_LENGTH;
 use super::*;
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
+use crate::header_form::HeaderForm;
 use crate::ledger::Manifest;
 
 const DIRECTORY: &str = "/store";
@@ -30,6 +31,7 @@ fn open(files: &SimulatedFileSystem) -> Result<(Journal, Appender)> {
 
 fn append(journal: &Journal, appender: &mut Appender, key: &[u8], value: &[u8]) -> u64 {
     let record = Record {
+        form: HeaderForm::Short,
         sequence: 0,
         written_at_ms: 1,
         expires_at_ms: 0,
@@ -111,7 +113,7 @@ fn slow_reads_give_the_same_answers() {
     let segments = journal.segments();
     let mut by_call = 0;
     for number in 1..=100 {
-        let length = RECORD_HEADER_LENGTH + 3 + value(number).len();
+        let length = HeaderForm::Short.length() + 3 + value(number).len();
         assert_eq!(*journal.read(number, b"\0\x01k", length).unwrap(), value(number)[..]);
         let segment = segments.find(number).unwrap();
         if segment.footer().is_none() {
@@ -174,6 +176,7 @@ fn a_segment_has_no_more_records_than_memory_for_their_places() {
 /// The first record of a batch of two.
 fn first_of_batch() -> Record<'static> {
     Record {
+        form: HeaderForm::Short,
         sequence: 0,
         written_at_ms: 1,
         expires_at_ms: 0,

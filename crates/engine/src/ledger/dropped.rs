@@ -13,9 +13,6 @@ use super::Dropped;
 use crate::codec::{put_varint, take_varint};
 use crate::error::{Error, Result};
 
-/// Record bytes are multiples of it.
-const RECORD_ALIGNMENT: u64 = 8;
-
 /// Entries that were dropped.
 #[derive(Default)]
 pub(crate) struct DroppedList {
@@ -56,10 +53,8 @@ impl DroppedList {
 
     /// Adds one.
     pub(crate) fn push(&mut self, dropped: &Dropped) -> Result<()> {
-        assert!(dropped.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
         put_varint(&mut self.packed, dropped.sequence);
-        let units = dropped.record_bytes / RECORD_ALIGNMENT;
-        put_varint(&mut self.packed, (units << 1) | u64::from(dropped.is_marker));
+        put_varint(&mut self.packed, dropped.packed());
         self.count += 1;
         match &mut self.spill {
             Some(spill) if self.packed.len() >= spill.limit_bytes => spill.take(&mut self.packed),
@@ -82,9 +77,7 @@ impl DroppedList {
 fn unpack(mut packed: &[u8]) -> impl Iterator<Item = Dropped> + '_ {
     std::iter::from_fn(move || {
         let sequence = take_varint(&mut packed)?;
-        let rest = take_varint(&mut packed)?;
-        let record_bytes = (rest >> 1) * RECORD_ALIGNMENT;
-        Some(Dropped { sequence, record_bytes, is_marker: rest & 1 == 1 })
+        Some(Dropped::unpacked(sequence, take_varint(&mut packed)?))
     })
 }
 
@@ -128,6 +121,7 @@ mod tests {
     use pellucid_io::simulated::SimulatedFileSystem;
 
     use super::*;
+    use crate::header_form::HeaderForm;
 
     #[test]
     fn all_come_back_from_memory_and_from_the_file_which_goes() {
@@ -139,6 +133,7 @@ mod tests {
             let dropped = |index: u64| Dropped {
                 sequence: index * index,
                 record_bytes: index % 700 * 8,
+                form: if index.is_multiple_of(7) { HeaderForm::Long } else { HeaderForm::Short },
                 is_marker: index.is_multiple_of(3),
             };
             for index in 0..2_000 {

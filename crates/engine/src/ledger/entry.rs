@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::header_form::HeaderForm;
+
 /// What a record does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -50,17 +52,17 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// Bytes of a record's header in the journal (docs/format.md, Record).
-const RECORD_HEADER_SIZE_BYTES: u64 = 40;
-
 impl Entry<'_> {
-    /// Bytes that the record of this entry takes in the journal, padding included.
+    /// The form that the header of this entry's record has, if it is written now.
+    pub(crate) fn header_form(&self) -> HeaderForm {
+        HeaderForm::of(self.head.len(), self.written_at_ms, self.expires_at_ms)
+    }
+
+    /// Bytes that the record of this entry takes in the journal if it is written now, padding
+    /// included.
     pub(crate) fn record_size_bytes(&self) -> u64 {
-        let unpadded = RECORD_HEADER_SIZE_BYTES
-            + self.key.len() as u64
-            + self.head.len() as u64
-            + u64::from(self.stored_length);
-        unpadded.next_multiple_of(8)
+        let rest = (self.key.len() + self.head.len()) as u64 + u64::from(self.stored_length);
+        self.header_form().padded_length(rest)
     }
 
     /// The sequence number of its record, if the record is what a GET has to read.
@@ -215,7 +217,9 @@ mod tests {
             head: &[],
             value: None,
         };
-        assert_eq!(entry.record_size_bytes(), 48);
-        assert_eq!(Entry { stored_length: 6, ..entry }.record_size_bytes(), 56);
+        assert_eq!(entry.record_size_bytes(), 32);
+        assert_eq!(Entry { stored_length: 6, ..entry }.record_size_bytes(), 40);
+        assert_eq!(Entry { expires_at_ms: 1, ..entry }.record_size_bytes(), 48);
+        assert_eq!(Entry { head: b"h", ..entry }.record_size_bytes(), 56);
     }
 }

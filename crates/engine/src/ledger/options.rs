@@ -8,6 +8,7 @@ use pellucid_clock::Clock;
 
 use super::{DroppedList, Entry};
 use crate::error::Error;
+use crate::header_form::{HeaderForm, RECORD_ALIGNMENT};
 use crate::rules::TableRules;
 
 /// As a sequence number to read at: the newest that is published.
@@ -90,8 +91,10 @@ pub(crate) enum Verdict {
 pub(crate) struct Dropped {
     /// The sequence number of the record.
     pub(crate) sequence: u64,
-    /// Bytes of the record, padding included.
+    /// Bytes of the record as it would be written now, padding included.
     pub(crate) record_bytes: u64,
+    /// The form of its header, likewise: in old segments, all have long ones.
+    pub(crate) form: HeaderForm,
     /// Whether it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
     /// the journal, and then its own must stay as long as they do.
     pub(crate) is_marker: bool,
@@ -103,8 +106,24 @@ impl Dropped {
         Dropped {
             sequence: entry.sequence,
             record_bytes: entry.record_size_bytes(),
+            form: entry.header_form(),
             is_marker: verdict == Verdict::Gone,
         }
+    }
+
+    /// All but the sequence number, in as few bits as it goes.
+    pub(crate) fn packed(&self) -> u64 {
+        assert!(self.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
+        let is_short = self.form == HeaderForm::Short;
+        let units = self.record_bytes / RECORD_ALIGNMENT;
+        units << 2 | u64::from(is_short) << 1 | u64::from(self.is_marker)
+    }
+
+    /// The entry with this sequence number that was [`Dropped::packed`].
+    pub(crate) fn unpacked(sequence: u64, packed: u64) -> Dropped {
+        let form = if packed & 2 == 0 { HeaderForm::Long } else { HeaderForm::Short };
+        let record_bytes = (packed >> 2) * RECORD_ALIGNMENT;
+        Dropped { sequence, record_bytes, form, is_marker: packed & 1 == 1 }
     }
 }
 

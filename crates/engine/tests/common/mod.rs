@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod records;
 pub mod tables;
 
 use std::collections::BTreeMap;
