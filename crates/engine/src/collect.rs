@@ -38,8 +38,8 @@ const DEAD_SHARE_BACKGROUND: f64 = 0.6;
 /// The share from which on [`Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
 /// [`Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is
-/// spread so thin that freeing a byte would cost the copying of three and more.
-const DEAD_LEFT_ONE_IN: u64 = 20;
+/// spread so thin that freeing a byte would cost the copying of two and more.
+const DEAD_LEFT_ONE_IN: u64 = 12;
 /// The thread looks for work this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the thread rests after each slice: at most 128 MiB are looked at in a second.
@@ -165,7 +165,7 @@ impl Judge {
 
 impl Engine {
     /// Collects the segments of the journal of which most is dead, one after another, until no more
-    /// than 5 % of the journal are, or no segment is left of which a tenth is, and returns when
+    /// than a twelfth of the journal is, or no segment is left of which a tenth is, and returns when
     /// that is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
     /// itself, in the background, once 60 % of a segment is dead.
@@ -205,7 +205,7 @@ impl Engine {
                 break;
             }
         }
-        inner.journal.give_up_spare(&lock(&inner.writer).appender);
+        inner.journal.give_up_spares(&lock(&inner.writer).appender);
         let after = inner.collected();
         Ok(Collected {
             segments: after.segments - before.segments,

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_io::{File, MapMode};
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Job, MutexGuard, start_job};
 
 use super::append::{Active, Appender};
 use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
@@ -22,6 +22,9 @@ const PREPARE_THREAD: &str = "pellucid-journal";
 const SEAL_THREAD: &str = "pellucid-seal";
 /// What both of them work at.
 static SEGMENTS: Job = Job::new("segments");
+/// Segments that are made ahead of their use. One is filled in 50 ms where writers are fastest, and
+/// the medium has been seen to take three times as long to make the next one durable.
+const SPARES_MAX: usize = 2;
 /// Segments that may wait for their seal before writers wait too.
 const SEALING_MAX: usize = 8;
 /// How long a writer waits for these threads before it says so.
@@ -39,28 +42,25 @@ const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
 /// Sizes are multiples of this, in bytes: a large page.
 const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
 /// The shortest record takes this much with its place: header, table number, one byte of key.
-const RECORD_WITH_PLACE_MIN: u64 = 48 + PLACE_LENGTH;
+const RECORD_WITH_PLACE_MIN: u64 = 32 + PLACE_LENGTH;
+/// Bytes of a segment that are brought into memory in one go: a large page. Between two, a segment
+/// that is wanted is made first.
+const BRING_IN_PIECE_BYTES: usize = 2 << 20;
 
 /// What the threads have to do and have done.
 #[derive(Default)]
 pub(super) struct RollerState {
-    spare: Spare,
+    /// The segments prepared for the next roll-overs, in the order of their numbers.
+    spares: VecDeque<Arc<SegmentFile>>,
+    /// Whether one more is to be made.
+    is_wanted: bool,
+    /// Whether one is being made; its number is taken, so no other segment may come before it.
+    is_making: bool,
     to_seal: VecDeque<Active>,
     /// Whether a seal is under way.
     is_sealing: bool,
     is_running: bool,
     is_stopping: bool,
-}
-
-/// The segment prepared for the next roll-over.
-#[derive(Default)]
-enum Spare {
-    #[default]
-    Absent,
-    Wanted,
-    /// Being made; its number is taken, so no other segment may come before it.
-    Making,
-    Ready(Arc<SegmentFile>),
 }
 
 impl SegmentFile {
@@ -76,7 +76,7 @@ impl SegmentFile {
 }
 
 impl Journal {
-    /// Begins a segment of at least `needed_bytes` and at least `records` places, with the spare if
+    /// Begins a segment of at least `needed_bytes` and at least `records` places, with a spare if
     /// that is large enough.
     pub(super) fn begin_segment(
         &self,
@@ -89,6 +89,10 @@ impl Journal {
             Some(spare) if spare.map.length() as u64 >= needed_bytes => spare,
             Some(small) => {
                 self.discard(&small);
+                // Theirs are lower numbers than that of the one that is made now.
+                while let Some(spare) = self.take_spare()? {
+                    self.discard(&spare);
+                }
                 self.make_segment_file(size_bytes())?
             }
             None => self.make_segment_file(size_bytes())?,
@@ -122,10 +126,12 @@ impl Journal {
         }
     }
 
-    /// The spare, once it is no longer being made; `None` if there is none.
+    /// The next spare, once it is no longer being made; `None` if there is none, and none will be
+    /// made.
     fn take_spare(&self) -> Result<Option<Arc<SegmentFile>>> {
         let mut roller = lock(&self.roller);
-        while matches!(roller.spare, Spare::Making) || roller.to_seal.len() >= SEALING_MAX {
+        while (roller.spares.is_empty() && roller.is_making) || roller.to_seal.len() >= SEALING_MAX
+        {
             self.check_poison()?;
             let (state, wait) = self
                 .roller_changed
@@ -137,30 +143,31 @@ impl Journal {
                 return Err(Error::io("prepare a segment in", &self.directory, late));
             }
         }
-        match std::mem::take(&mut roller.spare) {
-            Spare::Ready(spare) => Ok(Some(spare)),
-            Spare::Absent | Spare::Wanted | Spare::Making => Ok(None),
-        }
+        let spare = roller.spares.pop_front();
+        // Whoever finds none makes one, and that is the next.
+        roller.is_wanted &= spare.is_some();
+        Ok(spare)
     }
 
-    /// Removes the spare, whose space nobody uses, if there is time to make another one before it
-    /// is needed. Under the writer lock.
-    pub(crate) fn give_up_spare(&self, appender: &Appender) {
+    /// Removes the spares, whose space nobody uses, if there is time to make others before they are
+    /// needed. Under the writer lock.
+    pub(crate) fn give_up_spares(&self, appender: &Appender) {
         let mut roller = lock(&self.roller);
-        if appender.lasts() && matches!(roller.spare, Spare::Ready(_)) {
-            let spare = std::mem::take(&mut roller.spare);
+        if appender.lasts() && !roller.is_making {
+            roller.is_wanted = false;
+            let spares = std::mem::take(&mut roller.spares);
             drop(roller);
-            if let Spare::Ready(spare) = spare {
+            for spare in spares {
                 self.discard(&spare);
             }
         }
     }
 
-    /// Has the next segment prepared, unless it is already.
+    /// Has one more segment prepared, unless there are enough.
     pub(super) fn want_spare(&self) {
         let mut roller = lock(&self.roller);
-        if roller.is_running && matches!(roller.spare, Spare::Absent) {
-            roller.spare = Spare::Wanted;
+        if roller.is_running && roller.spares.len() + usize::from(roller.is_making) < SPARES_MAX {
+            roller.is_wanted = true;
             self.roller_changed.notify_all();
         }
     }
@@ -203,14 +210,6 @@ impl Journal {
                 let _ = self.file_system.remove(&path);
                 Err(Error::io("make a segment", &path, error))
             }
-        }
-    }
-
-    /// Brings the pages of a new segment into memory: making them, and large ones above all, takes
-    /// milliseconds where memory is full, and a write should not be what waits for it.
-    fn bring_in(&self, made: &SegmentFile) {
-        if self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages() {
-            made.map.bring_in(0, made.map.length());
         }
     }
 
@@ -321,30 +320,58 @@ impl Journal {
         self.check_poison()
     }
 
-    /// Prepares segments as they are wanted, until it is asked to end.
+    /// Prepares segments as they are wanted, until it is asked to end: makes their files, and then
+    /// brings their pages into memory. Making pages, and large ones above all, takes milliseconds
+    /// where memory is full, and a write should not be what waits for it.
     fn prepare_segments(&self) {
         let _job = start_job(&SEGMENTS);
+        let mut noted = None;
+        // With the offsets up to which they were brought in: the spares, and those that were spares
+        // when it began.
+        let mut arriving: VecDeque<(Arc<SegmentFile>, usize)> = VecDeque::new();
         let mut roller = lock(&self.roller);
         while !roller.is_stopping {
-            if !matches!(roller.spare, Spare::Wanted) {
+            if !roller.is_wanted && arriving.is_empty() {
+                noted = None;
                 let changed = self.roller_changed.wait_for_work(roller);
                 roller = changed.unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            roller.spare = Spare::Making;
-            drop(roller);
-            let _noted = self.activity.begin(jobs::SEGMENT, self.clock);
-            let made = self.make_segment_file(self.usual_segment_size_bytes());
-            roller = lock(&self.roller);
-            // A writer that finds no spare tries for itself, and gets the error to return.
-            roller.spare = made.as_ref().map_or(Spare::Absent, |made| Spare::Ready(made.clone()));
-            self.roller_changed.notify_all();
-            if let Ok(made) = made {
-                drop(roller);
-                self.bring_in(&made);
-                roller = lock(&self.roller);
+            noted.get_or_insert_with(|| self.activity.begin(jobs::SEGMENT, self.clock));
+            if roller.is_wanted {
+                let made;
+                (roller, made) = self.make_spare(roller);
+                arriving.extend(made.map(|made| (made, 0)));
+                continue;
             }
+            drop(roller);
+            if let Some((segment, offset)) = arriving.front_mut() {
+                segment.map.bring_in(*offset, BRING_IN_PIECE_BYTES);
+                *offset += BRING_IN_PIECE_BYTES;
+            }
+            arriving.retain(|(segment, offset)| *offset < segment.map.length());
+            roller = lock(&self.roller);
         }
+    }
+
+    /// Makes the spare that is wanted. Comes back with it if it has large pages, which are worth
+    /// being brought in.
+    fn make_spare<'a>(
+        &'a self,
+        mut roller: MutexGuard<'a, RollerState>,
+    ) -> (MutexGuard<'a, RollerState>, Option<Arc<SegmentFile>>) {
+        (roller.is_wanted, roller.is_making) = (false, true);
+        drop(roller);
+        let made = self.make_segment_file(self.usual_segment_size_bytes()).ok();
+        let is_large = made.as_ref().is_some_and(|made| {
+            self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages()
+        });
+        let mut roller = lock(&self.roller);
+        // A writer that finds no spare tries for itself, and gets the error to return.
+        roller.is_making = false;
+        roller.spares.extend(made.clone());
+        self.roller_changed.notify_all();
+        (roller, made.filter(|_| is_large))
     }
 
     /// Seals what is handed over, until it is asked to end and nothing waits any more.
@@ -381,7 +408,7 @@ impl Journal {
     /// replay. Under the writer lock, for the last time.
     pub(crate) fn close(&self, appender: &mut Appender) -> Result<()> {
         self.seal_active(appender)?;
-        if let Some(spare) = self.take_spare()? {
+        while let Some(spare) = self.take_spare()? {
             self.discard(&spare);
         }
         Ok(())
