@@ -6,8 +6,10 @@
 use pellucid_clock::Clock;
 
 use crate::histogram::{BUCKETS, Sparse, bucket_of};
+use crate::phase::Phase;
 use crate::record::{Record, SHIFT_MIN};
-use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL};
+use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL, TRANSPORT};
+use crate::transport::TRANSPORT_PARTS;
 use crate::work::WorkSums;
 
 /// Counts per bucket of one measure.
@@ -149,7 +151,7 @@ impl Filling {
         let mut min_ns = if count > 0 { clock.nanoseconds(min_ticks) } else { u64::MAX };
         // A part that did not occur says nothing about how long it takes.
         let zeros = self.count - count;
-        if measure < PARTS && zeros > 0 {
+        if measure < TRANSPORT && zeros > 0 {
             buckets.insert(0, (0, u32::try_from(zeros).unwrap_or(u32::MAX)));
             (count, min_ns) = (self.count, 0);
         }
@@ -166,7 +168,11 @@ fn measures_of(record: &Record) -> [u64; MEASURES] {
     for (ticks, units) in measures.iter_mut().zip(record.phase_units()) {
         *ticks = u64::from(units) << shift;
     }
-    measures[LOOP_WAIT] = u64::from(record.attended_units()) << shift;
+    let [loop_wait, transport @ ..] = record.loose_parts_ticks();
+    measures[LOOP_WAIT] = loop_wait.min(measures[Phase::Receive as usize]);
+    for (part, ticks) in TRANSPORT_PARTS.into_iter().zip(transport) {
+        measures[TRANSPORT + part as usize] = ticks.min(measures[part.phase() as usize]);
+    }
     for (ticks, units) in measures[PARTS..].iter_mut().zip(record.parts_units()) {
         *ticks = u64::from(*units) << shift;
     }

@@ -5,6 +5,7 @@ use pellucid_clock::{Clock, Ticks};
 use crate::phase::{Part, Phase, STAMPS, Stamp};
 use crate::present::{NOBODY, OPERATION_UNKNOWN, Present};
 use crate::probe;
+use crate::transport::{TRANSPORT_PARTS, TransportPart};
 
 /// How many parts of `execute` a store may name.
 pub const PARTS_MAX: usize = 8;
@@ -64,6 +65,8 @@ pub struct Timeline {
     /// Ticks that the whole request waited, received, behind its predecessors on the connection.
     waited_ticks: u64,
     parts_ticks: [u64; PARTS_MAX],
+    /// What the transport measured within its phases.
+    transport_ticks: [u64; TRANSPORT_PARTS.len()],
     /// The number of the request, once it is known.
     request: u64,
     /// The slot of its operation, once it is known.
@@ -109,6 +112,7 @@ impl Timeline {
             attended: arrived,
             waited_ticks: 0,
             parts_ticks: [0; PARTS_MAX],
+            transport_ticks: [0; TRANSPORT_PARTS.len()],
             request: 0,
             operation: OPERATION_UNKNOWN,
             present: &NOBODY,
@@ -292,6 +296,21 @@ impl Timeline {
             self.parts_ticks[part.slot()] += ticks;
             (self.lap_began, self.lapped) = (until, false);
         }
+    }
+
+    /// Gives `ticks` that the transport measured within the part's phase to `part`; laps do not
+    /// change.
+    #[inline]
+    pub fn add_transport_part(&mut self, part: TransportPart, ticks: u64) {
+        if self.on {
+            self.transport_ticks[part as usize] += ticks;
+        }
+    }
+
+    /// Ticks given to a part of the transport so far.
+    #[must_use]
+    pub fn transport_ticks(&self, part: TransportPart) -> u64 {
+        self.transport_ticks[part as usize]
     }
 
     /// Where the current lap began: the last reading that was taken.
