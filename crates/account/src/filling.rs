@@ -75,27 +75,53 @@ impl Filling {
     #[inline]
     pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
         let measures = measures_of(record);
-        let used = (PARTS + parts_used).min(MEASURES);
+        let used = (PARTS + parts_used).min(TRANSPORT);
         for (measure, ticks) in measures[..used].iter().enumerate() {
-            if *ticks > 0 {
-                self.buckets[measure][table.of(*ticks)] += 1;
-                // Both are seldom taken, and a branch that is foreseen costs less than a store.
-                if *ticks < self.min_ticks[measure] {
-                    self.min_ticks[measure] = *ticks;
-                }
-                if *ticks > self.max_ticks[measure] {
-                    self.max_ticks[measure] = *ticks;
-                }
-            }
+            self.count_measure(measure, *ticks, table);
         }
         self.count += 1;
         self.work.add(&record.counts, &measures);
-        let shape = self.shape_mut(table.of(measures[TOTAL]));
+        let bucket = table.of(measures[TOTAL]);
+        let shape = self.shape_mut(bucket);
         shape.count += 1;
         for (sum, ticks) in shape.sums.iter_mut().zip(measures) {
             *sum += ticks;
         }
+        if !record.transport().is_none() {
+            self.add_transport(record, &measures, bucket, table);
+        }
         measures[TOTAL]
+    }
+
+    #[inline]
+    fn count_measure(&mut self, measure: usize, ticks: u64, table: &BucketTable) {
+        if ticks > 0 {
+            self.buckets[measure][table.of(ticks)] += 1;
+            // Both are seldom taken, and a branch that is foreseen costs less than a store.
+            if ticks < self.min_ticks[measure] {
+                self.min_ticks[measure] = ticks;
+            }
+            if ticks > self.max_ticks[measure] {
+                self.max_ticks[measure] = ticks;
+            }
+        }
+    }
+
+    /// Counts what the transport measured of a request: apart, as most have nothing of it.
+    #[inline(never)]
+    fn add_transport(
+        &mut self,
+        record: &Record,
+        measures: &[u64; TRANSPORT],
+        bucket: usize,
+        table: &BucketTable,
+    ) {
+        for part in TRANSPORT_PARTS {
+            let ticks = record.transport().get(part).min(measures[part.phase() as usize]);
+            let measure = TRANSPORT + part as usize;
+            self.count_measure(measure, ticks, table);
+            self.shape_mut(bucket).sums[measure] += ticks;
+        }
     }
 
     #[inline]
@@ -151,7 +177,7 @@ impl Filling {
         let mut min_ns = if count > 0 { clock.nanoseconds(min_ticks) } else { u64::MAX };
         // A part that did not occur says nothing about how long it takes.
         let zeros = self.count - count;
-        if measure < TRANSPORT && zeros > 0 {
+        if measure < PARTS && zeros > 0 {
             buckets.insert(0, (0, u32::try_from(zeros).unwrap_or(u32::MAX)));
             (count, min_ns) = (self.count, 0);
         }
@@ -159,20 +185,16 @@ impl Filling {
     }
 }
 
-/// All measures of a request, in ticks.
+/// All measures of a request but those of the transport, in ticks.
 #[inline]
-fn measures_of(record: &Record) -> [u64; MEASURES] {
+fn measures_of(record: &Record) -> [u64; TRANSPORT] {
     let shift = record.shift();
-    let mut measures = [0; MEASURES];
+    let mut measures = [0; TRANSPORT];
     // The phases are followed by the total.
     for (ticks, units) in measures.iter_mut().zip(record.phase_units()) {
         *ticks = u64::from(units) << shift;
     }
-    let [loop_wait, transport @ ..] = record.loose_parts_ticks();
-    measures[LOOP_WAIT] = loop_wait.min(measures[Phase::Receive as usize]);
-    for (part, ticks) in TRANSPORT_PARTS.into_iter().zip(transport) {
-        measures[TRANSPORT + part as usize] = ticks.min(measures[part.phase() as usize]);
-    }
+    measures[LOOP_WAIT] = record.loop_wait.ticks().min(measures[Phase::Receive as usize]);
     for (ticks, units) in measures[PARTS..].iter_mut().zip(record.parts_units()) {
         *ticks = u64::from(*units) << shift;
     }

@@ -4,7 +4,7 @@ use crate::compact::Compact;
 use crate::late::LateParts;
 use crate::phase::{PHASES, Phase, STAMPS, Stamp};
 use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
-use crate::transport::{TRANSPORT_PARTS, TransportPart};
+use crate::transport::{TransportPart, TransportTicks};
 use pellucid_clock::Ticks;
 
 /// 64-bit words in a record: two cache lines.
@@ -41,10 +41,11 @@ pub struct RequestFacts {
 /// A finished request. Durations are multiples of `1 << shift` ticks, the shift being chosen so
 /// that the longest fits: no request is too long to be recorded truly.
 ///
-/// In the ring it has 128 bytes, and none is left over. Stamps, the parts of `execute` and the wait
-/// behind earlier requests have 32 bits each, since the phases have to add up. The parts of the
-/// other phases (`loop_wait`, and those of the transport) only have to lie within theirs, and so
-/// have 16 bits each, within 0.05 % of what was measured; the number of the job has 48.
+/// In the ring it has 128 bytes, of which a few bits are left over. Stamps, the parts of `execute`
+/// and the wait behind earlier requests have 32 bits each, since the phases have to add up. The
+/// parts of the other phases (`loop_wait`, and those of the transport) only have to lie within
+/// theirs, and so have 16 bits each, within 0.05 % of what was measured. The number of the job has
+/// 48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Ticks at which the request arrived.
@@ -53,8 +54,6 @@ pub struct Record {
     pub facts: RequestFacts,
     /// What the store counted.
     pub counts: EngineCounts,
-    /// The number of the background job that the request waited for; zero for none.
-    pub waited_for: u64,
     /// Whether more comes to light after the answer.
     pub(crate) is_told_later: bool,
     pub(crate) shift: u8,
@@ -64,7 +63,11 @@ pub struct Record {
     pub(crate) waited: u32,
     pub(crate) parts: [u32; PARTS_MAX],
     pub(crate) loop_wait: Compact,
-    pub(crate) transport: [Compact; TRANSPORT_PARTS.len()],
+    /// The lower half of what the transport measured.
+    pub(crate) transport_low: u32,
+    /// The upper half, above the number of the job that the request waited for. In memory, too, a
+    /// record has 128 bytes: it is moved some times before it is in the ring.
+    pub(crate) job_word: u64,
 }
 
 impl Record {
@@ -82,11 +85,11 @@ impl Record {
         let all = offsets.iter().chain(parts).fold(waited, |all, ticks| all | ticks);
         let shift = (u64::BITS - all.leading_zeros()).saturating_sub(u32::BITS).max(SHIFT_MIN);
         let scale = |ticks: u64| (ticks >> shift) as u32;
+        let transport = timeline.transport().bits();
         Record {
             arrived_ticks: arrived.0,
             facts,
             counts: timeline.counts,
-            waited_for: timeline.waited_for(),
             is_told_later: timeline.is_told_later(),
             shift: shift as u8,
             taken: timeline.taken_bits(),
@@ -94,7 +97,8 @@ impl Record {
             waited: scale(waited),
             parts: parts.map(scale),
             loop_wait: Compact::of(timeline.loop_wait_ticks()),
-            transport: TRANSPORT_PARTS.map(|part| Compact::of(timeline.transport_ticks(part))),
+            transport_low: transport as u32,
+            job_word: (transport >> 32) << JOB_BITS | (timeline.waited_for() & JOB_MASK),
         }
     }
 
@@ -112,7 +116,11 @@ impl Record {
     /// Notes what the transport measured of `part`.
     #[inline]
     pub(crate) fn set_transport_part(&mut self, part: TransportPart, ticks: u64) {
-        self.transport[part as usize] = Compact::of(ticks);
+        let mut transport = self.transport();
+        transport.set(part, ticks);
+        let bits = transport.bits();
+        self.transport_low = bits as u32;
+        self.job_word = (bits >> 32) << JOB_BITS | self.waited_for();
     }
 
     /// Takes what was told of a part out of it, no more than there is in it.
@@ -218,10 +226,25 @@ impl Record {
     /// Ticks of a part that the transport measured, within 0.05 %, and never more than its phase.
     #[must_use]
     pub fn transport_ticks(&self, part: TransportPart) -> u64 {
-        match self.transport[part as usize] {
-            compact if compact.is_zero() => 0,
-            compact => compact.ticks().min(self.phase_ticks(part.phase())),
+        let transport = self.transport();
+        if transport.is_none() {
+            return 0;
         }
+        transport.get(part).min(self.phase_ticks(part.phase()))
+    }
+
+    /// What the transport measured, not yet held against the phases.
+    #[inline]
+    pub(crate) fn transport(&self) -> TransportTicks {
+        let high = self.job_word >> JOB_BITS;
+        TransportTicks::from_bits(high << 32 | u64::from(self.transport_low))
+    }
+
+    /// The number of the background job that the request waited for; zero for none.
+    #[inline]
+    #[must_use]
+    pub fn waited_for(&self) -> u64 {
+        self.job_word & JOB_MASK
     }
 
     /// Ticks of each part of `execute`, by slot.
@@ -239,7 +262,6 @@ impl Record {
             | u64::from(self.shift) << 32
             | u64::from(self.taken) << 40
             | u64::from(self.loop_wait.bits()) << 48;
-        let [decrypt, compress, encrypt] = self.transport.map(|part| u64::from(part.bits()));
         let counts = &self.counts;
         let counted = u64::from_le_bytes([
             counts.found_in,
@@ -261,13 +283,13 @@ impl Record {
             pair(offsets[2], offsets[3]),
             pair(offsets[4], offsets[5]),
             pair(offsets[6], self.waited),
-            u64::from(facts.connection) << 32 | compress << 16 | decrypt,
+            pair(self.transport_low, facts.connection),
             pair(parts[0], parts[1]),
             pair(parts[2], parts[3]),
             pair(parts[4], parts[5]),
             pair(parts[6], parts[7]),
             counted,
-            encrypt << JOB_BITS | (self.waited_for & JOB_MASK),
+            self.job_word,
             facts.key_hash,
         ]
     }
@@ -278,7 +300,6 @@ impl Record {
         let high = |word: usize| (words[word] >> 32) as u32;
         let [found_in, tables, filters_excluded, filters_false, blocks, records, look_ups, later] =
             words[13].to_le_bytes();
-        let compact = |word: u64, at: u32| Compact::from_bits((word >> at) as u16);
         let kinds = words[2];
         Record {
             arrived_ticks: words[0],
@@ -301,7 +322,6 @@ impl Record {
                 blocks,
                 records,
             },
-            waited_for: words[14] & JOB_MASK,
             is_told_later: later == 1,
             // A shift of 32 is the largest that any duration can need.
             shift: ((kinds >> 32) as u8).min(32),
@@ -309,21 +329,14 @@ impl Record {
             offsets: [low(4), high(4), low(5), high(5), low(6), high(6), low(7)],
             waited: high(7),
             parts: [low(9), high(9), low(10), high(10), low(11), high(11), low(12), high(12)],
-            loop_wait: compact(kinds, 48),
-            transport: [compact(words[8], 0), compact(words[8], 16), compact(words[14], JOB_BITS)],
+            loop_wait: Compact::from_bits((kinds >> 48) as u16),
+            transport_low: low(8),
+            job_word: words[14],
         }
     }
 
     pub(crate) fn shift(&self) -> u8 {
         self.shift
-    }
-
-    /// What `receive` spent before the loop's attention, and the parts of the transport, in ticks
-    /// that are not yet held against their phases.
-    #[inline]
-    pub(crate) fn loose_parts_ticks(&self) -> [u64; TRANSPORT_PARTS.len() + 1] {
-        let [decrypt, compress, encrypt] = self.transport;
-        [self.loop_wait, decrypt, compress, encrypt].map(Compact::ticks)
     }
 
     pub(crate) fn parts_units(&self) -> &[u32; PARTS_MAX] {
@@ -335,6 +348,7 @@ impl Record {
 mod tests {
     use super::*;
     use crate::phase::Part;
+    use crate::transport::TRANSPORT_PARTS;
     use pellucid_clock::{Clock, SimulatedClock, Ticks};
     use proptest::prelude::*;
 
@@ -365,6 +379,11 @@ mod tests {
             1 => Just(None),
         ];
         proptest::array::uniform7(step)
+    }
+
+    #[test]
+    fn a_record_has_two_cache_lines_in_memory_as_in_the_ring() {
+        assert_eq!(size_of::<Record>(), RECORD_WORDS * size_of::<u64>());
     }
 
     proptest! {
@@ -414,8 +433,8 @@ mod tests {
             let phases = TRANSPORT_PARTS.map(|part| timeline.phase_ticks(part.phase()));
             let measured: [u64; 3] =
                 std::array::from_fn(|at| (phases[at] as f64 * shares[at]) as u64);
-            timeline.add_transport_part(TransportPart::Decrypt, measured[0]);
-            timeline.add_transport_part(TransportPart::Compress, measured[1]);
+            timeline.set_transport_part(TransportPart::Decrypt, measured[0]);
+            timeline.set_transport_part(TransportPart::Compress, measured[1]);
             let mut record = Record::of(&timeline, RequestFacts::default());
             record.set_transport_part(TransportPart::Encrypt, measured[2]);
             let unit = 1_u64 << record.shift();
@@ -443,8 +462,8 @@ mod tests {
             timeline.wait_for(job, 5);
             timeline.wait_for(99, 4);
             assert_eq!(timeline.waited_for(), job);
-            timeline.add_transport_part(TransportPart::Decrypt, request >> 20);
-            timeline.add_transport_part(TransportPart::Compress, 777);
+            timeline.set_transport_part(TransportPart::Decrypt, request >> 20);
+            timeline.set_transport_part(TransportPart::Compress, 777);
             let mut record = Record::of(&timeline, facts);
             record.set_transport_part(TransportPart::Encrypt, request >> 40);
             prop_assert_eq!(Record::from_words(record.to_words()), record);

@@ -5,7 +5,7 @@ use pellucid_clock::{Clock, Ticks};
 use crate::phase::{Part, Phase, STAMPS, Stamp};
 use crate::present::{NOBODY, OPERATION_UNKNOWN, Present};
 use crate::probe;
-use crate::transport::{TRANSPORT_PARTS, TransportPart};
+use crate::transport::{TransportPart, TransportTicks};
 
 /// How many parts of `execute` a store may name.
 pub const PARTS_MAX: usize = 8;
@@ -66,7 +66,7 @@ pub struct Timeline {
     waited_ticks: u64,
     parts_ticks: [u64; PARTS_MAX],
     /// What the transport measured within its phases.
-    transport_ticks: [u64; TRANSPORT_PARTS.len()],
+    transport: TransportTicks,
     /// The number of the request, once it is known.
     request: u64,
     /// The slot of its operation, once it is known.
@@ -112,7 +112,7 @@ impl Timeline {
             attended: arrived,
             waited_ticks: 0,
             parts_ticks: [0; PARTS_MAX],
-            transport_ticks: [0; TRANSPORT_PARTS.len()],
+            transport: TransportTicks::default(),
             request: 0,
             operation: OPERATION_UNKNOWN,
             present: &NOBODY,
@@ -298,19 +298,24 @@ impl Timeline {
         }
     }
 
-    /// Gives `ticks` that the transport measured within the part's phase to `part`; laps do not
-    /// change.
+    /// Notes that the transport spent `ticks` of the part's phase on `part`, within 0.05 %; laps do
+    /// not change.
     #[inline]
-    pub fn add_transport_part(&mut self, part: TransportPart, ticks: u64) {
-        if self.on {
-            self.transport_ticks[part as usize] += ticks;
+    pub fn set_transport_part(&mut self, part: TransportPart, ticks: u64) {
+        if ticks > 0 && self.on {
+            self.transport.set(part, ticks);
         }
     }
 
-    /// Ticks given to a part of the transport so far.
+    /// Ticks of a part of the transport, as far as they were noted.
     #[must_use]
     pub fn transport_ticks(&self, part: TransportPart) -> u64 {
-        self.transport_ticks[part as usize]
+        self.transport.get(part)
+    }
+
+    /// What was noted of all of them.
+    pub(crate) fn transport(&self) -> TransportTicks {
+        self.transport
     }
 
     /// Where the current lap began: the last reading that was taken.

@@ -73,8 +73,8 @@ fn the_transports_parts_stand_beside_their_phases() {
         let phases_ns = [8_000, 160, 240, 0, 8_000, 16_000, 4_000];
         let mut timeline = timeline(recorder.begin(arrived), arrived, phases_ns);
         if number < 10 {
-            timeline.add_transport_part(TransportPart::Decrypt, 1_600);
-            timeline.add_transport_part(TransportPart::Compress, 12_000);
+            timeline.set_transport_part(TransportPart::Decrypt, 1_600);
+            timeline.set_transport_part(TransportPart::Compress, 12_000);
             let record = recorder.seal(&timeline, read_facts()).unwrap();
             // More than all of `write`, which therefore is all of it.
             let written = timeline.taken(Stamp::Written).unwrap();

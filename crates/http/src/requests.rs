@@ -391,7 +391,7 @@ impl<S: Service> EventLoop<S> {
         }
         let outcome = outcome.expect("a service that is done has finished its response");
         self.release_body(connection);
-        timeline.add_transport_part(TransportPart::Compress, outcome.compress_ticks);
+        timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
         facts.response_bytes = saturating_u32(written.len());
         let is_upgrade = matches!(handled, Handled::Upgrade);
@@ -434,7 +434,7 @@ impl<S: Service> EventLoop<S> {
         if let Some(tls) = &connection.tls {
             // Nothing was decrypted since the read that completed the request.
             let ticks = tls.decrypted_ticks() - arrival.begun.decrypted_ticks;
-            timeline.add_transport_part(TransportPart::Decrypt, ticks);
+            timeline.set_transport_part(TransportPart::Decrypt, ticks);
         }
         timeline
     }

@@ -51,7 +51,7 @@ impl<S: Service> EventLoop<S> {
     fn end_stream(&mut self, connection: &mut Connection, streaming: Streaming, end: usize) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
         let Streaming { source, mut timeline, facts, keep_alive, .. } = streaming;
-        timeline.add_transport_part(TransportPart::Compress, source.compress_ticks());
+        timeline.set_transport_part(TransportPart::Compress, source.compress_ticks());
         timeline.stamp(Stamp::Encoded);
         let record = self.recorder.seal(&timeline, facts);
         self.finish(connection, record, end);

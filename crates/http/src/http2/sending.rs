@@ -58,7 +58,7 @@ impl Sending {
                 Filled::Waiting => {}
                 Filled::Last => {
                     let ticks = source.compress_ticks();
-                    self.timeline.add_transport_part(TransportPart::Compress, ticks);
+                    self.timeline.set_transport_part(TransportPart::Compress, ticks);
                     self.source = None;
                 }
                 Filled::Broken => {

@@ -403,7 +403,7 @@ impl<S: Service> EventLoop<S> {
     ) {
         let Answered { handled, outcome, fields, mut body, mut timeline, mut facts } = answered;
         let outcome = outcome.expect("a service that is done has finished its response");
-        timeline.add_transport_part(TransportPart::Compress, outcome.compress_ticks);
+        timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
         facts.response_bytes = saturating_u32(body.len());
         let source = match handled {

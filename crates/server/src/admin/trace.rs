@@ -162,8 +162,8 @@ impl Writer {
             facts.status,
             facts.key_hash,
         );
-        if record.waited_for != 0 {
-            let _ = write!(arguments, ",\"waited_for_job\":{}", record.waited_for);
+        if record.waited_for() != 0 {
+            let _ = write!(arguments, ",\"waited_for_job\":{}", record.waited_for());
         }
         self.complete((name, "request"), thread, span, &arguments);
         for (phase, from, to) in stretches(record) {
