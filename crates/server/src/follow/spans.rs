@@ -1,8 +1,8 @@
 //! Requests as spans, in the JSON form of OTLP (OpenTelemetry protocol 1.x).
 //!
 //! A request is a span of kind server, and each phase of its account a span below it. The parts of
-//! phases are durations without a place in time, so they are attributes: of their phases, and of the
-//! request for `decrypt`, as `receive` precedes the request's span and has none.
+//! phases are durations without a place in time, so they are attributes: of their phases, and
+//! `decrypt` of the request, as `receive` precedes its span and has none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
