@@ -6,8 +6,10 @@
 use pellucid_clock::Clock;
 
 use crate::histogram::{BUCKETS, Sparse, bucket_of};
+use crate::phase::Phase;
 use crate::record::{Record, SHIFT_MIN};
-use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL};
+use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL, TRANSPORT};
+use crate::transport::TRANSPORT_PARTS;
 use crate::work::WorkSums;
 
 /// Counts per bucket of one measure.
@@ -73,27 +75,53 @@ impl Filling {
     #[inline]
     pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
         let measures = measures_of(record);
-        let used = (PARTS + parts_used).min(MEASURES);
+        let used = (PARTS + parts_used).min(TRANSPORT);
         for (measure, ticks) in measures[..used].iter().enumerate() {
-            if *ticks > 0 {
-                self.buckets[measure][table.of(*ticks)] += 1;
-                // Both are seldom taken, and a branch that is foreseen costs less than a store.
-                if *ticks < self.min_ticks[measure] {
-                    self.min_ticks[measure] = *ticks;
-                }
-                if *ticks > self.max_ticks[measure] {
-                    self.max_ticks[measure] = *ticks;
-                }
-            }
+            self.count_measure(measure, *ticks, table);
         }
         self.count += 1;
         self.work.add(&record.counts, &measures);
-        let shape = self.shape_mut(table.of(measures[TOTAL]));
+        let bucket = table.of(measures[TOTAL]);
+        let shape = self.shape_mut(bucket);
         shape.count += 1;
         for (sum, ticks) in shape.sums.iter_mut().zip(measures) {
             *sum += ticks;
         }
+        if !record.transport().is_none() {
+            self.add_transport(record, &measures, bucket, table);
+        }
         measures[TOTAL]
+    }
+
+    #[inline]
+    fn count_measure(&mut self, measure: usize, ticks: u64, table: &BucketTable) {
+        if ticks > 0 {
+            self.buckets[measure][table.of(ticks)] += 1;
+            // Both are seldom taken, and a branch that is foreseen costs less than a store.
+            if ticks < self.min_ticks[measure] {
+                self.min_ticks[measure] = ticks;
+            }
+            if ticks > self.max_ticks[measure] {
+                self.max_ticks[measure] = ticks;
+            }
+        }
+    }
+
+    /// Counts what the transport measured of a request: apart, as most have nothing of it.
+    #[inline(never)]
+    fn add_transport(
+        &mut self,
+        record: &Record,
+        measures: &[u64; TRANSPORT],
+        bucket: usize,
+        table: &BucketTable,
+    ) {
+        for part in TRANSPORT_PARTS {
+            let ticks = record.transport().get(part).min(measures[part.phase() as usize]);
+            let measure = TRANSPORT + part as usize;
+            self.count_measure(measure, ticks, table);
+            self.shape_mut(bucket).sums[measure] += ticks;
+        }
     }
 
     #[inline]
@@ -157,16 +185,16 @@ impl Filling {
     }
 }
 
-/// All measures of a request, in ticks.
+/// All measures of a request but those of the transport, in ticks.
 #[inline]
-fn measures_of(record: &Record) -> [u64; MEASURES] {
+fn measures_of(record: &Record) -> [u64; TRANSPORT] {
     let shift = record.shift();
-    let mut measures = [0; MEASURES];
+    let mut measures = [0; TRANSPORT];
     // The phases are followed by the total.
     for (ticks, units) in measures.iter_mut().zip(record.phase_units()) {
         *ticks = u64::from(units) << shift;
     }
-    measures[LOOP_WAIT] = u64::from(record.attended_units()) << shift;
+    measures[LOOP_WAIT] = record.loop_wait.ticks().min(measures[Phase::Receive as usize]);
     for (ticks, units) in measures[PARTS..].iter_mut().zip(record.parts_units()) {
         *ticks = u64::from(*units) << shift;
     }

@@ -11,6 +11,7 @@
 
 mod account;
 mod activity;
+mod compact;
 mod filling;
 mod histogram;
 mod history;
@@ -27,6 +28,7 @@ mod shown;
 mod slow;
 mod snapshot;
 mod timeline;
+mod transport;
 mod views;
 mod watch;
 mod work;
@@ -49,6 +51,7 @@ pub use snapshot::{
     Snapshot,
 };
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};
+pub use transport::{TRANSPORT_PARTS, TransportPart};
 pub use views::{
     EngineView, InFlightView, InterferenceView, JobView, RequestView, SlowOperation, Stretch,
     WaitView, request_name,

@@ -12,6 +12,7 @@ use crate::probe;
 use crate::record::{Record, RequestFacts};
 use crate::ring::Ring;
 use crate::timeline::Timeline;
+use crate::transport::TransportPart;
 
 /// Makes timelines for one thread and records them when their requests are done.
 pub struct Recorder {
@@ -105,6 +106,14 @@ impl Recorder {
     #[must_use]
     pub fn seal(&self, timeline: &Timeline, facts: RequestFacts) -> Option<Record> {
         (self.ring.is_some() && timeline.is_on()).then(|| Record::of(timeline, facts))
+    }
+
+    /// As [`Recorder::record_sealed`], for a request during whose `write` so many ticks went into
+    /// encryption.
+    #[inline]
+    pub fn record_encrypted(&self, mut record: Record, written: Ticks, encrypt_ticks: u64) {
+        record.set_transport_part(TransportPart::Encrypt, encrypt_ticks);
+        self.record_sealed(record, Some(written));
     }
 
     /// Records a request that was sealed before, and whose last byte was written at `written`;

@@ -9,13 +9,15 @@ use crate::histogram::{Histogram, Sparse};
 use crate::phase::PHASES;
 use crate::record::Record;
 use crate::timeline::PARTS_MAX;
+use crate::transport::TRANSPORT_PARTS;
 use crate::work::WorkSums;
 
 /// Slots of a request's measures: the phases, then these.
 pub(crate) const TOTAL: usize = PHASES.len();
 pub(crate) const LOOP_WAIT: usize = TOTAL + 1;
 pub(crate) const PARTS: usize = LOOP_WAIT + 1;
-pub(crate) const MEASURES: usize = PARTS + PARTS_MAX;
+pub(crate) const TRANSPORT: usize = PARTS + PARTS_MAX;
+pub(crate) const MEASURES: usize = TRANSPORT + TRANSPORT_PARTS.len();
 
 /// How many seconds back a window can reach.
 pub const WINDOW_SECONDS_MAX: usize = 600;

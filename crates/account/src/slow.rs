@@ -179,7 +179,7 @@ impl Slow {
 
 fn keep(record: &Record, threshold_ns: Option<u64>, activity: &Activity) -> Kept {
     let (from, to): (Ticks, Ticks) = record.span();
-    let waited_for = record.waited_for;
+    let waited_for = record.waited_for();
     Kept {
         record: *record,
         threshold_ns,

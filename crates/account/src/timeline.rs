@@ -5,6 +5,7 @@ use pellucid_clock::{Clock, Ticks};
 use crate::phase::{Part, Phase, STAMPS, Stamp};
 use crate::present::{NOBODY, OPERATION_UNKNOWN, Present};
 use crate::probe;
+use crate::transport::{TransportPart, TransportTicks};
 
 /// How many parts of `execute` a store may name.
 pub const PARTS_MAX: usize = 8;
@@ -64,6 +65,8 @@ pub struct Timeline {
     /// Ticks that the whole request waited, received, behind its predecessors on the connection.
     waited_ticks: u64,
     parts_ticks: [u64; PARTS_MAX],
+    /// What the transport measured within its phases.
+    transport: TransportTicks,
     /// The number of the request, once it is known.
     request: u64,
     /// The slot of its operation, once it is known.
@@ -109,6 +112,7 @@ impl Timeline {
             attended: arrived,
             waited_ticks: 0,
             parts_ticks: [0; PARTS_MAX],
+            transport: TransportTicks::default(),
             request: 0,
             operation: OPERATION_UNKNOWN,
             present: &NOBODY,
@@ -292,6 +296,26 @@ impl Timeline {
             self.parts_ticks[part.slot()] += ticks;
             (self.lap_began, self.lapped) = (until, false);
         }
+    }
+
+    /// Notes that the transport spent `ticks` of the part's phase on `part`, within 0.05 %; laps do
+    /// not change.
+    #[inline]
+    pub fn set_transport_part(&mut self, part: TransportPart, ticks: u64) {
+        if ticks > 0 && self.on {
+            self.transport.set(part, ticks);
+        }
+    }
+
+    /// Ticks of a part of the transport, as far as they were noted.
+    #[must_use]
+    pub fn transport_ticks(&self, part: TransportPart) -> u64 {
+        self.transport.get(part)
+    }
+
+    /// What was noted of all of them.
+    pub(crate) fn transport(&self) -> TransportTicks {
+        self.transport
     }
 
     /// Where the current lap began: the last reading that was taken.

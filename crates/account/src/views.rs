@@ -12,6 +12,7 @@ use crate::phase::{PHASES, Phase};
 use crate::present::InFlight;
 use crate::record::Record;
 use crate::slow::{Kept, Operation};
+use crate::transport::TRANSPORT_PARTS;
 
 /// A named stretch of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +82,10 @@ pub struct RequestView {
     pub threshold_ns: Option<u64>,
     /// All phases; `receive` precedes the total, the others fill it.
     pub phases: Vec<Stretch>,
+    /// The parts of other phases that occurred: `decrypt` of `receive`, `compress` of `encode`,
+    /// `encrypt` of `write`.
+    #[serde(default)]
+    pub transport_parts: Vec<Stretch>,
     /// The parts of `execute` that occurred.
     pub parts: Vec<Stretch>,
     /// What the store counted.
@@ -187,6 +192,8 @@ impl Viewer<'_> {
         let stretch =
             |name: &str, ticks: u64| Stretch { name: name.to_owned(), duration_ns: ns(ticks) };
         let parts = self.names.parts_of(facts.operation).iter().zip(record.parts_ticks());
+        let transport = TRANSPORT_PARTS.map(|part| (part.name(), record.transport_ticks(part)));
+        let occurred = |(name, ticks): (&str, u64)| (ticks > 0).then(|| stretch(name, ticks));
         RequestView {
             request: request_name(facts.request),
             operation: self.operation(facts.operation),
@@ -200,10 +207,8 @@ impl Viewer<'_> {
             total_ns: ns(record.total_ticks()),
             threshold_ns: kept.threshold_ns,
             phases: PHASES.map(|phase| stretch(phase.name(), record.phase_ticks(phase))).to_vec(),
-            parts: parts
-                .filter(|(_, ticks)| *ticks > 0)
-                .map(|(name, ticks)| stretch(name, ticks))
-                .collect(),
+            transport_parts: transport.into_iter().filter_map(occurred).collect(),
+            parts: parts.filter_map(|(name, ticks)| occurred((name, ticks))).collect(),
             engine: engine_view(record),
             overlapped: kept.overlapped.iter().map(|job| self.job(job, from, to)).collect(),
             waited_for: kept.waited_for.as_ref().map(|job| self.job(job, from, to)),

@@ -4,7 +4,7 @@ use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::phase::Phase;
-use crate::series::{MEASURES, TOTAL};
+use crate::series::{TOTAL, TRANSPORT};
 use crate::timeline::EngineCounts;
 
 /// Places where a key can be found: nowhere, in a memtable, in one of 14 levels.
@@ -69,7 +69,7 @@ impl WorkSums {
         WorkSums { counts: self.counts, places }
     }
 
-    pub(crate) fn add(&mut self, counts: &EngineCounts, measures: &[u64; MEASURES]) {
+    pub(crate) fn add(&mut self, counts: &EngineCounts, measures: &[u64; TRANSPORT]) {
         if *counts == EngineCounts::default() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use pellucid_account::{
     Account, Accounting, EngineCounts, Names, PHASES, Part, RequestFacts, STAMPS, Snapshot, Stamp,
-    Timeline,
+    Timeline, TransportPart,
 };
 use pellucid_clock::{Clock, SimulatedClock, Ticks};
 use proptest::prelude::*;
@@ -61,6 +61,50 @@ fn a_snapshot_names_what_was_recorded() {
     let back: Snapshot = serde_json::from_str(&json).unwrap();
     assert_eq!(back.operations[0].total, snapshot.operations[0].total);
     assert_eq!(back.operations[0].phases, snapshot.operations[0].phases);
+}
+
+/// They count where they occurred, cost their phases nothing, and are no more than these.
+#[test]
+fn the_transports_parts_stand_beside_their_phases() {
+    let account = account(SimulatedClock::leaked(0));
+    let recorder = account.recorder();
+    for number in 0..100 {
+        let arrived = recorder.now();
+        let phases_ns = [8_000, 160, 240, 0, 8_000, 16_000, 4_000];
+        let mut timeline = timeline(recorder.begin(arrived), arrived, phases_ns);
+        if number < 10 {
+            timeline.set_transport_part(TransportPart::Decrypt, 1_600);
+            timeline.set_transport_part(TransportPart::Compress, 12_000);
+            let record = recorder.seal(&timeline, read_facts()).unwrap();
+            // More than all of `write`, which therefore is all of it.
+            let written = timeline.taken(Stamp::Written).unwrap();
+            recorder.record_encrypted(record, written, 1 << 40);
+        } else {
+            recorder.record(&timeline, read_facts());
+        }
+    }
+    let snapshot = account.snapshot(None);
+    let read = &snapshot.operations[0];
+    let parts: Vec<_> = read
+        .transport_parts
+        .iter()
+        .map(|part| (part.name.as_str(), part.distribution.count, part.distribution.max_ns))
+        .collect();
+    let [decrypt, compress, encrypt] = parts[..] else { panic!("three occurred: {parts:?}") };
+    assert_eq!((decrypt, encrypt), (("decrypt", 10, 1_600), ("encrypt", 10, 4_000)));
+    assert!(compress.0 == "compress" && compress.2.abs_diff(12_000) <= 12_000 / 2_048);
+    assert_eq!(read.transport_part_of("write").unwrap().name, "encrypt");
+    assert_eq!(read.transport_part_of("execute"), None);
+    assert_eq!((read.total.min_ns, read.total.max_ns), (28_400, 28_400));
+    let slowest = &account.slow(1)[0].slowest[0];
+    assert!(slowest.transport_parts.is_empty() || slowest.transport_parts.len() == 3);
+    let json = serde_json::to_string(&snapshot).unwrap();
+    let back: Snapshot = serde_json::from_str(&json).unwrap();
+    assert_eq!(back.operations[0].transport_parts, read.transport_parts);
+    // An account of a server that does not tell of them is one, too.
+    let older = json.replace("\"transport_parts\"", "\"unknown\"");
+    let older: Snapshot = serde_json::from_str(&older).unwrap();
+    assert!(older.operations[0].transport_parts.is_empty());
 }
 
 #[test]

@@ -183,8 +183,8 @@ impl Compressor {
         Compressor { shared, index, gzip: None, deflate: None, out: Vec::new() }
     }
 
-    /// A whole body, compressed.
-    pub(crate) fn whole(&mut self, coding: Coding, body: &[u8]) -> &[u8] {
+    /// A whole body, compressed, and the ticks that it took.
+    pub(crate) fn whole(&mut self, coding: Coding, body: &[u8]) -> (&[u8], u64) {
         let begun = self.shared.clock.now();
         self.out.clear();
         let deflater = match coding {
@@ -197,8 +197,9 @@ impl Compressor {
         add(&meter.responses, 1);
         add(&meter.plain_bytes, body.len() as u64);
         add(&meter.compressed_bytes, self.out.len() as u64);
-        add(&meter.ticks, self.shared.clock.now().since(begun));
-        &self.out
+        let ticks = self.shared.clock.now().since(begun);
+        add(&meter.ticks, ticks);
+        (&self.out, ticks)
     }
 
     /// Room for a body that is compressed piece by piece, if there is some.
@@ -231,7 +232,7 @@ impl StreamPlace {
     ) -> Box<dyn BodySource> {
         add(&self.shared.compression[self.index].responses, 1);
         let (deflater, piece) = (Deflater::new(coding), Vec::new());
-        Box::new(CompressedBody { source, deflater, piece, place: self })
+        Box::new(CompressedBody { source, deflater, piece, ticks: 0, place: self })
     }
 }
 
@@ -240,6 +241,8 @@ struct CompressedBody {
     deflater: Deflater,
     /// Room for what the source brings.
     piece: Vec<u8>,
+    /// What compressing took so far.
+    ticks: u64,
     place: StreamPlace,
 }
 
@@ -256,8 +259,14 @@ impl BodySource for CompressedBody {
         let meter = &shared.compression[self.place.index];
         add(&meter.plain_bytes, self.piece.len() as u64);
         add(&meter.compressed_bytes, (out.len() - before) as u64);
-        add(&meter.ticks, shared.clock.now().since(begun));
+        let ticks = shared.clock.now().since(begun);
+        add(&meter.ticks, ticks);
+        self.ticks += ticks;
         filled
+    }
+
+    fn compress_ticks(&self) -> u64 {
+        self.ticks
     }
 
     fn is_costly(&self) -> bool {

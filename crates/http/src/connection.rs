@@ -7,6 +7,7 @@ use pellucid_account::{Flight, Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::chunked::ChunkedDecoder;
+use crate::event_loop::Turn;
 use crate::http2;
 use crate::response::{Manner, Streamed};
 use crate::service::BodySource;
@@ -120,6 +121,8 @@ pub(crate) struct Finished {
     /// None where accounting is off.
     pub(crate) record: Option<Record>,
     pub(crate) end: usize,
+    /// What the connection had spent encrypting when it was encoded, in ticks.
+    pub(crate) encrypted_ticks: u64,
 }
 
 /// When a request began to come in.
@@ -129,6 +132,8 @@ pub(crate) struct Begun {
     pub(crate) attended: Ticks,
     /// On the loop's clock also where accounting is off, for time limits.
     pub(crate) at: Ticks,
+    /// What the connection had spent decrypting until then, in ticks.
+    pub(crate) decrypted_ticks: u64,
 }
 
 impl Connection {
@@ -154,6 +159,20 @@ impl Connection {
             is_settled: false,
             ended: false,
         }
+    }
+
+    /// A request whose first byte the wake-up of `turn` has brought.
+    #[inline]
+    pub(crate) fn begins(&self, turn: Turn) -> Begun {
+        let Turn { woke, attended, .. } = turn;
+        let decrypted_ticks = self.tls.as_ref().map_or(0, |tls| tls.decrypted_before_ticks());
+        Begun { arrived: woke, attended, at: woke, decrypted_ticks }
+    }
+
+    /// What was spent encrypting until now, in ticks.
+    #[inline]
+    pub(crate) fn encrypted_ticks(&self) -> u64 {
+        self.tls.as_ref().map_or(0, |tls| tls.encrypted_ticks())
     }
 
     /// Whether something waits until the kernel takes it.

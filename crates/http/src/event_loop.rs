@@ -296,6 +296,9 @@ impl<S: Service> EventLoop<S> {
         connection: &mut Connection,
         woke: Ticks,
     ) -> Fate {
+        if let Some(tls) = &mut connection.tls {
+            tls.wake(woke);
+        }
         if connection.has_unsent() && self.flush_rest(connection) == Fate::Drop {
             return Fate::Drop;
         }

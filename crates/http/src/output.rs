@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use mio::net::TcpStream;
-use pellucid_account::Phase;
+use pellucid_account::{Phase, Record};
 use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::connection::{Connection, Finished};
@@ -23,15 +23,21 @@ pub(crate) const SPARE_QUEUES_MAX: usize = BATCH_CONNECTIONS_MAX + 1;
 const QUEUE_KEPT_RESPONSES: usize = 16;
 
 impl<S: Service> EventLoop<S> {
-    /// Notes a response that is encoded: it is recorded when it is out.
+    /// Notes a response that is encoded up to `end`: it is recorded when it is out.
     #[inline]
-    pub(crate) fn finish(&mut self, connection: &mut Connection, finished: Finished) {
+    pub(crate) fn finish(
+        &mut self,
+        connection: &mut Connection,
+        record: Option<Record>,
+        end: usize,
+    ) {
         if connection.finished.capacity() == 0
             && let Some(spare) = self.spare_queues.pop()
         {
             connection.finished = spare;
         }
-        connection.finished.push_back(finished);
+        let encrypted_ticks = connection.encrypted_ticks();
+        connection.finished.push_back(Finished { record, end, encrypted_ticks });
     }
 
     /// Takes the queue from a connection whose responses are all out.
@@ -96,12 +102,20 @@ impl<S: Service> EventLoop<S> {
 
     fn record_written(&mut self, connection: &mut Connection, sent: usize) {
         let written = self.read_clock();
+        let is_encrypted = connection.tls.is_some();
+        let encrypted_ticks = connection.encrypted_ticks();
         while let Some(first) = connection.finished.front() {
             if first.end > sent {
                 break;
             }
             let finished = connection.finished.pop_front();
-            if let Some(Finished { record: Some(record), .. }) = finished {
+            let Some(Finished { record: Some(record), encrypted_ticks: before, .. }) = finished
+            else {
+                continue;
+            };
+            if is_encrypted {
+                self.recorder.record_encrypted(record, written, encrypted_ticks - before);
+            } else {
                 self.recorder.record_sealed(record, Some(written));
             }
         }

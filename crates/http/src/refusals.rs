@@ -3,7 +3,7 @@
 use pellucid_account::{RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
 
-use crate::connection::{Begun, Closing, Connection, Finished};
+use crate::connection::{Begun, Closing, Connection};
 use crate::event_loop::{EventLoop, Fate, Turn};
 use crate::head::Head;
 use crate::refusal::Refusal;
@@ -24,7 +24,7 @@ impl<S: Service> EventLoop<S> {
     ) {
         (connection.begun, connection.wanted_bytes) = (None, 0);
         let arrival = Arrival { begun, received, waited_until: None, bytes: 0 };
-        let mut timeline = self.timeline(&arrival);
+        let mut timeline = self.timeline(connection, &arrival);
         timeline.stamp(Stamp::Parsed);
         let manner = Manner {
             keep_alive: false,
@@ -73,13 +73,13 @@ impl<S: Service> EventLoop<S> {
             timeline.stamp_at(stamp, at);
         }
         let record = self.recorder.seal(&timeline, facts);
-        self.finish(connection, Finished { record, end: out.len() });
+        self.finish(connection, record, out.len());
     }
 
     /// Answers, in plain text, a client that does not know that TLS is spoken here.
     pub(crate) fn refuse_plain(&mut self, connection: &mut Connection, turn: Turn) {
         connection.tls = None;
-        let begun = Begun { arrived: turn.woke, attended: turn.attended, at: turn.woke };
+        let begun = connection.begins(turn);
         let mut out = std::mem::take(&mut self.out);
         self.refuse(connection, &Refusal::PlainText, None, begun, turn.received, &mut out);
         if self.flush(connection, out) == Fate::Drop {
@@ -89,7 +89,8 @@ impl<S: Service> EventLoop<S> {
 
     /// Answers a request that did not come in within its time.
     pub(crate) fn refuse_slow(&mut self, connection: &mut Connection, now: Ticks) -> Fate {
-        let begun = connection.begun.unwrap_or(Begun { arrived: now, attended: now, at: now });
+        let turn = Turn { woke: now, attended: now, received: now };
+        let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
         let mut out = std::mem::take(&mut self.out);
         connection.input = Vec::new();
         connection.chunked = None;

@@ -4,14 +4,14 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use pellucid_account::{Phase, RequestFacts, Stamp, Timeline};
+use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
 use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
 use crate::connection::{
-    Begun, ChunkedRequest, Closing, Connection, Finished, Parked, ParkingPlace, SPARE_PLACES_MAX,
-    Stage, Streaming,
+    Begun, ChunkedRequest, Closing, Connection, Parked, ParkingPlace, SPARE_PLACES_MAX, Stage,
+    Streaming,
 };
 use crate::event_loop::{EventLoop, Fate, Turn};
 use crate::head::{Framing, Head, parse};
@@ -105,7 +105,9 @@ impl<S: Service> EventLoop<S> {
             connection.wanted_bytes = bytes.len() + 1;
             // So that it has only the time for one request.
             let now = self.last;
-            connection.begun.get_or_insert(Begun { arrived: now, attended: now, at: now });
+            let decrypted_ticks = connection.tls.as_ref().map_or(0, |tls| tls.decrypted_ticks());
+            let begun = Begun { arrived: now, attended: now, at: now, decrypted_ticks };
+            connection.begun.get_or_insert(begun);
             return Some(0);
         }
         connection.is_settled = true;
@@ -147,11 +149,8 @@ impl<S: Service> EventLoop<S> {
         waited_until: Option<Ticks>,
         out: &mut Vec<u8>,
     ) -> Look {
-        let begun = *connection.begun.get_or_insert(Begun {
-            arrived: turn.woke,
-            attended: turn.attended,
-            at: turn.woke,
-        });
+        let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
+        connection.begun = Some(begun);
         let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let head = match parse(bytes, &mut space, self.limits.head_bytes) {
             Ok(Some(head)) => head,
@@ -240,11 +239,7 @@ impl<S: Service> EventLoop<S> {
         waited_until: Option<Ticks>,
         out: &mut Vec<u8>,
     ) -> Look {
-        let begun = connection.begun.unwrap_or(Begun {
-            arrived: turn.woke,
-            attended: turn.attended,
-            at: turn.woke,
-        });
+        let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
         let fed = request.decoder.feed(bytes).and_then(|used| {
             let held = request.decoder.body().len() + request.head.len();
             if self.reserve_body(connection, held) { Ok(used) } else { Err(Refusal::Overloaded) }
@@ -295,7 +290,7 @@ impl<S: Service> EventLoop<S> {
             return;
         }
         (connection.begun, connection.wanted_bytes) = (None, 0);
-        let mut timeline = self.timeline(&arrival);
+        let mut timeline = self.timeline(connection, &arrival);
         timeline.stamp(Stamp::Parsed);
         let manner = Manner {
             keep_alive: head.keep_alive && self.stop_by.is_none(),
@@ -396,6 +391,7 @@ impl<S: Service> EventLoop<S> {
         }
         let outcome = outcome.expect("a service that is done has finished its response");
         self.release_body(connection);
+        timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
         facts.response_bytes = saturating_u32(written.len());
         let is_upgrade = matches!(handled, Handled::Upgrade);
@@ -410,7 +406,7 @@ impl<S: Service> EventLoop<S> {
             _ => {
                 self.last = timeline.stamp(Stamp::Encoded);
                 let record = self.recorder.seal(&timeline, facts);
-                self.finish(connection, Finished { record, end: written.end });
+                self.finish(connection, record, written.end);
                 if is_upgrade {
                     connection.stage = Stage::Leaving;
                 } else if !outcome.keep_alive {
@@ -427,13 +423,18 @@ impl<S: Service> EventLoop<S> {
         connection.closing = if is_followed { Closing::AfterLinger } else { Closing::Cleanly };
     }
 
-    pub(crate) fn timeline(&self, arrival: &Arrival) -> Timeline {
+    pub(crate) fn timeline(&self, connection: &Connection, arrival: &Arrival) -> Timeline {
         let mut timeline = self.recorder.begin(arrival.begun.arrived);
         timeline.identify(self.number_of(self.requests + 1), arrival.received);
         timeline.attend_at(arrival.begun.attended);
         timeline.stamp_at(Stamp::Received, arrival.received);
         if let Some(until) = arrival.waited_until {
             timeline.wait_until(until);
+        }
+        if let Some(tls) = &connection.tls {
+            // Nothing was decrypted since the read that completed the request.
+            let ticks = tls.decrypted_ticks() - arrival.begun.decrypted_ticks;
+            timeline.set_transport_part(TransportPart::Decrypt, ticks);
         }
         timeline
     }

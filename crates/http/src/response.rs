@@ -26,6 +26,8 @@ pub struct Response<'a> {
     etag_at: Option<usize>,
     /// How the streamed body is compressed.
     compressed: Option<CodedStream>,
+    /// What compressing the whole body took.
+    compress_ticks: u64,
     /// A header that whoever begins the response does not know of.
     first: Option<(&'static str, String)>,
 }
@@ -159,6 +161,7 @@ impl<'a> Response<'a> {
             compressor: None,
             etag_at: None,
             compressed: None,
+            compress_ticks: 0,
             first: None,
         }
     }
@@ -330,7 +333,8 @@ impl<'a> Response<'a> {
         }
         let Some(coding) = self.begin_coded() else { return false };
         let Some(compressor) = self.compressor.take() else { return false };
-        let body = compressor.whole(coding, body);
+        let (body, ticks) = compressor.whole(coding, body);
+        self.compress_ticks = ticks;
         self.end_with_length(body.len() as u64);
         self.out.extend_from_slice(body);
         true
@@ -456,6 +460,7 @@ impl<'a> Response<'a> {
             status: self.status,
             keep_alive: self.manner.keep_alive,
             streamed: self.streamed,
+            compress_ticks: self.compress_ticks,
         })
     }
 }
@@ -482,6 +487,8 @@ pub(crate) struct Outcome {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
     pub(crate) streamed: Streamed,
+    /// What compressing the body took; zero for one that is not compressed, or is streamed.
+    pub(crate) compress_ticks: u64,
 }
 
 /// Appends `value` in decimal digits.

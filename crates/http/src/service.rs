@@ -110,6 +110,12 @@ pub trait BodySource {
     fn is_costly(&self) -> bool {
         false
     }
+
+    /// Ticks of the account's clock that went into compressing the pieces so far: zero for a body
+    /// that the transport does not compress.
+    fn compress_ticks(&self) -> u64 {
+        0
+    }
 }
 
 /// What [`BodySource::fill`] did.

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 
-use pellucid_account::{Phase, Stamp};
+use pellucid_account::{Phase, Stamp, TransportPart};
 use pellucid_thread::{set_operation, set_phase};
 
-use crate::connection::{Connection, Finished, Stage, Streaming};
+use crate::connection::{Connection, Stage, Streaming};
 use crate::event_loop::{EventLoop, Fate, Step};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::response::Streamed;
@@ -50,10 +50,11 @@ impl<S: Service> EventLoop<S> {
 
     fn end_stream(&mut self, connection: &mut Connection, streaming: Streaming, end: usize) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
-        let Streaming { mut timeline, facts, keep_alive, .. } = streaming;
+        let Streaming { source, mut timeline, facts, keep_alive, .. } = streaming;
+        timeline.set_transport_part(TransportPart::Compress, source.compress_ticks());
         timeline.stamp(Stamp::Encoded);
         let record = self.recorder.seal(&timeline, facts);
-        self.finish(connection, Finished { record, end });
+        self.finish(connection, record, end);
         if !keep_alive {
             self.close_after_response(connection);
         }

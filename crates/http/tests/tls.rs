@@ -4,90 +4,16 @@
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use common::tls_client::{Client, certificates, client_config, client_config_for, client_of, file};
 use common::{Running, connect, start_with};
 use pellucid_http::{CertificateError, Certificates, Limits};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
-};
-use tempfile::TempDir;
-
-type Client = StreamOwned<ClientConnection, TcpStream>;
-
-/// The names of the pairs.
-const PAIRS: [&str; 2] = ["first", "second"];
-
-/// A folder with pairs for `localhost`, each signed by an authority of its own. They are made when
-/// they are first asked for, and gone with the folder: a key in a repository is no secret.
-static FILES: LazyLock<TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    for pair in PAIRS {
-        let write = |ending: &str, text: String| {
-            std::fs::write(folder.path().join(format!("{pair}{ending}")), text).unwrap();
-        };
-        let mut authority = CertificateParams::default();
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        authority.distinguished_name.push(DnType::CommonName, format!("authority {pair}"));
-        let authority_key = KeyPair::generate().unwrap();
-        write("-ca.pem", authority.self_signed(&authority_key).unwrap().pem());
-        let (authority, key) = (Issuer::new(authority, authority_key), KeyPair::generate());
-        let (key, names) = (key.unwrap(), ["localhost".to_owned()]);
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority);
-        write(".pem", certificate.unwrap().pem());
-        write("-key.pem", key.serialize_pem());
-    }
-    folder
-});
-
-fn file(name: &str) -> PathBuf {
-    FILES.path().join(name)
-}
-
-fn certificates(pair: &str) -> Arc<Certificates> {
-    let key = file(&format!("{pair}-key.pem"));
-    Arc::new(Certificates::load(&file(&format!("{pair}.pem")), &key).unwrap())
-}
 
 fn start_tls(limits: Limits) -> Running {
     start_with(limits, Some(certificates("first")))
-}
-
-fn client_config(
-    authority: &str,
-    versions: &[&'static SupportedProtocolVersion],
-) -> Arc<ClientConfig> {
-    client_config_for(authority, versions, &[])
-}
-
-fn client_config_for(
-    authority: &str,
-    versions: &[&'static SupportedProtocolVersion],
-    protocols: &[&str],
-) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    let path = file(&format!("{authority}-ca.pem"));
-    roots.add(CertificateDer::from_pem_file(path).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Arc::new(config)
-}
-
-fn client_of(running: &Running, config: &Arc<ClientConfig>) -> Client {
-    let name = ServerName::try_from("localhost").unwrap();
-    let session = ClientConnection::new(Arc::clone(config), name).unwrap();
-    StreamOwned::new(session, connect(running))
 }
 
 fn client(running: &Running) -> Client {

@@ -24,12 +24,10 @@ const RECEIVE: &str = "receive answer";
 /// The metric that holds the others, where there is one.
 const TOTAL: &str = "total";
 /// Only Pellucid tells how much of its total no phase explains. Its total begins when a request was
-/// received, and what is none of its phases is a part of one of them.
+/// received, and what is none of its phases is a part of the phase that it follows.
 const UNACCOUNTED: &str = "unaccounted";
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", UNACCOUNTED];
-/// The phase that the engine's parts belong to.
-const EXECUTE: &str = "execute";
 /// What the decimals of `Server-Timing` may leave out.
 const ROUNDING_NS: u64 = 2_000;
 /// What they may add to each metric of Pellucid's.
@@ -225,22 +223,18 @@ fn server_steps(trace: &Trace, traces: &Traces) -> Vec<(String, u64)> {
     sure.map(|(name, ns)| (name.to_owned(), ns)).into_iter().collect()
 }
 
-/// Pellucid's phases, `execute` divided into the engine's parts.
+/// Pellucid's phases, each divided into the parts that follow it.
 fn own_steps(named: &[(&str, u64)]) -> Vec<(String, u64)> {
-    let parts: Vec<&(&str, u64)> =
-        named.iter().filter(|(name, _)| *name != TOTAL && !PHASES.contains(name)).collect();
-    let parts_ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
+    let named: Vec<&(&str, u64)> = named.iter().filter(|(name, _)| *name != TOTAL).collect();
     let mut steps = Vec::new();
-    for (name, ns) in named.iter().filter(|(name, _)| PHASES.contains(name)) {
-        if *name != EXECUTE {
-            steps.push(((*name).to_owned(), *ns));
-            continue;
-        }
+    for phase in named.chunk_by(|_, (name, _)| !PHASES.contains(name)) {
+        let Some(((name, ns), parts)) = phase.split_first() else { continue };
+        let parts_ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
         let fits = (*ns as f64 / parts_ns.max(1) as f64).min(1.0);
-        for (part, part_ns) in &parts {
-            steps.push((format!("{EXECUTE}, {part}"), (*part_ns as f64 * fits) as u64));
+        for (part, part_ns) in parts {
+            steps.push((format!("{name}, {part}"), (*part_ns as f64 * fits) as u64));
         }
-        steps.push((EXECUTE.to_owned(), ns.saturating_sub(parts_ns)));
+        steps.push(((*name).to_owned(), ns.saturating_sub(parts_ns)));
     }
     steps
 }
@@ -285,13 +279,16 @@ mod tests {
 
     #[test]
     fn pellucids_phases_and_parts_stand_between_network_and_answer() {
-        let names = ["receive", "parse", "execute", "ledger", "journal_read", "total", UNACCOUNTED];
-        let told_ns = [4_000, 6_000, 20_000, 5_000, 7_000, 30_000, 4_000];
+        let of_execute = ["execute", "ledger", "journal_read"];
+        let names =
+            [&["receive", "decrypt", "parse"], &of_execute[..], &["total", UNACCOUNTED]].concat();
+        let told_ns = [4_000, 1_500, 6_000, 20_000, 5_000, 7_000, 30_000, 4_000];
         let way = Way::of(&trace(&told_ns), &traces(&names));
         let server: Vec<_> =
             told(&way).into_iter().filter(|(name, _)| name.starts_with("server")).collect();
         let expected = [
-            ("server: receive", 4_000),
+            ("server: receive, decrypt", 1_500),
+            ("server: receive", 2_500),
             ("server: parse", 6_000),
             ("server: execute, ledger", 5_000),
             ("server: execute, journal_read", 7_000),

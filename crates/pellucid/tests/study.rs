@@ -59,6 +59,13 @@ fn series<'a>(report: &'a Value, chart: &str, name: &str) -> Vec<&'a Value> {
         .collect()
 }
 
+/// The names of the rows of a table.
+fn rows(report: &Value, chart: &str) -> Vec<String> {
+    let chart = charts(report).into_iter().find(|found| found["name"] == chart).unwrap();
+    let series = chart["series"].as_array().unwrap().iter();
+    series.map(|series| series["name"].as_str().unwrap().to_owned()).collect()
+}
+
 fn sum(values: &[&Value]) -> f64 {
     values.iter().filter_map(|value| value.as_f64()).sum()
 }
@@ -185,6 +192,14 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
         let histogram = format!("{prefix}_histogram");
         assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{prefix}");
         assert_eq!(series(&report, &format!("{prefix}_jitter"), "total").len(), 400);
+        for (part, phase) in [("decrypt", "receive"), ("encrypt", "write")] {
+            let part = format!(" {part}");
+            if prefix.contains("http1") {
+                assert!(!rows(&report, &table).contains(&part), "{table}");
+            } else {
+                assert!(0.0 < mean(&part) && mean(&part) <= mean(phase), "{table}, {part}");
+            }
+        }
         // What is handed to another thread waits for it; the version never is.
         let is_away = prefix.ends_with("_always") && !prefix.starts_with("version");
         assert_eq!(mean("queue") > 0.0, is_away, "{prefix}");

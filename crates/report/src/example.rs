@@ -38,6 +38,7 @@ fn around(quantile: f64, write_ns: f64) -> Around {
         total_mean_ns: total_ns,
         phases: named.map(|(name, mean_ns)| share(name, mean_ns, total_ns)).collect(),
         receive_mean_ns: 1e3,
+        transport_parts: Vec::new(),
         parts: vec![share("look_up", 4e3, total_ns), share("value_read", 2e3, total_ns)],
     }
 }
@@ -61,6 +62,7 @@ pub(crate) fn account() -> OperationAccount {
         total,
         phases: phases.map(|(name, value_ns)| named(name, 1_000, value_ns)).collect(),
         loop_wait: constant(1_000, 500),
+        transport_parts: Vec::new(),
         parts: vec![named("look_up", 1_000, 4_000), named("value_read", 500, 4_000)],
         around: vec![around(0.5, 10e3), around(0.99, 30e3)],
         engine: EngineWork::default(),

@@ -41,6 +41,9 @@ pub(crate) fn rows(account: &OperationAccount) -> Vec<Row<'_>> {
         if is_before_total {
             rows.push(row(account, "loop_wait", &account.loop_wait, true, true));
         }
+        if let Some(part) = account.transport_part_of(&phase.name) {
+            rows.push(row(account, &part.name, &part.distribution, true, is_before_total));
+        }
         if phase.name == "execute" {
             let parts = account.parts.iter();
             rows.extend(

@@ -6,7 +6,7 @@ mod peers;
 use std::fmt::{Display, Write};
 
 use pellucid_account::{
-    Activity, Distribution, InterferenceView, OperationAccount, SlowOperation, Snapshot,
+    Activity, Distribution, InterferenceView, Named, OperationAccount, SlowOperation, Snapshot,
 };
 use pellucid_cluster::PeerView;
 use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
@@ -20,6 +20,8 @@ use crate::process::ProcessFigures;
 const POWERS: std::ops::RangeInclusive<u32> = 9..=34;
 /// Phases are shown at every second of them: there are eight times as many.
 const PHASE_POWER_STEP: usize = 2;
+/// The phase whose parts are the store's.
+const EXECUTE: &str = "execute";
 
 /// Everything that the page shows.
 pub(crate) struct Figures {
@@ -74,15 +76,27 @@ fn write_requests(page: &mut String, operations: &[OperationAccount]) {
             histogram(page, name, &labels, &phase.distribution, PHASE_POWER_STEP);
         }
     }
-    let help = "Time of a request in one part of the phase execute, where the part occurred.";
+    let help = "Time of a request in one part of a phase, where the part occurred.";
     family(page, "pellucid_request_part_duration_seconds", "histogram", help);
     for account in operations {
-        for part in &account.parts {
-            let labels = format!("{},part=\"{}\"", labels_of(account), part.name);
-            let name = "pellucid_request_part_duration_seconds";
-            histogram(page, name, &labels, &part.distribution, PHASE_POWER_STEP);
+        for phase in &account.phases {
+            for part in parts_of(account, &phase.name) {
+                let (operation, phase, part_name) = (labels_of(account), &phase.name, &part.name);
+                let labels = format!("{operation},phase=\"{phase}\",part=\"{part_name}\"");
+                let name = "pellucid_request_part_duration_seconds";
+                histogram(page, name, &labels, &part.distribution, PHASE_POWER_STEP);
+            }
         }
     }
+}
+
+/// The parts of a phase: the store's of `execute`, the transport's of others.
+fn parts_of<'account>(
+    account: &'account OperationAccount,
+    phase: &str,
+) -> impl Iterator<Item = &'account Named> + use<'account> {
+    let of_store: &[Named] = if phase == EXECUTE { &account.parts } else { &[] };
+    of_store.iter().chain(account.transport_part_of(phase))
 }
 
 fn labels_of(account: &OperationAccount) -> String {

@@ -1,6 +1,6 @@
 //! The account of one request on its own response: the `Server-Timing` header.
 
-use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline};
+use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline, TransportPart};
 use pellucid_clock::SharedReading;
 use pellucid_http::{Request, Response};
 
@@ -13,9 +13,10 @@ pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
 }
 
 /// Adds, if the client asked for it, the phases that are over, in milliseconds with decimals down
-/// to the microsecond, the store's parts behind `execute`, and `unaccounted` last. The phase
-/// `write` and the rest of
-/// `encode` come after the header is written, and so are not in it: they are in the account.
+/// to the microsecond, each followed by its parts (`decrypt` behind `receive`, the store's behind
+/// `execute`), and `unaccounted` last. The phase `write` and the rest of `encode`, with `encrypt`
+/// and `compress` in them, come after the header is written, and so are not in it: they are in the
+/// account.
 ///
 /// A second header, `Pellucid-Clock`, says when the request arrived, on a clock that a client on
 /// the same machine reads as well: with it the phases have their place between sending and
@@ -33,13 +34,15 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
                 write_metric(out, "total", clock.nanoseconds(timeline.total_ticks()));
             }
             write_metric(out, phase.name(), clock.nanoseconds(timeline.phase_ticks(phase)));
+            if let Some(part) = TransportPart::of(phase) {
+                let ticks = timeline.transport_ticks(part).min(timeline.phase_ticks(phase));
+                write_part(out, part.name(), clock.nanoseconds(ticks));
+            }
             if phase == Phase::Execute {
                 let names = Names { parts: timeline.part_names(), ..NAMES };
                 for (slot, name) in (0..).zip(names.parts_of(timeline.operation())) {
                     let ticks = timeline.part_ticks(Part::new(slot));
-                    if ticks > 0 {
-                        write_metric(out, name, clock.nanoseconds(ticks));
-                    }
+                    write_part(out, name, clock.nanoseconds(ticks));
                 }
             }
         }
@@ -49,6 +52,13 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
     let arrived = timeline.taken(Stamp::Arrived);
     if let Some(reading) = arrived.and_then(|at| SharedReading::of(&clock, at)) {
         response.header("Pellucid-Clock", reading.to_string().as_bytes());
+    }
+}
+
+/// Parts that did not occur are left out.
+fn write_part(out: &mut Vec<u8>, name: &str, duration_ns: u64) {
+    if duration_ns > 0 {
+        write_metric(out, name, duration_ns);
     }
 }
 

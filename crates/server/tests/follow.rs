@@ -3,45 +3,16 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use common::collector::{collector, spans};
 use common::{Client, Running, entity, start_with};
 use pellucid_server::Export;
 use serde_json::Value;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
-
-/// A collector that takes everything, and passes on what it got: head and document.
-fn collector() -> (String, Receiver<(String, Value)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (posts, received) = channel();
-    std::thread::spawn(move || {
-        for socket in listener.incoming() {
-            let mut reader = BufReader::new(socket.unwrap());
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                reader.read_line(&mut head).unwrap();
-            }
-            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            let mut body = vec![0; length.unwrap().parse().unwrap()];
-            reader.read_exact(&mut body).unwrap();
-            reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
-            if posts.send((head, serde_json::from_slice(&body).unwrap())).is_err() {
-                return;
-            }
-        }
-    });
-    (url, received)
-}
-
-fn spans(document: &Value) -> &Vec<Value> {
-    document["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap()
-}
 
 fn unix_ns(span: &Value, name: &str) -> u64 {
     span[name].as_str().unwrap().parse().unwrap()

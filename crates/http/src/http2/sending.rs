@@ -4,7 +4,7 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
-use pellucid_account::{Flight, RequestFacts, Timeline};
+use pellucid_account::{Flight, RequestFacts, Timeline, TransportPart};
 use pellucid_clock::Ticks;
 
 use crate::requests::saturating_u32;
@@ -56,7 +56,11 @@ impl Sending {
                 Filled::More => {}
                 Filled::Waiting if self.pending.is_empty() => return Sent::Nothing,
                 Filled::Waiting => {}
-                Filled::Last => self.source = None,
+                Filled::Last => {
+                    let ticks = source.compress_ticks();
+                    self.timeline.set_transport_part(TransportPart::Compress, ticks);
+                    self.source = None;
+                }
                 Filled::Broken => {
                     self.stream.send_reset(Reason::INTERNAL_ERROR);
                     return Sent::Gone;

@@ -8,13 +8,13 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
 use http::request::Parts;
-use pellucid_account::{Phase, RequestFacts, Stamp, Timeline};
+use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use super::heads::{body_length, head_of};
 use super::sending::{Sending, Sent};
 use super::session::{Parked, ParkedRequest, Polled, Receiving, Session};
-use crate::connection::{Begun, Closing, Connection, Finished, Stage};
+use crate::connection::{Begun, Closing, Connection, Stage};
 use crate::event_loop::{EventLoop, Fate, Step, Turn};
 use crate::head::Head;
 use crate::limits::{BATCH_BYTES_MAX, HEADERS_MAX, OUTPUT_BYTES_MAX};
@@ -111,7 +111,7 @@ impl<S: Service> EventLoop<S> {
             (std::mem::take(&mut pipe.output), std::mem::take(&mut pipe.was_full))
         };
         for record in session.answered.drain(..) {
-            connection.finished.push_back(Finished { record, end: out.len() });
+            self.finish(connection, record, out.len());
         }
         let is_batched = self.batch.is_open && connection.tls.is_none() && !is_over;
         let fate = match is_batched && out.len() <= BATCH_BYTES_MAX {
@@ -145,7 +145,7 @@ impl<S: Service> EventLoop<S> {
         session: &mut Session,
         turn: Turn,
     ) -> bool {
-        let begun = Begun { arrived: turn.woke, attended: turn.attended, at: turn.woke };
+        let begun = connection.begins(turn);
         let mut waited_until = None;
         while session.held_bytes() < OUTPUT_BYTES_MAX {
             match waited_until {
@@ -308,7 +308,7 @@ impl<S: Service> EventLoop<S> {
                 return self.refuse_stream(connection, session, stream, &refusal, turn);
             }
         };
-        let mut timeline = self.timeline(&arrival);
+        let mut timeline = self.timeline(connection, &arrival);
         timeline.stamp(Stamp::Parsed);
         let manner = Manner {
             coding: head.coding,
@@ -403,6 +403,7 @@ impl<S: Service> EventLoop<S> {
     ) {
         let Answered { handled, outcome, fields, mut body, mut timeline, mut facts } = answered;
         let outcome = outcome.expect("a service that is done has finished its response");
+        timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
         facts.response_bytes = saturating_u32(body.len());
         let source = match handled {
@@ -504,8 +505,8 @@ impl<S: Service> EventLoop<S> {
         turn: Turn,
     ) {
         let (begun, received) = (stream.begun, turn.received);
-        let mut timeline =
-            self.timeline(&Arrival { begun, received, waited_until: None, bytes: 0 });
+        let arrival = Arrival { begun, received, waited_until: None, bytes: 0 };
+        let mut timeline = self.timeline(connection, &arrival);
         timeline.stamp(Stamp::Parsed);
         let is_head = stream.parts.method == http::Method::HEAD;
         let manner = Manner { is_head, ..Manner::PLAIN };

@@ -2,7 +2,9 @@
 //!
 //! A session sits between a connection's socket and its buffers and owns no thread: it decrypts
 //! right after the read and encrypts right before the write, so that the phases `receive` and
-//! `write` hold what it costs. [`TlsFigures`] say how much of them it is.
+//! `write` hold what it costs. [`TlsFigures`] say how much of them it is in all, and each request
+//! what lies within its own phases: what its connection had spent when they began is subtracted
+//! from what it has when they end.
 
 mod certificates;
 mod figures;

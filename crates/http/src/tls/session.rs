@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use pellucid_clock::Clock;
+use pellucid_clock::{Clock, Ticks};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::certificates::HTTP2;
@@ -29,6 +29,12 @@ pub(crate) struct Session {
     is_ended: bool,
     /// Leading bytes of the connection's output that are encrypted already, and not all out.
     encrypted_bytes: usize,
+    /// Ticks spent decrypting and encrypting since the handshake.
+    decrypted_ticks: u64,
+    encrypted_ticks: u64,
+    /// The wake-up of the event loop that the connection is at, and what was spent before it.
+    woke: Ticks,
+    decrypted_before_ticks: u64,
 }
 
 /// What the kernel took.
@@ -48,7 +54,16 @@ impl Session {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(ENCRYPT_BYTES_MAX));
-        Ok(Session { connection, is_begun: false, is_ended: false, encrypted_bytes: 0 })
+        Ok(Session {
+            connection,
+            is_begun: false,
+            is_ended: false,
+            encrypted_bytes: 0,
+            decrypted_ticks: 0,
+            encrypted_ticks: 0,
+            woke: Ticks(0),
+            decrypted_before_ticks: 0,
+        })
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
@@ -58,6 +73,29 @@ impl Session {
     /// Whether client and server agreed on HTTP/2 in the handshake.
     pub(crate) fn agreed_on_http2(&self) -> bool {
         self.connection.alpn_protocol() == Some(HTTP2)
+    }
+
+    /// Notes that the event loop turns to the connection in the wake-up at `woke`, for the first
+    /// time or again.
+    pub(crate) fn wake(&mut self, woke: Ticks) {
+        if self.woke != woke {
+            (self.woke, self.decrypted_before_ticks) = (woke, self.decrypted_ticks);
+        }
+    }
+
+    /// Ticks spent decrypting before the wake-up that the connection is at.
+    pub(crate) fn decrypted_before_ticks(&self) -> u64 {
+        self.decrypted_before_ticks
+    }
+
+    /// Ticks spent decrypting until now, handshakes not included.
+    pub(crate) fn decrypted_ticks(&self) -> u64 {
+        self.decrypted_ticks
+    }
+
+    /// Ticks spent encrypting until now, handshakes not included.
+    pub(crate) fn encrypted_ticks(&self) -> u64 {
+        self.encrypted_ticks
     }
 
     /// Whether ciphertext waits for the socket.
@@ -95,6 +133,7 @@ impl Session {
             }
         } else {
             add(&meter.decrypt_ticks, ticks);
+            self.decrypted_ticks += ticks;
         }
         // Answers of the handshake, new keys, or the alert that says what is wrong.
         let pushed = self.push(socket);
@@ -169,7 +208,9 @@ impl Session {
                 Ok(0) | Err(_) => return Sent { failed: true, ..sent },
                 Ok(count) => self.encrypted_bytes = count,
             }
-            add(&meter.encrypt_ticks, clock.now().since(begun));
+            let ticks = clock.now().since(begun);
+            self.encrypted_ticks += ticks;
+            add(&meter.encrypt_ticks, ticks);
             add(&meter.encrypted_bytes, self.encrypted_bytes as u64);
         }
     }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod h2_client;
+pub(crate) mod tls_client;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

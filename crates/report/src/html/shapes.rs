@@ -118,6 +118,10 @@ fn table_of(shapes: &[&Around]) -> Table {
     };
     for name in names(|around| &around.phases) {
         table.rows.push(row(name, name, |around| &around.phases));
+        if let Some(part) = shapes.iter().find_map(|around| around.transport_part_of(name)) {
+            let (name, shown) = (&part.name, format!("  {}", part.name));
+            table.rows.push(row(name, &shown, |around| &around.transport_parts));
+        }
         if name == "execute" {
             for part in names(|around| &around.parts) {
                 table.rows.push(row(part, &format!("  {part}"), |around| &around.parts));
@@ -131,5 +135,13 @@ fn table_of(shapes: &[&Around]) -> Table {
         receive.extend([duration(around.receive_mean_ns), "-".to_owned()]);
     }
     table.rows.extend([total, receive]);
+    if let Some(part) = shapes.iter().find_map(|around| around.transport_part_of("receive")) {
+        let mut decrypt = vec![format!("  {}", part.name)];
+        for around in shapes {
+            let mean_ns = around.transport_part_of("receive").map_or(0.0, |part| part.mean_ns);
+            decrypt.extend([duration(mean_ns), "-".to_owned()]);
+        }
+        table.rows.push(decrypt);
+    }
     table
 }

@@ -21,12 +21,16 @@ fn block(around: &Around) -> String {
     let mut rows = Vec::new();
     for phase in &around.phases {
         rows.push(words_of(phase, "  "));
+        rows.extend(around.transport_part_of(&phase.name).map(|part| words_of(part, "    ")));
         if phase.name == "execute" {
             rows.extend(around.parts.iter().map(|part| words_of(part, "    ")));
         }
     }
+    let decrypt = around.transport_part_of("receive").map_or_else(String::new, |part| {
+        format!(", {} of it to {}", duration(part.mean_ns), part.name)
+    });
     format!(
-        "Requests around {}: {} of them, {} on average, {} to receive before that\n{}",
+        "Requests around {}: {} of them, {} on average, {} to receive before that{decrypt}\n{}",
         quantile_name(around.quantile),
         count(around.count),
         duration(around.total_mean_ns),

@@ -37,6 +37,8 @@ fn words_of(row: &Row<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use pellucid_account::Named;
+
     use super::*;
     use crate::example::account;
 
@@ -65,6 +67,22 @@ mod tests {
         ];
         assert_eq!(names, expected, "{text}");
         assert!(text.starts_with("entity_get ok: 1,000 requests, times in µs\n"), "{text}");
+    }
+
+    #[test]
+    fn the_transports_parts_stand_below_their_phases() {
+        let mut account = account();
+        let named = |name: &str, of: usize| Named {
+            name: name.to_owned(),
+            distribution: account.phases[of].distribution.clone(),
+        };
+        account.transport_parts = vec![named("decrypt", 0), named("encrypt", 6)];
+        let text = phase_table(&account);
+        let names: Vec<&str> =
+            text.lines().skip(3).filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names[..3], ["receive*", "loop_wait", "decrypt"]);
+        let write = names.iter().position(|name| *name == "write").unwrap();
+        assert_eq!(names[write + 1], "encrypt");
     }
 
     #[test]

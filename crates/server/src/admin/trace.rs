@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use pellucid_account::{
-    Account, Names, PHASES, Phase, Recent, Record, STAMPS, Stamp, request_name,
+    Account, Names, PHASES, Phase, Recent, Record, STAMPS, Stamp, TransportPart, request_name,
 };
 use pellucid_clock::{Clock, Ticks};
 use pellucid_http::{Handled, Request, Response};
@@ -162,14 +162,14 @@ impl Writer {
             facts.status,
             facts.key_hash,
         );
-        if record.waited_for != 0 {
-            let _ = write!(arguments, ",\"waited_for_job\":{}", record.waited_for);
+        if record.waited_for() != 0 {
+            let _ = write!(arguments, ",\"waited_for_job\":{}", record.waited_for());
         }
         self.complete((name, "request"), thread, span, &arguments);
         for (phase, from, to) in stretches(record) {
             let arguments = match phase {
                 Phase::Execute => self.parts(record),
-                _ => String::new(),
+                _ => self.transport_part(record, phase),
             };
             self.complete((phase.name(), "phase"), thread, (from, to), &arguments);
         }
@@ -179,11 +179,19 @@ impl Writer {
     fn parts(&self, record: &Record) -> String {
         let names = self.names.parts_of(record.facts.operation);
         let parts = names.iter().zip(record.parts_ticks());
-        let told = parts.filter(|(_, ticks)| *ticks > 0).map(|(name, ticks)| {
-            let duration = microseconds(self.clock.nanoseconds(ticks));
-            format!("\"{name}_us\":{duration}")
-        });
-        told.collect::<Vec<_>>().join(",")
+        let told = parts.filter(|(_, ticks)| *ticks > 0);
+        told.map(|(name, ticks)| self.part(name, ticks)).collect::<Vec<_>>().join(",")
+    }
+
+    /// What the transport measured of another phase, likewise.
+    fn transport_part(&self, record: &Record, phase: Phase) -> String {
+        let part = TransportPart::of(phase).map(|part| (part, record.transport_ticks(part)));
+        let told = part.filter(|(_, ticks)| *ticks > 0);
+        told.map_or_else(String::new, |(part, ticks)| self.part(part.name(), ticks))
+    }
+
+    fn part(&self, name: &str, ticks: u64) -> String {
+        format!("\"{name}_us\":{}", microseconds(self.clock.nanoseconds(ticks)))
     }
 
     fn jobs(&mut self, recent: &Recent) {

@@ -1,6 +1,6 @@
 //! One line in the log for each slow request, so that what was slow last night can be seen today.
 
-use pellucid_account::{PHASES, Record};
+use pellucid_account::{PHASES, Record, TRANSPORT_PARTS};
 
 use crate::documents::SlowQuery;
 use crate::follow::context::TraceContext;
@@ -42,7 +42,9 @@ impl SlowLog {
         });
         let phases = phases.collect::<Vec<_>>().join(" ");
         let names = shared.account.names().parts_of(facts.operation);
-        let parts = names.iter().zip(record.parts_ticks()).filter_map(|(name, ticks)| {
+        let transport = TRANSPORT_PARTS.map(|part| (part.name(), record.transport_ticks(part)));
+        let parts = names.iter().copied().zip(record.parts_ticks());
+        let parts = parts.chain(transport).filter_map(|(name, ticks)| {
             let duration_ms = milliseconds(ticks);
             (duration_ms >= 0.001).then(|| format!("{name}={duration_ms:.3}"))
         });

@@ -1,11 +1,12 @@
 //! Requests as spans, in the JSON form of OTLP (OpenTelemetry protocol 1.x).
 //!
 //! A request is a span of kind server, and each phase of its account a span below it. The parts of
-//! `execute` are durations without a place in time, so they are attributes.
+//! phases are durations without a place in time, so they are attributes: of their phases, and
+//! `decrypt` of the request, as `receive` precedes its span and has none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pellucid_account::{Names, PHASES, Phase, Record, STAMPS, Stamp};
+use pellucid_account::{Names, PHASES, Phase, Record, STAMPS, Stamp, TransportPart};
 use pellucid_clock::{Clock, Ticks};
 use serde_json::{Value, json};
 
@@ -63,6 +64,7 @@ pub(crate) fn spans(record: &Record, trace: &Trace, names: Names, anchor: &Ancho
     if facts.key_hash != 0 {
         attributes.push(text("pellucid.key_hash", &format!("{:016x}", facts.key_hash)));
     }
+    attributes.extend(transport_part(record, Phase::Receive, anchor));
     let mut own = json!({
         "traceId": format!("{:032x}", context.trace),
         "spanId": format!("{:016x}", context.span),
@@ -110,13 +112,11 @@ fn phase_span(
     }
     let mut attributes = Vec::new();
     if phase == Phase::Execute {
-        let parts = record.parts_ticks();
-        let names = names.parts_of(record.facts.operation);
-        for (name, ticks) in names.iter().zip(parts).filter(|(_, ticks)| *ticks > 0) {
-            let duration_ns = anchor.clock.nanoseconds(ticks);
-            attributes.push(number(&format!("pellucid.part.{name}_ns"), duration_ns));
-        }
+        let names = names.parts_of(record.facts.operation).iter();
+        let parts = names.zip(record.parts_ticks());
+        attributes.extend(parts.filter_map(|(name, ticks)| part(name, ticks, anchor)));
     }
+    attributes.extend(transport_part(record, phase, anchor));
     Some(json!({
         "traceId": format!("{:032x}", context.trace),
         // Numbers of their own, derived from the request's: no two phases share one.
@@ -128,6 +128,18 @@ fn phase_span(
         "endTimeUnixNano": anchor.unix_ns(to),
         "attributes": attributes,
     }))
+}
+
+/// What the transport measured of a phase, if it did.
+fn transport_part(record: &Record, phase: Phase, anchor: &Anchor) -> Option<Value> {
+    let of = TransportPart::of(phase)?;
+    part(of.name(), record.transport_ticks(of), anchor)
+}
+
+/// The attribute of a part, if it occurred.
+fn part(name: &str, ticks: u64, anchor: &Anchor) -> Option<Value> {
+    let duration_ns = anchor.clock.nanoseconds(ticks);
+    (ticks > 0).then(|| number(&format!("pellucid.part.{name}_ns"), duration_ns))
 }
 
 /// What is posted to a collector.

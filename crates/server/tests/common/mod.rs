@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 pub(crate) mod client;
+pub(crate) mod collector;
 pub(crate) mod nodes;
 pub(crate) mod stores;
 

@@ -246,6 +246,8 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
         if phase == "receive" {
             rows.push(row(" loop_wait", &run.server.loop_wait));
         }
+        let parts = run.server.transport_parts.iter().filter(|part| part.phase == phase);
+        rows.extend(parts.map(|part| row(format!(" {}", part.name), &part.distribution)));
     }
     rows.push(row("total", &run.server.total));
     rows.push(row("client", &run.client));
@@ -253,9 +255,10 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
         (
             &format!("{name}_phases"),
             "Phases",
-            "Quantiles are exact. Receive, with the wait for the event loop in it, precedes the \
-             total. The client's time is from its send to the last byte; the server's ends when \
-             its system call returns, by when the client may have its answer already.",
+            "Quantiles are exact. What is indented is part of the phase above. Receive, with the \
+             wait for the event loop in it, precedes the total. The client's time is from its \
+             send to the last byte; the server's ends when its system call returns, by when the \
+             client may have its answer already.",
         ),
         columns(),
         rows,

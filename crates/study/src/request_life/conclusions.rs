@@ -209,21 +209,29 @@ fn transports(runs: &[RunFigures]) -> Vec<Finding> {
         };
         let (before, after) = (total_median(plain), total_median(other));
         let in_write = median(other, "write") - median(plain, "write");
+        let part = |name: &str| other.server.transport_part(name).map_or(0, |part| part.p50_ns);
+        let (decrypt, encrypt) = (part("decrypt") as f64, part("encrypt") as f64);
         finding(
             name,
             text,
             format!(
                 "The total is {} here, {} more than over HTTP/1.1 without TLS; {} of that is in \
-                 the phase write.",
+                 the phase write, where encryption takes {}. Before the total, decryption takes {} \
+                 of receive, which is {}.",
                 us(after),
                 us(after - before),
-                us(in_write)
+                us(in_write),
+                us(encrypt),
+                us(decrypt),
+                us(median(other, "receive"))
             ),
             Some(is_near(after / before.max(1.0), there / original::TOTAL_NS)),
             &[
                 ("median_ns", after),
                 ("added_ns", after - before),
                 ("added_in_write_ns", in_write),
+                ("decrypt_ns", decrypt),
+                ("encrypt_ns", encrypt),
                 ("original_added_ns", added_there),
             ],
         )

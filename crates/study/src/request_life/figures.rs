@@ -3,7 +3,7 @@
 //! A server keeps histograms; a study can keep each request, so that its quantiles are those of the
 //! sorted values, as R's are.
 
-use pellucid_account::{Distribution, PHASES, Record};
+use pellucid_account::{Distribution, PHASES, Record, TRANSPORT_PARTS};
 use pellucid_clock::{Clock, Ticks};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,7 @@ pub(crate) struct Kept {
     total_ns: u64,
     loop_wait_ns: u64,
     phases_ns: [u32; PHASES.len()],
+    transport_ns: [u32; TRANSPORT_PARTS.len()],
 }
 
 impl Kept {
@@ -30,6 +31,7 @@ impl Kept {
             total_ns: ns(record.total_ticks()),
             loop_wait_ns: ns(record.loop_wait_ticks()),
             phases_ns: PHASES.map(|phase| narrow(ns(record.phase_ticks(phase)))),
+            transport_ns: TRANSPORT_PARTS.map(|part| narrow(ns(record.transport_ticks(part)))),
         }
     }
 }
@@ -43,6 +45,16 @@ pub(crate) struct PhaseFigures {
     pub(crate) points: Vec<(f64, u64)>,
 }
 
+/// The figures of a part of a phase that the transport measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PartFigures {
+    pub(crate) name: String,
+    /// The phase that it is a part of.
+    pub(crate) phase: String,
+    /// Of all requests, also those without it.
+    pub(crate) distribution: Distribution,
+}
+
 /// The server's figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerFigures {
@@ -52,6 +64,8 @@ pub(crate) struct ServerFigures {
     pub(crate) phases: Vec<PhaseFigures>,
     /// The part of `receive` before the loop's attention.
     pub(crate) loop_wait: Distribution,
+    /// The parts of the transport that occurred.
+    pub(crate) transport_parts: Vec<PartFigures>,
     /// Single requests: when they ended, in seconds since the first, and their totals.
     pub(crate) points: Vec<(f64, u64)>,
     /// Frequencies of the processors while the run went on, in MHz: lowest and highest seen.
@@ -71,10 +85,16 @@ impl ServerFigures {
                 points: points(kept, clock, PHASE_POINTS_MAX, value),
             }
         });
+        let parts = TRANSPORT_PARTS.iter().enumerate().map(|(index, part)| PartFigures {
+            name: part.name().to_owned(),
+            phase: part.phase().name().to_owned(),
+            distribution: all(&|kept| u64::from(kept.transport_ns[index])),
+        });
         ServerFigures {
             total: all(&|kept| kept.total_ns),
             phases: phases.collect(),
             loop_wait: all(&|kept| kept.loop_wait_ns),
+            transport_parts: parts.filter(|part| part.distribution.max_ns > 0).collect(),
             points: points(kept, clock, POINTS_MAX, |kept| kept.total_ns),
             processor_mhz: None,
             lost: 0,
@@ -85,6 +105,12 @@ impl ServerFigures {
     pub(crate) fn phase(&self, name: &str) -> &Distribution {
         let phase = self.phases.iter().find(|phase| phase.name == name);
         phase.map_or(&self.total, |phase| &phase.distribution)
+    }
+
+    /// The part of the transport with this name, if it occurred.
+    pub(crate) fn transport_part(&self, name: &str) -> Option<&Distribution> {
+        let part = self.transport_parts.iter().find(|part| part.name == name);
+        part.map(|part| &part.distribution)
     }
 }
 
@@ -190,6 +216,7 @@ mod tests {
                 _ if index == 10_000 * phase as u64 + 4_321 => 1 << 30,
                 _ => (index % 100) as u32,
             }),
+            transport_ns: [0, 0, (index % 50) as u32],
         };
         let kept: Vec<Kept> = (0..100_000).map(kept).collect();
         let figures = ServerFigures::of(&kept, &clock);
@@ -198,6 +225,9 @@ mod tests {
         assert!(figures.points.len() <= POINTS_MAX && is_in_order(&figures.points));
         assert!(has(&figures.points, 1 << 40));
         assert_eq!(figures.phases.len(), PHASES.len());
+        assert_eq!(figures.transport_parts.len(), 1, "what never occurred is left out");
+        assert_eq!(figures.transport_part("encrypt").map(|part| part.max_ns), Some(49));
+        assert_eq!(figures.transport_parts[0].phase, "write");
         for phase in &figures.phases {
             assert!(phase.points.len() <= PHASE_POINTS_MAX && is_in_order(&phase.points));
             assert!(phase.points.len() > PHASE_POINTS_MAX / 2, "{}", phase.name);
@@ -213,6 +243,7 @@ mod tests {
             total_ns: index,
             loop_wait_ns: 0,
             phases_ns: [index as u32; PHASES.len()],
+            transport_ns: [0; TRANSPORT_PARTS.len()],
         };
         let kept: Vec<Kept> = (0..PHASE_POINTS_MAX as u64).map(kept).collect();
         let figures = ServerFigures::of(&kept, &Clock::monotonic());
