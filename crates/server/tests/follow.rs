@@ -3,17 +3,12 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use common::{Client, Running, entity, start_with};
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use pellucid_server::Export;
 use serde_json::Value;
 
@@ -87,33 +82,108 @@ fn a_request_of_a_trace_becomes_spans_below_the_callers() {
     assert!(!document.to_string().contains("secret-key"), "keys are hashed");
 }
 
-/// The document as the protocol's own types read it. What they do not know they pass over, so that
-/// all of it has to be there again when they write it.
-fn decoded(document: &Value) -> ExportTraceServiceRequest {
-    let request: ExportTraceServiceRequest = serde_json::from_value(document.clone()).unwrap();
-    assert_within(document, &serde_json::to_value(&request).unwrap());
-    request
-}
+/// The document as the protocol defines it (`opentelemetry/proto/trace/v1/trace.proto` in its JSON
+/// form): a member that it does not know, or one of another type, is an error.
+mod otlp {
+    use serde::Deserialize;
 
-fn assert_within(part: &Value, whole: &Value) {
-    match (part, whole) {
-        (Value::Object(part), Value::Object(whole)) => {
-            for (name, value) in part {
-                assert_within(value, whole.get(name).unwrap_or_else(|| panic!("unknown: {name}")));
-            }
-        }
-        (Value::Array(part), Value::Array(whole)) => {
-            assert_eq!(part.len(), whole.len());
-            part.iter().zip(whole).for_each(|(part, whole)| assert_within(part, whole));
-        }
-        _ => assert_eq!(part, whole),
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ExportTraceServiceRequest {
+        pub(super) resource_spans: Vec<ResourceSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ResourceSpans {
+        pub(super) resource: Resource,
+        pub(super) scope_spans: Vec<ScopeSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Resource {
+        pub(super) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ScopeSpans {
+        pub(super) scope: InstrumentationScope,
+        pub(super) spans: Vec<Span>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct InstrumentationScope {
+        pub(super) name: String,
+        pub(super) version: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Span {
+        pub(super) trace_id: String,
+        pub(super) span_id: String,
+        #[serde(default)]
+        pub(super) trace_state: String,
+        #[serde(default)]
+        pub(super) parent_span_id: String,
+        pub(super) name: String,
+        pub(super) kind: u32,
+        pub(super) start_time_unix_nano: String,
+        pub(super) end_time_unix_nano: String,
+        #[serde(default)]
+        pub(super) attributes: Vec<KeyValue>,
+        #[serde(default)]
+        pub(super) status: Status,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Status {
+        #[serde(default)]
+        pub(super) code: u32,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct KeyValue {
+        pub(super) key: String,
+        pub(super) value: AnyValue,
+    }
+
+    /// Whole numbers of 64 bits are texts, as everywhere in that form.
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) enum AnyValue {
+        StringValue(String),
+        IntValue(String),
     }
 }
 
-fn value_of<'a>(attributes: &'a [KeyValue], key: &str) -> &'a AnyValue {
-    let found: Vec<_> = attributes.iter().filter(|attribute| attribute.key == key).collect();
-    let [attribute] = found[..] else { panic!("{key} is not there once: {attributes:?}") };
-    attribute.value.as_ref().unwrap().value.as_ref().unwrap()
+/// What the protocol says of every span: identifiers as hexadecimal, of 16 and 8 bytes and not
+/// zero, times as texts, kinds by their numbers.
+fn check_span(span: &otlp::Span) {
+    let is_identifier = |text: &str, digits: usize| {
+        text.len() == digits
+            && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && text.bytes().any(|byte| byte != b'0')
+    };
+    assert!(is_identifier(&span.trace_id, 32) && is_identifier(&span.span_id, 16), "{span:?}");
+    assert!(is_identifier(&span.parent_span_id, 16), "{span:?}");
+    let [from, to]: [u64; 2] =
+        [&span.start_time_unix_nano, &span.end_time_unix_nano].map(|ns| ns.parse().unwrap());
+    assert!(from <= to && from > 1_600_000_000_000_000_000, "nanoseconds since 1970: {span:?}");
+    assert!(!span.name.is_empty() && (1..=5).contains(&span.kind), "{span:?}");
+    let keys: std::collections::BTreeSet<&str> =
+        span.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+    assert_eq!(keys.len(), span.attributes.len(), "no key comes twice: {span:?}");
+    for attribute in &span.attributes {
+        if let otlp::AnyValue::IntValue(number) = &attribute.value {
+            number.parse::<i64>().unwrap_or_else(|_| panic!("{attribute:?}"));
+        }
+    }
 }
 
 #[test]
@@ -131,41 +201,31 @@ fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
 
     let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
-    let request = decoded(&document);
+    let request: otlp::ExportTraceServiceRequest = serde_json::from_value(document).unwrap();
     let [of_resource] = &request.resource_spans[..] else { panic!("one resource: {request:?}") };
-    let resource = of_resource.resource.as_ref().unwrap();
-    let service = value_of(&resource.attributes, "service.name");
-    assert_eq!(*service, AnyValue::StringValue("pellucid".to_owned()));
+    let service = of_resource.resource.attributes.iter().find(|found| found.key == "service.name");
+    assert_eq!(service.unwrap().value, otlp::AnyValue::StringValue("pellucid".to_owned()));
     let [of_scope] = &of_resource.scope_spans[..] else { panic!("one scope: {request:?}") };
-    let scope = of_scope.scope.as_ref().unwrap();
-    assert!(!scope.name.is_empty() && !scope.version.is_empty());
-
+    assert!(!of_scope.scope.name.is_empty() && !of_scope.scope.version.is_empty());
     let spans = &of_scope.spans;
+    spans.iter().for_each(check_span);
     let (own, phases) = spans.split_first().unwrap();
-    let trace_id = u128::from_str_radix(TRACE, 16).unwrap().to_be_bytes();
-    let parent_id = u64::from_str_radix(PARENT, 16).unwrap().to_be_bytes();
-    let own_id = u64::from_be_bytes(own.span_id[..].try_into().unwrap());
-    assert_eq!(returned, format!("00-{TRACE}-{own_id:016x}-01"));
-    assert_eq!((&own.parent_span_id[..], own.kind()), (&parent_id[..], SpanKind::Server));
+    assert_eq!((own.parent_span_id.as_str(), own.kind), (PARENT, 2), "a server's span");
+    assert_eq!(returned, format!("00-{TRACE}-{}-01", own.span_id));
     assert!(phases.len() >= 3, "{phases:?}");
     for phase in phases {
-        assert_eq!((&phase.parent_span_id, phase.kind()), (&own.span_id, SpanKind::Internal));
+        assert_eq!((&phase.parent_span_id, phase.kind), (&own.span_id, 1), "an internal span");
     }
     for span in spans {
-        assert_eq!((&span.trace_id[..], &span.status), (&trace_id[..], &None));
+        assert_eq!((span.trace_id.as_str(), span.status.code), (TRACE, 0));
         assert_eq!(span.trace_state, "rojo=00f067aa,a=1", "passed on as it came");
-        let (from, to) = (span.start_time_unix_nano, span.end_time_unix_nano);
-        assert!(from <= to && from > 1_600_000_000_000_000_000, "since 1970: {span:?}");
-        assert!(!span.name.is_empty(), "{span:?}");
-        for attribute in &span.attributes {
-            value_of(&span.attributes, &attribute.key);
-        }
     }
-    let identifiers: BTreeSet<&[u8]> = spans.iter().map(|span| &span.span_id[..]).collect();
+    let mut identifiers: Vec<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
+    identifiers.sort_unstable();
+    identifiers.dedup();
     assert_eq!(identifiers.len(), spans.len(), "each span has its own");
-    assert!(identifiers.iter().all(|id| id.len() == 8 && id.iter().any(|byte| *byte != 0)));
-    let status = value_of(&own.attributes, "http.response.status_code");
-    assert_eq!(*status, AnyValue::IntValue(200));
+    let status = own.attributes.iter().find(|found| found.key == "http.response.status_code");
+    assert_eq!(status.unwrap().value, otlp::AnyValue::IntValue("200".to_owned()));
 }
 
 #[test]
