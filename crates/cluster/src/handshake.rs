@@ -1,9 +1,10 @@
 //! How two nodes agree to speak the peer protocol.
 //!
 //! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/2`, on the peer's
-//! ordinary port. Both have to speak the same version of it. Both have to have the same list of nodes, for else each would take keys for the
-//! other's; the caller has to be on it, and to mean the node that it has reached. Where there is a
-//! secret, either proves that it knows it (HMAC-SHA256, RFC 2104), without saying it.
+//! ordinary port. Both have to speak the same version of it, and to have the same list of nodes,
+//! for else each would take keys for the other's; the caller has to be on it, and to mean the node
+//! that it has reached. Where there is a secret, either proves that it knows it (HMAC-SHA256, RFC
+//! 2104), without saying it.
 
 use std::fmt::Write;
 
