@@ -8,12 +8,12 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
-use crate::overload::{load, load_within};
+use crate::overload::{Run, load, load_within};
 use crate::peers::{Server, start_pellucid_on, text};
 use crate::quiet::{columns, rounds};
 
@@ -28,6 +28,8 @@ const NICEST: i32 = 19;
 const EVICT_PAUSE: Duration = Duration::from_millis(50);
 /// How the server's metrics begin that count merges, of whichever level.
 const MERGES: &str = "pellucid_jobs_total{job=\"compaction_";
+/// How long the writes may take until they have made the engine merge.
+const MERGE_WAIT_MAX: Duration = Duration::from_secs(180);
 /// Writes put one after the other by the neighbour that makes the engine merge.
 const WRITES_AT_ONCE: usize = 16;
 
@@ -87,7 +89,11 @@ fn beside(
         if neighbour == Neighbour::ColdReads {
             scope.spawn(|| evict_until(folder, &over));
         }
-        let run = load_within(server, CONNECTIONS, rate, effort.seconds);
+        let goes_on = || !busy.is_finished();
+        let run = match neighbour {
+            Neighbour::Writes => until_merged(server, rate, effort, goes_on),
+            _ => load_within(server, CONNECTIONS, rate, effort.seconds),
+        };
         over.store(true, Ordering::Relaxed);
         let busy = busy.join().map_err(|_| "the neighbour panicked".to_owned())?;
         busy.and(run)
@@ -104,10 +110,31 @@ fn beside(
     if neighbour == Neighbour::ColdReads && read < done * COLD_BYTES as u64 / 2 {
         return Err("the reads did not miss the page cache".to_owned());
     }
-    if neighbour == Neighbour::Writes && merged == 0.0 {
-        return Err("the writes made nothing merge".to_owned());
-    }
     Ok(measured.response_p99_9_ns)
+}
+
+/// A load during which a merge ended. How many writes make one, the engine decides, and how long
+/// they take, the machine: so it is measured again while the neighbour `goes_on` writing.
+fn until_merged(
+    server: &Server,
+    rate: f64,
+    effort: Effort,
+    goes_on: impl Fn() -> bool,
+) -> Result<Run, String> {
+    let begun = Instant::now();
+    loop {
+        let before = merges(server)?;
+        let run = load_within(server, CONNECTIONS, rate, effort.seconds)?;
+        // What has ended the neighbour is told where it is joined.
+        if merges(server)? > before || !goes_on() {
+            return Ok(run);
+        }
+        let waited = begun.elapsed();
+        if waited > MERGE_WAIT_MAX {
+            return Err(format!("the writes of {waited:.0?} made nothing merge"));
+        }
+        println!("  nothing was merged meanwhile: the writes go on");
+    }
 }
 
 /// Merges that have ended so far, by the server's metrics.

@@ -245,7 +245,7 @@ impl Wire for Frames {
     fn open(&mut self, socket: &mut TcpStream, address: &str) -> Result<(), String> {
         let hello = format!(
             "GET /v0/cluster/peer HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
-             Upgrade: pellucid-peer/1\r\nPellucid-From: guest\r\nPellucid-To: http://{address}\r\n\
+             Upgrade: pellucid-peer/2\r\nPellucid-From: guest\r\nPellucid-To: http://{address}\r\n\
              Pellucid-Nodes: http://{address}\r\nPellucid-Time: 0\r\n\r\n"
         );
         socket.write_all(hello.as_bytes()).map_err(text)?;

@@ -9,9 +9,8 @@ use pellucid_clock::{Clock, Ticks};
 use crate::board::add;
 use crate::clipped::clipped_ns;
 use crate::cluster::{Cluster, News};
-use crate::frame::{
-    Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, encode_pong, frame_length, seal_answer,
-};
+use crate::decode::{decode, frame_length};
+use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, seal_answer};
 use crate::socket::{Received, receive, send_some, tune};
 
 /// Bytes that are read at a time.

@@ -10,8 +10,13 @@ use std::fmt;
 use pellucid_account::PARTS_MAX;
 use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX};
 
-/// The name of the protocol with its version, as `Upgrade` has it.
-pub const PROTOCOL: &str = "pellucid-peer/1";
+use crate::decode::u32_at;
+
+/// The name of the protocol with its version, as `Upgrade` has it. A node speaks one version, and
+/// refuses connections of others: whoever changes what frames may be gives it another number.
+pub const PROTOCOL: &str = "pellucid-peer/2";
+/// How the names of all versions of the protocol begin.
+pub const PROTOCOL_OF_ANY_VERSION: &str = "pellucid-peer/";
 
 /// Bytes before a frame's body: its length and its checksum.
 pub const PREFIX_BYTES: usize = 8;
@@ -22,19 +27,24 @@ pub const ANSWER_BYTES: usize = 96;
 /// Bytes that a key and a value, or a payload, may have together: more than any setting allows, as
 /// nodes may be set differently. Memory is taken only for what has come.
 pub const CONTENT_BYTES_MAX: usize = 1 << 30;
-/// Bytes that a frame may have.
-pub(crate) const FRAME_BYTES_MAX: usize = PREFIX_BYTES + ANSWER_BYTES + CONTENT_BYTES_MAX;
+/// Bytes that a frame may have: an ask with all that it may have beside key and value, which is
+/// more than an answer has beside its payload.
+pub(crate) const FRAME_BYTES_MAX: usize =
+    ASK_BYTES + 3 + TABLE_NAME_BYTES_MAX + 2 + TRACE_STATE_BYTES_MAX + CONTENT_BYTES_MAX;
 /// Where an answer says for how long it waited to be sent.
 pub(crate) const REPLY_NS_AT: usize = 60;
 
-const ANSWER: u8 = 0x81;
-const PONG: u8 = 0x82;
+pub(crate) const ANSWER: u8 = 0x81;
+pub(crate) const PONG: u8 = 0x82;
 /// Bytes that the name of a table may have.
 pub const TABLE_NAME_BYTES_MAX: usize = 255;
+/// Bytes that a trace's state may have: what W3C Trace Context asks for at least.
+pub const TRACE_STATE_BYTES_MAX: usize = 512;
 
-const HAS_LIFETIME: u8 = 1;
-const HAS_TRACE: u8 = 2;
-const HAS_TABLE: u8 = 4;
+pub(crate) const HAS_LIFETIME: u8 = 1;
+pub(crate) const HAS_TRACE: u8 = 2;
+pub(crate) const HAS_TABLE: u8 = 4;
+pub(crate) const HAS_TRACE_STATE: u8 = 8;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +79,13 @@ pub struct TableOfAsk<'a> {
 
 /// A trace that a request belongs to, and the span of whoever asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceOfAsk {
+pub struct TraceOfAsk<'a> {
     /// The trace; not zero.
     pub trace: u128,
     /// The span that the owner's is a child of; not zero.
     pub span: u64,
+    /// What other systems noted of the trace (`tracestate`), in printable ASCII; empty for nothing.
+    pub state: &'a str,
 }
 
 /// One ask.
@@ -92,7 +104,7 @@ pub struct Ask<'a> {
     /// How long the asker waits from now on, in milliseconds: later, nobody needs the answer.
     pub wait_ms: u32,
     /// The trace that it belongs to.
-    pub trace: Option<TraceOfAsk>,
+    pub trace: Option<TraceOfAsk<'a>>,
     /// The table that it is about; nothing for that of the entity API.
     pub table: Option<TableOfAsk<'a>>,
     /// The key; none for batches, writes and pings.
@@ -243,8 +255,9 @@ impl Ask<'_> {
     /// Appends the ask to `out`.
     ///
     /// # Panics
-    /// If the key is longer than a store takes, the value beyond 4 GiB, or a table's name beyond
-    /// [`TABLE_NAME_BYTES_MAX`]: callers have checked.
+    /// If the key is longer than a store takes, the value beyond 4 GiB, a table's name beyond
+    /// [`TABLE_NAME_BYTES_MAX`], or a trace's state beyond [`TRACE_STATE_BYTES_MAX`]: callers have
+    /// checked.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_LENGTH_MAX, "the API has checked the key");
         let begin = begin_frame(out, self.id);
@@ -263,6 +276,9 @@ impl Ask<'_> {
         flags |= if self.lifetime_ms.is_some() { HAS_LIFETIME } else { 0 };
         flags |= if self.trace.is_some() { HAS_TRACE } else { 0 };
         flags |= if self.table.is_some() { HAS_TABLE } else { 0 };
+        let state = self.trace.map_or("", |of| of.state);
+        assert!(state.len() <= TRACE_STATE_BYTES_MAX, "the trace's state was checked");
+        flags |= if state.is_empty() { 0 } else { HAS_TRACE_STATE };
         let value_length = u32::try_from(self.value.len()).expect("a value is below 4 GiB");
         out.extend_from_slice(&[self.kind as u8, acknowledgement, condition, flags]);
         out.extend_from_slice(&self.wait_ms.to_le_bytes());
@@ -278,6 +294,10 @@ impl Ask<'_> {
             out.extend_from_slice(&part_length.to_le_bytes());
             out.push(name_length);
             out.extend_from_slice(name.as_bytes());
+        }
+        if !state.is_empty() {
+            out.extend_from_slice(&(state.len() as u16).to_le_bytes());
+            out.extend_from_slice(state.as_bytes());
         }
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
@@ -353,177 +373,4 @@ fn finish_frame(out: &mut [u8], begin: usize) {
     write_length(out, begin);
     let checksum = crc32c::crc32c(&out[begin + PREFIX_BYTES..]);
     out[begin + 4..begin + PREFIX_BYTES].copy_from_slice(&checksum.to_le_bytes());
-}
-
-/// The frame at the beginning of `bytes` and its length in bytes; nothing if it is not complete.
-///
-/// # Errors
-/// See [`FrameError`].
-pub fn decode(
-    bytes: &[u8],
-    frame_bytes_max: usize,
-) -> Result<Option<(Frame<'_>, usize)>, FrameError> {
-    let Some(length) = frame_length(bytes, frame_bytes_max)? else { return Ok(None) };
-    if bytes.len() < length {
-        return Ok(None);
-    }
-    let body = &bytes[PREFIX_BYTES..length];
-    if crc32c::crc32c(body) != u32_at(bytes, 4) {
-        return Err(FrameError::Checksum);
-    }
-    if body.len() < 12 {
-        return Err(FrameError::Malformed("length"));
-    }
-    let frame = match body[8] {
-        ANSWER => Frame::Answer(decode_answer(&bytes[..length])?),
-        PONG => Frame::Pong(u64_at(bytes, 8)),
-        _ => Frame::Ask(decode_ask(&bytes[..length])?),
-    };
-    Ok(Some((frame, length)))
-}
-
-/// Bytes of the frame at the beginning of `bytes`, if so much is known.
-///
-/// # Errors
-/// If it would be too long.
-pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize>, FrameError> {
-    if bytes.len() < PREFIX_BYTES {
-        return Ok(None);
-    }
-    let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
-    if length > frame_bytes_max {
-        let (bytes, max) = (length as u64, frame_bytes_max as u64);
-        return Err(FrameError::TooLong { bytes, max });
-    }
-    Ok(Some(length))
-}
-
-fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
-    use FrameError::Malformed;
-    if bytes.len() < ASK_BYTES {
-        return Err(Malformed("length"));
-    }
-    let kind = match bytes[16] {
-        1 => AskKind::Get,
-        2 => AskKind::Head,
-        3 => AskKind::Put,
-        4 => AskKind::Delete,
-        5 => AskKind::Batch,
-        6 => AskKind::Range,
-        7 => AskKind::Ping,
-        8 => AskKind::Write,
-        _ => return Err(Malformed("kind")),
-    };
-    let acknowledgement = match bytes[17] {
-        0 => Acknowledgement::Memory,
-        1 => Acknowledgement::Os,
-        2 => Acknowledgement::Disk,
-        _ => return Err(Malformed("acknowledgement")),
-    };
-    let sequence = u64_at(bytes, 24);
-    let condition = match bytes[18] {
-        0 => Condition::None,
-        1 => Condition::Absent,
-        2 => Condition::Present,
-        3 => Condition::Sequence(sequence),
-        _ => return Err(Malformed("condition")),
-    };
-    let flags = bytes[19];
-    if flags & !(HAS_LIFETIME | HAS_TRACE | HAS_TABLE) != 0 {
-        return Err(Malformed("flags"));
-    }
-    let trace = u128::from(u64_at(bytes, 40)) | u128::from(u64_at(bytes, 48)) << 64;
-    let trace = TraceOfAsk { trace, span: u64_at(bytes, 56) };
-    let (key_length, value_length) = (u32_at(bytes, 64) as usize, u32_at(bytes, 68) as usize);
-    let is_keyed = match kind {
-        AskKind::Get | AskKind::Head | AskKind::Put | AskKind::Delete => Some(true),
-        AskKind::Batch | AskKind::Write | AskKind::Ping => Some(false),
-        // A range may begin with the table.
-        AskKind::Range => None,
-    };
-    if key_length > KEY_LENGTH_MAX || is_keyed.is_some_and(|is| is != (key_length > 0)) {
-        return Err(Malformed("key"));
-    }
-    let content = &bytes[ASK_BYTES..];
-    let (table, content) =
-        if flags & HAS_TABLE == 0 { (None, content) } else { decode_table(content)? };
-    if key_length as u64 + value_length as u64 != content.len() as u64 {
-        return Err(Malformed("length"));
-    }
-    let (key, value) = content.split_at(key_length);
-    Ok(Ask {
-        id: u64_at(bytes, 8),
-        kind,
-        acknowledgement,
-        condition,
-        lifetime_ms: (flags & HAS_LIFETIME != 0).then(|| u64_at(bytes, 32)),
-        wait_ms: u32_at(bytes, 20),
-        trace: (flags & HAS_TRACE != 0 && trace.trace != 0 && trace.span != 0).then_some(trace),
-        table,
-        key,
-        value,
-    })
-}
-
-/// The table at the beginning of an ask's content, and what follows it.
-fn decode_table(bytes: &[u8]) -> Result<(Option<TableOfAsk<'_>>, &[u8]), FrameError> {
-    let wrong = FrameError::Malformed("table");
-    let (head, rest) = bytes.split_first_chunk::<3>().ok_or(wrong.clone())?;
-    let part_length = u16::from_le_bytes([head[0], head[1]]);
-    let (name, rest) = rest.split_at_checked(usize::from(head[2])).ok_or(wrong.clone())?;
-    let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).ok_or(wrong)?;
-    Ok((Some(TableOfAsk { name, part_length }), rest))
-}
-
-fn decode_answer(bytes: &[u8]) -> Result<Answer<'_>, FrameError> {
-    use AnswerStatus::*;
-    if bytes.len() < ANSWER_BYTES {
-        return Err(FrameError::Malformed("length"));
-    }
-    const ALL: [AnswerStatus; 13] = [
-        Found,
-        Missing,
-        Written,
-        ConditionFailed,
-        Unacceptable,
-        Full,
-        Corruption,
-        ReadOnly,
-        Busy,
-        Failed,
-        NotOwner,
-        Late,
-        Page,
-    ];
-    let status = *ALL.get(usize::from(bytes[17])).ok_or(FrameError::Malformed("status"))?;
-    let payload = &bytes[ANSWER_BYTES..];
-    let value_length = u64_at(bytes, 40);
-    let mut parts_ns = [0; PARTS_MAX];
-    for (slot, part) in parts_ns.iter_mut().enumerate() {
-        *part = u32_at(bytes, 64 + 4 * slot);
-    }
-    Ok(Answer {
-        id: u64_at(bytes, 8),
-        status,
-        detail: u32_at(bytes, 20),
-        sequence: u64_at(bytes, 24),
-        written_at_ms: u64_at(bytes, 32),
-        value_length,
-        times: OwnerTimes {
-            receive_ns: u32_at(bytes, 48),
-            queue_ns: u32_at(bytes, 52),
-            execute_ns: u32_at(bytes, 56),
-            reply_ns: u32_at(bytes, REPLY_NS_AT),
-            parts_ns,
-        },
-        payload,
-    })
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes are eight bytes"))
 }

@@ -1,9 +1,10 @@
 //! How two nodes agree to speak the peer protocol.
 //!
-//! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/1`, on the peer's
-//! ordinary port. Both have to have the same list of nodes, for else each would take keys for the
-//! other's; the caller has to be on it, and to mean the node that it has reached. Where there is a
-//! secret, either proves that it knows it (HMAC-SHA256, RFC 2104), without saying it.
+//! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/2`, on the peer's
+//! ordinary port. Both have to speak the same version of it, and to have the same list of nodes,
+//! for else each would take keys for the other's; the caller has to be on it, and to mean the node
+//! that it has reached. Where there is a secret, either proves that it knows it (HMAC-SHA256, RFC
+//! 2104), without saying it.
 
 use std::fmt::Write;
 
@@ -27,6 +28,8 @@ pub(crate) const WELCOME_BYTES_MAX: usize = 16 * 1024;
 /// What the caller says, as the headers of its request have it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hello<'a> {
+    /// `Upgrade`: the protocol with its version.
+    pub protocol: &'a str,
     /// `Pellucid-From`: the caller.
     pub from: &'a str,
     /// `Pellucid-To`: whom it means to have reached.
@@ -81,9 +84,18 @@ impl Cluster {
     }
 
     fn judge(&self, hello: Hello<'_>, unix_seconds: u64) -> Result<Welcome, Refused> {
-        // First, so that nobody learns the list who does not know the secret.
-        let proof = self.check_proof(hello, unix_seconds)?;
         let conflict = |what: String| Refused { status: 409, what };
+        // First, as another version may prove what it knows in another way.
+        if hello.protocol != PROTOCOL {
+            return Err(conflict(format!(
+                "{} asks for {}, and this node speaks {PROTOCOL}: run the same version of \
+                 Pellucid on all nodes",
+                shown(hello.from),
+                shown(hello.protocol)
+            )));
+        }
+        // Next, so that nobody learns the list who does not know the secret.
+        let proof = self.check_proof(hello, unix_seconds)?;
         let own = self.url(self.own());
         let theirs = NodeList::parse(hello.nodes);
         if theirs.as_ref().map(NodeList::fingerprint) != Ok(self.fingerprint()) {
@@ -267,6 +279,7 @@ mod tests {
     fn parts(text: &str) -> Hello<'_> {
         let field = |name| header(text, name).unwrap_or("");
         Hello {
+            protocol: field("upgrade"),
             from: field("pellucid-from"),
             to: field("pellucid-to"),
             nodes: field("pellucid-nodes"),
@@ -317,6 +330,24 @@ mod tests {
         let answer = format!("HTTP/1.1 101 Switching Protocols\r\nUpgrade: {PROTOCOL}\r\n\r\n");
         let error = one.welcomed(text.as_bytes(), answer.as_bytes()).unwrap_err();
         assert!(error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn another_version_of_the_protocol_is_refused_by_name() {
+        let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
+        let (two, log) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
+        let text = read(&one.hello(1, 1_000));
+        let of_before = Hello { protocol: "pellucid-peer/1", ..parts(&text) };
+        let refused = two.welcome(of_before, 1_000).unwrap_err();
+        let names = ["http://10.0.0.1:1 ", "pellucid-peer/1,", PROTOCOL];
+        assert_eq!(refused.status, 409);
+        assert!(names.iter().all(|name| refused.what.contains(name)), "{}", refused.what);
+        assert!(log.lock().unwrap()[0].contains(&refused.what));
+        // A node of before says what it speaks.
+        let body = "nodes of a cluster meet here by `Upgrade: pellucid-peer/1`, without TLS";
+        let answer =
+            format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        assert!(one.welcomed(b"", answer.as_bytes()).unwrap_err().contains(body));
     }
 
     #[test]

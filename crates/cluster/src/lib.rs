@@ -14,6 +14,7 @@ mod board;
 mod callers;
 mod clipped;
 mod cluster;
+mod decode;
 mod frame;
 mod handshake;
 mod link;
@@ -32,10 +33,11 @@ pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
 pub use clipped::clipped_ns;
 pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
+pub use decode::{decode, frame_length};
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
-    FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, TABLE_NAME_BYTES_MAX, TableOfAsk, TraceOfAsk,
-    decode, encode_pong, frame_length,
+    FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX,
+    TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk, encode_pong,
 };
 pub use handshake::{GUEST, Hello, PEER_PATH, Refused, Welcome};
 pub use merge::{MergedEntry, RangePages};

@@ -10,7 +10,8 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::board::{PeerState, add};
 use crate::cluster::{Cluster, News};
-use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, decode, frame_length};
+use crate::decode::{decode, frame_length};
+use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
 use crate::link::{Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
 use crate::slab::Slab;

@@ -18,7 +18,7 @@ fn put() -> Ask<'static> {
         condition: Condition::Sequence(0x1122),
         lifetime_ms: Some(1_500),
         wait_ms: 1_000,
-        trace: Some(TraceOfAsk { trace: 0xaabb, span: 0xcc }),
+        trace: Some(TraceOfAsk { trace: 0xaabb, span: 0xcc, state: "" }),
         table: None,
         key: b"key",
         value: b"value",
@@ -80,6 +80,35 @@ fn frames_are_the_bytes_that_docs_format_has() {
     assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Pong(3), bytes.len()))));
 }
 
+/// It lies between table and key, and costs nothing where there is none.
+#[test]
+fn a_traces_state_is_a_length_and_its_letters() {
+    let trace = put().trace.map(|trace| TraceOfAsk { state: "a=1", ..trace });
+    let (mut without, mut bytes) = (Vec::new(), Vec::new());
+    put().encode(&mut without);
+    let ask = Ask { trace, ..put() };
+    ask.encode(&mut bytes);
+    assert_eq!((bytes[19], &bytes[72..77]), (without[19] | 8, &b"\x03\0a=1"[..]));
+    assert_eq!((&bytes[77..], bytes.len()), (&without[72..], without.len() + 5));
+    assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Ask(ask), bytes.len()))));
+}
+
+#[test]
+fn a_traces_state_that_cannot_be_ends_the_connection() {
+    let trace = put().trace.map(|trace| TraceOfAsk { state: "a=1", ..trace });
+    let mut bytes = Vec::new();
+    Ask { trace, ..put() }.encode(&mut bytes);
+    let changed = |at: usize, byte: u8| {
+        let mut body = bytes[8..].to_vec();
+        body[at - 8] = byte;
+        decode(&sealed(&body), MAX).unwrap_err()
+    };
+    let wrong = FrameError::Malformed("trace state");
+    for (at, byte) in [(72, 0), (72, 14), (73, 2), (73, 3), (74, b'\n'), (74, 0xc3)] {
+        assert_eq!(changed(at, byte), wrong, "{at}: {byte}");
+    }
+}
+
 #[test]
 fn a_frame_that_is_not_whole_is_waited_for() {
     let mut bytes = Vec::new();
@@ -123,6 +152,7 @@ proptest! {
         value in proptest::collection::vec(any::<u8>(), 0..3_000),
         condition in 0..4_u8,
         table: Option<(u16, String)>,
+        state in "[ -~]{0,512}",
     ) {
         let condition = match condition {
             0 => Condition::None,
@@ -132,8 +162,10 @@ proptest! {
         };
         let named = table.as_ref().filter(|(_, name)| (1..256).contains(&name.len()));
         let table = named.map(|(part_length, name)| TableOfAsk { name, part_length: *part_length });
+        let trace = put().trace.map(|trace| TraceOfAsk { state: &state, ..trace });
+        let (key, value) = (&key[..], &value[..]);
         let ask =
-            Ask { id, lifetime_ms, wait_ms, condition, table, key: &key, value: &value, ..put() };
+            Ask { id, lifetime_ms, wait_ms, condition, trace, table, key, value, ..put() };
         let mut bytes = Vec::new();
         ask.encode(&mut bytes);
         prop_assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Ask(ask), bytes.len()))));

@@ -7,6 +7,7 @@ use pellucid_store::{Acknowledgement, Answer, Pending, Written};
 
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::pauses::Pauses;
 use crate::transaction::{Commit, Committed, Transaction, Unfinished};
 
 /// Times that a transaction is made before its conflict is reported.
@@ -53,7 +54,8 @@ impl Documents {
         }
     }
 
-    /// As [`Documents::attempt`], to the end: for threads that may block.
+    /// As [`Documents::attempt`], to the end, with pauses between attempts: for threads that may
+    /// block.
     ///
     /// # Errors
     /// What the transaction or its commit failed with.
@@ -64,7 +66,12 @@ impl Documents {
         timeline: &mut Timeline,
         mut make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<T>,
     ) -> Result<(T, Committed)> {
+        let mut pauses = Pauses::new();
         for attempt in 0..ATTEMPTS_MAX {
+            // What was wrongly taken to be new is no sign of others.
+            if attempt > usize::from(assumes_absent) {
+                std::thread::sleep(pauses.next_pause());
+            }
             let assumes_absent = assumes_absent && attempt == 0;
             let made = self.attempt(acknowledgement, assumes_absent, timeline, &mut make);
             let (made, pending, unfinished) = match made {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pellucid_io::Map;
 
-use crate::ledger::{self, FoundEntry};
+use crate::ledger::{self, FoundEntry, HeldValue};
 use crate::mapped::Mapped;
 
 /// What the ledger knows of a key: all but its value.
@@ -70,19 +70,17 @@ pub struct Object {
 }
 
 /// The bytes of a value. As a rule they lie in the mapped journal: nothing is copied, and the
-/// segment stays mapped for as long as the value lives.
+/// segment stays mapped for as long as the value lives. A short one that lies in the ledger is
+/// copied into this, without an allocation.
 #[derive(Clone)]
 pub struct Value(ValueBytes);
 
 #[derive(Clone)]
 enum ValueBytes {
     /// In the map, which is held for that.
-    Mapped {
-        begin: *const u8,
-        length: usize,
-        _map: Arc<dyn Map>,
-    },
-    Owned(Arc<[u8]>),
+    Mapped { begin: *const u8, length: usize, _map: Arc<dyn Map> },
+    /// Copied or unpacked.
+    Copied(HeldValue),
 }
 
 // SAFETY: the pointer names bytes of the map that nobody writes to any more, and the map may be
@@ -101,8 +99,9 @@ impl Value {
     }
 
     /// A value that was copied or unpacked.
-    pub(crate) fn owned(bytes: Arc<[u8]>) -> Value {
-        Value(ValueBytes::Owned(bytes))
+    #[inline]
+    pub(crate) fn owned(bytes: impl Into<HeldValue>) -> Value {
+        Value(ValueBytes::Copied(bytes.into()))
     }
 }
 
@@ -118,7 +117,7 @@ impl Deref for Value {
             ValueBytes::Mapped { begin, length, .. } => unsafe {
                 std::slice::from_raw_parts(*begin, *length)
             },
-            ValueBytes::Owned(bytes) => bytes,
+            ValueBytes::Copied(bytes) => bytes,
         }
     }
 }

@@ -293,7 +293,7 @@ fn a_stranger_who_calls_himself_a_node_is_refused() {
         format!("http://{}", nodes.nodes[1].address),
         format!("http://{}", nodes.nodes[0].address),
     );
-    let upgrade = [("Connection", "Upgrade"), ("Upgrade", "pellucid-peer/1")];
+    let upgrade = [("Connection", "Upgrade"), ("Upgrade", "pellucid-peer/2")];
     let who = [("Pellucid-From", &*from), ("Pellucid-To", &*to), ("Pellucid-Nodes", &*list)];
     let headers = [&upgrade[..], &who[..]].concat();
     let refused = nodes.client(0).call("GET", "/v0/cluster/peer", &headers, b"");

@@ -26,10 +26,11 @@ fn a_forwarded_request_allocates_nothing() {
     let nodes = Nodes::start(2, |_| {});
     let target = entity(nodes.key_of(1));
     let mut client = nodes.client(0);
-    // As long as the study's. One that is short enough to lie in the ledger is copied for each GET,
-    // forwarded or not.
-    let value = [b'v'; 290];
-    for (method, body) in [("PUT", &value[..]), ("GET", b""), ("HEAD", b"")] {
+    // As long as the study's, and short enough to lie in the ledger.
+    let (long, short) = ([b'v'; 290], [b'v'; 16]);
+    let reads = [("GET", &b""[..]), ("HEAD", b"")];
+    let of = |value| [("PUT", value)].into_iter().chain(reads);
+    for (method, body) in of(&long[..]).chain(of(&short)) {
         let mut repeat = |times| {
             for _ in 0..times {
                 let status = client.call(method, &target, &[], body).status;

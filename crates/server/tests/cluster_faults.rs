@@ -73,7 +73,7 @@ fn greet(mut socket: TcpStream, with_it: &[u8]) -> TcpStream {
     }
     let text = String::from_utf8(head).unwrap();
     assert!(text.starts_with("GET /v0/cluster/peer HTTP/1.1\r\n"), "{text}");
-    let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: pellucid-peer/1\r\n\r\n";
+    let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: pellucid-peer/2\r\n\r\n";
     // The node may be gone already; the test sees that.
     let _ = socket.write_all(&[answer.as_bytes(), with_it].concat());
     socket
@@ -138,7 +138,7 @@ impl Alone {
         let ((own, peer), list) = (self.urls(), self.list.text());
         let mut bytes = format!(
             "GET /v0/cluster/peer HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
-             Upgrade: pellucid-peer/1\r\nPellucid-From: {peer}\r\nPellucid-To: {own}\r\n\
+             Upgrade: pellucid-peer/2\r\nPellucid-From: {peer}\r\nPellucid-To: {own}\r\n\
              Pellucid-Nodes: {list}\r\nPellucid-Time: 0\r\n\r\n"
         )
         .into_bytes();

@@ -54,12 +54,16 @@ fn the_trace_goes_on_at_the_owner_below_the_entry_nodes_span() {
     let target = entity(nodes.key_of(1));
     assert_eq!(nodes.client(0).call("PUT", &target, &[], b"value").status, 201);
     let parent = format!("00-{TRACE}-{PARENT}-01");
-    let answer = nodes.client(0).call("GET", &target, &[("traceparent", &parent)], b"");
+    let headers = [("traceparent", &*parent), ("tracestate", "rojo=00f0,a=1")];
+    let answer = nodes.client(0).call("GET", &target, &headers, b"");
     assert_eq!((answer.status, answer.text()), (200, "value"));
     let (mut entry, mut owner) = (None, None);
     while entry.is_none() || owner.is_none() {
         let span = received.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(span["traceId"], TRACE);
+        assert_eq!(
+            (&span["traceId"], &span["traceState"]),
+            (&TRACE.into(), &"rojo=00f0,a=1".into())
+        );
         match span["name"].as_str().unwrap() {
             "entity_get_forwarded" => entry = Some(span),
             "peer_get" => owner = Some(span),

@@ -1,4 +1,5 @@
-//! The Grafana dashboard asks for nothing that `/metrics` does not have.
+//! The Grafana dashboard asks for nothing that `/metrics` does not have, and nothing there is left
+//! unexplained.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -94,4 +95,23 @@ fn every_metric_of_the_dashboard_is_on_the_page() {
             }
         }
     }
+}
+
+/// The page that says what metrics mean; those of the engine have one of their own.
+const DOCUMENTATION: &str = include_str!("../../../docs/observability.md");
+
+#[test]
+fn every_metric_of_the_page_is_explained() {
+    let running = start();
+    let mut client = running.client();
+    client.put(&entity("k"), "v");
+    let page = client.get("/metrics");
+    let families = page.text().lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names: Vec<&str> = families.filter_map(|family| family.split(' ').next()).collect();
+    let unknown: Vec<&&str> = names
+        .iter()
+        .filter(|name| !name.starts_with("pellucid_engine_"))
+        .filter(|name| !DOCUMENTATION.contains(&format!("`{name}`")))
+        .collect();
+    assert!(names.len() > 30 && unknown.is_empty(), "docs/observability.md lacks {unknown:?}");
 }

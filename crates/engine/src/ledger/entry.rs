@@ -1,9 +1,7 @@
 //! What the ledger knows of a record: the fields that travel from the writer to the tables and
 //! back.
 
-use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
+use super::short::ShortBytes;
 
 use crate::header_form::HeaderForm;
 
@@ -83,7 +81,7 @@ impl Entry<'_> {
             written_at_ms: self.written_at_ms,
             expires_at_ms: self.expires_at_ms,
             head: Head::new(self.head),
-            value: self.value.map(Arc::from),
+            value: self.value.map(HeldValue::new),
         }
     }
 }
@@ -106,7 +104,7 @@ pub(crate) struct FoundEntry {
     /// The head.
     pub(crate) head: Head,
     /// The value, if the ledger holds it.
-    pub(crate) value: Option<Arc<[u8]>>,
+    pub(crate) value: Option<HeldValue>,
 }
 
 impl FoundEntry {
@@ -132,77 +130,24 @@ impl FoundEntry {
 
     /// The value, if the ledger knows it: it is held here, or it is empty.
     #[inline]
-    pub(crate) fn take_value(&mut self) -> Option<Arc<[u8]>> {
+    pub(crate) fn take_value(&mut self) -> Option<HeldValue> {
         match self.value_length {
-            0 => Some(Arc::default()),
+            0 => Some(HeldValue::new(&[])),
             _ => self.value.take(),
         }
     }
 }
 
-/// Heads up to this size are held without an allocation.
-const HEAD_INLINE_MAX_BYTES: usize = 38;
-
 /// The bytes of a head: inline where they are few, so that a HEAD allocates nothing.
-#[derive(Clone)]
-pub(crate) struct Head(HeadBytes);
+pub(crate) type Head = ShortBytes<38>;
 
-#[derive(Clone)]
-enum HeadBytes {
-    Inline { length: u8, bytes: [u8; HEAD_INLINE_MAX_BYTES] },
-    Allocated(Box<[u8]>),
-}
-
-impl Head {
-    /// A copy of `bytes`.
-    #[inline]
-    pub(crate) fn new(bytes: &[u8]) -> Head {
-        if bytes.len() > HEAD_INLINE_MAX_BYTES {
-            return Head(HeadBytes::Allocated(bytes.into()));
-        }
-        let mut inline = [0; HEAD_INLINE_MAX_BYTES];
-        inline[..bytes.len()].copy_from_slice(bytes);
-        Head(HeadBytes::Inline { length: bytes.len() as u8, bytes: inline })
-    }
-}
-
-impl Deref for Head {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            HeadBytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
-            HeadBytes::Allocated(bytes) => bytes,
-        }
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Head) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for Head {}
-
-impl fmt::Debug for Head {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(formatter)
-    }
-}
+/// A copy of a value that the ledger holds: inline up to the length that tables hold unless they
+/// say otherwise, so that a GET allocates nothing.
+pub(crate) type HeldValue = ShortBytes<64>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn heads_of_all_sizes_come_back() {
-        for length in [0, 1, HEAD_INLINE_MAX_BYTES, HEAD_INLINE_MAX_BYTES + 1, 1000] {
-            let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
-            assert_eq!(*Head::new(&bytes), bytes[..]);
-        }
-    }
 
     #[test]
     fn record_size_is_padded() {

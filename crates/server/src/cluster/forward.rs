@@ -3,7 +3,8 @@
 use pellucid_account::Stamp;
 use pellucid_clock::WallTime;
 use pellucid_cluster::{
-    AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Failure, Hello, PROTOCOL, TraceOfAsk,
+    AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Failure, Hello, PROTOCOL,
+    PROTOCOL_OF_ANY_VERSION, TraceOfAsk,
 };
 use pellucid_http::{Handled, Request, Response};
 use pellucid_store::{Acknowledgement, Condition, Head, Object, Value, Written};
@@ -14,6 +15,7 @@ use super::{Brought, Waiting};
 use crate::batch;
 use crate::conditions::{KeptConditions, ReadConditions, Verdict};
 use crate::entity::{INLINE_VALUE_BYTES_MAX, begin_read};
+use crate::follow::Trace;
 use crate::names::Operation;
 use crate::service::{Api, Loop, WriteReply, busy, respond_text, route};
 
@@ -94,8 +96,12 @@ impl Api {
             let what = format!("what is forwarded may have up to {CONTENT_BYTES_MAX} bytes");
             return respond_text(response, exchange, 413, &what);
         }
-        let traced = self.shared.traced.of(exchange.facts.request);
-        let trace = traced.map(|of| TraceOfAsk { trace: of.trace, span: of.span });
+        let traced = self.shared.traced.whole_of(exchange.facts.request);
+        let trace = traced.as_ref().map(|Trace { context, state }| TraceOfAsk {
+            trace: context.trace,
+            span: context.span,
+            state: state.as_deref().unwrap_or_default(),
+        });
         let AskedWrite { condition, lifetime_ms, acknowledgement } = asked;
         let ask = Ask {
             id: 0,
@@ -218,16 +224,19 @@ impl Api {
             let what = "this node is part of no cluster: start it with --cluster and --advertise";
             return respond_text(response, exchange, 400, what);
         };
-        let asks = request.method == "GET" && request.header_has("upgrade", PROTOCOL);
+        let field = |name: &str| {
+            request.header(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
+        };
+        let protocol =
+            if request.header_has("upgrade", PROTOCOL) { PROTOCOL } else { field("upgrade") };
+        let asks = request.method == "GET" && protocol.starts_with(PROTOCOL_OF_ANY_VERSION);
         if !asks || !exchange.may_upgrade() {
             let what =
                 format!("nodes of a cluster meet here by `Upgrade: {PROTOCOL}`, without TLS");
             return respond_text(response, exchange, 400, &what);
         }
-        let field = |name: &str| {
-            request.header(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
-        };
         let hello = Hello {
+            protocol,
             from: field("pellucid-from"),
             to: field("pellucid-to"),
             nodes: field("pellucid-nodes"),

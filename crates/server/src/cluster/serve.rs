@@ -61,7 +61,7 @@ pub(super) fn serve(
     facts.operation = operation as u8;
     facts.key_hash = if ask.key.is_empty() { 0 } else { shared.keys.note(ask.key) };
     if let Some(trace) = ask.trace {
-        shared.traced.begin_below(trace.trace, trace.span, facts.request, || random.next());
+        shared.traced.begin_below(trace, facts.request, || random.next());
     }
     timeline.set_operation(operation as u8);
     set_operation(operation as u8 + 1);

@@ -3,11 +3,12 @@
 //! They come from event loops, which must not block, and their answers go back there. The time that
 //! a call waits for a thread is its `queue` phase, and what `x-arango-queue-time-seconds` tells.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
@@ -50,6 +51,9 @@ struct Queued {
 struct Queue {
     jobs: VecDeque<Queued>,
     bytes: usize,
+    /// Jobs whose time is yet to come, by when that is and in the order in which they came.
+    due: BTreeMap<(Ticks, u64), Queued>,
+    due_count: u64,
     is_closed: bool,
     /// Threads whose calls wait without working.
     resting: usize,
@@ -116,17 +120,22 @@ impl Pool {
         true
     }
 
-    /// Has `job` done that is a part of a call which was let in before, and which nobody waits for
-    /// any more once the pool has ended.
-    pub(crate) fn run_again(&self, job: impl FnOnce(u64) + Send + 'static) {
+    /// Has `job` done after a pause that is a part of a call which was let in before, and which
+    /// nobody waits for any more once the pool has ended. No thread is taken by the pause.
+    pub(crate) fn run_after(&self, pause: Duration, job: impl FnOnce(u64) + Send + 'static) {
+        let clock = self.shared.clock;
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         let mut queue = self.shared.queue();
         if queue.is_closed {
             return;
         }
         let put_down = HandedOver::put_down(WaitKind::Thread);
-        let since = self.shared.clock.now();
-        queue.jobs.push_back(Queued { job: Box::new(job), put_down, bytes: 0, since });
+        let since = Ticks(clock.now().0.saturating_add(clock.ticks(pause_ns)));
+        queue.due_count += 1;
+        let turn = (since, queue.due_count);
+        queue.due.insert(turn, Queued { job: Box::new(job), put_down, bytes: 0, since });
         drop(queue);
+        // Whoever wakes up waits no longer than until then.
         self.shared.arrived.notify_one();
     }
 
@@ -192,6 +201,21 @@ impl Shared {
         }
     }
 
+    /// A job that can be done now. Those whose time has come go first, and at the end all of them
+    /// have.
+    fn take(&self, queue: &mut Queue) -> Option<Queued> {
+        let queued = match queue.due.first_entry() {
+            Some(first) if queue.is_closed || first.key().0 <= self.clock.now() => first.remove(),
+            _ => queue.jobs.pop_front()?,
+        };
+        queue.bytes -= queued.bytes;
+        if !queue.due.is_empty() {
+            // The one that looked after their time has something else to do now.
+            self.arrived.notify_one();
+        }
+        Some(queued)
+    }
+
     /// The next job; nothing if the thread is not needed any more.
     fn next(&self, standing: Standing) -> Option<Queued> {
         let mut queue = self.queue();
@@ -200,14 +224,22 @@ impl Shared {
                 queue.stand_ins -= 1;
                 return None;
             }
-            if let Some(queued) = queue.jobs.pop_front() {
-                queue.bytes -= queued.bytes;
+            if let Some(queued) = self.take(&mut queue) {
                 return Some(queued);
             }
             if queue.is_closed {
                 return None;
             }
-            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let next_due = queue.due.first_key_value().map(|((at, _), _)| *at);
+            queue = match next_due {
+                None => self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let left_ns = self.clock.nanoseconds(at.since(self.clock.now()));
+                    let left = Duration::from_nanos(left_ns);
+                    let woken = self.arrived.wait_timeout(queue, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 }
@@ -254,5 +286,35 @@ mod tests {
         assert!(!pool.try_run(QUEUED_BYTES_MAX + 1, |_| {}));
         pool.stop();
         assert!(!pool.try_run(0, |_| {}));
+    }
+
+    /// Each waits for its time while the only free thread does others, and all are done at the end.
+    #[test]
+    fn jobs_wait_for_their_time_and_hold_nobody_up() {
+        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
+        let threads = pool.threads.lock().unwrap().len();
+        let busy = Arc::new(std::sync::Barrier::new(threads));
+        for _ in 1..threads {
+            let busy = Arc::clone(&busy);
+            assert!(pool.try_run(0, move |_| {
+                busy.wait();
+            }));
+        }
+        let (sender, receiver) = channel();
+        let begun = Clock::monotonic().stopwatch();
+        for pause_ms in [60, 30, 3_600_000] {
+            let sender = sender.clone();
+            let run = move |_| sender.send((pause_ms, begun.elapsed_ns() / 1_000_000)).unwrap();
+            pool.run_after(Duration::from_millis(pause_ms), run);
+        }
+        let at_once = sender.clone();
+        assert!(pool.try_run(0, move |_| at_once.send((0, 0)).unwrap()));
+        let done: Vec<(u64, u64)> = receiver.iter().take(3).collect();
+        assert!(done.iter().all(|(pause_ms, after_ms)| after_ms >= pause_ms), "{done:?}");
+        let place = |pause_ms| done.iter().position(|(of, _)| *of == pause_ms);
+        assert!(place(0).is_some() && place(30) < place(60), "{done:?}");
+        busy.wait();
+        pool.stop();
+        assert_eq!(receiver.try_recv().unwrap().0, 3_600_000, "nothing is forgotten");
     }
 }

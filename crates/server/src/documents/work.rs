@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
-use pellucid_document::ATTEMPTS_MAX;
+use pellucid_document::{ATTEMPTS_MAX, Pauses};
 use pellucid_http::Completer;
 use pellucid_store::{Arrival, Written};
 
@@ -23,6 +23,8 @@ pub(super) struct Work {
     timeline: Timeline,
     /// How often it was made so far.
     attempts: usize,
+    /// How long it waits before it is made again.
+    pauses: Pauses,
     queued_ns: u64,
 }
 
@@ -35,7 +37,8 @@ impl Work {
     ) -> Work {
         let (api, completer) = (Arc::clone(api), exchange.completer());
         let timeline = exchange.timeline.clone();
-        Work { api, call, caller, completer, timeline, attempts: 0, queued_ns: 0 }
+        let pauses = Pauses::new();
+        Work { api, call, caller, completer, timeline, attempts: 0, pauses, queued_ns: 0 }
     }
 
     /// Makes the call, on a thread that has just taken it up.
@@ -60,13 +63,15 @@ impl Work {
     }
 
     /// Takes the store's answer, on whichever thread it arrives. Where others were faster, the call
-    /// is made again, as it is where the store decides at once.
+    /// is made again, as it is where the store decides at once, but after a pause: the store is far
+    /// away, and the others may be on their way again, too.
     fn arrive(mut self, arrival: Arrival<Written>, finish: Finish) {
         arrival.parts.iter().for_each(|part| part.add_to(&mut self.timeline));
         match finish(arrival.result) {
             Finished::Conflict(_) if self.attempts < ATTEMPTS_MAX => {
                 let api = Arc::clone(&self.api);
-                api.pool.run_again(move |_| self.make());
+                let pause = self.pauses.next_pause();
+                api.pool.run_after(pause, move |_| self.make());
             }
             finished => self.complete(finished.reply()),
         }

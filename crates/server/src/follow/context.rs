@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pellucid_cluster::TRACE_STATE_BYTES_MAX;
 use pellucid_http::Header;
 
 /// The place of a request in a trace.
@@ -41,8 +42,8 @@ impl TraceParent {
 }
 
 /// Bytes of a `tracestate` that are passed on, all its headers together: what the standard asks for
-/// at least.
-const STATE_BYTES_MAX: usize = 512;
+/// at least, and what the peer protocol has room for.
+const STATE_BYTES_MAX: usize = TRACE_STATE_BYTES_MAX;
 /// Members that it may have.
 const STATE_MEMBERS_MAX: usize = 32;
 

@@ -25,8 +25,7 @@ use serde_json::Value;
 pub use collector::Export;
 use slow::SlowLog;
 use spans::{Anchor, document, spans};
-use traced::Trace;
-pub(crate) use traced::Traced;
+pub(crate) use traced::{Trace, Traced};
 
 use crate::service::Shared;
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use pellucid_cluster::TraceOfAsk;
 use pellucid_http::Request;
 use pellucid_thread::{Mutex, MutexGuard};
 
@@ -113,16 +114,11 @@ impl Traced {
     }
 
     /// Traces a request that came from another node, under the span there.
-    pub(crate) fn begin_below(
-        &self,
-        trace: u128,
-        span: u64,
-        number: u64,
-        random: impl FnMut() -> u64,
-    ) {
+    pub(crate) fn begin_below(&self, of: TraceOfAsk<'_>, number: u64, random: impl FnMut() -> u64) {
         if self.is_on {
-            let parent = TraceParent { trace, span, is_sampled: true };
-            self.decide(Some(parent), None, number, random);
+            let parent = TraceParent { trace: of.trace, span: of.span, is_sampled: true };
+            let state = (!of.state.is_empty()).then(|| Box::from(of.state));
+            self.decide(Some(parent), state, number, random);
         }
     }
 
@@ -133,6 +129,15 @@ impl Traced {
             return None;
         }
         self.lock().by_request.get(&number).map(|(_, trace)| trace.context)
+    }
+
+    /// The same with what others noted of the trace, for whoever goes on with it.
+    #[inline]
+    pub(crate) fn whole_of(&self, number: u64) -> Option<Trace> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.lock().by_request.get(&number).map(|(_, trace)| trace.clone())
     }
 
     /// Ends the trace of a request, and gives it.
