@@ -39,7 +39,7 @@ const DEAD_SHARE_BACKGROUND: f64 = 0.6;
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
 /// [`Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is
 /// spread so thin that freeing a byte would cost the copying of two and more.
-const DEAD_LEFT_ONE_IN: u64 = 12;
+const DEAD_LEFT_ONE_IN: u64 = 14;
 /// The thread looks for work this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the thread rests after each slice: at most 128 MiB are looked at in a second.
@@ -165,8 +165,8 @@ impl Judge {
 
 impl Engine {
     /// Collects the segments of the journal of which most is dead, one after another, until no more
-    /// than a twelfth of the journal is, or no segment is left of which a tenth is, and returns when
-    /// that is done. What was flushed counts, and is dead once a merge has dropped it: after
+    /// than a fourteenth of the journal is, or no segment is left of which a tenth is, and returns
+    /// when that is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
     /// itself, in the background, once 60 % of a segment is dead.
     ///

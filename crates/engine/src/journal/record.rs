@@ -216,9 +216,12 @@ impl<'a> Record<'a> {
     /// The record as bytes, padding included.
     pub(crate) fn laid_down(&self, store_seed: u32) -> Vec<u8> {
         let mut memory = vec![0_u64; (self.padded_length() / RECORD_ALIGNMENT) as usize];
-        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else.
-        unsafe { self.lay_down(memory.as_mut_ptr().cast(), store_seed) };
-        memory.iter().flat_map(|word| word.to_ne_bytes()).collect()
+        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else; words are
+        // bytes, all of which were written to.
+        unsafe {
+            self.lay_down(memory.as_mut_ptr().cast(), store_seed);
+            std::slice::from_raw_parts(memory.as_ptr().cast(), size_of_val(&*memory)).to_vec()
+        }
     }
 
     /// Reads the record at the front of `bytes`, which may go on beyond it, and checks it.
