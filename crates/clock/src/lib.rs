@@ -15,6 +15,7 @@
 
 mod calibration;
 mod host;
+mod millisecond;
 mod simulated;
 mod source;
 mod stopwatch;

@@ -1,6 +1,6 @@
 //! The time of day, and its form in HTTP headers.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A point in time as people know it: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,10 +9,17 @@ pub struct WallTime {
 }
 
 impl WallTime {
+    /// The Unix epoch.
+    pub(crate) const EPOCH: WallTime = WallTime { unix_ms: 0 };
+
     /// The system's time; zero if the system believes that it is before 1970.
     #[must_use]
     pub fn now() -> WallTime {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        WallTime::of_unix(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
+    /// The time so long after the Unix epoch.
+    pub(crate) fn of_unix(since_epoch: Duration) -> WallTime {
         // In 64 bits: each write asks.
         let whole_ms = since_epoch.as_secs().saturating_mul(1_000);
         WallTime { unix_ms: whole_ms.saturating_add(u64::from(since_epoch.subsec_millis())) }

@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 
-use pellucid_clock::WallTime;
+use pellucid_clock::Clock;
 use pellucid_store::{Head, Object, StoreError, Value};
 
 use crate::sequences::written_at_ms;
@@ -124,7 +124,7 @@ impl Stored {
 
     /// Whether its time is not over.
     pub(crate) fn is_live(self) -> bool {
-        self.expires_at_ms == 0 || self.expires_at_ms > WallTime::now().unix_ms()
+        self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().unix_ms()
     }
 
     /// What is wanted of an entry, if it is there and its time is not over.

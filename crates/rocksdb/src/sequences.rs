@@ -40,7 +40,7 @@ impl Sequences {
 
     /// The next number, unless the time has gone on.
     pub(crate) fn next(&self) -> u64 {
-        self.next.load(Ordering::SeqCst)
+        self.next.load(Ordering::Acquire)
     }
 
     /// The first of so many sequence numbers for the write that holds `locks`. Each is greater than
@@ -54,14 +54,14 @@ impl Sequences {
         options: &WriteOptions,
     ) -> std::result::Result<u64, rocksdb::Error> {
         let of_now = now.unix_ms().min(LAST_MS) << NUMBERS_A_MS_SHIFT;
-        let mut last = self.next.load(Ordering::SeqCst);
+        let mut last = self.next.load(Ordering::Relaxed);
         // Before the number is drawn: whoever sees that it was, sees what is written under it, too.
         locks.begin(last);
         loop {
             let (first, count) = (last.max(of_now), count as u64);
             let next = first + count;
             let drawn =
-                self.next.compare_exchange_weak(last, next, Ordering::SeqCst, Ordering::SeqCst);
+                self.next.compare_exchange_weak(last, next, Ordering::AcqRel, Ordering::Relaxed);
             match drawn {
                 Ok(_) if next <= self.reserved.load(Ordering::Acquire) => return Ok(first),
                 Ok(_) => return self.reserve(db, next, options).map(|()| first),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_account::{PARTS_MAX, Timeline};
-use pellucid_clock::WallTime;
+use pellucid_clock::Clock;
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Head, Object, Operation, Range, Result, Scan, Snapshot,
     Store, StoreError, Table, Workers, Written, hand_over, hand_over_write,
@@ -198,7 +198,7 @@ fn write(
     if let Err(error) = judge(database, table, operations) {
         return Ok(Err(error));
     }
-    let now = WallTime::now();
+    let now = Clock::system().wall();
     let failed = |error: rocksdb::Error| match error.kind() {
         ErrorKind::Incomplete => Err(WouldWait),
         _ => Ok(Err(error_of(error))),

@@ -51,7 +51,7 @@ impl Stripes {
 
     /// No write under way has a sequence number below.
     pub(crate) fn least_under_way(&self) -> u64 {
-        let under_way = self.0.iter().map(|stripe| stripe.under_way.load(Ordering::SeqCst));
+        let under_way = self.0.iter().map(|stripe| stripe.under_way.load(Ordering::Acquire));
         under_way.fold(NOBODY, u64::min)
     }
 
@@ -85,8 +85,9 @@ impl Stripes {
 
 impl Locks<'_> {
     /// Notes that the write that holds these locks will have no sequence number below `least`.
+    /// Whoever sees that a number was drawn after this has to see this, too: drawing releases it.
     pub(crate) fn begin(&self, least: u64) {
-        self.stripe.under_way.store(least, Ordering::SeqCst);
+        self.stripe.under_way.store(least, Ordering::Release);
     }
 }
 

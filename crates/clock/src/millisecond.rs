@@ -1,0 +1,82 @@
+//! The time of day for those who ask at every write: which millisecond it is.
+//!
+//! Within a millisecond that a thread has asked the system about, the processor's counter tells
+//! that it is not over, in a third of the time that the system takes to answer. Where the system's
+//! time is set, that is noticed by the next millisecond.
+
+use std::cell::Cell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::calibration::read_tsc;
+use crate::source::{Clock, Ticks};
+use crate::wall::WallTime;
+
+const MILLISECOND_NS: u32 = 1_000_000;
+
+/// A millisecond, in the ticks of the processor's counter.
+#[derive(Clone, Copy)]
+struct Millisecond {
+    begin: Ticks,
+    end: Ticks,
+    time: WallTime,
+}
+
+thread_local! {
+    /// The one that this thread asked about last.
+    static KNOWN: Cell<Millisecond> = const {
+        Cell::new(Millisecond { begin: Ticks(0), end: Ticks(0), time: WallTime::EPOCH })
+    };
+}
+
+/// The system's time. `clock` is one that reads the processor's counter.
+#[inline]
+pub(crate) fn now(clock: &Clock) -> WallTime {
+    let (known, now) = (KNOWN.get(), read_tsc());
+    // A counter that was set back, as by a restored machine, knows nothing of the time.
+    if known.begin <= now && now < known.end { known.time } else { ask(clock) }
+}
+
+#[cold]
+fn ask(clock: &Clock) -> WallTime {
+    // Read before the system is asked, so that the end comes early rather than late.
+    let begin = read_tsc();
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = WallTime::of_unix(since_epoch);
+    let rest_ns = MILLISECOND_NS - since_epoch.subsec_nanos() % MILLISECOND_NS;
+    let end = Ticks(begin.0.saturating_add(clock.ticks(u64::from(rest_ns))));
+    KNOWN.set(Millisecond { begin, end, time });
+    time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How far the counter's end of a millisecond may be from the system's: two threads on two
+    /// processors read their counters a little apart, and the rate is rounded.
+    const APART_MS: u64 = 1;
+
+    #[test]
+    fn it_is_the_systems_time() {
+        let clock = Clock::system();
+        let mut last = now(&clock);
+        let begun = std::time::Instant::now();
+        let mut milliseconds = 0;
+        while begun.elapsed().as_millis() < 50 {
+            let (before, told, after) = (WallTime::now(), now(&clock), WallTime::now());
+            let earliest_ms = before.unix_ms() - APART_MS;
+            assert!((earliest_ms..=after.unix_ms()).contains(&told.unix_ms()), "{told:?}");
+            milliseconds += u32::from(told != last);
+            last = told;
+        }
+        assert!(milliseconds >= 2, "the time goes on");
+    }
+
+    #[test]
+    fn a_counter_that_was_set_back_is_not_believed() {
+        let clock = Clock::system();
+        let far = Ticks(u64::MAX);
+        KNOWN.set(Millisecond { begin: Ticks(far.0 - 1), end: far, time: WallTime::EPOCH });
+        assert!(now(&clock).unix_ms() > 1_600_000_000_000);
+    }
+}
