@@ -4,46 +4,15 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
+use common::collector::{collector, spans};
 use common::entity;
 use common::nodes::{Nodes, PATIENCE};
 use pellucid_server::Export;
-use serde_json::Value;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
-
-/// A collector that takes everything, and passes on the spans.
-fn collector() -> (String, Receiver<Value>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (posts, received) = channel();
-    std::thread::spawn(move || {
-        for socket in listener.incoming() {
-            let mut reader = BufReader::new(socket.unwrap());
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                reader.read_line(&mut head).unwrap();
-            }
-            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            let mut body = vec![0; length.unwrap().parse().unwrap()];
-            reader.read_exact(&mut body).unwrap();
-            reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
-            let document: Value = serde_json::from_slice(&body).unwrap();
-            let spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
-            for span in spans {
-                if posts.send(span.clone()).is_err() {
-                    return;
-                }
-            }
-        }
-    });
-    (url, received)
-}
 
 #[test]
 fn the_trace_goes_on_at_the_owner_below_the_entry_nodes_span() {
@@ -59,15 +28,17 @@ fn the_trace_goes_on_at_the_owner_below_the_entry_nodes_span() {
     assert_eq!((answer.status, answer.text()), (200, "value"));
     let (mut entry, mut owner) = (None, None);
     while entry.is_none() || owner.is_none() {
-        let span = received.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(
-            (&span["traceId"], &span["traceState"]),
-            (&TRACE.into(), &"rojo=00f0,a=1".into())
-        );
-        match span["name"].as_str().unwrap() {
-            "entity_get_forwarded" => entry = Some(span),
-            "peer_get" => owner = Some(span),
-            _ => {}
+        let (_, document) = received.recv_timeout(PATIENCE).unwrap();
+        for span in spans(&document) {
+            assert_eq!(
+                (&span["traceId"], &span["traceState"]),
+                (&TRACE.into(), &"rojo=00f0,a=1".into())
+            );
+            match span["name"].as_str().unwrap() {
+                "entity_get_forwarded" => entry = Some(span.clone()),
+                "peer_get" => owner = Some(span.clone()),
+                _ => {}
+            }
         }
     }
     let (entry, owner) = (entry.unwrap(), owner.unwrap());
