@@ -157,6 +157,7 @@ impl EngineOptions {
         activity: &Activity,
     ) -> LedgerOptions {
         let shares = self.shares();
+        let processors = std::thread::available_parallelism();
         LedgerOptions {
             memtable_size_bytes: shares.memtable_size_bytes(),
             sealed_memtables_max: (shares.memtables_max() - 1) as usize,
@@ -164,6 +165,7 @@ impl EngineOptions {
             tables_memory_bytes: shares.tables_bytes,
             job_memory_bytes: shares.jobs_bytes,
             background: self.background,
+            merges_in_parts: self.background && processors.is_ok_and(|many| many.get() > 1),
             clock: self.clock,
             rules: Arc::clone(rules),
             knows_stems: !self.stem_rules.is_empty(),

@@ -356,6 +356,9 @@ pub struct JobFigures {
     pub runs: u64,
     /// Of them, those that moved tables without rewriting them.
     pub moves: u64,
+    /// Of them, merges that two threads did at once, each its part of the keys, because merges were
+    /// behind. The times by what was done are the sums of both.
+    pub in_parts: u64,
     /// Entries read.
     pub entries_in: u64,
     /// Of them, those that were dropped.
@@ -405,6 +408,7 @@ impl From<JobStats> for JobFigures {
         JobFigures {
             runs: stats.runs,
             moves: stats.moves,
+            in_parts: stats.in_parts,
             entries_in: stats.entries_in,
             entries_dropped: stats.entries_dropped,
             bytes_in: stats.bytes_in,

@@ -203,6 +203,7 @@ fn job(figures: &JobFigures) -> Map<String, Value> {
     let counters = [
         ("runs", figures.runs),
         ("moves", figures.moves),
+        ("in_parts", figures.in_parts),
         ("entries_in", figures.entries_in),
         ("entries_dropped", figures.entries_dropped),
         ("bytes_in", figures.bytes_in),

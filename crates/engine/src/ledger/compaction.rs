@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use pellucid_thread::start_job;
 
+use super::LedgerOptions;
 use super::background::COMPACTION;
-use super::merge::{Merge, RunCursor, Source, runs};
-use super::snapshots::Retention;
-use super::stages::Stages;
-use super::state::{Edit, State, WrittenTable};
+use super::merge::{RunCursor, Source, runs};
+use super::state::{Edit, State};
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{Table, TableFacts, TableWriter, WriterTimes, table_folder};
+use super::table::{Table, TableFacts};
 use super::version::{LEVELS, Levels};
-use super::{Direction, Dropped, DroppedList, KeyRange, LedgerOptions, Verdict};
 use crate::error::{Error, Result};
 use crate::jobs;
 
@@ -22,9 +20,6 @@ use crate::jobs;
 pub(super) const ENTRIES_A_SLICE: u64 = 256;
 /// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
 const LEVEL_0_TABLES_MAX: usize = 16;
-
-/// The share of a job's memory at which the writer of a table closes it.
-const WRITER_SHARE: u64 = 2;
 
 /// Which tables are to be merged, and where to.
 pub(super) struct Merging {
@@ -139,8 +134,19 @@ impl Merging {
         (!is_done).then_some(Merging { inputs, to })
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+    /// The tables that go into it.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.inputs.iter().flat_map(|(_, tables)| tables)
+    }
+
+    /// Bytes of the tables that go into it.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.tables().map(|table| table.facts().size_bytes).sum()
+    }
+
+    /// The level that the outcome goes to.
+    pub(super) fn to(&self) -> usize {
+        self.to
     }
 
     fn job(&self) -> BackgroundJob {
@@ -163,7 +169,8 @@ impl Merging {
         lower.is_empty() && apart && large && !(deepest && tombstones)
     }
 
-    fn sources(&self) -> Vec<Source> {
+    /// The entries of its tables, each level's in order.
+    pub(super) fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
         for (level, tables) in &self.inputs {
             match level {
@@ -185,62 +192,6 @@ fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
     };
     let costs = levels.level(level).iter().map(|table| (table, cost(table)));
     costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(table, _)| Arc::clone(table))
-}
-
-/// The tables that a merge has written so far.
-struct Outputs<'a> {
-    state: &'a State,
-    writer: Option<TableWriter>,
-    finished: Vec<WrittenTable>,
-    numbers: Vec<u64>,
-    /// What the writers of finished tables took.
-    times: WriterTimes,
-}
-
-impl Outputs<'_> {
-    fn add(&mut self, entry: &super::Entry<'_>) -> Result<()> {
-        let state = self.state;
-        // Versions of a key stay in one table: a look-up asks one table of a level.
-        let memory_max_bytes = state.options.job_memory_bytes / WRITER_SHARE;
-        let is_full = |writer: &TableWriter| {
-            (writer.size_bytes() >= state.options.table_size_bytes
-                || writer.memory_bytes() >= memory_max_bytes)
-                && writer.last_key() != entry.key
-        };
-        if self.writer.as_ref().is_some_and(is_full) {
-            self.finish()?;
-        }
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            none => {
-                let number = state.take_file_number();
-                self.numbers.push(number);
-                let (identity, shape) = (state.store_identity, state.table_shape());
-                let writer =
-                    TableWriter::create(&*state.fs, &state.directory, identity, number, shape)?;
-                none.insert(writer.with_memory(state.lend_memory()))
-            }
-        };
-        writer.add(entry)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if let Some(writer) = self.writer.take() {
-            self.state.note_job_memory(writer.memory_bytes());
-            let new = writer.finish()?;
-            self.times.filter_ns += new.times.filter_ns;
-            self.times.write_ns += new.times.write_ns;
-            self.times.sync_ns += new.times.sync_ns;
-            self.finished.push(self.state.written(new));
-        }
-        Ok(())
-    }
-
-    /// What all writers took so far, in nanoseconds.
-    fn writers_ns(&self) -> u64 {
-        let current = self.writer.as_ref().map_or(0, |writer| writer.times().sum_ns());
-        self.times.sum_ns() + current
-    }
 }
 
 impl State {
@@ -298,22 +249,13 @@ impl State {
     }
 
     fn merge_tables(&self, merging: &Merging, levels: &Levels, stats: &mut JobStats) -> Result<()> {
-        let mut outputs = Outputs {
-            state: self,
-            writer: None,
-            finished: Vec::new(),
-            numbers: Vec::new(),
-            times: WriterTimes::default(),
-        };
-        let mut dropped = self.dropped_list();
-        let written = self
-            .write_merged(merging, levels, &mut outputs, &mut dropped, stats)
-            .and_then(|()| self.open_new(std::mem::take(&mut outputs.finished)));
-        let tables =
-            written.inspect_err(|_| self.remove_tables(outputs.numbers.iter().copied()))?;
-        stats.add_writer(outputs.times);
-        stats.entries_dropped = dropped.count();
-        stats.bytes_in = merging.tables().map(|table| table.facts().size_bytes).sum();
+        let merged = self.write_in_parts(merging, levels)?;
+        let numbers = merged.numbers();
+        let tables = self
+            .open_new(merged.tables)
+            .inspect_err(|_| self.remove_tables(numbers.iter().copied()))?;
+        stats.add_part(&merged.stats);
+        stats.bytes_in = merging.size_bytes();
         stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
         stats.tables_out = tables.len() as u64;
         let begun = self.options.clock.stopwatch();
@@ -321,53 +263,14 @@ impl State {
             removed: merging.tables().map(|table| table.facts().number).collect(),
             added: tables.into_iter().map(|table| (merging.to, table)).collect(),
             flushed_sequence: None,
-            dropped,
+            dropped: merged.dropped,
         })?;
         stats.commit_ns = begun.elapsed_ns();
         Ok(())
     }
 
-    fn write_merged(
-        &self,
-        merging: &Merging,
-        levels: &Levels,
-        outputs: &mut Outputs<'_>,
-        dropped: &mut DroppedList,
-        stats: &mut JobStats,
-    ) -> Result<()> {
-        use std::ops::Bound::Unbounded;
-        let everything = KeyRange { start: Unbounded, end: Unbounded };
-        let mut merge = Merge::new(merging.sources(), &everything, Direction::Forward)?;
-        let mut retention: Retention = self.snapshots.retention(self.link.now_ms());
-        let mut stages = Stages::new(self.options.clock);
-        while let Some(entry) = merge.entry() {
-            let sample = stages.begin(|| outputs.writers_ns());
-            // A table's checksums vouch for what was written, not for who wrote it.
-            if !retention.is_followed_by(&entry) {
-                let what = "a table that is merged has its entries out of order (`verify`)";
-                return Err(Error::corruption(&table_folder(&self.directory), 0, what));
-            }
-            let is_deepest = || !levels.may_hold_below(merging.to, entry.key);
-            match retention.judge(&entry, is_deepest) {
-                Verdict::Kept => outputs.add(&entry)?,
-                verdict => dropped.push(&Dropped::of(&entry, verdict))?,
-            }
-            let sample = sample.map(|sample| stages.built(sample, outputs.writers_ns(), stats));
-            merge.advance()?;
-            if let Some(sample) = sample {
-                stages.merged(sample, stats);
-            }
-            stats.entries_in += 1;
-            if stats.entries_in.is_multiple_of(ENTRIES_A_SLICE) {
-                self.give_way()?;
-            }
-        }
-        dropped.close()?;
-        outputs.finish()
-    }
-
     /// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
-    fn give_way(&self) -> Result<()> {
+    pub(super) fn give_way(&self) -> Result<()> {
         pellucid_thread::give_way();
         while self.sealed() > 0 {
             self.flush_oldest()?;

@@ -20,6 +20,8 @@ pub(crate) struct DroppedList {
     /// Those that are not in the file.
     packed: Vec<u8>,
     spill: Option<Spill>,
+    /// The list of another part of the same job.
+    next: Option<Box<DroppedList>>,
 }
 
 /// Where those go that are too many.
@@ -43,7 +45,7 @@ impl DroppedList {
         let file_system = Arc::clone(file_system);
         let spill =
             Spill { file_system, path, limit_bytes, file: None, written_bytes: 0, map: None };
-        DroppedList { count: 0, packed: Vec::new(), spill: Some(spill) }
+        DroppedList { spill: Some(spill), ..DroppedList::default() }
     }
 
     /// How many there are.
@@ -67,10 +69,19 @@ impl DroppedList {
         self.spill.as_mut().map_or(Ok(()), Spill::close)
     }
 
+    /// Adds those of `next`, the list of another part of the same job. Both are closed.
+    pub(crate) fn join(&mut self, next: DroppedList) {
+        assert!(self.next.is_none(), "a job has two parts at most");
+        self.count += next.count;
+        self.next = Some(Box::new(next));
+    }
+
     /// All of them, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Dropped> + '_ {
-        let spilled = self.spill.as_ref().map_or(&[][..], Spill::bytes);
-        unpack(spilled).chain(unpack(&self.packed))
+        std::iter::successors(Some(self), |list| list.next.as_deref()).flat_map(|list| {
+            let spilled = list.spill.as_ref().map_or(&[][..], Spill::bytes);
+            unpack(spilled).chain(unpack(&list.packed))
+        })
     }
 }
 

@@ -29,6 +29,8 @@ mod manifest;
 mod memtable;
 mod merge;
 mod options;
+mod outputs;
+mod parts;
 mod pinned;
 mod prefetch;
 mod records;

@@ -42,6 +42,8 @@ pub(crate) struct LedgerOptions {
     /// Whether flush and compaction run on a thread of their own; if not, on the caller of
     /// `wait_for_room`, `flush_now` and `compact_step`.
     pub(crate) background: bool,
+    /// Whether a merge may have two threads while merges are behind.
+    pub(crate) merges_in_parts: bool,
     /// What samples are timed with.
     pub(crate) clock: Clock,
     /// What holds for the entries of each table of keys.
@@ -66,6 +68,7 @@ impl Default for LedgerOptions {
             job_memory_bytes: 16 << 20,
             filter_bits_per_key: 10,
             background: true,
+            merges_in_parts: false,
             clock: Clock::monotonic(),
             rules: Arc::default(),
             knows_stems: false,
@@ -173,6 +176,22 @@ pub(crate) struct KeyRange<'a> {
     pub(crate) start: Bound<&'a [u8]>,
     /// The upper end.
     pub(crate) end: Bound<&'a [u8]>,
+}
+
+impl KeyRange<'_> {
+    /// That of all keys.
+    pub(crate) const EVERYTHING: KeyRange<'static> =
+        KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+
+    /// Whether `key` lies before the upper end.
+    #[inline]
+    pub(crate) fn ends_behind(&self, key: &[u8]) -> bool {
+        match self.end {
+            Bound::Included(end) => key <= end,
+            Bound::Excluded(end) => key < end,
+            Bound::Unbounded => true,
+        }
+    }
 }
 
 /// Which way a scan goes.

@@ -51,6 +51,18 @@ impl Stages {
 }
 
 impl JobStats {
+    /// Adds what a part of the job counted. Its times may have passed at the same time as others.
+    pub(super) fn add_part(&mut self, part: &JobStats) {
+        self.in_parts += part.in_parts;
+        self.entries_in += part.entries_in;
+        self.entries_dropped += part.entries_dropped;
+        self.merge_ns += part.merge_ns;
+        self.build_ns += part.build_ns;
+        self.filter_ns += part.filter_ns;
+        self.write_ns += part.write_ns;
+        self.sync_ns += part.sync_ns;
+    }
+
     /// Adds what the writer of a table took.
     pub(super) fn add_writer(&mut self, times: WriterTimes) {
         self.filter_ns += times.filter_ns;

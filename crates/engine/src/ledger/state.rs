@@ -14,6 +14,7 @@ use pellucid_thread::{Condvar, Mutex, MutexGuard};
 
 use super::manifest::{Manifest, WriteFailure};
 use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
+use super::outputs::WRITERS_MAX;
 use super::snapshots::Snapshots;
 use super::stats::Counters;
 use super::table::{
@@ -34,11 +35,8 @@ const WRITE_DELAY_STEP_NS: u64 = 500;
 /// The longest delay: at 50,000 writes a second every merge catches up.
 const WRITE_DELAY_MAX_NS: u64 = 20_000;
 
-/// Tables that are written at once: by a merge, and by the flush that interrupts it.
-const LENT_MAX: usize = 2;
-
 /// The share of a job's memory that its list of dropped entries may take.
-const DROPPED_SHARE: u64 = 16;
+const DROPPED_SHARE: u64 = 24;
 
 /// A table that was written, with the directories for which there was room.
 pub(super) struct WrittenTable {
@@ -92,7 +90,7 @@ pub(super) struct State {
     /// The memory of memtables that were flushed.
     pub(super) pool: Arc<MemoryPool>,
     /// Memory in which the keys of tables are collected while they are written: that of the flush
-    /// and that of the merge, kept because what is given back is not always reused.
+    /// and those of the merge, kept because what is given back is not always reused.
     lent: Mutex<Vec<PlacesBuilder>>,
     /// The most that a job took for a table.
     pub(super) jobs_peak_bytes: AtomicU64,
@@ -420,7 +418,7 @@ impl State {
     /// Takes back what was lent.
     pub(super) fn give_back(&self, memory: PlacesBuilder) {
         let mut lent = lock(&self.lent);
-        if lent.len() < LENT_MAX {
+        if lent.len() < WRITERS_MAX {
             lent.push(memory);
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct JobStats {
     pub(crate) runs: u64,
     /// Of them, those that moved tables without rewriting them.
     pub(crate) moves: u64,
+    /// Of them, those that two threads did at once.
+    pub(crate) in_parts: u64,
     /// Entries read.
     pub(crate) entries_in: u64,
     /// Of them, those that were dropped.
@@ -134,6 +136,7 @@ pub(crate) struct LedgerMemory {
 struct JobCounters {
     runs: AtomicU64,
     moves: AtomicU64,
+    in_parts: AtomicU64,
     entries_in: AtomicU64,
     entries_dropped: AtomicU64,
     bytes_in: AtomicU64,
@@ -155,6 +158,7 @@ impl JobCounters {
         let pairs = [
             (&self.runs, stats.runs),
             (&self.moves, stats.moves),
+            (&self.in_parts, stats.in_parts),
             (&self.entries_in, stats.entries_in),
             (&self.entries_dropped, stats.entries_dropped),
             (&self.bytes_in, stats.bytes_in),
@@ -180,6 +184,7 @@ impl JobCounters {
         JobStats {
             runs: read(&self.runs),
             moves: read(&self.moves),
+            in_parts: read(&self.in_parts),
             entries_in: read(&self.entries_in),
             entries_dropped: read(&self.entries_dropped),
             bytes_in: read(&self.bytes_in),

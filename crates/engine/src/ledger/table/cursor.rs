@@ -104,6 +104,11 @@ impl TableCursor {
         self.enter(self.table.blocks() - 1, |entries| entries - 1)
     }
 
+    /// Moves to the first entry of the block in the middle.
+    pub(crate) fn seek_middle(&mut self) -> Result<()> {
+        self.enter(self.table.blocks() / 2, |_| 0)
+    }
+
     /// Moves to the first entry whose key is not below `key`.
     pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
         let block = self.aimed.take().unwrap_or_else(|| self.table.block_for(key));

@@ -38,6 +38,7 @@ pub(super) fn small_options() -> LedgerOptions {
         job_memory_bytes: 64 << 10,
         filter_bits_per_key: 10,
         background: false,
+        merges_in_parts: false,
         clock: pellucid_clock::Clock::monotonic(),
         rules: Arc::default(),
         knows_stems: false,

@@ -4,4 +4,5 @@ mod failures;
 mod harness;
 mod model;
 mod order;
+mod parts;
 mod threads;

@@ -68,6 +68,12 @@ fn configurations() -> impl Strategy<Value = LedgerOptions> {
     };
     let one_level =
         LedgerOptions { level_base_bytes: 1 << 40, level_0_trigger: 1, ..small.clone() };
+    let always_in_parts = LedgerOptions {
+        merges_in_parts: true,
+        level_0_trigger: 1,
+        table_size_bytes: 1,
+        ..small.clone()
+    };
     let weak_filter = LedgerOptions { filter_bits_per_key: 1, ..small.clone() };
     let tiny_memtables = LedgerOptions { memtable_size_bytes: 300, ..small.clone() };
     let choices = [
@@ -77,6 +83,7 @@ fn configurations() -> impl Strategy<Value = LedgerOptions> {
         one_level,
         weak_filter,
         tiny_memtables,
+        always_in_parts,
         LedgerOptions { background: false, ..LedgerOptions::default() },
     ];
     prop::sample::select(choices.to_vec())

@@ -13,7 +13,12 @@ use crate::error::Error;
 use crate::ledger::{Direction, JournalLink, KeyRange, Kind, Ledger, LedgerOptions, NEWEST};
 
 fn background_options() -> LedgerOptions {
-    LedgerOptions { background: true, memtable_size_bytes: 16 << 10, ..small_options() }
+    LedgerOptions {
+        background: true,
+        merges_in_parts: true,
+        memtable_size_bytes: 16 << 10,
+        ..small_options()
+    }
 }
 
 fn record(sequence: u64) -> Record {
