@@ -200,7 +200,7 @@ fn generator_limited(figures: &Figures) -> Option<(Verdict, String)> {
     (much && figures.generator_p99_ns >= GENERATOR_DELAY_NS && figures.requests > 0).then(|| {
         let text = format!(
             "Though a connection was free, requests went out late: {share:.2} of the mean response \
-             time and {:.0} us at p99 were the generator's own, whose busiest thread worked for \
+             time and {:.0} µs at p99 were the generator's own, whose busiest thread worked for \
              {cpu:.2} of the time.",
             figures.generator_p99_ns as f64 / 1e3
         );
@@ -265,7 +265,7 @@ fn what_was_held(figures: &Figures) -> String {
     match figures.offered_per_second {
         Some(offered) => format!(
             "{answered:.0} of {offered:.0} requests a second were answered, no backlog grew, and \
-             the generator was at most {:.0} us late at p99 by itself.",
+             the generator was at most {:.0} µs late at p99 by itself.",
             figures.generator_p99_ns as f64 / 1e3
         ),
         None => format!(
