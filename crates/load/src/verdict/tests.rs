@@ -120,7 +120,7 @@ fn paced_cases() -> Vec<Case> {
             "late by microseconds that nobody notices",
             Figures { generator_mean_ns: 20_000.0, generator_p99_ns: 40_000, ..held() },
             Stable,
-            "40 us",
+            "40 µs",
         ),
         (
             "server stalls",
