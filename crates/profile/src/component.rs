@@ -63,7 +63,16 @@ fn job_component(job: &str) -> &'static str {
     }
 }
 
+/// What the compiler puts between an allocation and the program's allocator, in the crate that
+/// chooses that one: of no component, like the allocator itself.
+fn is_allocation(name: &str) -> bool {
+    name.rsplit("::").next().is_some_and(|last| last.starts_with("__rust_"))
+}
+
 fn component_of_function(name: &str) -> Option<&'static str> {
+    if is_allocation(name) {
+        return None;
+    }
     let name = name.trim_start_matches(['<', '&', '(']);
     let fits = |(prefix, _): &&(&str, &str)| name.starts_with(prefix);
     COMPONENTS.iter().find(fits).map(|(_, component)| *component)
@@ -90,5 +99,15 @@ mod tests {
         let below = ["_ZNK7rocksdb7SkipListIRKNS", "pellucid_rocksdb::store::find"];
         assert_eq!(component_of("", below.into_iter()), "RocksDB");
         assert_eq!(component_of("", stack[..2].iter().copied()), OTHER);
+    }
+
+    /// The allocations of the program were the command line's, as the compiler's call of the
+    /// allocator is in the crate that is called as the program.
+    #[test]
+    fn an_allocation_is_of_who_asked_for_it() {
+        let stack = ["pellucid::__rust_alloc", "alloc::vec::push", "pellucid_aql::parse::parse"];
+        assert_eq!(component_of("", stack.into_iter()), "documents");
+        assert_eq!(component_of("", ["pellucid::_::__rust_realloc"].into_iter()), OTHER);
+        assert_eq!(component_of("", ["pellucid::serve::run"].into_iter()), "command line");
     }
 }
