@@ -42,14 +42,14 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 type Delay = fn(u64, Duration) -> Duration;
 
 /// A server that notes how long it took for each answer.
-struct Noting {
-    url: String,
+pub struct Noting {
+    pub url: String,
     times_ns: Arc<Mutex<Vec<u64>>>,
 }
 
 /// What the connections of a server have in common.
 struct Shared {
-    delay: Delay,
+    delay: Box<dyn Fn(u64, Duration) -> Duration + Send + Sync>,
     number: AtomicU64,
     begun: Mutex<Option<Instant>>,
     times_ns: Arc<Mutex<Vec<u64>>>,
@@ -58,12 +58,14 @@ struct Shared {
 impl Noting {
     /// Serves on any free port; its threads end with their connections, and the last with the
     /// process.
-    fn start(delay: Delay) -> Result<Noting, String> {
+    pub fn start(
+        delay: impl Fn(u64, Duration) -> Duration + Send + Sync + 'static,
+    ) -> Result<Noting, String> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
         let url = format!("http://{}/", listener.local_addr().map_err(text)?);
         let times_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
         let shared = Arc::new(Shared {
-            delay,
+            delay: Box::new(delay),
             number: AtomicU64::new(0),
             begun: Mutex::new(None),
             times_ns: Arc::clone(&times_ns),
@@ -112,7 +114,7 @@ impl Shared {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -15,6 +15,7 @@ mod explained;
 mod floor;
 mod http;
 mod interval;
+mod knee;
 mod load;
 mod neighbours;
 mod nodes;
@@ -29,7 +30,7 @@ mod wrk;
 use std::process::ExitCode;
 
 const BENCHMARKS: &str = "http, idle, accounting, allocators, cluster, death, protocols, \
-     documents, neighbours, overload, profiles, heap, explained, load, lateness or accuracy";
+     documents, neighbours, overload, profiles, heap, explained, load, lateness, accuracy or knee";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -48,8 +49,11 @@ fn main() -> ExitCode {
         Some("http") => http::run(effort),
         Some("idle") => http::run_idle(),
         Some("accounting") => http::run_accounting(effort),
-        Some("load") => load::run(effort).and_then(|held| Ok(accuracy::run(effort)? && held)),
+        Some("load") => load::run(effort)
+            .and_then(|held| Ok(accuracy::run(effort)? && held))
+            .and_then(|held| Ok(knee::run(effort)? && held)),
         Some("lateness") => load::run_lateness(effort),
+        Some("knee") => knee::run(effort),
         Some("accuracy") => accuracy::run(effort),
         Some("bare") => {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());

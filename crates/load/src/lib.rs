@@ -29,6 +29,7 @@
 mod connection;
 mod crew;
 mod direct;
+mod ending;
 mod error;
 mod exchange;
 mod http2;

@@ -3,7 +3,7 @@
 use crate::error::LoadError;
 use crate::result::LoadResult;
 use crate::units::parse_duration;
-use crate::verdict::{Figures, Verdict, judge};
+use crate::verdict::{Figures, Verdict, ended_in_silence, judge};
 
 /// Objectives that can be given at once.
 const OBJECTIVES_MAX: usize = 16;
@@ -59,25 +59,33 @@ impl Objectives {
         }
     }
 
-    /// Whether a run kept them; otherwise why not. A run whose backlog grew keeps none. One that
-    /// was limited by the generator keeps what it is within: without that limit it would be
-    /// quicker.
+    /// Whether a run kept them; otherwise why not. A run whose backlog grew keeps none, and neither
+    /// does one in which the server fell silent to the end. Requests that had no answer at the end
+    /// count with the time that they had waited. A run that was limited by the generator keeps what
+    /// it is within: without that limit it would be quicker.
     ///
     /// # Errors
     /// The first bound that was crossed, in words.
     pub fn check(&self, result: &LoadResult) -> Result<(), String> {
-        let judgement = judge(&Figures::of(result));
+        let figures = Figures::of(result);
+        let judgement = judge(&figures);
         let limited = judgement.verdict == Verdict::GeneratorLimited;
         if judgement.verdict == Verdict::Saturated || result.requests == 0 {
             let evidence = judgement.evidence.first().map_or("", String::as_str);
             return Err(format!("{}: {evidence}", judgement.verdict.name()));
         }
+        if let Some((verdict, evidence)) = ended_in_silence(&figures) {
+            return Err(format!("{}: {evidence}", verdict.name()));
+        }
+        let all = result.response_time_at_least();
         for (quantile, bound_ns) in &self.quantiles {
-            let value_ns = result.response_time.value_at_quantile(*quantile);
+            let value_ns = all.value_at_quantile(*quantile);
             if value_ns > *bound_ns {
                 let blamed = if limited { "generator-limited: " } else { "" };
+                let lacking = result.response_time.value_at_quantile(*quantile) < value_ns;
+                let was = if lacking { "was at least" } else { "was" };
                 return Err(format!(
-                    "{blamed}p{} was {:.3} ms, above {:.3} ms",
+                    "{blamed}p{} {was} {:.3} ms, above {:.3} ms",
                     (quantile * 1e7).round() / 1e5,
                     value_ns as f64 / 1e6,
                     *bound_ns as f64 / 1e6

@@ -67,6 +67,7 @@ pub(crate) struct Recorder {
     accepted_statuses: Vec<u16>,
     pub(crate) response_time: Histogram<u64>,
     pub(crate) service_time: Histogram<u64>,
+    pub(crate) unanswered_time: Histogram<u64>,
     pub(crate) send_lateness: Histogram<u64>,
     pub(crate) connection_wait: Histogram<u64>,
     pub(crate) generator_delay: Histogram<u64>,
@@ -118,6 +119,7 @@ impl Recorder {
             accepted_statuses: scope.accepted_statuses,
             response_time: time_histogram(),
             service_time: time_histogram(),
+            unanswered_time: time_histogram(),
             send_lateness: time_histogram(),
             connection_wait: time_histogram(),
             generator_delay: time_histogram(),
@@ -178,11 +180,7 @@ impl Recorder {
             self.next_interval(now);
         }
         self.timeline.answered();
-        let waited = now.since(self.last_answer.max(request.sent));
-        if waited > self.silence.length_ns {
-            self.silence = Silence { end_ns: now.0, length_ns: waited };
-        }
-        self.last_answer = now;
+        self.heard(now, request.sent);
         while now >= self.second_end {
             self.next_second();
         }
@@ -263,13 +261,40 @@ impl Recorder {
         self.timeline.set_backlog(backlog);
     }
 
-    /// Ends the notes: what was counted in ticks becomes nanoseconds.
-    pub(crate) fn finish(&mut self) {
+    /// Ends a time in which an answer was waited for, since then or since the last one.
+    #[inline]
+    fn heard(&mut self, now: Ticks, waiting_since: Ticks) {
+        let waited = now.since(self.last_answer.max(waiting_since));
+        if waited > self.silence.length_ns {
+            self.silence = Silence { end_ns: now.0, length_ns: waited, at_end_ns: 0 };
+        }
+        self.last_answer = now;
+    }
+
+    /// Notes a request that has no answer at the end.
+    pub(crate) fn unanswered(&mut self, intended: Ticks, end: Ticks) {
+        if intended >= self.record_from {
+            self.unanswered_time.saturating_record(self.clock.nanoseconds(end.since(intended)));
+        }
+    }
+
+    /// Ends the notes: what was counted in ticks becomes nanoseconds. `waiting_since` is when the
+    /// oldest request that is not answered began to wait.
+    pub(crate) fn finish(&mut self, end: Ticks, waiting_since: Option<Ticks>) {
+        if end >= self.interval_end {
+            self.next_interval(end);
+        }
         self.timeline.finish(self.errors.all());
-        let Silence { end_ns: end, length_ns: length } = self.silence;
+        let mut at_end = 0;
+        if let Some(since) = waiting_since {
+            at_end = end.since(self.last_answer.max(since));
+            self.heard(end, since);
+        }
+        let Silence { end_ns: last, length_ns: length, .. } = self.silence;
         self.silence = Silence {
-            end_ns: self.clock.nanoseconds(end.saturating_sub(self.start.0)),
+            end_ns: self.clock.nanoseconds(last.saturating_sub(self.start.0)),
             length_ns: self.clock.nanoseconds(length),
+            at_end_ns: self.clock.nanoseconds(at_end),
         };
     }
 
@@ -315,6 +340,7 @@ impl Recorder {
         const SAME: &str = "histograms of the same bounds can be added";
         self.response_time.add(&other.response_time).expect(SAME);
         self.service_time.add(&other.service_time).expect(SAME);
+        self.unanswered_time.add(&other.unanswered_time).expect(SAME);
         self.send_lateness.add(&other.send_lateness).expect(SAME);
         self.connection_wait.add(&other.connection_wait).expect(SAME);
         self.generator_delay.add(&other.generator_delay).expect(SAME);
@@ -328,9 +354,7 @@ impl Recorder {
             notes.service_time.add(&others.service_time).expect(SAME);
         }
         self.timeline.merge(other.timeline);
-        if other.silence.length_ns > self.silence.length_ns {
-            self.silence = other.silence;
-        }
+        self.silence = self.silence.longer(other.silence);
         self.request_rates.add(&other.request_rates).expect(SAME);
         self.samples.merge(other.samples);
         let seconds = self.throughput_per_second.len().max(other.throughput_per_second.len());

@@ -110,6 +110,16 @@ pub struct Silence {
     pub end_ns: u64,
     /// How long it was.
     pub length_ns: u64,
+    /// How long the one was in which the run ended; 0 if nothing was waited for then.
+    pub at_end_ns: u64,
+}
+
+impl Silence {
+    /// The longer one of two threads, and the longer one at the end.
+    pub(crate) fn longer(self, other: Silence) -> Silence {
+        let longest = if other.length_ns > self.length_ns { other } else { self };
+        Silence { at_end_ns: self.at_end_ns.max(other.at_end_ns), ..longest }
+    }
 }
 
 /// The outcome of a run.
@@ -142,7 +152,8 @@ pub struct LoadResult {
     /// Answered requests.
     pub requests: u64,
     /// Requests that were due or under way and had no answer when the run ended, or whose
-    /// connection broke. They are in no histogram, so a high count means that the worst is missing.
+    /// connection broke. They are not in the response time, so a high count means that the worst is
+    /// missing there; see [`LoadResult::unanswered_time`].
     pub unanswered: u64,
     /// Bytes received.
     pub bytes: u64,
@@ -161,6 +172,10 @@ pub struct LoadResult {
     pub response_time: Histogram<u64>,
     /// From the actual send to the whole answer: what the server took.
     pub service_time: Histogram<u64>,
+    /// How long the requests that had no answer at the end had waited by then, from their intended
+    /// start: the least that they would add to the response time. Those whose connection broke are
+    /// not in it.
+    pub unanswered_time: Histogram<u64>,
     /// From the intended start to the actual send: how late the generator was, either because the
     /// connection was still busy or because it did not wake up in time.
     pub send_lateness: Histogram<u64>,
@@ -200,6 +215,15 @@ pub struct LoadResult {
 }
 
 impl LoadResult {
+    /// The response time with the waits of those that had no answer at the end: no quantile of it
+    /// is above the one that waiting for them would have given.
+    #[must_use]
+    pub fn response_time_at_least(&self) -> Histogram<u64> {
+        let mut all = self.response_time.clone();
+        all.add(&self.unanswered_time).expect("histograms of the same bounds can be added");
+        all
+    }
+
     /// Answers per second over the whole run.
     #[must_use]
     pub fn requests_per_second(&self) -> f64 {

@@ -251,6 +251,7 @@ fn put_together(
         status_classes: recorder.status_classes,
         response_time: recorder.response_time,
         service_time,
+        unanswered_time: recorder.unanswered_time,
         send_lateness: recorder.send_lateness,
         connection_wait: recorder.connection_wait,
         generator_delay: recorder.generator_delay,

@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use crate::http2::{Answer, Unanswered, request};
 use crate::opening::Loss;
 use crate::source::Acceptance;
-use crate::watch::traceparent;
+use crate::watch::{has_own_headers, traceparent};
 use crate::worker::{Requests, Worker};
 
 /// How often a request is sent again that the server has left out: one that leaves out everything
@@ -50,7 +50,8 @@ impl Worker {
                 &self.request_bytes[begin..]
             }
         };
-        if let Some(trace_id) = trace_id {
+        let is_own = is_made && has_own_headers(&self.request_bytes);
+        if let Some(trace_id) = trace_id.filter(|_| !is_own) {
             request::add_header(b"prefer", b"timing", &mut self.block);
             request::add_header(b"traceparent", &traceparent(trace_id), &mut self.block);
         }

@@ -5,6 +5,7 @@
 //! show. With too many, the server turns from one to the other and its queue grows instead.
 
 use crate::result::LoadResult;
+use crate::verdict::{Figures, Verdict, judge};
 
 /// The rule that the study of connection pools came to: twice as many connections as the server has
 /// cores, and at least so many.
@@ -22,7 +23,7 @@ pub struct SweepPoint {
     pub connections: usize,
     /// Answers per second.
     pub answered_per_second: f64,
-    /// 99th percentile of the response time.
+    /// 99th percentile of the response time, at the least: with what had no answer at the end.
     pub response_p99_ns: u64,
     /// 99th percentile of the wait for a connection; 0 in a closed loop.
     pub connection_wait_p99_ns: u64,
@@ -32,6 +33,9 @@ pub struct SweepPoint {
     pub response_mean_ns: f64,
     /// 99th percentile of the service time.
     pub service_p99_ns: u64,
+    /// What the run may be taken for. One that is about errors tells how fast a service refuses,
+    /// and is no choice.
+    pub verdict: Verdict,
 }
 
 impl SweepPoint {
@@ -41,11 +45,12 @@ impl SweepPoint {
         SweepPoint {
             connections: result.connections,
             answered_per_second: result.requests_per_second(),
-            response_p99_ns: result.response_time.value_at_quantile(0.99),
+            response_p99_ns: result.response_time_at_least().value_at_quantile(0.99),
             connection_wait_p99_ns: result.connection_wait.value_at_quantile(0.99),
             connection_wait_mean_ns: result.connection_wait.mean(),
             response_mean_ns: result.response_time.mean(),
             service_p99_ns: result.service_time.value_at_quantile(0.99),
+            verdict: judge(&Figures::of(result)).verdict,
         }
     }
 
@@ -56,18 +61,22 @@ impl SweepPoint {
     }
 }
 
-/// The points that are enough: with nearly the best throughput and, with a rate (`paced`), nearly
-/// the best 99th percentile of those.
+/// The points that are enough, of those that are not about errors: with nearly the best throughput
+/// and, with a rate (`paced`), nearly the best 99th percentile of those.
 fn enough(points: &[SweepPoint], paced: bool) -> impl Iterator<Item = &SweepPoint> {
-    let most = points.iter().map(|point| point.answered_per_second).fold(0.0, f64::max);
-    let able = move |point: &&SweepPoint| point.answered_per_second >= most * THROUGHPUT_SHARE;
+    let counts = |point: &&SweepPoint| point.verdict != Verdict::Errors;
+    let rates = points.iter().filter(counts).map(|point| point.answered_per_second);
+    let most = rates.fold(0.0, f64::max);
+    let able = move |point: &&SweepPoint| {
+        counts(point) && point.answered_per_second >= most * THROUGHPUT_SHARE
+    };
     let best_p99 = points.iter().filter(able).map(|point| point.response_p99_ns).min();
     let longest = best_p99.unwrap_or(0) as f64 * LATENCY_TIMES;
     points.iter().filter(able).filter(move |p| !paced || p.response_p99_ns as f64 <= longest)
 }
 
 /// The number of connections that is enough: the smallest that reaches nearly the best throughput
-/// and, with a rate (`paced`), nearly the best 99th percentile. None without points.
+/// and, with a rate (`paced`), nearly the best 99th percentile. None without points that count.
 #[must_use]
 pub fn recommended(points: &[SweepPoint], paced: bool) -> Option<usize> {
     enough(points, paced).map(|point| point.connections).min()
@@ -115,7 +124,18 @@ mod tests {
             connection_wait_mean_ns: 25.0,
             response_mean_ns: 100.0,
             service_p99_ns: 0,
+            verdict: Verdict::Stable,
         }
+    }
+
+    /// A service that refuses is quicker than one that works.
+    #[test]
+    fn what_is_about_errors_is_not_recommended() {
+        let refused = SweepPoint { verdict: Verdict::Errors, ..point(3, 90_000.0, 100) };
+        let points = [point(1, 4_000.0, 900_000), refused, point(10, 10_000.0, 800)];
+        assert_eq!(recommended(&points, true), Some(10));
+        assert_eq!(rule_holds(&points, 3, true), Some(false));
+        assert_eq!(recommended(&[refused], true), None);
     }
 
     #[test]

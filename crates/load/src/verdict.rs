@@ -3,12 +3,13 @@
 //! answers were errors, they tell how fast the server refuses. So every run ends with a verdict and
 //! the figures that it rests on.
 
+mod backlog;
+
 use crate::result::{ErrorCounts, LoadResult, Silence};
+use backlog::{Excursion, MIN_INTERVALS};
 
 /// From this share of errors on, a run is about them.
 const ERROR_SHARE: f64 = 0.01;
-/// A backlog below this share of all requests that were due does not count as growing.
-const BACKLOG_SHARE: f64 = 0.002;
 /// The generator's own delay counts from this share of the mean response time on,
 const GENERATOR_SHARE: f64 = 0.1;
 /// or of its 99th percentile,
@@ -21,15 +22,15 @@ const BUSY_SHARE: f64 = 0.95;
 const STALL_NS: u64 = 100_000_000;
 /// and if it is so many times as long as nine of ten requests take.
 const STALL_TIMES_P90: u64 = 10;
-/// Stretches of a run that it takes to see whether a backlog grows.
-const MIN_INTERVALS: usize = 8;
+/// The 99th percentile is told with what had no answer where that makes it so much longer.
+const UNANSWERED_TIMES: f64 = 1.01;
 
 /// What a run may be taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The figures are those of the server under this load.
     Stable,
-    /// More was asked for than could be answered: the backlog grew to the end.
+    /// More was asked for than could be answered: the backlog grew.
     Saturated,
     /// The generator itself was the bottleneck.
     GeneratorLimited,
@@ -59,8 +60,8 @@ impl Verdict {
         match self {
             Verdict::Stable => "the figures are those of the server under this load",
             Verdict::Saturated => {
-                "the backlog grew to the end, so response times only measure how long the test \
-                 ran; ask for less (--find-max finds out how much less)"
+                "the backlog grew, so response times only measure for how long; ask for less \
+                 (--find-max finds out how much less)"
             }
             Verdict::GeneratorLimited => {
                 "the generator was the bottleneck, so the figures are about it; give it more \
@@ -80,6 +81,8 @@ impl Verdict {
 pub struct Figures {
     /// The mean rate that was asked for; none in a closed loop.
     pub offered_per_second: Option<f64>,
+    /// Whether it was not the same all the time.
+    pub rate_varies: bool,
     /// The rate at which requests were answered.
     pub answered_per_second: f64,
     /// Requests that were answered.
@@ -90,12 +93,20 @@ pub struct Figures {
     pub connections: usize,
     /// Requests that were due and not sent at the end of each stretch of the run.
     pub backlog: Vec<u64>,
+    /// The length of such a stretch.
+    pub interval_ns: u64,
     /// What went wrong.
     pub errors: ErrorCounts,
+    /// Errors in the silence in which the run ended, if it did.
+    pub errors_at_end: u64,
     /// The mean response time.
     pub response_mean_ns: f64,
     /// The 99th percentile of the response time.
     pub response_p99_ns: u64,
+    /// The least that it would be with those that had no answer at the end.
+    pub response_p99_at_least_ns: u64,
+    /// How long such a request had waited at most.
+    pub unanswered_max_ns: u64,
     /// The 90th percentile of the service time.
     pub service_p90_ns: u64,
     /// The mean delay that was the generator's own.
@@ -116,14 +127,19 @@ impl Figures {
         let busiest = result.per_thread.iter().map(|thread| thread.cpu_time.as_secs_f64());
         Figures {
             offered_per_second: result.offered_per_second,
+            rate_varies: result.paced && result.rate_per_second.is_none(),
             answered_per_second: result.requests_per_second(),
             requests: result.requests,
             unanswered: result.unanswered,
             connections: result.connections,
             backlog: result.timeline.iter().map(|interval| interval.backlog).collect(),
+            interval_ns: result.timeline.first().map_or(0, |interval| interval.length_ns),
             errors: result.errors,
+            errors_at_end: errors_at_end(result),
             response_mean_ns: result.response_time.mean(),
             response_p99_ns: result.response_time.value_at_quantile(0.99),
+            response_p99_at_least_ns: result.response_time_at_least().value_at_quantile(0.99),
+            unanswered_max_ns: result.unanswered_time.max(),
             service_p90_ns: result.service_time.value_at_quantile(0.9),
             generator_mean_ns: result.generator_delay.mean(),
             generator_p99_ns: result.generator_delay.value_at_quantile(0.99),
@@ -131,6 +147,15 @@ impl Figures {
             silence: result.silence,
         }
     }
+}
+
+/// Errors in the stretches of which the silence at the end has the greater part.
+fn errors_at_end(result: &LoadResult) -> u64 {
+    let end_ns = result.timeline.last().map_or(0, |last| last.begin_ns + last.length_ns);
+    let begin_ns = end_ns.saturating_sub(result.silence.at_end_ns);
+    let silent = |begin: u64, length: u64| begin + length / 2 >= begin_ns;
+    let silent = result.timeline.iter().filter(|i| silent(i.begin_ns, i.length_ns));
+    silent.map(|interval| interval.errors).sum()
 }
 
 /// A verdict and what it rests on.
@@ -148,6 +173,7 @@ pub fn judge(figures: &Figures) -> Judgement {
     let findings = [
         nothing_answered(figures),
         generator_limited(figures),
+        ended_in_silence(figures),
         saturated(figures),
         failing(figures),
         stalled(figures),
@@ -161,6 +187,7 @@ pub fn judge(figures: &Figures) -> Judgement {
     if verdict == Verdict::Stable && figures.errors.all() > 0 {
         evidence.push(format!("{} errors: {}.", figures.errors.all(), kinds(&figures.errors)));
     }
+    evidence.extend(without_an_answer(figures));
     if verdict == Verdict::Stable && figures.backlog.len() < MIN_INTERVALS {
         evidence.push("The run was too short to tell whether a backlog would grow.".to_owned());
     }
@@ -210,30 +237,25 @@ fn generator_limited(figures: &Figures) -> Option<(Verdict, String)> {
 
 fn saturated(figures: &Figures) -> Option<(Verdict, String)> {
     let offered = figures.offered_per_second?;
-    let backlog = &figures.backlog;
-    if backlog.len() < MIN_INTERVALS {
-        return None;
-    }
-    let quarters: Vec<f64> = (0..4).map(|quarter| mean_of_quarter(backlog, quarter)).collect();
-    let due = figures.requests + figures.unanswered;
-    let last = backlog.last().copied().unwrap_or(0);
-    let counts = (figures.connections as f64).max(due as f64 * BACKLOG_SHARE);
-    let grows = quarters.windows(2).all(|pair| pair[0] < pair[1]);
-    (grows && last as f64 > counts).then(|| {
-        let answered = figures.answered_per_second;
+    let answered = figures.answered_per_second;
+    let backlog = Excursion::of(figures)?;
+    let rates = format!("{answered:.0} of {offered:.0} requests a second were answered");
+    if backlog.grew_to_the_end(figures) {
+        let last = figures.backlog.last().copied().unwrap_or_default();
         let text = format!(
-            "The backlog grew from {:.0} to {last} requests; {answered:.0} of {offered:.0} \
-             requests a second were answered.",
-            quarters[0]
+            "From second {:.1} to the end the backlog grew to {last} requests; {rates}.",
+            backlog.begin_seconds(figures)
+        );
+        return Some((Verdict::Saturated, text));
+    }
+    // At a rate that is always the same, a backlog that comes and goes is the server's own doing.
+    (figures.rate_varies && backlog.grew_for_a_while(figures)).then(|| {
+        let text = format!(
+            "While the rate was higher than could be answered, {}; {rates} over the whole run.",
+            backlog.told(figures)
         );
         (Verdict::Saturated, text)
     })
-}
-
-fn mean_of_quarter(backlog: &[u64], quarter: usize) -> f64 {
-    let bound = |index: usize| backlog.len() * index / 4;
-    let part = &backlog[bound(quarter)..bound(quarter + 1)];
-    part.iter().map(|count| *count as f64).sum::<f64>() / part.len().max(1) as f64
 }
 
 fn failing(figures: &Figures) -> Option<(Verdict, String)> {
@@ -246,10 +268,45 @@ fn failing(figures: &Figures) -> Option<(Verdict, String)> {
     })
 }
 
+/// The length from which on a silence is a stall.
+fn stall_ns(figures: &Figures) -> u64 {
+    figures.service_p90_ns.saturating_mul(STALL_TIMES_P90).max(STALL_NS)
+}
+
+/// A server that falls silent and stays so is not saturated, whatever backlog that leaves; one
+/// whose connections break meanwhile is gone.
+pub(crate) fn ended_in_silence(figures: &Figures) -> Option<(Verdict, String)> {
+    let silence_ns = figures.silence.at_end_ns;
+    let ErrorCounts { connect, read, write, .. } = figures.errors;
+    let is_gone = connect + read + write > 0 && figures.errors_at_end > 0;
+    (figures.requests > 0 && silence_ns >= stall_ns(figures)).then(|| {
+        let verdict = if is_gone { Verdict::Errors } else { Verdict::Stalled };
+        let text = format!(
+            "For the last {:.2} s of the run no answer came though some were waited for ({}).",
+            silence_ns as f64 / 1e9,
+            kinds(&figures.errors)
+        );
+        (verdict, text)
+    })
+}
+
+/// What the percentiles lack, if it changes them.
+fn without_an_answer(figures: &Figures) -> Option<String> {
+    let (without_ns, with_ns) = (figures.response_p99_ns, figures.response_p99_at_least_ns);
+    (with_ns as f64 > without_ns as f64 * UNANSWERED_TIMES).then(|| {
+        format!(
+            "The percentiles are of what was answered. With the {} that were due and had no answer \
+             at the end, after up to {:.0} ms, the p99 is at least {:.0} ms.",
+            figures.unanswered,
+            figures.unanswered_max_ns as f64 / 1e6,
+            with_ns as f64 / 1e6
+        )
+    })
+}
+
 fn stalled(figures: &Figures) -> Option<(Verdict, String)> {
-    let Silence { end_ns, length_ns } = figures.silence;
-    let long = figures.service_p90_ns.saturating_mul(STALL_TIMES_P90).max(STALL_NS);
-    (length_ns >= long).then(|| {
+    let Silence { end_ns, length_ns, at_end_ns } = figures.silence;
+    (length_ns >= stall_ns(figures) && length_ns > at_end_ns).then(|| {
         let begin_ns = end_ns.saturating_sub(length_ns);
         let text = format!(
             "For {:.0} ms from second {:.2} on, no answer came though some were waited for.",
@@ -264,8 +321,10 @@ fn what_was_held(figures: &Figures) -> String {
     let answered = figures.answered_per_second;
     match figures.offered_per_second {
         Some(offered) => format!(
-            "{answered:.0} of {offered:.0} requests a second were answered, no backlog grew, and \
-             the generator was at most {:.0} µs late at p99 by itself.",
+            "{answered:.0} of {offered:.0} requests a second were answered, {}, and the generator \
+             was at most {:.0} µs late at p99 by itself.",
+            Excursion::of(figures)
+                .map_or_else(|| "no backlog grew".to_owned(), |backlog| backlog.told(figures)),
             figures.generator_p99_ns as f64 / 1e3
         ),
         None => format!(

@@ -103,8 +103,21 @@ impl Watcher {
     }
 }
 
+/// Whether a request of HTTP/1.1 says itself what ours would: then it is left as it is.
+pub(crate) fn has_own_headers(request: &[u8]) -> bool {
+    let lines = request.split(|byte| *byte == b'\n').skip(1);
+    let mut head = lines.take_while(|line| !matches!(*line, b"\r" | b""));
+    let is_own = |line: &[u8], name: &[u8]| {
+        line.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+    };
+    head.any(|line| is_own(line, b"traceparent:") || is_own(line, b"prefer:"))
+}
+
 /// Adds the headers to a request of HTTP/1.1 that begins at `begin` and was made for this.
 pub(crate) fn insert_headers(trace_id: u128, request: &mut Vec<u8>, begin: usize) {
+    if has_own_headers(&request[begin..]) {
+        return;
+    }
     let line = request[begin..].iter().position(|byte| *byte == b'\n');
     let Some(at) = line.map(|line| begin + line + 1) else { return };
     let old_length = request.len();
@@ -152,6 +165,18 @@ mod tests {
         let mut broken = b"GET".to_vec();
         insert_headers(1, &mut broken, 0);
         assert_eq!(broken, b"GET");
+    }
+
+    /// A script's own trace was sent beside a second one, and a server takes the first or neither.
+    #[test]
+    fn a_request_with_a_trace_of_its_own_is_left_as_it_is() {
+        for own in ["traceparent: 00-1-2-01", "TraceParent:x", "Prefer: return=minimal"] {
+            let request = format!("GET / HTTP/1.1\r\nHost: x\r\n{own}\r\n\r\nprefer: body");
+            let mut watched = request.clone().into_bytes();
+            insert_headers(1, &mut watched, 0);
+            assert_eq!(String::from_utf8(watched).unwrap(), request);
+        }
+        assert!(!has_own_headers(b"PUT /prefer: HTTP/1.1\r\nX-Prefer: a\r\n\r\nprefer: body"));
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub(crate) struct Worker {
     pub(crate) free: VecDeque<usize>,
     /// Connections in use now, over all threads.
     in_use: usize,
-    start: Ticks,
+    pub(crate) start: Ticks,
     /// Delays that the script has asked for.
     pub(crate) delays: BinaryHeap<Reverse<(Ticks, usize)>>,
     pub(crate) quota_left: u64,
@@ -261,9 +261,7 @@ impl Worker {
         }
         let end = self.clock.now().min(self.deadline);
         self.publish_progress();
-        self.note_backlog(end);
-        self.recorder.finish();
-        let unanswered = self.recorder.failed + self.count_outstanding(end);
+        let unanswered = self.note_end(end);
         let awake = Duration::from_nanos(self.punctuality.awake_ns());
         let cpu_time = self.poller.cpu_time().saturating_sub(cpu_before).saturating_sub(awake);
         Outcome {
@@ -482,30 +480,15 @@ impl Worker {
         Ok(())
     }
 
-    fn note_backlog(&mut self, now: Ticks) {
-        if let Some(schedule) = &self.schedule {
-            let backlog = schedule.requests_until(now).min(self.quota_left);
-            self.recorder.set_backlog(now, backlog);
-        }
+    pub(crate) fn note_backlog(&mut self, now: Ticks) {
+        let backlog = self.due_by(now);
+        self.recorder.set_backlog(now, backlog);
     }
 
     fn publish_progress(&self) {
         let errors = &self.recorder.errors;
         self.work.control.requests.store(self.recorder.requests, Ordering::Relaxed);
         self.work.control.errors.store(errors.all(), Ordering::Relaxed);
-    }
-
-    /// Requests that should have been answered by `end`, and were not.
-    fn count_outstanding(&self, end: Ticks) -> u64 {
-        let mut outstanding = self.left_out.len() as u64;
-        for connection in &self.connections {
-            outstanding += connection.in_flight.len() as u64;
-            outstanding += u64::from(connection.pending.is_some());
-        }
-        if let Some(schedule) = &self.schedule {
-            outstanding += schedule.requests_until(end).min(self.quota_left);
-        }
-        outstanding
     }
 }
 

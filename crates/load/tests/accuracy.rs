@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pellucid_load::simulation::{Burden, HttpServer, Reply, Request, Simulation};
-use pellucid_load::{Figures, LoadOptions, LoadResult, Verdict, judge};
+use pellucid_load::{Figures, LoadOptions, LoadResult, Objectives, Stage, Verdict, judge};
 use support::{Bucket, load, paced_in, simulated};
 
 const MS: u64 = 1_000_000;
@@ -162,6 +162,80 @@ fn the_verdict_is_right_in_a_table_of_cases() {
         let judgement = judge(&Figures::of(&load(&options)));
         assert_eq!(judgement.verdict, verdict, "{name}: {judgement:?}");
     }
+}
+
+fn stage(seconds: u64, rate: u64) -> Stage {
+    Stage {
+        duration: Duration::from_secs(seconds),
+        rate_per_second: Some(rate),
+        ramp: false,
+        connections: None,
+    }
+}
+
+/// What a server does from half of the run on.
+fn from_half(then: impl Fn(&Request) -> Reply + Send + 'static) -> HttpServer {
+    HttpServer::new(move |request| match request.begin_ns {
+        0..4_000_000_000 => Reply::ok().after(Duration::from_micros(300)),
+        _ => then(request),
+    })
+}
+
+/// A server that was as it should be for half of the run was called stable, whatever it did then:
+/// a silence was noted by the answer that ended it, and a backlog had to grow from the beginning.
+#[test]
+fn the_verdict_is_right_of_servers_that_change_in_the_middle() {
+    use Verdict::{Errors, Saturated, Stable, Stalled};
+    let hangs = || from_half(|_| Reply::never());
+    let dies = || from_half(|_| Reply::last());
+    let slows = || from_half(|_| Reply::ok().after(Duration::from_millis(25)));
+    let slower = || from_half(|_| Reply::ok().after(Duration::from_millis(12)));
+    let cases = [
+        ("hangs", hangs(), Some(1_000), Stalled, "For the last 4.0"),
+        ("hangs, closed loop", hangs(), None, Stalled, "For the last 4.0"),
+        ("dies", dies(), Some(1_000), Errors, "For the last 4.0"),
+        ("dies, at few requests", dies(), Some(10), Errors, "For the last 3.9"),
+        ("dies, closed loop", dies(), None, Errors, "For the last 4.0"),
+        ("cannot do it any more", slows(), Some(1_000), Saturated, "From second 4.0 to the end"),
+        ("is slower, and can", slower(), Some(1_000), Stable, "no backlog grew"),
+    ];
+    for (name, server, rate, verdict, word) in cases {
+        let simulation = Simulation::new(server);
+        let options = LoadOptions { rate_per_second: rate, ..simulated(&simulation, 16, 8) };
+        let result = load(&options);
+        let judgement = judge(&Figures::of(&result));
+        assert_eq!(judgement.verdict, verdict, "{name}: {judgement:?}");
+        assert!(judgement.evidence.join(" ").contains(word), "{name}: {judgement:?}");
+        let kept = Objectives::parse("p99=1s").unwrap().check(&result);
+        assert_eq!(kept.is_ok(), verdict == Stable, "{name}: {kept:?}");
+    }
+}
+
+/// Half of what was due had no answer, and the percentiles were those of the other half.
+#[test]
+fn what_had_no_answer_at_the_end_counts_with_its_wait() {
+    let simulation = Simulation::new(from_half(|_| Reply::never()));
+    let result = load(&paced_in(&simulation, 1_000, 16, 8));
+    assert!(result.response_time.max() < 2 * MS);
+    let waited = &result.unanswered_time;
+    // The run begins a moment after its server, by whose time half is over.
+    assert_eq!((waited.len(), result.unanswered), (4_001, 4_001));
+    assert_near("longest", waited.max(), 4_000 * MS);
+    let all = result.response_time_at_least();
+    // A quarter of all that was due has waited for more than two seconds.
+    assert_near("three quarters", all.value_at_quantile(0.75), 2_000 * MS);
+    let kept = Objectives::parse("p70=1s").unwrap().check(&result);
+    assert!(kept.unwrap_err().starts_with("stalled: For the last 4.0"));
+}
+
+#[test]
+fn a_stage_that_is_too_much_is_told_though_its_backlog_is_worked_off() {
+    let simulation = Simulation::new(Bucket::of(1_000).server());
+    let stages = vec![stage(3, 500), stage(3, 1_500), stage(6, 300)];
+    let options = LoadOptions { stages, rate_per_second: None, ..simulated(&simulation, 16, 12) };
+    let judgement = judge(&Figures::of(&load(&options)));
+    assert_eq!(judgement.verdict, Verdict::Saturated, "{judgement:?}");
+    assert!(judgement.evidence[0].contains("was worked off by second 8."), "{judgement:?}");
 }
 
 /// The same run has the same figures to the last nanosecond, or it was no simulation.

@@ -36,39 +36,81 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     let asked = arguments.fail_if.as_ref().map_or_else(Vec::new, Bars::quantiles);
     let mut pairs = Vec::new();
+    let mut only = Vec::new();
     for (name, first) in &before {
-        let same = after.iter().find(|(other, _)| other == name);
-        let only = || after.first().filter(|_| before.len() == 1 && after.len() == 1);
-        if let Some((_, second)) = same.or_else(only) {
-            pairs.push((name.clone(), compare(first, second, &asked)));
+        match partner(name, &before, &after) {
+            Some(second) => pairs.push((name.clone(), compare(first, second, &asked))),
+            None => only.push((name.as_str(), &arguments.before)),
+        }
+    }
+    for (name, _) in &after {
+        if partner(name, &after, &before).is_none() {
+            only.push((name.as_str(), &arguments.after));
         }
     }
     if pairs.is_empty() {
         return Err(Failure::work("the two files have no section of the same name"));
     }
     let mut crossed = Vec::new();
-    for (name, comparison) in &pairs {
-        let bars = arguments.fail_if.as_ref().map_or_else(Vec::new, |b| b.crossed(comparison));
-        crossed.extend(
-            bars.into_iter()
-                .map(|bar| if pairs.len() > 1 { format!("{name}: {bar}") } else { bar }),
-        );
+    if let Some(bars) = &arguments.fail_if {
+        crossed.extend(uncompared(&only, &after, &arguments.after));
+        for (name, comparison) in &pairs {
+            let bars = bars.crossed(comparison).into_iter();
+            crossed.extend(bars.map(|b| if pairs.len() > 1 { format!("{name}: {b}") } else { b }));
+        }
     }
     let printed = if arguments.json {
         let sections: Vec<Value> = pairs.iter().map(|(n, c)| document(n, c)).collect();
         let whole = json!({
-            "schema": "pellucid.compare.v1", "sections": sections, "crossed": crossed,
+            "schema": "pellucid.compare.v1",
+            "sections": sections,
+            "only_in_one": only
+                .iter()
+                .map(|(name, file)| json!({ "name": name, "file": file.display().to_string() }))
+                .collect::<Vec<_>>(),
+            "crossed": crossed,
         });
         print_document(&whole)
     } else {
         let shown = pairs.iter().map(|(name, comparison)| text_of(name, comparison));
-        print_text(&shown.collect::<String>())
+        let lacking = only.iter().map(|(name, file)| format!("{name}\n  only {}\n", in_file(file)));
+        print_text(&shown.chain(lacking).collect::<String>())
     };
     let judged = match crossed.is_empty() {
         true => Ok(()),
         false => Err(Failure::work(format!("crossed: {}", crossed.join("; ")))),
     };
     Failure::all([judged, printed])
+}
+
+/// The section of the other file that is compared with one: that of the same name, or the only one
+/// where each has but one.
+fn partner<'a>(
+    name: &str,
+    own: &[(String, Measured)],
+    others: &'a [(String, Measured)],
+) -> Option<&'a Measured> {
+    let same = others.iter().find(|(other, _)| other == name);
+    let only = || others.first().filter(|_| own.len() == 1 && others.len() == 1);
+    same.or_else(only).map(|(_, measured)| measured)
+}
+
+/// What no bar can hold of: a section that is not in both, and a run that did not go on to its end.
+fn uncompared(
+    only: &[(&str, &PathBuf)],
+    after: &[(String, Measured)],
+    after_path: &Path,
+) -> Vec<String> {
+    let lacking = only.iter().map(|(name, file)| format!("{name} is only {}", in_file(file)));
+    let ended = after.iter().filter_map(|(name, run)| {
+        let reason = run.ended_early.as_ref()?;
+        Some(format!("{name} ended before its time {} ({reason})", in_file(after_path)))
+    });
+    lacking.chain(ended).collect()
+}
+
+fn in_file(path: &Path) -> String {
+    format!("in {}", path.display())
 }
 
 fn read(path: &Path) -> Result<Vec<(String, Measured)>, Failure> {
@@ -123,7 +165,15 @@ fn measured(run: &Value) -> Result<Measured, String> {
         phases: means(&run["account"]["phases"], "mean_ns"),
         steps: means(steps, "ns"),
         verdict: run["verdict"]["name"].as_str().map(str::to_owned),
+        ended_early: ended_early(run),
     })
+}
+
+/// Why a run ended before its time, if it did.
+fn ended_early(run: &Value) -> Option<String> {
+    let failure = run["failure"].as_str().map(str::to_owned);
+    let stopped = || (run["stopped_early"] == true).then(|| "it was interrupted".to_owned());
+    failure.or_else(stopped)
 }
 
 /// Names and times of a list.

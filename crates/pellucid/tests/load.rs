@@ -292,6 +292,16 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     assert_eq!(json["sections"][0]["phases_of"], "way_around_p50");
     let steps = json["sections"][0]["phases"].as_array().unwrap();
     assert!(steps.iter().any(|step| step["name"] == "server: parse"), "{steps:?}");
+    // One that was interrupted, and one that lacks a section, can hold no bar.
+    let mut halved: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
+    halved["stopped_early"] = Value::Bool(true);
+    std::fs::write(&other, halved.to_string()).unwrap();
+    let halved = ["compare", &before, other.to_str().unwrap()];
+    let output = run(&halved);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("ended before its time (it was interrupted)"));
+    fails(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
+    fails(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
     let bars = "p50>+1%,p95>+1%,p97.5>+1%,p99>+1%,mean>+1%";
     let same = run(&["compare", &before, &before, "--fail-if", bars]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
@@ -299,6 +309,36 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     let nonsense = folder.path().join("n.json");
     std::fs::write(&nonsense, "{}").unwrap();
     fails(&run(&["compare", &before, nonsense.to_str().unwrap()]), 2, "pellucid.load.v1");
+}
+
+/// A sweep of which one number is lacking was compared as if it had been there.
+#[test]
+fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    let result = result_of(&server, folder.path(), "a.json", "500");
+    server.stop();
+    let mut run_of: Value = serde_json::from_slice(&std::fs::read(&result).unwrap()).unwrap();
+    let mut sweep = |name: &str, connections: &[u64]| {
+        let runs = connections.iter().map(|number| {
+            run_of["connections"] = (*number).into();
+            run_of.clone()
+        });
+        let runs: Vec<Value> = runs.collect();
+        let path = folder.path().join(name);
+        let document = serde_json::json!({ "schema": "pellucid.sweep.v1", "runs": runs });
+        std::fs::write(&path, document.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (whole, half) = (sweep("whole.json", &[1, 10]), sweep("half.json", &[1]));
+    let told = run(&["compare", &whole, &half]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).contains("10 connections\n  only in "), "{}", text(&told.stdout));
+    let json = json_of(&run(&["compare", &half, &whole, "--json"]));
+    assert_eq!(json["only_in_one"][0]["name"], "10 connections");
+    fails(&run(&["compare", &whole, &half, "--fail-if", "p99>+10%"]), 1, "10 connections is only");
+    let same = run(&["compare", &whole, &whole, "--fail-if", "p99>+10%"]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
 }
 
 /// Client and server are joined request by request: the steps of each way add up to the response
@@ -430,5 +470,6 @@ fn an_error_of_a_script_names_file_and_line() {
 #[test]
 fn with_http2_and_an_untrusted_server_the_flags_are_told() {
     fails(&run(&["load", "--streams", "5", "http://127.0.0.1:1/"]), 2, "--http2");
-    fails(&run(&["load", "--ca", "/nowhere.pem", "https://127.0.0.1:1/"]), 1, "/nowhere.pem");
+    fails(&run(&["load", "--ca", "/nowhere.pem", "https://127.0.0.1:1/"]), 2, "/nowhere.pem");
+    fails(&run(&["load", "-s", "/nowhere.lua", "http://127.0.0.1:1/"]), 2, "/nowhere.lua");
 }

@@ -48,6 +48,8 @@ pub struct Measured {
     pub steps: Vec<(String, f64)>,
     /// What the run was taken for, if that is known.
     pub verdict: Option<String>,
+    /// Why it ended before its time, if it did.
+    pub ended_early: Option<String>,
 }
 
 /// A value and the band in which it lies with 95 % probability.
@@ -211,12 +213,17 @@ fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<Quantil
 /// What changed, for people.
 fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> String {
     let mut sentences = Vec::new();
-    let spoiled = ["saturated", "generator-limited", "errors"];
+    let spoiled = ["saturated", "generator-limited", "errors", "stalled"];
     for (name, run) in [("first", before), ("second", after)] {
         let verdict = run.verdict.as_deref().filter(|verdict| spoiled.contains(verdict));
         sentences.extend(verdict.map(|verdict| {
             format!("Beware: the {name} run was {verdict}, so its percentiles say little.")
         }));
+        sentences.extend(
+            run.ended_early
+                .iter()
+                .map(|reason| format!("Beware: the {name} run ended before its time ({reason}).")),
+        );
     }
     let is_told = |q: &f64| TOLD_QUANTILES.iter().any(|told| (told - q).abs() < SAME_QUANTILE);
     let told = comparison.quantiles.iter().filter(|delta| is_told(&delta.quantile));

@@ -44,13 +44,14 @@ pub struct Reply {
     after: Option<Duration>,
     bytes: Vec<u8>,
     keep: bool,
+    is_last: bool,
 }
 
 impl Reply {
     /// Sends these bytes at once.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Reply {
-        Reply { after: Some(Duration::ZERO), bytes: bytes.to_vec(), keep: true }
+        Reply { after: Some(Duration::ZERO), bytes: bytes.to_vec(), keep: true, is_last: false }
     }
 
     /// Says that all is well, at once.
@@ -69,6 +70,13 @@ impl Reply {
     #[must_use]
     pub fn after(self, delay: Duration) -> Reply {
         Reply { after: Some(delay), ..self }
+    }
+
+    /// No answer, but the end of the server: all connections break as the request arrives, and no
+    /// other is taken.
+    #[must_use]
+    pub fn last() -> Reply {
+        Reply { is_last: true, ..Reply::never() }
     }
 
     /// The same, and then the end of the connection.
@@ -99,6 +107,7 @@ pub struct HttpServer {
     /// When which connection has something to send.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     requests: usize,
+    is_gone: bool,
 }
 
 impl HttpServer {
@@ -114,6 +123,7 @@ impl HttpServer {
             peers: Vec::new(),
             due: BinaryHeap::new(),
             requests: 0,
+            is_gone: false,
         }
     }
 
@@ -125,6 +135,11 @@ impl HttpServer {
                 Request { number: self.requests, connection: index, begin_ns, head, body };
             self.requests += 1;
             let reply = (self.respond)(&request);
+            if reply.is_last {
+                self.is_gone = true;
+                self.peers.iter_mut().for_each(|peer| peer.socket = None);
+                return;
+            }
             let peer = &mut self.peers[index];
             let after_ns = reply.after.map_or(u64::MAX, nanoseconds);
             peer.busy_until_ns = begin_ns.saturating_add(after_ns);
@@ -138,6 +153,9 @@ impl HttpServer {
 
 impl Service for HttpServer {
     fn accept(&mut self, socket: UnixStream) -> io::Result<()> {
+        if self.is_gone {
+            return Err(ErrorKind::ConnectionRefused.into());
+        }
         self.poller.register(socket.as_fd(), self.peers.len())?;
         self.peers.push(Peer {
             socket: Some(socket),

@@ -8,24 +8,41 @@ const MS: u64 = 1_000_000;
 fn held() -> Figures {
     Figures {
         offered_per_second: Some(10_000.0),
+        rate_varies: false,
         answered_per_second: 9_999.0,
         requests: 99_990,
         unanswered: 10,
         connections: 64,
         backlog: vec![0; 100],
+        interval_ns: 100 * MS,
         errors: ErrorCounts::default(),
+        errors_at_end: 0,
         response_mean_ns: 200_000.0,
         response_p99_ns: 600_000,
+        response_p99_at_least_ns: 600_000,
+        unanswered_max_ns: 1_000_000,
         service_p90_ns: 300_000,
         generator_mean_ns: 3_000.0,
         generator_p99_ns: 12_000,
         cpu_share: 0.2,
-        silence: Silence { end_ns: 5_000 * MS, length_ns: 2 * MS },
+        silence: Silence { end_ns: 5_000 * MS, length_ns: 2 * MS, at_end_ns: 0 },
     }
 }
 
 fn growing_by(requests: u64) -> Vec<u64> {
     (0..100).map(|interval| interval * requests).collect()
+}
+
+/// A backlog that grows for two seconds and is worked off in another two.
+fn hill() -> Vec<u64> {
+    let mut backlog = vec![0; 100];
+    (0..20).for_each(|step| backlog[20 + step] = step as u64 * 500);
+    (0..20).for_each(|step| backlog[40 + step] = 9_500 - step as u64 * 500);
+    backlog
+}
+
+fn from_half() -> Vec<u64> {
+    (0..100_u64).map(|interval| interval.saturating_sub(50) * 500).collect()
 }
 
 /// Name of the case, its figures, its verdict, and a word of its evidence.
@@ -40,7 +57,8 @@ fn paced_cases() -> Vec<Case> {
     (0..10).for_each(|step| stall[60 + step] = 10_000 - (step as u64 + 1) * 1_000);
     let mut late_stall = vec![0; 100];
     (0..5).for_each(|step| late_stall[95 + step] = (step as u64 + 1) * 1_000);
-    let silence = |length_ms| Silence { end_ns: 6_000 * MS, length_ns: length_ms * MS };
+    let silence =
+        |length_ms| Silence { end_ns: 6_000 * MS, length_ns: length_ms * MS, at_end_ns: 0 };
     vec![
         ("held", held(), Stable, "no backlog"),
         (
@@ -63,7 +81,7 @@ fn paced_cases() -> Vec<Case> {
                 ..held()
             },
             Saturated,
-            "grew from",
+            "the backlog grew to",
         ),
         (
             "one percent beyond the capacity",
@@ -75,7 +93,7 @@ fn paced_cases() -> Vec<Case> {
             "timeouts because of saturation",
             Figures { backlog: growing_by(500), errors: errors(0, 3_000), ..held() },
             Saturated,
-            "grew from",
+            "the backlog grew to",
         ),
         (
             "generator starved",
@@ -130,15 +148,119 @@ fn paced_cases() -> Vec<Case> {
         ),
         (
             "server stalls at the end",
-            Figures { backlog: late_stall, silence: silence(500), ..held() },
+            Figures { backlog: late_stall.clone(), silence: silence(500), ..held() },
             Stalled,
             "500 ms",
+        ),
+        (
+            "a backlog that comes and goes is the server's own",
+            Figures { backlog: hill(), ..held() },
+            Stable,
+            "the backlog rose to 9500 requests from second 2.0 to 4.0, and was worked off by \
+             second 6.0",
+        ),
+        (
+            "a spike of the rate that is too much",
+            Figures { backlog: hill(), rate_varies: true, ..held() },
+            Saturated,
+            "While the rate was higher",
+        ),
+        (
+            "a spike of the rate in which the server stood still",
+            Figures { backlog: hill(), rate_varies: true, silence: silence(2_000), ..held() },
+            Stalled,
+            "For 2000 ms",
+        ),
+        (
+            "a backlog that has hardly begun",
+            Figures { backlog: late_stall, ..held() },
+            Stable,
+            "stood at 5000 when the run ended",
+        ),
+        (
+            "too much from half on",
+            Figures { backlog: from_half(), ..held() },
+            Saturated,
+            "From second 5.0 to the end",
         ),
         (
             "slow but steady",
             Figures { service_p90_ns: 200 * MS, silence: silence(250), ..held() },
             Stable,
             "no backlog",
+        ),
+    ]
+}
+
+fn silent_cases() -> Vec<Case> {
+    use Verdict::{Errors, GeneratorLimited, Saturated, Stable, Stalled};
+    let silent = |at_end_ms: u64| Silence {
+        end_ns: 10_000 * MS,
+        length_ns: at_end_ms * MS,
+        at_end_ns: at_end_ms * MS,
+    };
+    let hung = Figures {
+        requests: 50_000,
+        unanswered: 50_000,
+        backlog: from_half(),
+        silence: silent(5_000),
+        response_p99_at_least_ns: 4_950 * MS,
+        unanswered_max_ns: 5_000 * MS,
+        ..held()
+    };
+    let refused = ErrorCounts { connect: 50, read: 1, ..ErrorCounts::default() };
+    let late = ErrorCounts { timeout: 64, ..ErrorCounts::default() };
+    let closed = Figures { offered_per_second: None, backlog: vec![0; 100], ..hung.clone() };
+    vec![
+        ("hangs to the end", hung.clone(), Stalled, "For the last 5.00 s"),
+        ("what is missing is told", hung.clone(), Stalled, "the p99 is at least 4950 ms"),
+        (
+            "hangs until requests time out",
+            Figures { errors: late, errors_at_end: 64, ..hung.clone() },
+            Stalled,
+            "timeout 64",
+        ),
+        (
+            "is killed",
+            Figures { errors: refused, errors_at_end: 51, ..hung.clone() },
+            Errors,
+            "connect 50, read 1",
+        ),
+        (
+            "hangs long after a connection broke",
+            Figures { errors: refused, ..hung.clone() },
+            Stalled,
+            "For the last 5.00 s",
+        ),
+        ("a closed loop that hangs", closed.clone(), Stalled, "For the last 5.00 s"),
+        (
+            "a closed loop whose server is killed",
+            Figures { errors: refused, errors_at_end: 51, ..closed },
+            Errors,
+            "connect 50",
+        ),
+        (
+            "waits at the end for no longer than usual",
+            Figures { silence: silent(90), ..held() },
+            Stable,
+            "no backlog grew",
+        ),
+        (
+            "answers to the end, too slowly",
+            Figures { silence: silent(2), ..hung.clone() },
+            Saturated,
+            "From second 5.0",
+        ),
+        (
+            "a generator that was late is told of first",
+            Figures {
+                generator_mean_ns: 1e9,
+                generator_p99_ns: 2_000 * MS,
+                response_mean_ns: 1e9,
+                ..hung
+            },
+            GeneratorLimited,
+            "went out late",
         ),
     ]
 }
@@ -177,7 +299,8 @@ fn other_cases() -> Vec<Case> {
 
 #[test]
 fn constructed_runs_are_taken_for_what_they_are() {
-    for (name, figures, verdict, word) in paced_cases().into_iter().chain(other_cases()) {
+    let cases = paced_cases().into_iter().chain(silent_cases()).chain(other_cases());
+    for (name, figures, verdict, word) in cases {
         let judgement = judge(&figures);
         assert_eq!(judgement.verdict, verdict, "{name}: {judgement:?}");
         let told = judgement.evidence.join(" ");

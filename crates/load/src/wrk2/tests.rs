@@ -50,6 +50,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         first_error: None,
         status_classes: [0; 10],
         service_time: response_time.clone(),
+        unanswered_time: times(&[]),
         send_lateness: if rate_per_second.is_some() { times(&[(2, 7)]) } else { times(&[]) },
         response_time,
         request_rates,

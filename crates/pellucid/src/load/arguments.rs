@@ -1,6 +1,7 @@
 //! The flags of `pellucid load` and what they ask for.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -188,6 +189,8 @@ impl Task {
         if arguments.find_max && !options.stages.is_empty() {
             return Err(Failure::usage("--find-max sets the rate itself: leave the stages out"));
         }
+        let files = arguments.script.iter().chain(&arguments.ca);
+        files.map(PathBuf::as_path).try_for_each(can_be_read)?;
         let script_arguments = arguments.arguments;
         options.script =
             arguments.script.map(|path| ScriptOptions { path, arguments: script_arguments });
@@ -244,6 +247,13 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
     let headers = arguments.headers.iter().map(|text| Header::parse(text));
     options.headers = headers.collect::<Result<_, _>>().map_err(usage_of)?;
     Ok(())
+}
+
+/// A file that is not there is wrong usage, as it is for `--work`; what is wrong within one is told
+/// by whoever reads it.
+fn can_be_read(path: &Path) -> Result<(), Failure> {
+    let opened = File::open(path).map(drop);
+    opened.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
 }
 
 fn small(number: u64) -> usize {

@@ -39,6 +39,7 @@ pub(super) fn of(
         "longest_silence": {
             "end_ns": result.silence.end_ns,
             "length_ns": result.silence.length_ns,
+            "at_end_ns": result.silence.at_end_ns,
         },
         "operations": result.operations.iter().map(operation).collect::<Vec<_>>(),
         "throughput_per_second": result.throughput_per_second,
@@ -82,6 +83,7 @@ fn figures(result: &LoadResult) -> Value {
         },
         "response_time": histogram(&result.response_time),
         "service_time": histogram(&result.service_time),
+        "unanswered_time": histogram(&result.unanswered_time),
         "send_lateness": histogram(&result.send_lateness),
         "connection_wait": histogram(&result.connection_wait),
         "generator_delay": histogram(&result.generator_delay),

@@ -6,11 +6,13 @@ use std::time::Duration;
 use pellucid_load::{
     Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step, Verdict, Way,
 };
+use pellucid_report::{Machine, command_line};
 use serde_json::{Value, json};
 
 use super::arguments::Task;
 use super::growth::{self, Growth};
 use super::measured::{Run, measure};
+use super::section;
 use super::show::time;
 use crate::Failure;
 use crate::printed::{print_document, print_text};
@@ -30,6 +32,11 @@ const START_SHARE: f64 = 0.25;
 const PAUSE: Duration = Duration::from_millis(1_100);
 /// How often a rate is tried whose trial failed because of the generator.
 const TRIES: usize = 3;
+/// A rate that is missed tells of what was found if it is at most so many times that.
+const NEAR: f64 = 1.1;
+/// What is said where the generator was what missed it.
+const GENERATORS: &str = "The generator could not keep up above that, so the service may hold \
+                          more: give the generator more threads or a machine of its own.";
 /// The loads between which the server's phases are compared, in terms of the knee.
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
@@ -44,6 +51,8 @@ struct Found {
     /// The confirming runs with their rates; before there is one, the last trial.
     confirmed: Vec<(f64, Run)>,
     last: Option<Run>,
+    /// Rates that were missed because of the generator, in requests a second.
+    missed_by_generator: Vec<f64>,
     /// What ended the search before its time.
     failure: Option<Failure>,
 }
@@ -151,6 +160,13 @@ fn attempt_once(
     length: Duration,
 ) -> Result<(Run, Result<(), String>), Failure> {
     task.options.pause(PAUSE);
+    let run = Run::measure(task, &options_of(task, rate, length)?, "")?;
+    let kept = objectives.check(&run.result);
+    Ok((run, kept))
+}
+
+/// A load of that rate and length, which warms up for a fourth of it at most.
+fn options_of(task: &Task, rate: f64, length: Duration) -> Result<LoadOptions, Failure> {
     let options = LoadOptions {
         rate_per_second: Some((rate.round() as u64).max(1)),
         limit: Limit::Duration(length),
@@ -158,9 +174,7 @@ fn attempt_once(
         ..task.options.clone()
     };
     options.check().map_err(Failure::usage)?;
-    let run = Run::measure(task, &options, "")?;
-    let kept = objectives.check(&run.result);
-    Ok((run, kept))
+    Ok(options)
 }
 
 fn tell(
@@ -186,12 +200,12 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
     let mut ways = Vec::new();
     for share in [BELOW, ABOVE] {
         task.options.pause(PAUSE);
-        let options = LoadOptions {
-            rate_per_second: Some(((rate * share).round() as u64).max(1)),
-            limit: Limit::Duration(length),
-            ..task.options.clone()
-        };
-        let traces = measure(&options, "")?.whole().map_err(Failure::work)?.traces;
+        let options = options_of(task, rate * share, length)?;
+        let result = measure(&options, "")?.whole().map_err(Failure::work)?;
+        if result.stopped_early {
+            return Err(Failure::work("it was interrupted while it looked for what grew"));
+        }
+        let traces = result.traces;
         ways.push(Way::mean(&traces.some.iter().collect::<Vec<_>>(), &traces));
     }
     Ok(match &ways[..] {
@@ -204,12 +218,16 @@ impl Found {
     /// Takes in a trial that went on to its end.
     fn take(&mut self, rate: f64, confirm: bool, run: Run, kept: &Result<(), String>) {
         let result = &run.result;
+        if kept.is_err() && run.judgement.verdict == Verdict::GeneratorLimited {
+            self.missed_by_generator.push(rate);
+        }
         self.trials.push(json!({
             "rate_per_second": result.rate_per_second,
             "answered_per_second": result.requests_per_second(),
             "p99_ns": result.response_time.value_at_quantile(0.99),
             "confirmation": confirm,
             "held": kept.is_ok(),
+            "verdict": run.judgement.verdict.name(),
             "reason": kept.as_ref().err(),
         }));
         match confirm && kept.is_ok() {
@@ -225,16 +243,29 @@ impl Found {
         self.confirmed.into_iter().find(is_median).map(|(_, run)| run).or(self.last)
     }
 
+    /// Whether it was the generator, and not the service alone, that bore no more than was found.
+    fn is_generators(&self) -> bool {
+        let near = self.knee.median_per_second().map(|rate| rate * NEAR);
+        near.is_some_and(|near| self.missed_by_generator.iter().any(|rate| *rate <= near))
+    }
+
     /// What that run is, for the report.
     fn about(&self) -> String {
         match self.knee.median_per_second() {
             Some(rate) => format!(
-                "Highest stable rate: {rate:.0} requests a second. Shown is the run that confirmed \
-                 it; {} trials came before or after.",
-                self.trials.len() - 1
+                "Highest stable rate: {}{rate:.0} requests a second. Shown is the run that \
+                 confirmed it; {} trials came before or after.{}",
+                self.at_least(),
+                self.trials.len() - 1,
+                if self.is_generators() { format!(" {GENERATORS}") } else { String::new() }
             ),
             None => "No highest stable rate was found. Shown is the last trial.".to_owned(),
         }
+    }
+
+    /// What stands before a rate that is only known to be held.
+    fn at_least(&self) -> &'static str {
+        if self.is_generators() { "at least " } else { "" }
     }
 
     fn json(&self) -> Value {
@@ -248,6 +279,9 @@ impl Found {
         });
         json!({
             "schema": "pellucid.knee.v1",
+            "command": command_line(),
+            "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
+            "limited_by": if self.is_generators() { "generator" } else { "service" },
             "rate_per_second": self.knee.median_per_second(),
             "least_per_second": spread.map(|(least, _)| least),
             "greatest_per_second": spread.map(|(_, greatest)| greatest),
@@ -271,11 +305,17 @@ impl Found {
             ),
         };
         let trials = self.knee.trials;
-        let growth = match self.growth.is_empty() {
-            true => String::new(),
-            false => growth::sentences(&self.growth),
-        };
-        format!("Highest stable rate: {rate:.0} requests/s ({times}; {trials} trials)\n{growth}")
+        let mut text = format!(
+            "Highest stable rate: {}{rate:.0} requests/s ({times}; {trials} trials)\n",
+            self.at_least()
+        );
+        if self.is_generators() {
+            text += &format!("  {GENERATORS}\n");
+        }
+        if !self.growth.is_empty() {
+            text += &growth::sentences(&self.growth);
+        }
+        text
     }
 }
 
@@ -285,7 +325,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use clap::Parser;
-    use pellucid_load::simulation::{HttpServer, Reply, Simulation};
+    use pellucid_load::simulation::{Burden, HttpServer, Reply, Simulation};
 
     use super::*;
     use crate::load::LoadArguments;
@@ -337,6 +377,32 @@ mod tests {
             assert!(text.contains("'server: queue'") && text.contains("found "), "{text}");
             assert_eq!(found.json()["trials"].as_array().unwrap().len(), found.knee.trials);
         }
+    }
+
+    /// The load that looks for what grew kept the whole warm-up, and so told nothing after one that
+    /// was as long as a trial.
+    #[test]
+    fn what_grew_is_named_after_a_long_warm_up_too() {
+        let task = task(&["--slo", "p99=25ms", "--quick", "--warm-up", "3s"]);
+        let found = find(&task).unwrap();
+        let most = found.growth.iter().find(|growth| growth.is_servers()).unwrap();
+        assert_eq!(most.step, "server: queue");
+    }
+
+    /// What the generator could not send was taken for what the service could not bear.
+    #[test]
+    fn a_limit_of_the_generators_own_is_no_knee() {
+        let mut task = task(&["--slo", "p99=25ms", "--quick"]);
+        let burden = Burden { event_cost: Duration::from_millis(1), ..Burden::default() };
+        let quick = HttpServer::new(|_| Reply::ok().after(Duration::from_micros(300)));
+        task.options.simulation = Some(Simulation::burdened(quick, burden));
+        let found = find(&task).unwrap();
+        assert_eq!(found.json()["limited_by"], "generator", "{:#?}", found.trials);
+        assert!(found.trials.iter().any(|trial| trial["verdict"] == "generator-limited"));
+        let text = found.text();
+        assert!(text.contains("rate: at least ") && text.contains("may hold more"), "{text}");
+        let services = find(&self::task(&["--slo", "p99=25ms", "--quick"])).unwrap();
+        assert_eq!(services.json()["limited_by"], "service");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `pellucid load --connections 1,3,10,100`: the same load over several numbers of connections, and
 //! over the one that the usual rule gives, which is thereby checked.
 
-use pellucid_load::{LoadOptions, SweepPoint, recommended, rule_holds, rule_of_thumb};
+use pellucid_load::{LoadOptions, SweepPoint, Verdict, recommended, rule_holds, rule_of_thumb};
 use serde_json::{Value, json};
 
 use super::arguments::Task;
@@ -169,9 +169,14 @@ fn distributions(task: &Task, runs: &[Run]) -> String {
 /// Which number is recommended, and why; nothing without any run.
 fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
     let (points, is_paced) = (points(runs), task.options.is_paced());
-    let Some(choice) = recommended(&points, is_paced) else { return String::new() };
-    let share = points.iter().find(|point| point.connections == choice);
-    let share = share.map_or(0.0, SweepPoint::connection_wait_share);
+    let choice = recommended(&points, is_paced);
+    let Some(chosen) = points.iter().find(|point| Some(point.connections) == choice) else {
+        return match points.is_empty() {
+            true => String::new(),
+            false => "  No number is recommended: all runs are about errors.\n".to_owned(),
+        };
+    };
+    let (choice, share) = (chosen.connections, chosen.connection_wait_share());
     let reason = match is_paced {
         true => format!("{share:.2} of the mean response time is then a wait for one."),
         false => "it is by throughput alone: with a rate (-R), latency counts too.".to_owned(),
@@ -180,6 +185,10 @@ fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
         "  Recommended: {choice} connections, the fewest with nearly the best figures;\n    \
          {reason}\n"
     );
+    if chosen.verdict != Verdict::Stable {
+        let verdict = chosen.verdict.name();
+        text.push_str(&format!("    Beware: that run was {verdict}, so its figures say little.\n"));
+    }
     if Some(&choice) == task.connections.iter().max() {
         text.push_str("    It is the greatest number that was tried: more may be better still.\n");
     }
@@ -211,6 +220,7 @@ mod tests {
             connection_wait_mean_ns: 0.0,
             response_mean_ns: 500.0,
             service_p99_ns: 1_000,
+            verdict: Verdict::Stable,
         };
         let said = rule().sentence(&[point(10, 900.0), point(32, 1_000.0)], true);
         let expected = "The rule max(32, 2 × server's cores) = 32 holds here: ";

@@ -21,6 +21,7 @@ fn run(time_us: impl Fn(u64, u64) -> u64) -> Measured {
         phases: vec![("parse".to_owned(), 1_000.0), ("queue".to_owned(), 2_000.0)],
         steps: vec![("send".to_owned(), 500.0), ("network".to_owned(), 5_000.0)],
         verdict: Some("stable".to_owned()),
+        ended_early: None,
     }
 }
 

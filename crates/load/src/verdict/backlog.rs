@@ -1,0 +1,107 @@
+//! Whether a backlog grew, from when to when, and what became of it.
+
+use super::Figures;
+
+/// A backlog below this share of all requests that were due does not count as growing.
+const SHARE: f64 = 0.002;
+/// Stretches of a run that it takes to see whether a backlog grows.
+pub(super) const MIN_INTERVALS: usize = 8;
+/// A backlog that stands at the end grew to the end if it has stood for this part of the run. One
+/// that began later may as well be a hiccup that the end has cut off.
+const TO_THE_END_PART: usize = 4;
+
+/// A time in which more was due than all connections could take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Excursion {
+    /// The stretch from whose end on it rose.
+    begin: usize,
+    /// The stretch at whose end it was greatest.
+    peak: usize,
+    /// The stretch by whose end it was gone, if it was.
+    end: Option<usize>,
+    /// Requests at the peak.
+    pub(super) requests: u64,
+}
+
+impl Excursion {
+    /// The one that stands at the end of a run, if any does, and the greatest otherwise.
+    pub(super) fn of(figures: &Figures) -> Option<Excursion> {
+        let due = figures.requests + figures.unanswered;
+        let counts = (figures.connections as f64).max(due as f64 * SHARE);
+        let mut closed: Vec<Excursion> = Vec::new();
+        let mut open: Option<Excursion> = None;
+        for (place, requests) in figures.backlog.iter().copied().enumerate() {
+            if requests as f64 <= counts {
+                closed.extend(open.take().map(|open| Excursion { end: Some(place), ..open }));
+                continue;
+            }
+            let mut now = open.unwrap_or_else(|| Excursion {
+                begin: foot(&figures.backlog, place),
+                peak: place,
+                end: None,
+                requests,
+            });
+            if requests > now.requests {
+                (now.peak, now.requests) = (place, requests);
+            }
+            open = Some(now);
+        }
+        open.or_else(|| closed.into_iter().max_by_key(|excursion| excursion.requests))
+    }
+
+    /// Whether it grew to the end of the run, for so long that it is no hiccup.
+    pub(super) fn grew_to_the_end(&self, figures: &Figures) -> bool {
+        let long = MIN_INTERVALS.max(figures.backlog.len() / TO_THE_END_PART);
+        let since_it_rose = &figures.backlog[self.begin..];
+        let grew = |stretch: &[u64]| stretch.len() >= long && rises(stretch);
+        self.end.is_none() && (grew(since_it_rose) || grew(&figures.backlog))
+    }
+
+    /// Whether it grew for long enough to be a lack of capacity, and not because of a silence.
+    pub(super) fn grew_for_a_while(&self, figures: &Figures) -> bool {
+        let growing = self.peak + 1 - self.begin;
+        let silent = figures.silence.length_ns >= growing as u64 * figures.interval_ns / 2;
+        growing >= MIN_INTERVALS && !silent
+    }
+
+    /// When it began to grow, in seconds since the start of the run.
+    pub(super) fn begin_seconds(&self, figures: &Figures) -> f64 {
+        self.begin as f64 * figures.interval_ns as f64 / 1e9
+    }
+
+    /// The whole of it, as a part of a sentence.
+    pub(super) fn told(&self, figures: &Figures) -> String {
+        let seconds = |stretches: usize| stretches as f64 * figures.interval_ns as f64 / 1e9;
+        let after = match self.end {
+            Some(end) => format!("was worked off by second {:.1}", seconds(end + 1)),
+            None => format!(
+                "stood at {} when the run ended",
+                figures.backlog.last().copied().unwrap_or_default()
+            ),
+        };
+        format!(
+            "the backlog rose to {} requests from second {:.1} to {:.1}, and {after}",
+            self.requests,
+            seconds(self.begin),
+            seconds(self.peak + 1)
+        )
+    }
+}
+
+/// Where the flank begins on which the backlog rose until then.
+fn foot(backlog: &[u64], place: usize) -> usize {
+    let falls = |at: &usize| backlog[at - 1] >= backlog[*at];
+    (1..=place).rev().find(falls).unwrap_or(0)
+}
+
+/// Whether each quarter has more than the one before it.
+fn rises(backlog: &[u64]) -> bool {
+    let quarters: Vec<f64> = (0..4).map(|quarter| mean_of_quarter(backlog, quarter)).collect();
+    quarters.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+fn mean_of_quarter(backlog: &[u64], quarter: usize) -> f64 {
+    let bound = |index: usize| backlog.len() * index / 4;
+    let part = &backlog[bound(quarter)..bound(quarter + 1)];
+    part.iter().map(|count| *count as f64).sum::<f64>() / part.len().max(1) as f64
+}
