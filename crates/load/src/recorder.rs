@@ -285,6 +285,9 @@ impl Recorder {
             self.next_interval(end);
         }
         self.timeline.finish(self.errors.all());
+        while end > self.second_end && self.throughput_per_second.len() < MAX_SECONDS {
+            self.next_second();
+        }
         let mut at_end = 0;
         if let Some(since) = waiting_since {
             at_end = end.since(self.last_answer.max(since));

@@ -4,6 +4,8 @@
 mod browser;
 mod sample;
 
+use std::time::Duration;
+
 use browser::{after, in_browser, title_of};
 use pellucid_report::{
     Chart, ChartGroup, ChartSection, Finding, Form, MOMENT_NS, Machine, ProfileSection,
@@ -102,7 +104,11 @@ fn assert_near(found: f64, known: f64, what: &str) {
 
 #[test]
 fn each_chart_of_a_report_is_drawn_and_its_table_has_the_figures() {
-    let report: Report = sample::report(&["PUT"], 20_000);
+    let mut report: Report = sample::report(&["PUT"], 20_000);
+    let section = &mut report.sections[0];
+    // It goes on for half a second, which looked like a fall to half of the rate.
+    section.duration += Duration::from_millis(500);
+    section.throughput_per_second.push(section.throughput_per_second[0] / 2);
     let all = read(&html(&report));
     assert_eq!(all.len(), 7, "{:?}", all.iter().map(|chart| &chart.heading).collect::<Vec<_>>());
     for chart in &all {
@@ -122,6 +128,8 @@ fn each_chart_of_a_report_is_drawn_and_its_table_has_the_figures() {
     assert_near(jitter, slowest as f64, "the slowest point");
     let second = section.throughput_per_second[0] as f64;
     assert_near(chart(&all, "Throughput").number("0 – 1 s", 1), second, "the first second");
+    let last = number(&chart(&all, "Throughput").rows.last().unwrap()[1]);
+    assert_near(last, second, "the half second at the end");
     let backlog = section.timeline.iter().map(|stretch| stretch.backlog).max().unwrap();
     let shown = &chart(&all, "Errors and backlog").rows;
     let shown = shown.iter().map(|row| number(&row[2])).fold(0.0, f64::max);

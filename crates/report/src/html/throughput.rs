@@ -12,6 +12,8 @@ const POINTS_MAX: usize = 300;
 /// The axis ends this far above the greatest rate, so that the line is seen.
 const HEADROOM: f64 = 1.05;
 const SECOND_NS: f64 = 1e9;
+/// A last stretch that is shorter tells no rate.
+const SHORTEST_NS: f64 = 5e7;
 
 /// Writes the chart, or nothing if no second was counted.
 pub(crate) fn write(markup: &mut Markup, section: &Section) {
@@ -20,11 +22,18 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
         return;
     }
     let stretch_seconds = seconds.len().div_ceil(POINTS_MAX);
-    let means: Vec<f64> = seconds
-        .chunks(stretch_seconds)
-        .map(|stretch| stretch.iter().map(|c| *c as f64).sum::<f64>() / stretch.len() as f64)
+    // The last second is as long as the load went on in it.
+    let (whole_ns, lasted_ns) =
+        (seconds.len() as f64 * SECOND_NS, section.duration.as_nanos() as f64);
+    let ends_within = lasted_ns > whole_ns - SECOND_NS && lasted_ns < whole_ns;
+    let end_ns = if ends_within { lasted_ns } else { whole_ns };
+    let edge_ns = |index: usize| ((index * stretch_seconds) as f64 * SECOND_NS).min(end_ns);
+    let stretches = seconds.chunks(stretch_seconds).enumerate();
+    let means: Vec<f64> = stretches
+        .map(|(index, stretch)| (stretch, edge_ns(index + 1) - edge_ns(index)))
+        .filter(|(_, length_ns)| *length_ns >= SHORTEST_NS)
+        .map(|(stretch, ns)| stretch.iter().map(|c| *c as f64).sum::<f64>() * SECOND_NS / ns)
         .collect();
-    let end_ns = seconds.len() as f64 * SECOND_NS;
     let offered = section.offered_rate_per_second.filter(|offered| *offered > 0.0);
     let greatest = means.iter().copied().chain(offered).fold(1.0, f64::max);
     let plot = Plot {
@@ -34,7 +43,6 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
         x: Axis::new(Scale::linear_until(end_ns), "time since the start", 5, duration_tick),
         y: Axis::new(Scale::linear_to(greatest * HEADROOM), "responses per second", 5, rate),
     };
-    let edge_ns = |index: usize| ((index * stretch_seconds) as f64 * SECOND_NS).min(end_ns);
     let mut table = Table::with_header(["time", "responses per second"]);
     for (index, mean) in means.iter().enumerate() {
         let stretch =
