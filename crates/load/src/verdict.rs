@@ -22,6 +22,8 @@ const BUSY_SHARE: f64 = 0.95;
 const STALL_NS: u64 = 100_000_000;
 /// and if it is so many times as long as nine of ten requests take.
 const STALL_TIMES_P90: u64 = 10;
+/// The server's silence goes before the generator's lateness if it is so many times its p99.
+const SILENCE_TIMES_LATENESS: u64 = 10;
 /// The 99th percentile is told with what had no answer where that makes it so much longer.
 const UNANSWERED_TIMES: f64 = 1.01;
 
@@ -170,10 +172,18 @@ pub struct Judgement {
 /// Judges a run by its figures.
 #[must_use]
 pub fn judge(figures: &Figures) -> Judgement {
+    // A generator that is late by milliseconds makes no silence of seconds.
+    let lateness_ns = figures.generator_p99_ns.saturating_mul(SILENCE_TIMES_LATENESS);
+    let is_servers = figures.silence.at_end_ns >= lateness_ns;
+    let (silence_first, silence_after) = match ended_in_silence(figures) {
+        silence if is_servers => (silence, None),
+        silence => (None, silence),
+    };
     let findings = [
         nothing_answered(figures),
+        silence_first,
         generator_limited(figures),
-        ended_in_silence(figures),
+        silence_after,
         saturated(figures),
         failing(figures),
         stalled(figures),

@@ -252,7 +252,18 @@ fn silent_cases() -> Vec<Case> {
             "From second 5.0",
         ),
         (
-            "a generator that was late is told of first",
+            "hangs beside a generator that is late by milliseconds",
+            Figures {
+                generator_mean_ns: 160_000.0,
+                generator_p99_ns: 3 * MS,
+                response_mean_ns: 300_000.0,
+                ..hung.clone()
+            },
+            Stalled,
+            "went out late",
+        ),
+        (
+            "a generator that was late by seconds is told of first",
             Figures {
                 generator_mean_ns: 1e9,
                 generator_p99_ns: 2_000 * MS,

@@ -376,6 +376,9 @@ mod tests {
             let text = found.text();
             assert!(text.contains("'server: queue'") && text.contains("found "), "{text}");
             assert_eq!(found.json()["trials"].as_array().unwrap().len(), found.knee.trials);
+            // Only JSON and the report said how well the server's part is placed.
+            let shown = found.run().unwrap().text(false);
+            assert!(shown.contains("\n    server's part lies within ±"), "{shown}");
         }
     }
 

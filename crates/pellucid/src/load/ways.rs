@@ -65,6 +65,13 @@ impl Ways {
             text.push_str(&format!("{:>14}", time(way.response_ns as u64)));
         });
         let is_placed = columns.iter().any(|(_, way)| way.placed > 0);
+        if told > 0 && !is_placed {
+            // Without a clock in common, nobody knows where in between the server's part lies.
+            text.push_str(&format!("\n    {:<30}", "server's part lies within ±"));
+            columns.iter().for_each(|(_, way)| {
+                text.push_str(&format!("{:>14}", time(way.placement_ns as u64)));
+            });
+        }
         let of_server = match (told, is_placed) {
             (0, _) => "the server told nothing of its part".to_owned(),
             (told, false) => format!("the server told its part of {told}"),
