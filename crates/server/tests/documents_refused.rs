@@ -81,13 +81,20 @@ const EMPTY_LISTS: &[(&str, &str)] = &[
     ("/_api/gharial", "graphs"),
 ];
 
-/// Queries: their text, status and number.
+/// Queries: their text, status and number. Who has made a mistake is told of it before he is told
+/// that the right query would be refused.
 const QUERIES: &[(&str, u16, u64)] = &[
     ("FOR d IN v SEARCH d.a == 1 RETURN d", 501, 9),
+    ("FOR d IN v SEARCH d.a = 1 RETURN d", 400, 1501),
+    ("FOR d IN v SEARCH d.a == 1 RETURN", 400, 1501),
     ("FOR v, e, p IN 1..2 OUTBOUND 'c/a' e PRUNE v.x RETURN p", 501, 9),
+    ("FOR v IN 1..2 OUTBOUND 'c/a' e RETURN", 400, 1501),
     ("FOR v IN ANY SHORTEST_PATH 'c/a' TO 'c/b' GRAPH 'g' RETURN v", 501, 9),
+    ("FOR v IN ANY SHORTEST_PATH 'c/a' 'c/b' GRAPH 'g' RETURN v", 400, 1501),
     ("FOR d IN c WINDOW {preceding: 1} AGGREGATE s = SUM(d.x) RETURN s", 501, 9),
+    ("FOR d IN c WINDOW {preceding: 1} RETURN d", 400, 1501),
     ("LET [a] = [1] RETURN a", 501, 9),
+    ("LET [a] = [1] RETURN a,", 400, 1501),
     ("RETURN GEO_DISTANCE([0, 0], [1, 1])", 400, 1540),
     ("RETURN NEAR(c, 0, 0)", 400, 1540),
     ("RETURN WITHIN(c, 0, 0, 1)", 400, 1540),
