@@ -1,5 +1,5 @@
 //! What of ArangoDB's API is not there, and says so: each call with the status and the number that
-//! its drivers expect.
+//! its drivers expect. Also the numbers of errors that few calls lead to.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -175,4 +175,67 @@ fn what_is_not_built_is_refused_by_its_number() {
     assert_eq!(client.get("/_api/collection/c/count").json()["count"], 1);
     assert_eq!(client.get("/_api/index?collection=c").json()["indexes"][1], Value::Null);
     assert_eq!(client.get("/_api/collection?excludeSystem=true").json()["result"][2], Value::Null);
+}
+
+/// Calls that lead to an error that others do not.
+const SELDOM: &[Refused] = &[
+    ("POST", "/_api/document/given", r#"{"_key":"a"}"#, 400, 1222),
+    ("POST", "/_api/document/c", "7", 400, 1227),
+    ("PUT", "/_api/document/c/a", "[]", 400, 1227),
+    ("PATCH", "/_api/document/c/a", "\"x\"", 400, 1227),
+    ("POST", "/_api/collection", r#"{"name":"d","keyOptions":{"type":7}}"#, 400, 1232),
+];
+
+/// Queries, likewise, and whether the number is that of a warning: with it the query ends if that
+/// is asked for, and goes on otherwise.
+const SELDOM_QUERIES: &[(&str, bool, u16, u64)] = &[
+    ("INSERT {_key: 'b'} INTO given", false, 400, 1222),
+    ("UPDATE {a: 1} IN c", false, 400, 1226),
+    ("REMOVE {a: 1} IN c", false, 400, 1226),
+    ("UPDATE 7 WITH {} IN c", false, 400, 1227),
+    ("INSERT [] INTO c", false, 400, 1227),
+    ("FOR i IN [1] COLLECT a = i INTO g KEEP nothing RETURN g", false, 400, 1512),
+    ("FOR i IN [1] COLLECT AGGREGATE a = ABS(i) RETURN a", false, 500, 1574),
+    ("FOR i IN [1] COLLECT AGGREGATE a = i RETURN a", false, 500, 1574),
+    ("RETURN c + 1", false, 500, 1568),
+    ("FOR i IN [1] RETURN c", false, 500, 1568),
+    ("FOR d IN c UPDATE d WITH {} IN c OPTIONS {keepNull: d.x}", false, 400, 1575),
+    ("FOR d IN c OPTIONS {nothing: 1} RETURN d._key", true, 400, 1539),
+    ("INSERT {} INTO other OPTIONS {overwriteMode: 'x'} RETURN 'a'", true, 400, 1539),
+    ("RETURN 'a' =~ '('", true, 400, 1543),
+    ("RETURN REGEX_TEST('a', '[')", true, 400, 1543),
+    ("RETURN STARTS_WITH(1, 'a')", true, 400, 1542),
+    ("RETURN DATE_YEAR('never')", true, 400, 1572),
+];
+
+#[test]
+fn errors_that_come_seldom_have_their_number() {
+    let (_server, mut client) = with_collection();
+    let given = r#"{"name":"given","keyOptions":{"allowUserKeys":false}}"#;
+    assert_eq!(client.call("POST", "/_api/collection", &[], given).status, 200);
+    assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"other"}"#).status, 200);
+    let mut wrong = Wrong::default();
+    for (method, target, body, status, number) in SELDOM {
+        let answer = client.call(method, target, &[], body);
+        wrong.check(&format!("{method} {target} {body}"), &answer, (*status, *number));
+    }
+    for (text, is_warning, status, number) in SELDOM_QUERIES {
+        let strict = json!({"query": text, "options": {"failOnWarning": is_warning}});
+        wrong.check(text, &ask(&mut client, &strict), (*status, *number));
+        if *is_warning {
+            let answer = ask(&mut client, &json!({"query": text}));
+            assert_eq!(answer.status, 201, "{text}");
+            assert_eq!(answer.json()["extra"]["warnings"][0]["code"], *number, "{text}");
+        }
+    }
+    // Nesting, of an expression, of brackets and of subqueries that run.
+    let deep = |open: &str, inner: &str, close: &str, depth: usize| {
+        format!("RETURN {}{inner}{}", open.repeat(depth), close.repeat(depth))
+    };
+    for text in [deep("-", "1", "", 500), deep("[", "", "]", 500), deep("(RETURN ", "1", ")", 90)] {
+        let answer = ask(&mut client, &json!({"query": text}));
+        wrong.check(&text[..20], &answer, (500, 1524));
+    }
+    wrong.end();
+    assert_eq!(client.get("/_api/collection/c/count").json()["count"], 1);
 }
