@@ -6,6 +6,7 @@
 //! input choose whether they are made right first ([`checksums`]), as a broken writer would.
 
 pub mod checksums;
+pub mod documents;
 pub mod store;
 
 // The runtime that the coverage counters report to; without it no binary of this crate links.

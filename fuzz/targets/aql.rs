@@ -1,67 +1,204 @@
-//! Queries. Any text is read or refused; what is read is planned and run for a moment, over no
-//! data, within its bounds of memory and time.
+//! Queries. Any text is read or refused; what is read is planned and run for a moment, over a few
+//! documents with indexes, within its bounds of memory and time. Where the order of rows makes no
+//! difference, indexes make none to the result.
 #![no_main]
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use pellucid_account::Timeline;
 use pellucid_aql::{
-    Collection, CollectionId, Execution, Index, IndexRequest, KillSwitch, Plan, QueryError,
-    QueryOptions, Scan, Source, WriteBatch, number, parse,
+    Collection, CollectionId, Execution, Index, IndexKind, IndexRequest, KillSwitch, Parsed, Plan,
+    QueryError, QueryOptions, Scan, Source, WriteBatch, parse,
 };
-use pellucid_value::Value;
+use pellucid_document::{
+    CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, QueryData, SYSTEM_DATABASE,
+};
+use pellucid_fuzz::documents::{collection, empty, index};
+use pellucid_store::Acknowledgement;
+use pellucid_value::{ObjectBuilder, Value};
 
-/// No data at all.
-struct Nothing;
+const DOCUMENTS: &str = r#"[
+    {"_key":"a","a":1,"u":"one","s":"abc","b":{"c":null},"t":[{"x":1},2]},
+    {"_key":"b","a":1.5,"u":"two","s":"abd","b":{"c":[1]},"t":[]},
+    {"_key":"c","a":"1","s":"ab","b":{"c":"x"},"t":"no array"},
+    {"_key":"d","a":null,"s":"1e3","t":[null,"y"]},
+    {"_key":"e","a":true,"u":3,"s":1000},
+    {"_key":"f","a":[1,null],"s":"tr","b":7},
+    {"_key":"g","a":{"x":1},"s":true,"b":{"c":{"d":-0.0}}},
+    {"_key":"h","a":-0.0,"s":12345678901234567890,"b":{"c":1e300}}
+]"#;
 
-fn nothing() -> QueryError {
-    QueryError::new(number::COLLECTION_NOT_FOUND, "there is nothing")
+const EDGES: &str = r#"[
+    {"_key":"1","_from":"c/a","_to":"c/b","w":1},
+    {"_key":"2","_from":"c/b","_to":"c/c","w":2},
+    {"_key":"3","_from":"c/b","_to":"c/nothing","w":"3"}
+]"#;
+
+/// Values of bind variables, one after another.
+const VALUES: [&str; 6] = ["1", "\"abc\"", "null", "[1, \"1\", null]", "{\"a\": 1}", "\"a\""];
+
+/// What may be another result each time.
+const UNSTEADY: [&str; 6] = ["RAND", "UUID", "NOW", "SLEEP", "PASSTHRU", "_REV"];
+
+thread_local! {
+    /// The documents, until a query writes.
+    static WORLD: RefCell<Option<Arc<Documents>>> = const { RefCell::new(None) };
 }
 
-impl Source for Nothing {
-    fn collection(&self, _: &str) -> Option<Collection> {
-        None
+fn world() -> Arc<Documents> {
+    let documents = empty();
+    let options = ImportOptions {
+        form: ImportForm::Array,
+        on_duplicate: OnDuplicate::Error,
+        complete: true,
+        details: false,
+        from_prefix: None,
+        to_prefix: None,
+        overwrite_collection_prefix: false,
+        ignore_missing: false,
+        acknowledgement: Acknowledgement::Os,
+    };
+    let of_c = vec![
+        index(&["a", "b.c"], false),
+        index(&["s"], false),
+        index(&["u"], true),
+        index(&["t[*]"], false),
+    ];
+    let of_e = vec![index(&["w", "_to"], false)];
+    for (name, kind, indexes, text) in [
+        ("c", CollectionKind::Documents, of_c, DOCUMENTS),
+        ("e", CollectionKind::Edges, of_e, EDGES),
+    ] {
+        let made = collection(&documents, name, kind, indexes);
+        let report = documents.import(&made, text.as_bytes(), &options, &mut Timeline::off());
+        assert_eq!(report.expect("these are documents").errors, 0);
+    }
+    documents
+}
+
+/// The data without its indexes but for the primary one.
+struct Plain(Arc<dyn Source>);
+
+impl Source for Plain {
+    fn collection(&self, name: &str) -> Option<Collection> {
+        self.0.collection(name)
     }
 
-    fn count(&self, _: CollectionId) -> Result<u64, QueryError> {
-        Err(nothing())
+    fn count(&self, collection: CollectionId) -> Result<u64, QueryError> {
+        self.0.count(collection)
     }
 
-    fn scan(&self, _: CollectionId) -> Result<Box<dyn Scan>, QueryError> {
-        Err(nothing())
+    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError> {
+        self.0.scan(collection)
     }
 
-    fn indexes(&self, _: CollectionId) -> Vec<Index> {
-        Vec::new()
+    fn indexes(&self, collection: CollectionId) -> Vec<Index> {
+        let indexes = self.0.indexes(collection).into_iter();
+        indexes.filter(|index| index.kind == IndexKind::Primary).collect()
     }
 
-    fn index_scan(&self, _: CollectionId, _: &IndexRequest) -> Result<Box<dyn Scan>, QueryError> {
-        Err(nothing())
+    fn index_scan(
+        &self,
+        collection: CollectionId,
+        request: &IndexRequest,
+    ) -> Result<Box<dyn Scan>, QueryError> {
+        self.0.index_scan(collection, request)
     }
 
-    fn document(&self, _: CollectionId, _: &str) -> Result<Option<Value>, QueryError> {
-        Err(nothing())
+    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError> {
+        self.0.document(collection, key)
     }
 
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError> {
-        Err(nothing())
+        self.0.begin_writes()
     }
 }
 
-fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(parsed) = parse(text) else { return };
-    let source: Arc<dyn Source> = Arc::new(Nothing);
+/// A value for each bind variable.
+fn bind_variables(parsed: &Parsed) -> Value {
+    let mut binds = ObjectBuilder::new();
+    for (place, name) in parsed.bind_names().iter().enumerate() {
+        let value = match name.starts_with('@') {
+            true => ["\"c\"", "\"e\""][place % 2],
+            false => VALUES[place % VALUES.len()],
+        };
+        let value = pellucid_value::json::parse_value(value.as_bytes(), Default::default());
+        binds.insert(name.as_str(), value.expect("it is JSON"));
+    }
+    binds.finish()
+}
+
+/// Runs a query. The plan, and the result if it came to its end.
+fn run(
+    parsed: &Parsed,
+    binds: &Value,
+    source: Arc<dyn Source>,
+) -> Option<(Arc<Plan>, Option<Vec<String>>)> {
     let options = QueryOptions {
         memory_bytes_max: 8 << 20,
         runtime_max: Some(Duration::from_millis(50)),
         ..QueryOptions::default()
     };
-    let Ok(plan) = Plan::new(&parsed, &Value::Null, &source, &options) else { return };
-    let plan = Arc::new(plan);
-    let shown = plan.explain();
-    assert!(!shown.attribute("nodes").elements().is_empty());
-    let mut execution = Execution::new(plan, source, options, KillSwitch::default());
-    while let Ok((_, true)) = execution.next(100) {}
+    let plan = Arc::new(Plan::new(parsed, binds, &source, &options).ok()?);
+    let mut execution = Execution::new(Arc::clone(&plan), source, options, KillSwitch::default());
+    let mut result = Vec::new();
+    loop {
+        match execution.next(100) {
+            Err(_) => return Some((plan, None)),
+            Ok((values, has_more)) => {
+                result.extend(values.iter().map(Value::to_json));
+                if !has_more {
+                    result.sort_unstable();
+                    return Some((plan, Some(result)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the query gives the same values in whichever order it comes to its rows.
+fn is_of_any_order(plan: &Plan, text: &str) -> bool {
+    let nodes = plan.explain().attribute("nodes").elements();
+    let is_plain = |node: &Value| {
+        let kind = node.attribute("type");
+        let is_distinct = node.attribute("distinct").is_true();
+        !is_distinct
+            && matches!(
+                kind.as_str().unwrap_or_default(),
+                "SingletonNode"
+                    | "EnumerateCollectionNode"
+                    | "IndexNode"
+                    | "EnumerateListNode"
+                    | "CalculationNode"
+                    | "FilterNode"
+                    | "SortNode"
+                    | "ReturnNode"
+            )
+    };
+    let text = text.to_uppercase();
+    nodes.iter().all(is_plain) && !UNSTEADY.iter().any(|word| text.contains(word))
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(parsed) = parse(text) else { return };
+    WORLD.with_borrow_mut(|slot| {
+        let documents = slot.get_or_insert_with(world);
+        let database = documents.database(SYSTEM_DATABASE).expect("it is always there");
+        let data = || Arc::new(QueryData::new(documents, &database, Acknowledgement::Os));
+        let binds = bind_variables(&parsed);
+        let Some((plan, found)) = run(&parsed, &binds, data()) else { return };
+        assert!(!plan.explain().attribute("nodes").elements().is_empty());
+        if plan.is_modification() {
+            *slot = None;
+            return;
+        }
+        let Some(found) = found.filter(|_| is_of_any_order(&plan, text)) else { return };
+        if let Some((_, Some(expected))) = run(&parsed, &binds, Arc::new(Plain(data()))) {
+            assert_eq!(found, expected);
+        }
+    });
 });

@@ -3,17 +3,15 @@
 #![no_main]
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, STEMS, document_of,
+    Collection, CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, document_of,
 };
-use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
+use pellucid_fuzz::documents::{self, collection, index};
+use pellucid_store::Acknowledgement;
 use pellucid_value::packed;
 
 /// Imports after which a new store is taken: each of them leaves something in the journal.
@@ -30,38 +28,10 @@ thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
-fn index(field: &str, unique: bool) -> IndexDefinition {
-    IndexDefinition { unique, sparse: unique, ..IndexDefinition::persistent(&[field]) }
-}
-
 fn world() -> World {
-    let engine_options = EngineOptions {
-        segment_size_bytes: 256 << 10,
-        background: false,
-        file_system: Arc::new(SimulatedFileSystem::new()),
-        stem_rules: vec![STEMS],
-        ..EngineOptions::default()
-    };
-    let options = EmbeddedOptions {
-        memory_bytes: 8 << 20,
-        hand_over: HandOver::Never,
-        ..EmbeddedOptions::default()
-    };
-    let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options);
-    let store = Arc::new(store.expect("an empty folder can be opened"));
-    let documents = Arc::new(Documents::open(store).expect("an empty store can be opened"));
-    let database = documents.database("_system").expect("it is always there");
-    let new = NewCollection {
-        name: "c".to_owned(),
-        kind: CollectionKind::Documents,
-        is_system: false,
-        wait_for_sync: false,
-        allow_user_keys: true,
-    };
-    let collection = documents.create_collection(&database, new).expect("the name is free");
-    for index in [index("a", false), index("t[*].x", false), index("u", true)] {
-        documents.create_index(&collection, index).expect("the index is new");
-    }
+    let documents = documents::empty();
+    let indexes = vec![index(&["a"], false), index(&["t[*].x"], false), index(&["u"], true)];
+    let collection = collection(&documents, "c", CollectionKind::Documents, indexes);
     World { documents, collection, imports: 0 }
 }
 

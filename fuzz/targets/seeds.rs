@@ -47,6 +47,10 @@ const AQL: &[&str] = &[
     "FOR x IN [1, null, 'a'] COLLECT t = TYPENAME(x) AGGREGATE m = MAX(x) INTO g RETURN [t, m, g]",
     "UPSERT {a: @x} INSERT {a: 1} UPDATE {n: OLD.n + 1} IN c OPTIONS {keepNull: false} RETURN NEW",
     "RETURN (FOR i IN 1..2 RETURN i) ALL IN [1, 2] ? SUBSTITUTE('abc', {b: 'd'}) : 'a' =~ '^b+$'",
+    "FOR d IN c FILTER d.a == @v && d.b.c >= null || d.u IN ['one', 3] RETURN d",
+    "FOR d IN c FILTER d.s LIKE 'ab%' && STARTS_WITH(d.s, 'a') SORT d.s DESC RETURN [d.s, d.t]",
+    "FOR d IN @@c FOR x IN e FILTER x._from == d._id && x.w > 0 && 2 IN d.t[*] RETURN {d, x}",
+    "FOR d IN c FILTER d._key < 'd' && d.a > false UPDATE d WITH {n: d.a + 1} IN c RETURN NEW",
 ];
 
 const JSON: &[&str] = &[

@@ -110,6 +110,7 @@ impl Api {
                 transport: gauge.stats(),
                 store: shared.store.figures(),
                 engine: shared.store.engine_stats(),
+                cursors: shared.documents.queries.cursor_figures(),
                 process: ProcessFigures::now(),
                 followed: shared.followed_figures(),
                 slow: shared.account.slow(0),

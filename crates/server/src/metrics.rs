@@ -12,6 +12,7 @@ use pellucid_cluster::PeerView;
 use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
 
+use crate::documents::CursorFigures;
 use crate::engine_metrics::{families, singles};
 use crate::process::ProcessFigures;
 
@@ -29,6 +30,7 @@ pub(crate) struct Figures {
     pub(crate) transport: ServerStats,
     pub(crate) store: Vec<(&'static str, u64)>,
     pub(crate) engine: Option<EngineStats>,
+    pub(crate) cursors: CursorFigures,
     pub(crate) process: ProcessFigures,
     /// Slow requests, and of traced ones those exported and those lost.
     pub(crate) followed: [u64; 3],
@@ -54,6 +56,7 @@ pub(crate) fn page(figures: &Figures) -> String {
         write_store(&mut page, &singles(engine));
         write_engine(&mut page, engine);
     }
+    write_cursors(&mut page, figures.cursors);
     peers::write(&mut page, &figures.peers);
     write_followed(&mut page, figures);
     write_process(&mut page, figures);
@@ -234,6 +237,13 @@ fn write_engine(page: &mut String, engine: &EngineStats) {
             let _ = writeln!(page, "{name}{{{labels}}} {value}");
         }
     }
+}
+
+fn write_cursors(page: &mut String, cursors: CursorFigures) {
+    let help = "Cursors of queries that have more to give.";
+    single(page, "pellucid_cursors_open", "gauge", help, cursors.open);
+    let help = "Bytes that the results of these cursors take, as counted when each was last kept.";
+    single(page, "pellucid_cursors_bytes", "gauge", help, cursors.bytes);
 }
 
 fn write_followed(page: &mut String, figures: &Figures) {

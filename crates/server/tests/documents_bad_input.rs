@@ -251,28 +251,76 @@ fn huge_numbers_stay_what_they_are_or_are_refused() {
     }
 }
 
-/// Cursors that nobody asks for any more are gone after their time, and with them their results.
+/// What cursors hold: how many there are, the bytes of their results, and the moments of the store
+/// that they pin, where the store tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Held {
+    open: f64,
+    bytes: f64,
+    snapshots: Option<u64>,
+}
+
+fn held(client: &mut Client) -> Held {
+    let page = client.get("/metrics").text().to_owned();
+    let gauge = |name: &str| {
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    };
+    let snapshots = client.get("/_admin/engine").json()["state"]["snapshots"].as_u64();
+    let (open, bytes) = (gauge("pellucid_cursors_open"), gauge("pellucid_cursors_bytes"));
+    Held { open, bytes, snapshots }
+}
+
+/// Waits until no more is held than this.
+fn wait_until_held(client: &mut Client, expected: Held) {
+    let begun = Instant::now();
+    loop {
+        let found = held(client);
+        if found == expected {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{found:?} is held, and not {expected:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Opens a cursor on all of `c` and says where it is.
+fn open(client: &mut Client, ttl: u64, is_stream: bool) -> String {
+    let body = json!({
+        "query": "FOR d IN c RETURN d", "batchSize": 1, "ttl": ttl,
+        "options": {"stream": is_stream},
+    });
+    let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    format!("/_api/cursor/{}", answer.json()["id"].as_str().unwrap())
+}
+
+/// Cursors that nobody asks for any more are gone after their time, all of them, and with them
+/// their results and the moments of the store that they saw. Those with time left stay.
 #[test]
 fn abandoned_cursors_are_gone_after_their_time() {
     let (_server, mut client) = with_collection();
-    let mut paths = Vec::new();
-    for is_stream in [false, true] {
-        for _ in 0..20 {
-            let body = json!({
-                "query": "FOR i IN 1..10000 RETURN i", "batchSize": 1, "ttl": 1,
-                "options": {"stream": is_stream},
-            });
-            let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
-            paths.push(format!("/_api/cursor/{}", answer.json()["id"].as_str().unwrap()));
-        }
+    let lines: String = (0..2_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+    let import = "/_api/import?collection=c&type=documents";
+    assert_eq!(client.call("POST", import, &[], lines).status, 201);
+    let nothing = held(&mut client);
+    assert_eq!((nothing.open, nothing.bytes), (0.0, 0.0));
+    let kept = [false, true].map(|is_stream| open(&mut client, 3_600, is_stream));
+    let base = held(&mut client);
+    assert_eq!(base.open, 2.0);
+    let abandoned: Vec<_> = (0..40).map(|n| open(&mut client, 3, n % 2 == 0)).collect();
+    let full = held(&mut client);
+    assert!(full.open > base.open && full.bytes > base.bytes, "{full:?}, {base:?}");
+    assert!(full.snapshots > base.snapshots || base.snapshots.is_none(), "{full:?}, {base:?}");
+    // Asking for a batch would keep a cursor, so the figures are watched.
+    wait_until_held(&mut client, base);
+    for path in &abandoned {
+        assert_eq!(number(&client.call("POST", path, &[], b"")), (404, 1600), "{path}");
+        assert_eq!(number(&client.call("DELETE", path, &[], b"")), (404, 1600), "{path}");
     }
-    // Asking for a batch would keep a cursor, so one after the other is removed: what is there
-    // still answers 202, and what its time has taken 404.
-    let is_gone = |path: &String| {
-        std::thread::sleep(Duration::from_millis(1_500));
-        let answer = client.call("DELETE", path, &[], b"");
-        assert!(answer.status == 202 || number(&answer) == (404, 1600));
-        answer.status == 404
-    };
-    assert!(paths.iter().any(is_gone), "no cursor is removed");
+    for path in &kept {
+        assert_eq!(client.call("POST", path, &[], b"").status, 200, "{path}");
+        assert_eq!(client.call("DELETE", path, &[], b"").status, 202, "{path}");
+    }
+    wait_until_held(&mut client, nothing);
 }

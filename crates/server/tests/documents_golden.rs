@@ -1,5 +1,6 @@
 //! Answers of ArangoDB 3.12.10 to the calls that its documentation shows, and ours to the same:
-//! statuses, members and headers, without what differs from run to run (testdata/README.md).
+//! statuses, members, texts of errors and headers, without what differs from run to run
+//! (testdata/README.md).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -12,7 +13,7 @@ use serde_json::Value;
 const ANSWERS: &str = include_str!("../testdata/answers.jsonl");
 
 /// Lines of the table, so that none is lost unseen.
-const LINES: usize = 101;
+const LINES: usize = 103;
 /// Lines whose answer is our own: what docs/documents.md says is refused, and key generators.
 const OWN: usize = 8;
 
@@ -22,6 +23,12 @@ const COSTS: [&str; 6] =
 
 /// What is told beside what ArangoDB tells: in a profile, what was done in the store's terms.
 const BESIDE: [&str; 1] = ["store"];
+
+/// Lines whose error has another text here, and which.
+const OTHER_TEXTS: [(&str, &str); 1] = [
+    // What a parser of JSON expected is its own affair.
+    ("RestDocumentHandlerPostBadJson1", "VPackError error: *"),
+];
 
 /// What earlier answers of a line gave: the last `id`, and the revision of each key.
 #[derive(Default)]
@@ -83,6 +90,21 @@ fn is_text_like(expected: &str, found: &str) -> bool {
     }
 }
 
+/// Puts the texts of errors in their place that are others here. Says whether there was one.
+fn put_other_texts(line: &mut Value) -> bool {
+    let name = line["name"].as_str().unwrap();
+    let Some((_, text)) = OTHER_TEXTS.iter().find(|(other, _)| *other == name) else {
+        return false;
+    };
+    for step in line["steps"].as_array_mut().unwrap() {
+        if let Some(message) = step["answer"].get_mut("errorMessage") {
+            assert!(!is_text_like(message.as_str().unwrap(), text), "the texts are the same");
+            *message = Value::from(*text);
+        }
+    }
+    true
+}
+
 /// Sends one step, and says in what its answer differs.
 fn step(client: &mut Client, step: &Value, given: &mut Given) -> Option<String> {
     let text = |name: &str| given.fill(step[name].as_str().unwrap_or(""));
@@ -131,9 +153,10 @@ fn clear(client: &mut Client) {
 fn answers_are_those_of_arangodb() {
     let server = start();
     let mut client = server.client();
-    let (mut lines, mut own, mut wrong) = (0, 0, Vec::new());
+    let (mut lines, mut own, mut others, mut wrong) = (0, 0, 0, Vec::new());
     for line in ANSWERS.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        others += usize::from(put_other_texts(&mut line));
         let name = line["name"].as_str().unwrap();
         let mut given = Given::default();
         for call in line["setup"].as_array().unwrap() {
@@ -150,5 +173,5 @@ fn answers_are_those_of_arangodb() {
         own += usize::from(line["own"] == true);
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!((lines, own), (LINES, OWN));
+    assert_eq!((lines, own, others), (LINES, OWN, OTHER_TEXTS.len()));
 }

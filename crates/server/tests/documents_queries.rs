@@ -200,3 +200,35 @@ fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
     let covering = account("FOR d IN c FILTER d.n >= 8 RETURN d.n");
     assert_eq!(counts(&covering)[..4], [1, 20, 0, 0], "{covering}");
 }
+
+/// Texts by what they begin with, from an index as from all documents, also where the index has but
+/// the first bytes of them.
+#[test]
+fn beginnings_of_texts_are_found_by_an_index_as_without() {
+    let server = start();
+    let mut client = server.client();
+    let long = "x".repeat(650);
+    let texts =
+        ["abc", "abd", "ab", "Abc", "é", "", "abc\u{0}", "abc\u{10ffff}"].map(str::to_owned);
+    let texts = texts.into_iter().chain(["", "a", "b", "ab"].map(|end| format!("{long}{end}")));
+    let mut items: Vec<_> = texts.map(|text| json!({"v": text})).collect();
+    items.extend([json!({"v": 12}), json!({"v": null}), json!({}), json!({"v": ["abc"]})]);
+    for name in ["plain", "c"] {
+        expect(&mut client, "POST", "/_api/collection", &json!({"name": name}), 200);
+        expect(&mut client, "POST", &format!("/_api/document/{name}"), &json!(items), 202);
+    }
+    let index = json!({"type": "persistent", "fields": ["v"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    for prefix in ["a", "ab", "abc", "é", "1", "z", &long, &format!("{long}a")] {
+        for condition in ["d.v LIKE CONCAT(@p, '%')", "STARTS_WITH(d.v, @p)"] {
+            let query = format!("FOR d IN @@c FILTER {condition} SORT TO_STRING(d.v) RETURN d.v");
+            let variables = |name: &str| json!({"@c": name, "p": prefix});
+            let found = ask(&mut client, &query, &variables("c"));
+            assert_eq!(found, ask(&mut client, &query, &variables("plain")), "{query} {prefix}");
+        }
+    }
+    let body = json!({"query": "FOR d IN c FILTER STARTS_WITH(d.v, 'ab') RETURN d"});
+    let plan = expect(&mut client, "POST", "/_api/explain", &body, 200)["plan"].clone();
+    assert_eq!(plan["nodes"][1]["condition"], "d.v >= \"ab\" && d.v < \"ac\"");
+    assert_eq!(plan["nodes"][1]["filter"], json!(["STARTS_WITH(d.v, \"ab\")"]));
+}

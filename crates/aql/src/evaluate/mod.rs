@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pellucid_value::{Ref, Value};
 
-pub(crate) use operators::{compare_by, like, range_bounds};
+pub(crate) use operators::{compare_by, like, like_prefix, range_bounds};
 pub(crate) use regular::Regexes;
 
 use crate::CollectionId;

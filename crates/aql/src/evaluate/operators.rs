@@ -111,9 +111,21 @@ pub(crate) fn like(
         if ignores_case { text.to_lowercase() } else { text.to_owned() }
     };
     let text: Vec<char> = fold(text).chars().collect();
+    like_parts(&text, &parts_of(&fold(pattern)), tick)
+}
+
+/// What all texts begin with that are like `pattern`.
+pub(crate) fn like_prefix(pattern: &str) -> String {
+    let own = |part| match part {
+        Part::Is(character) => Some(character),
+        Part::Many | Part::One => None,
+    };
+    parts_of(pattern).into_iter().map_while(own).collect()
+}
+
+fn parts_of(pattern: &str) -> Vec<Part> {
     let mut parts = Vec::new();
-    let folded = fold(pattern);
-    let mut characters = folded.chars();
+    let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
         let part = match character {
             '%' => Part::Many,
@@ -130,7 +142,7 @@ pub(crate) fn like(
         };
         parts.push(part);
     }
-    like_parts(&text, &parts, tick)
+    parts
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -174,7 +186,7 @@ fn like_parts(
 
 #[cfg(test)]
 mod tests {
-    use super::like;
+    use super::{like, like_prefix};
 
     #[test]
     fn patterns_match_all_of_the_text() {
@@ -193,5 +205,20 @@ mod tests {
             assert_eq!(found, Ok(expected), "{text} {pattern}");
         }
         assert_eq!(like("FoO bAr BaZ", "fOo%bAz", true, &mut || Ok(())), Ok(true));
+    }
+
+    #[test]
+    fn patterns_have_a_beginning() {
+        for (pattern, expected) in [
+            ("ab%c", "ab"),
+            ("ab_", "ab"),
+            ("ab", "ab"),
+            ("%ab", ""),
+            (r"a\%b\_\\%", r"a%b_\"),
+            (r"a\b%", r"a\b"),
+            (r"a\", r"a\"),
+        ] {
+            assert_eq!(like_prefix(pattern), expected, "{pattern}");
+        }
     }
 }

@@ -6,6 +6,7 @@ mod expression;
 mod lex;
 mod place;
 mod primary;
+mod refused;
 mod statement;
 mod token;
 mod write;
@@ -48,7 +49,8 @@ impl Parsed {
 /// Reads a query.
 ///
 /// # Errors
-/// 1501 with the place, 1502 if it is empty, 9 for what this version refuses.
+/// 1501 with the place, 1502 if it is empty, 9 for what this version refuses and is written as it
+/// should be.
 pub fn parse(text: &str) -> Result<Parsed, QueryError> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("query is longer than {QUERY_BYTES_MAX} bytes");
@@ -65,11 +67,15 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
         height: 0,
         depth: 0,
         is_in_excluded: false,
+        refused: None,
         bind_names: BTreeSet::new(),
     };
     let query = parser.query()?;
     if *parser.peek() != Token::End {
         return Err(parser.unexpected("the end of the query"));
+    }
+    if let Some(what) = parser.refused {
+        return Err(QueryError::unsupported(what));
     }
     Ok(Parsed { query, bind_names: parser.bind_names })
 }
@@ -84,6 +90,8 @@ struct Parser<'a> {
     depth: usize,
     /// `IN` ends an expression, as it names the collection that is written to.
     is_in_excluded: bool,
+    /// The first thing that was read and is refused.
+    refused: Option<&'static str>,
     bind_names: BTreeSet<String>,
 }
 

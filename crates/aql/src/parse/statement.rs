@@ -1,8 +1,13 @@
 //! The statements that read.
 
-use super::ast::{Collect, Direction, Query, SortKey, Statement};
+use pellucid_value::Value;
+
+use super::ast::{Collect, Direction, Expression, Query, SortKey, Statement};
 use super::token::{Keyword, Sign, Token};
 use super::{Parser, QueryError};
+
+/// A traversal gives a vertex, and also the edge to it and the path if they have names.
+const TRAVERSAL_OTHERS_MAX: usize = 2;
 
 impl Parser<'_> {
     /// A query or subquery, up to its end.
@@ -30,7 +35,7 @@ impl Parser<'_> {
                     let value = self.expression()?;
                     query.statements.push(Statement::Return { value, is_distinct });
                 }
-                Keyword::Window => return Err(QueryError::unsupported("WINDOW")),
+                Keyword::Window => self.window_statement(&mut highest)?,
                 _ => match self.write_statement(keyword)? {
                     Some(statement) => query.statements.push(statement),
                     None => break,
@@ -71,47 +76,33 @@ impl Parser<'_> {
 
     fn for_statement(&mut self) -> Result<Statement, QueryError> {
         self.next();
-        if matches!(self.peek(), Token::Sign(Sign::OpenBracket | Sign::OpenBrace)) {
-            return Err(QueryError::unsupported("destructuring"));
-        }
-        let variable = self.expect_name("a variable name")?;
-        let mut is_traversal = false;
-        while self.take_sign(Sign::Comma) {
-            is_traversal = true;
+        let variable = self.variable()?;
+        let mut others = 0;
+        while others < TRAVERSAL_OTHERS_MAX && self.take_sign(Sign::Comma) {
+            others += 1;
             self.expect_name("a variable name")?;
         }
         self.expect_keyword(Keyword::In)?;
-        self.refuse_traversal()?;
-        let list = self.expression()?;
-        self.refuse_traversal()?;
-        if is_traversal {
-            return Err(self.unexpected("OUTBOUND, INBOUND or ANY"));
-        }
-        if self.is_word("SEARCH") {
-            return Err(QueryError::unsupported("SEARCH"));
-        }
+        let list = if self.is_direction() {
+            Expression::Constant(Value::Null)
+        } else {
+            self.expression()?
+        };
         let height = self.height;
+        if self.is_direction() {
+            self.traversal()?;
+        } else if others > 0 {
+            return Err(self.unexpected("OUTBOUND, INBOUND or ANY"));
+        } else {
+            self.search()?;
+        }
         let options = self.options()?;
         self.height = height.max(self.height);
         Ok(Statement::For { variable, list, options })
     }
 
-    fn refuse_traversal(&self) -> Result<(), QueryError> {
-        let what = match self.peek() {
-            Token::Keyword(Keyword::Outbound | Keyword::Inbound | Keyword::Any) => {
-                "a graph traversal"
-            }
-            Token::Keyword(Keyword::ShortestPath) => "SHORTEST_PATH",
-            Token::Keyword(Keyword::AllShortestPaths) => "ALL_SHORTEST_PATHS",
-            Token::Keyword(Keyword::KPaths) => "K_PATHS",
-            Token::Keyword(Keyword::KShortestPaths) => "K_SHORTEST_PATHS",
-            _ => return Ok(()),
-        };
-        Err(QueryError::unsupported(what))
-    }
-
     /// `OPTIONS { … }`, if it stands here.
-    pub(super) fn options(&mut self) -> Result<Option<super::ast::Expression>, QueryError> {
+    pub(super) fn options(&mut self) -> Result<Option<Expression>, QueryError> {
         if !self.take_word("OPTIONS") {
             return Ok(None);
         }
@@ -124,10 +115,7 @@ impl Parser<'_> {
     fn let_statements(&mut self, query: &mut Query, highest: &mut usize) -> Result<(), QueryError> {
         self.next();
         loop {
-            if matches!(self.peek(), Token::Sign(Sign::OpenBracket | Sign::OpenBrace)) {
-                return Err(QueryError::unsupported("destructuring"));
-            }
-            let variable = self.expect_name("a variable name")?;
+            let variable = self.variable()?;
             self.expect_sign(Sign::Assign)?;
             let value = self.expression()?;
             *highest = self.height.max(*highest);
@@ -217,10 +205,10 @@ impl Parser<'_> {
     }
 
     /// `name = expression`, with commas between.
-    fn assignments(
+    pub(super) fn assignments(
         &mut self,
         highest: &mut usize,
-    ) -> Result<Vec<(String, super::ast::Expression)>, QueryError> {
+    ) -> Result<Vec<(String, Expression)>, QueryError> {
         let mut assignments = Vec::new();
         loop {
             let name = self.expect_name("a variable name")?;

@@ -130,19 +130,65 @@ fn errors_say_where_and_what() {
     assert_eq!(parse(" // nothing\n").unwrap_err().number, number::EMPTY);
 }
 
+/// Queries that are right, and why they are refused.
+const REFUSED: &[(&str, &str)] = &[
+    ("FOR v, e IN 1..2 OUTBOUND 'a/b' edges RETURN v", "a graph traversal"),
+    ("FOR v IN ANY 'a/b' edges RETURN v", "a graph traversal"),
+    ("FOR v, e, p IN @n..5 INBOUND @start GRAPH 'g' RETURN p", "a graph traversal"),
+    ("FOR v IN OUTBOUND d._id GRAPH @g PRUNE v.x > 1 OPTIONS {order: 'bfs'} RETURN v", "a graph"),
+    ("FOR v IN 2 ANY s e1, INBOUND @@e2, ANY e3 PRUNE end = v.x FILTER end RETURN v", "a graph"),
+    ("FOR v, e IN ANY SHORTEST_PATH 'a/b' TO @to GRAPH g RETURN v", "SHORTEST_PATH"),
+    ("FOR p IN OUTBOUND ALL_SHORTEST_PATHS @a TO @b @@e RETURN p", "ALL_SHORTEST_PATHS"),
+    ("FOR p IN 1..3 OUTBOUND K_PATHS 'a/b' TO 'a/c' e RETURN p", "K_PATHS"),
+    ("FOR p IN INBOUND K_SHORTEST_PATHS a TO b GRAPH 'g' LIMIT 1 RETURN p", "K_SHORTEST_PATHS"),
+    ("FOR d IN v SEARCH d.x == 1 RETURN d", "SEARCH"),
+    ("FOR d IN @@v SEARCH d.x IN [1] AND d.y OPTIONS {parallelism: 2} RETURN d", "SEARCH"),
+    ("FOR d IN c WINDOW { preceding: 1 } AGGREGATE s = SUM(d.x) RETURN s", "WINDOW"),
+    ("FOR d IN c WINDOW d.t WITH {following: 1} AGGREGATE s = SUM(d.x), n = 1 RETURN s", "WINDOW"),
+    ("LET [a, b] = [1, 2] RETURN a", "destructuring"),
+    ("LET [, [a], {b: [c, ]},, d, ] = @x, {e, f: g} = @y RETURN a", "destructuring"),
+    ("FOR {a, b: {c}} IN [] RETURN c", "destructuring"),
+    ("RETURN (FOR d IN v SEARCH d.x == 1 RETURN d)", "SEARCH"),
+    ("FOR d IN v SEARCH d.x FOR e IN OUTBOUND d e RETURN e", "SEARCH"),
+];
+
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
-    for (text, what) in [
-        ("FOR v, e IN 1..2 OUTBOUND 'a/b' edges RETURN v", "a graph traversal"),
-        ("FOR v IN ANY 'a/b' edges RETURN v", "a graph traversal"),
-        ("FOR d IN v SEARCH d.x == 1 RETURN d", "SEARCH"),
-        ("FOR d IN c WINDOW { preceding: 1 } AGGREGATE s = SUM(d.x) RETURN s", "WINDOW"),
-        ("LET [a, b] = [1, 2] RETURN a", "destructuring"),
-    ] {
+    for (text, what) in REFUSED {
         let error = parse(text).unwrap_err();
-        assert_eq!(error.number, number::NOT_IMPLEMENTED, "{text}");
+        assert_eq!(error.number, number::NOT_IMPLEMENTED, "{text}: {error}");
         assert!(error.message.starts_with(what), "{error}");
     }
+}
+
+#[test]
+fn a_mistake_is_told_before_what_is_refused() {
+    for (text, _) in REFUSED {
+        for broken in [format!("{text} FILTER"), format!("{text})"), text.replace("RETURN", "")] {
+            let error = parse(&broken).unwrap_err();
+            assert_eq!(error.number, number::PARSE, "{broken}: {error}");
+        }
+    }
+    for text in [
+        "FOR v, e IN c RETURN v",
+        "FOR v, e, p, q IN OUTBOUND 'a/b' e RETURN v",
+        "FOR v IN OUTBOUND 'a/b' RETURN v",
+        "FOR v IN OUTBOUND 'a/b' GRAPH RETURN v",
+        "FOR v IN OUTBOUND SHORTEST_PATH 'a/b' e RETURN v",
+        "FOR v IN SHORTEST_PATH 'a/b' TO 'a/c' e RETURN v",
+        "FOR d IN v SEARCH RETURN d",
+        "FOR d IN v SEARCH d.x = 1 RETURN d",
+        "FOR d IN c WINDOW { preceding: 1 } RETURN d",
+        "FOR d IN c WINDOW AGGREGATE s = SUM(d.x) RETURN s",
+        "LET [a b] = [1, 2] RETURN a",
+        "LET {a: 1} = {} RETURN a",
+        "LET [a] RETURN a",
+    ] {
+        let error = parse(text).unwrap_err();
+        assert_eq!(error.number, number::PARSE, "{text}: {error}");
+    }
+    let deep = format!("LET {}a", "[".repeat(100_000));
+    assert_eq!(parse(&deep).unwrap_err().number, number::TOO_MUCH_NESTING);
 }
 
 #[test]

@@ -63,8 +63,7 @@ fn index_items(access: &IndexAccess, documents: f64) -> f64 {
         return 1.0_f64.min(documents);
     }
     let different = (documents * access.index.selectivity).max(1.0);
-    let bounds = usize::from(access.low.is_some()) + usize::from(access.high.is_some());
-    let share = 0.5_f64.powi(i32::try_from(bounds).unwrap_or(2));
+    let share = 0.5_f64.powi(i32::try_from(access.bounds()).unwrap_or(2));
     (documents / different.powf(matched / all) * share).max(1.0_f64.min(documents))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_value::Kind;
 
 use super::build::Builder;
-use super::{IndexAccess, Match, NodeKind};
+use super::{IndexAccess, Match, NodeKind, prefixes};
 use crate::evaluate::{Code, Slot};
 use crate::parse::ast::Binary;
 use crate::{Collection, Index, IndexKind, QueryError};
@@ -237,7 +237,7 @@ fn candidate(
     let mut access = IndexAccess::new(collection, slot, index);
     let mut answered = Vec::new();
     if index.kind == IndexKind::Primary {
-        return primary(access, &conditions);
+        return primary(access, &conditions, filter);
     }
     if let Some(candidate) = by_element(&access, filter, known) {
         return Some(candidate);
@@ -258,9 +258,10 @@ fn candidate(
             continue;
         }
         answered.extend(bounds_of(&own, &mut access));
+        prefixes::bound(filter, &field.path, &mut access);
         break;
     }
-    let bounds = usize::from(access.low.is_some()) + usize::from(access.high.is_some());
+    let bounds = access.bounds();
     if access.matches.is_empty() && bounds == 0
         || (index.sparse && !excludes_null(&access, is_value))
     {
@@ -275,7 +276,11 @@ fn candidate(
 }
 
 /// The primary index answers equality of `_key` and `_id`, and ranges of `_key`.
-fn primary(mut access: IndexAccess, conditions: &[Condition<'_>]) -> Option<Candidate> {
+fn primary(
+    mut access: IndexAccess,
+    conditions: &[Condition<'_>],
+    filter: &[Code],
+) -> Option<Candidate> {
     let is_named = |condition: &Condition<'_>, name: &str| {
         condition.names.len() == 1 && &*condition.names[0] == name
     };
@@ -293,9 +298,10 @@ fn primary(mut access: IndexAccess, conditions: &[Condition<'_>]) -> Option<Cand
     let of_key: Vec<_> =
         conditions.iter().filter(|condition| is_named(condition, "_key")).collect();
     let answered = bounds_of(&of_key, &mut access);
-    (!answered.is_empty()).then_some(Candidate {
+    let has_prefix = prefixes::bound(filter, &["_key".to_owned()], &mut access);
+    (has_prefix || !answered.is_empty()).then_some(Candidate {
+        score: 2.0 * access.bounds() as f64,
         access,
-        score: 2.0 * answered.len() as f64,
         answered,
     })
 }

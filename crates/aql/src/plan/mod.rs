@@ -8,6 +8,7 @@ mod filters;
 mod indexes;
 mod options;
 mod parameters;
+mod prefixes;
 mod writes;
 
 use std::sync::Arc;
@@ -198,6 +199,11 @@ impl IndexAccess {
             filter: Vec::new(),
             is_by_id: false,
         }
+    }
+
+    /// How many of the two bounds there are.
+    fn bounds(&self) -> usize {
+        usize::from(self.low.is_some()) + usize::from(self.high.is_some())
     }
 }
 

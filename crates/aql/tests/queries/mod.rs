@@ -3,6 +3,7 @@
 mod indexes;
 mod language;
 mod limits;
+mod prefixes;
 mod writes;
 
 use std::sync::Arc;

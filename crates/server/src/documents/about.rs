@@ -103,6 +103,10 @@ impl DocumentApi {
                     },
                 }),
             )),
+            (_, Some("backup"), _) => {
+                let message = "backups are not implemented";
+                Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
+            }
             (_, Some("server"), Some("role" | "availability" | "mode" | "id"))
             | (_, Some("time" | "status"), None) => {
                 Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into())

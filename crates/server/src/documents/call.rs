@@ -63,7 +63,7 @@ pub(crate) fn is_ours(path: &str) -> bool {
         "_api" | "_db" | "_open" => true,
         "_admin" => {
             let second = path.split('/').nth(2).unwrap_or("");
-            matches!(second, "server" | "time" | "status" | "version" | "database")
+            matches!(second, "server" | "time" | "status" | "version" | "database" | "backup")
         }
         _ => false,
     }
@@ -263,6 +263,7 @@ mod tests {
         for path in ["/_api/version", "/_db/x/_api/cursor", "/_open/auth", "/_admin/server/role"] {
             assert!(is_ours(path), "{path}");
         }
+        assert!(is_ours("/_admin/backup/create") && !is_ours("/_admin/backups"));
         for path in ["/_admin/account", "/_admin/engine", "/metrics", "/v0/entity", "/"] {
             assert!(!is_ours(path), "{path}");
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
-use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, RULES, Source, Warning};
+use pellucid_aql::{
+    Execution, KillSwitch, Plan, QueryError, QueryOptions, RULES, Source, Warning, number,
+};
 use pellucid_clock::WallTime;
 use pellucid_document::{
     Database, DocumentError, ErrorNumber, MayRead, QueryData, settle_revisions,
@@ -58,7 +60,10 @@ impl DocumentApi {
             (Method::Post | Method::Put | Method::Delete, Some(None)) => {
                 Err(ErrorNumber::CURSOR_NOT_FOUND.into())
             }
-            (Method::Put, None) => Err(ErrorNumber::HTTP_BAD_PARAMETER.into()),
+            (Method::Put, None) => {
+                let message = "expecting POST /_api/cursor/";
+                Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
+            }
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         }
     }
@@ -107,7 +112,7 @@ impl DocumentApi {
         let parsing = stopwatch();
         let statement = self.statements.read(&asked.query);
         timeline.lap(QUERY_PARSE);
-        let statement = statement.map_err(|error| query_error(&error, "parsing"))?;
+        let statement = statement.map_err(|error| parsing_error(&error))?;
         let (parsing_ns, planning) = (parsing.elapsed_ns(), stopwatch());
         let plan = match asked.profile {
             0 => statement.plan(&asked.bind_variables, &source, &asked.options, &kill),
@@ -115,7 +120,7 @@ impl DocumentApi {
             _ => statement.plan_once(&asked.bind_variables, &source, &asked.options, &kill),
         };
         timeline.lap(QUERY_PLAN);
-        let plan = plan.map_err(|error| query_error(&error, "parsing"))?;
+        let plan = plan.map_err(|error| parsing_error(&error))?;
         let (planning_ns, instantiating) = (planning.elapsed_ns(), stopwatch());
         check_rights(&plan, &database.name, caller)?;
         listed.is_modification.store(plan.is_modification(), Ordering::Relaxed);
@@ -133,7 +138,7 @@ impl DocumentApi {
         let telling = Telling { plan, data: Arc::clone(&data), profile: asked.profile, times };
         let rest = rest_of(execution, &asked, telling, note);
         timeline.lap(QUERY_RUN);
-        let rest = rest.map_err(|error| query_error(&error, "executing"))?;
+        let rest = rest.map_err(|error| running_error(&error))?;
         let mut cursor = cursor(listed.id, &asked, database, rest, &data);
         // It runs on until nobody will ask for more.
         cursor.listed = asked.is_stream.then_some(listed);
@@ -203,7 +208,7 @@ impl DocumentApi {
                     Ok(next) => next,
                     Err(error) => {
                         self.queries.forget(cursor.id);
-                        return Err(query_error(&error, "executing"));
+                        return Err(running_error(&error));
                     }
                 };
                 values.iter().for_each(|value| write(value.view()));
@@ -263,7 +268,7 @@ impl DocumentApi {
         let since = stopwatch();
         let plan = pellucid_aql::parse(&asked.query)
             .and_then(|parsed| Plan::new(&parsed, &asked.bind_variables, &source, &asked.options))
-            .map_err(|error| query_error(&error, "parsing"))?;
+            .map_err(|error| told(&error, format!("{error} (while parsing)")))?;
         check_rights(&plan, &database.name, caller)?;
         let explained = plan.explain().to_json();
         let plan_value: serde_json::Value = serde_json::from_str(&explained).unwrap_or_default();
@@ -290,7 +295,7 @@ impl DocumentApi {
             (Method::Post, None) => {
                 let asked = asked(call)?;
                 let parsed = pellucid_aql::parse(&asked.query)
-                    .map_err(|error| query_error(&error, "parsing"))?;
+                    .map_err(|error| told(&error, error.message.clone()))?;
                 let names: Vec<_> = parsed.bind_names().iter().collect();
                 Ok(Reply::success(
                     200,
@@ -421,10 +426,23 @@ pub(super) fn check_rights(
     Ok(())
 }
 
-/// An error of a query, told as ArangoDB does.
-pub(super) fn query_error(error: &QueryError, during: &str) -> DocumentError {
-    let message = format!("AQL: {} (while {during})", error.message);
+/// An error of a query, with the text that ArangoDB has for it. That depends on what was asked and
+/// how far it came: which is in the answers that the tests hold ours against.
+fn told(error: &QueryError, message: String) -> DocumentError {
     DocumentError::new(ErrorNumber(error.number), message)
+}
+
+/// An error of a query that was to be run, before it was.
+fn parsing_error(error: &QueryError) -> DocumentError {
+    match error.number {
+        number::COLLECTION_NOT_FOUND => told(error, error.message.clone()),
+        _ => told(error, format!("AQL: {error} (while parsing)")),
+    }
+}
+
+/// An error of a query that ran.
+pub(super) fn running_error(error: &QueryError) -> DocumentError {
+    told(error, format!("AQL: {error} (while executing)"))
 }
 
 pub(super) fn warnings(warnings: &[Warning]) -> serde_json::Value {

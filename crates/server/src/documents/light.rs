@@ -13,7 +13,7 @@ use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 use super::api::{DocumentApi, refuse};
 use super::asked::{Asked, asked};
 use super::call::{Call, Method};
-use super::cursor::{check_rights, cursor, query_error, rest_of};
+use super::cursor::{check_rights, cursor, rest_of, running_error};
 use super::extra::{Done, push_trailer};
 use super::queries::{Cursor, Telling, Times, stopwatch};
 use super::reply::Reply;
@@ -138,7 +138,7 @@ fn failed(error: &QueryError) -> Result<Light, Away> {
     if error.number == ErrorNumber::NOT_IN_MEMORY.0 {
         return Err(Away);
     }
-    Ok(Light::Answer(Reply::error(&query_error(error, "executing"))))
+    Ok(Light::Answer(Reply::error(&running_error(error))))
 }
 
 /// The body of the answer whose values `write` appends, at most as many as it is told; nothing if

@@ -35,6 +35,7 @@ use pellucid_store::PartTime;
 pub(crate) use api::DocumentApi;
 pub(crate) use call::is_ours;
 pub(crate) use pool::{Pool, QUEUED_CALLS_MAX};
+pub(crate) use queries::CursorFigures;
 pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::keep_up;

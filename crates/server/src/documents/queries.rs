@@ -57,6 +57,13 @@ impl Cursors {
     }
 }
 
+/// What the results of cursors take that wait to be asked for, or are being read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CursorFigures {
+    pub(crate) open: usize,
+    pub(crate) bytes: usize,
+}
+
 /// A query that runs.
 pub(crate) struct Running {
     pub(crate) id: u64,
@@ -242,6 +249,12 @@ impl Queries {
         drop(gone);
     }
 
+    /// How many cursors there are, and what they take.
+    pub(crate) fn cursor_figures(&self) -> CursorFigures {
+        let cursors = self.cursors();
+        CursorFigures { open: cursors.slots.len(), bytes: cursors.bytes }
+    }
+
     /// Frees what nobody asked for in time.
     pub(crate) fn remove_expired(&self, now_ms: u64) {
         let mut cursors = self.cursors();
@@ -367,6 +380,7 @@ mod tests {
         assert!(queries.keep(grown).is_err());
         assert_eq!(queries.take("d", 3).err().map(|error| error.number.0), Some(1600));
         queries.remove_expired(u64::MAX);
-        assert_eq!(queries.cursors().bytes, 0);
+        let CursorFigures { open, bytes } = queries.cursor_figures();
+        assert_eq!((open, bytes), (0, 0));
     }
 }

@@ -1,0 +1,56 @@
+//! A store of documents in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_document::{
+    Collection, CollectionKind, Documents, IndexDefinition, NewCollection, STEMS, SYSTEM_DATABASE,
+};
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_store::{EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
+
+/// Opens an empty store.
+pub fn empty() -> Arc<Documents> {
+    let engine_options = EngineOptions {
+        segment_size_bytes: 256 << 10,
+        background: false,
+        file_system: Arc::new(SimulatedFileSystem::new()),
+        stem_rules: vec![STEMS],
+        ..EngineOptions::default()
+    };
+    let options = EmbeddedOptions {
+        memory_bytes: 8 << 20,
+        hand_over: HandOver::Never,
+        ..EmbeddedOptions::default()
+    };
+    let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options);
+    let store = Arc::new(store.expect("an empty folder can be opened"));
+    Arc::new(Documents::open(store).expect("an empty store can be opened"))
+}
+
+/// Makes a collection with these indexes.
+pub fn collection(
+    documents: &Arc<Documents>,
+    name: &str,
+    kind: CollectionKind,
+    indexes: Vec<IndexDefinition>,
+) -> Arc<Collection> {
+    let database = documents.database(SYSTEM_DATABASE).expect("it is always there");
+    let new = NewCollection {
+        name: name.to_owned(),
+        kind,
+        is_system: false,
+        wait_for_sync: false,
+        allow_user_keys: true,
+    };
+    let collection = documents.create_collection(&database, new).expect("the name is free");
+    for index in indexes {
+        documents.create_index(&collection, index).expect("the index is new");
+    }
+    collection
+}
+
+/// An index over these fields; one that is unique leaves out what has none of them.
+pub fn index(fields: &[&str], unique: bool) -> IndexDefinition {
+    IndexDefinition { unique, sparse: unique, ..IndexDefinition::persistent(fields) }
+}
