@@ -94,6 +94,7 @@ impl Stored {
         })
     }
 
+    #[inline]
     fn split(bytes: &[u8]) -> Option<(Stored, &[u8])> {
         let number = |at: usize| {
             let bytes = bytes.get(at..at + NUMBER_BYTES)?;
@@ -130,7 +131,7 @@ impl Stored {
     /// What is wanted of an entry, if it is there and its time is not over.
     pub(crate) fn shown<T>(
         bytes: Option<&[u8]>,
-        shown: fn(Stored, &[u8]) -> T,
+        shown: impl Fn(Stored, &[u8]) -> T,
     ) -> Result<Option<T>, StoreError> {
         let Some(bytes) = bytes else { return Ok(None) };
         let (stored, value) = Stored::of(bytes)?;

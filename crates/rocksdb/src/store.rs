@@ -85,7 +85,7 @@ impl RocksStore {
         table: Table,
         key: &[u8],
         timeline: &mut Timeline,
-        shown: fn(Stored, &[u8]) -> T,
+        shown: impl Fn(Stored, &[u8]) -> T + Copy + Send + 'static,
     ) -> Answer<Option<T>> {
         if let Err(error) = check_key(key) {
             return Answer::Now(Err(error));
@@ -152,7 +152,7 @@ fn find<T>(
     database: &Database,
     table: Table,
     key: &[u8],
-    shown: fn(Stored, &[u8]) -> T,
+    shown: impl Fn(Stored, &[u8]) -> T,
 ) -> Result<Option<T>> {
     let family = database.family(table)?;
     let found = database.db.get_pinned_cf_opt(family, key, &database.reading);
@@ -164,7 +164,7 @@ fn find_at_once<T>(
     database: &Database,
     table: Table,
     key: &[u8],
-    shown: fn(Stored, &[u8]) -> T,
+    shown: impl Fn(Stored, &[u8]) -> T,
 ) -> std::result::Result<Result<Option<T>>, WouldWait> {
     let family = match database.family(table) {
         Ok(family) => family,

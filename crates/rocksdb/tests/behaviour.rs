@@ -33,6 +33,25 @@ fn it_behaves_with_little_memory() {
     suite(512 << 10);
 }
 
+/// The handles of the first few lie elsewhere than those of others.
+#[test]
+fn many_tables_have_their_own_entries() {
+    let folder = TempDir::new().unwrap();
+    let store = RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
+    let tables: Vec<_> = (0..20).map(|n| store.table(&format!("table {n}")).unwrap()).collect();
+    let off = &mut Timeline::off();
+    for (number, table) in tables.iter().enumerate() {
+        let (value, condition) = (Some(&[number as u8][..]), Condition::None);
+        let operation = Operation { key: b"key", value, condition, lifetime_ms: None };
+        store.write(*table, &[operation], Acknowledgement::Os, off).wait().unwrap();
+    }
+    for (number, table) in tables.iter().enumerate() {
+        let object = store.get(*table, b"key", off).wait().unwrap().unwrap();
+        assert_eq!(&object.value[..], [number as u8]);
+        assert_eq!(store.table(&format!("table {number}")).unwrap(), *table);
+    }
+}
+
 /// RocksDB's own account becomes the request's, and never takes more than the request had.
 #[test]
 fn a_write_names_its_parts() {
