@@ -41,13 +41,6 @@ pub(crate) struct InFlight {
     pub(crate) watch: Option<Box<Watch>>,
 }
 
-impl InFlight {
-    /// When it was actually sent.
-    pub(crate) fn sent(&self) -> Ticks {
-        self.sent
-    }
-}
-
 /// A request of HTTP/2 as it was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {

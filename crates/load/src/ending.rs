@@ -5,7 +5,7 @@
 
 use pellucid_clock::Ticks;
 
-use crate::connection::{Connection, InFlight, Link};
+use crate::connection::Link;
 use crate::worker::Worker;
 
 /// Requests that are due and not sent whose waits are noted one by one; later ones, which have
@@ -53,12 +53,11 @@ impl Worker {
 
     /// Since when, at the latest, an answer is waited for.
     fn waiting_since(&self, end: Ticks) -> Option<Ticks> {
-        let sent = |connection: &Connection| connection.in_flight.front().map(InFlight::sent);
-        let sent = self.connections.iter().filter_map(sent);
+        let oldest = self.connections.iter().filter_map(|connection| connection.in_flight.front());
+        let sent = oldest.chain(&self.left_out).map(|request| request.sent);
         let pending = self.connections.iter().filter_map(|connection| connection.pending);
-        let left_out = self.left_out.iter().map(InFlight::sent);
         let due = self.schedule.as_ref().filter(|_| self.due_by(end) > 0).map(|s| s.next());
-        let earliest = sent.chain(pending).chain(left_out).chain(due).min();
+        let earliest = sent.chain(pending).chain(due).min();
         earliest.or_else(|| self.cannot_ask().then_some(self.start))
     }
 

@@ -50,8 +50,9 @@ impl Worker {
                 &self.request_bytes[begin..]
             }
         };
-        let is_own = is_made && has_own_headers(&self.request_bytes);
-        if let Some(trace_id) = trace_id.filter(|_| !is_own) {
+        // Only a watched request is looked through for headers of its own.
+        let is_ours = |_: &u128| !is_made || !has_own_headers(&self.request_bytes);
+        if let Some(trace_id) = trace_id.filter(is_ours) {
             request::add_header(b"prefer", b"timing", &mut self.block);
             request::add_header(b"traceparent", &traceparent(trace_id), &mut self.block);
         }

@@ -175,15 +175,12 @@ pub fn judge(figures: &Figures) -> Judgement {
     // A generator that is late by milliseconds makes no silence of seconds.
     let lateness_ns = figures.generator_p99_ns.saturating_mul(SILENCE_TIMES_LATENESS);
     let is_servers = figures.silence.at_end_ns >= lateness_ns;
-    let (silence_first, silence_after) = match ended_in_silence(figures) {
-        silence if is_servers => (silence, None),
-        silence => (None, silence),
-    };
+    let (silence, lateness) = (ended_in_silence(figures), generator_limited(figures));
+    let (first, second) = if is_servers { (silence, lateness) } else { (lateness, silence) };
     let findings = [
         nothing_answered(figures),
-        silence_first,
-        generator_limited(figures),
-        silence_after,
+        first,
+        second,
         saturated(figures),
         failing(figures),
         stalled(figures),

@@ -20,7 +20,7 @@ pub(super) struct Excursion {
     /// The stretch by whose end it was gone, if it was.
     end: Option<usize>,
     /// Requests at the peak.
-    pub(super) requests: u64,
+    requests: u64,
 }
 
 impl Excursion {
@@ -66,14 +66,13 @@ impl Excursion {
 
     /// When it began to grow, in seconds since the start of the run.
     pub(super) fn begin_seconds(&self, figures: &Figures) -> f64 {
-        self.begin as f64 * figures.interval_ns as f64 / 1e9
+        seconds(figures, self.begin)
     }
 
     /// The whole of it, as a part of a sentence.
     pub(super) fn told(&self, figures: &Figures) -> String {
-        let seconds = |stretches: usize| stretches as f64 * figures.interval_ns as f64 / 1e9;
         let after = match self.end {
-            Some(end) => format!("was worked off by second {:.1}", seconds(end + 1)),
+            Some(end) => format!("was worked off by second {:.1}", seconds(figures, end + 1)),
             None => format!(
                 "stood at {} when the run ended",
                 figures.backlog.last().copied().unwrap_or_default()
@@ -82,10 +81,15 @@ impl Excursion {
         format!(
             "the backlog rose to {} requests from second {:.1} to {:.1}, and {after}",
             self.requests,
-            seconds(self.begin),
-            seconds(self.peak + 1)
+            self.begin_seconds(figures),
+            seconds(figures, self.peak + 1)
         )
     }
+}
+
+/// When so many stretches are over.
+fn seconds(figures: &Figures, stretches: usize) -> f64 {
+    stretches as f64 * figures.interval_ns as f64 / 1e9
 }
 
 /// Where the flank begins on which the backlog rose until then.
