@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::profiled::{has_three_profiles_of_each, one_load};
+use common::profiled::{has_three_profiles_of_each, one_load, with_few_samples};
 use common::{run, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -102,6 +102,7 @@ fn a_tiny_merge_tree_has_every_chart_with_figures() {
     assert!((1.0..10.0).contains(&written), "{written}");
     assert!(report["findings"].as_array().unwrap().len() >= 9);
     has_three_profiles_of_each(&report, &one_load());
+    assert_eq!(with_few_samples(&report), 0, "seconds of work are sampled often enough");
     said_how_memory_was_bounded(&report);
     the_page_has_a_table_beside_each_chart(
         &std::fs::read_to_string(out.join("merge-tree.html")).unwrap(),

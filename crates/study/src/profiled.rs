@@ -21,6 +21,8 @@ use crate::study::Outcome;
 const STACKS_MAX: usize = 1_500;
 /// Moments of all stacks of a profile that a report keeps; with more, it has no heat map.
 const MOMENTS_MAX: usize = 40_000;
+/// With fewer samples of processor time than this, a report says that its shares are a hint.
+const FEW_SAMPLES: u64 = 20;
 /// The kinds of samples that are counted without loss, and kept with their times as long as there
 /// is room.
 const COUNTED: [Kind; 2] = [Kind::Allocations, Kind::Block];
@@ -141,6 +143,7 @@ fn section_of(profile: &Resolved) -> ProfileSection {
     });
     let (functions, stacks) = stacks_of(profile);
     let mut notes = profile.gaps();
+    notes.extend(note_of_few(profile));
     let is_timed = stacks.iter().any(|stack| !stack.moments.is_empty());
     if !is_timed && !stacks.is_empty() {
         let note = "It has no heat map: there were more samples than are kept with their times.";
@@ -156,6 +159,18 @@ fn section_of(profile: &Resolved) -> ProfileSection {
         stacks,
         notes,
     }
+}
+
+/// What has to be said of a profile of processor time that is next to empty: a short run on a fast
+/// processor may be over before it was sampled once.
+fn note_of_few(profile: &Resolved) -> Option<String> {
+    let samples = profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64;
+    (profile.kind == Kind::Cpu && samples < FEW_SAMPLES).then(|| {
+        format!(
+            "It has {samples} samples, as the process worked so shortly: its shares are a hint, \
+             and a longer run has more."
+        )
+    })
 }
 
 /// What one stack took: all of it, and by moments.
@@ -226,6 +241,7 @@ mod tests {
         assert!(cpu.shares.iter().any(|share| share.phase == "job work"), "{:?}", cpu.shares);
         let worked = cpu.stacks.iter().filter(|stack| stack.root == "job work");
         assert!(worked.map(|stack| stack.amount).sum::<f64>() >= 0.2e9);
+        assert!(cpu.notes.iter().all(|note| !note.contains("a hint")), "{:?}", cpu.notes);
         let all = cpu.stacks.iter().flat_map(|stack| &stack.stack);
         assert!(all.clone().all(|function| (*function as usize) < cpu.functions.len()));
         // It is known when that was.
@@ -247,6 +263,16 @@ mod tests {
         let note = &outcome.notes[0];
         assert!(note.contains("PUT: ") && note.contains("; GET: "), "{note}");
         assert!(note.contains("(no timers)"), "{note}");
+    }
+
+    /// A study of 400 requests was over before it was sampled once; its report had an empty profile
+    /// and did not say so.
+    #[test]
+    fn a_profile_of_next_to_nothing_says_so() {
+        let Taken { sections, .. } = Profiled::begin().end(&["get"]);
+        let notes = sections.iter().map(|section| section.notes.join(" ")).collect::<Vec<_>>();
+        assert!(notes[0].contains("its shares are a hint"), "{notes:?}");
+        assert!(notes[1..].iter().all(|note| !note.contains("a hint")), "{notes:?}");
     }
 
     /// The processor time of this thread.

@@ -17,7 +17,7 @@ pub(crate) fn has_three_profiles_of_each(report: &Value, loads: &[String]) {
         KINDS.map(|kind| format!("{before}{kind}").to_lowercase())
     });
     assert_eq!(titles, expected.collect::<Vec<_>>(), "{}", report["notes"]);
-    for profile in profiles.iter().step_by(KINDS.len()) {
+    for profile in profiles.iter().step_by(KINDS.len()).filter(|profile| !has_few(profile)) {
         let shares = profile["shares"].as_array().unwrap();
         let sum: f64 = shares.iter().map(|share| share["share"].as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-6, "{}: the shares are all of it: {sum}", profile["title"]);
@@ -25,6 +25,18 @@ pub(crate) fn has_three_profiles_of_each(report: &Value, loads: &[String]) {
         assert!(shares.iter().any(is_labelled), "{}: {shares:?}", profile["title"]);
         assert!(!profile["stacks"].as_array().unwrap().is_empty(), "{}", profile["title"]);
     }
+}
+
+/// The loads whose processor time was sampled too seldom to judge it, as their profiles say. A few
+/// hundred requests may be over on a fast processor before it was sampled once.
+pub(crate) fn with_few_samples(report: &Value) -> usize {
+    let profiles = report["profiles"].as_array().unwrap();
+    profiles.iter().filter(|profile| has_few(profile)).count()
+}
+
+fn has_few(profile: &Value) -> bool {
+    let notes = profile["notes"].as_array();
+    notes.is_some_and(|notes| notes.iter().any(|note| note.as_str().unwrap().contains("a hint")))
 }
 
 /// The loads that a study profiles without a name: one.
