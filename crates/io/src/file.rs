@@ -103,6 +103,11 @@ pub trait Map: Send + Sync {
     fn bring_in(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
+    /// Says that nobody writes to the bytes any more, before they are synced: a sync has to look up
+    /// every place that a page is mapped at, and to tell each processor of each page that it makes
+    /// clean. The bytes stay in memory, and are mapped again, in large pieces, when they are read.
+    /// A hint: it may do nothing.
+    fn settle(&self) {}
     /// Says that from now on the bytes are read in any order, as with [`MapMode::ReadRandom`]: for
     /// a map that was written in order. A hint: it may do nothing.
     fn expect_random(&self) {}

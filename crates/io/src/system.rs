@@ -260,6 +260,14 @@ impl Map for SystemMap {
         }
     }
 
+    fn settle(&self) {
+        if self.length > 0 {
+            // SAFETY: the range is the map, which is shared: what was written is the file's. Advice
+            // that is refused changes nothing.
+            unsafe { libc::madvise(self.pointer.cast(), self.length, libc::MADV_DONTNEED) };
+        }
+    }
+
     fn expect_random(&self) {
         if self.length > 0 {
             // SAFETY: the range is the map. Advice that is refused changes nothing.
@@ -332,10 +340,11 @@ mod tests {
         map.prefault(100, 5000);
         // SAFETY: the offset is within the map, and nobody else uses it.
         unsafe { map.pointer().add(5000).write(7) };
+        map.settle();
         file.sync().unwrap();
         let mut byte = [0];
         file.read_exact_at(&mut byte, 5000).unwrap();
-        assert_eq!(byte, [7]);
+        assert_eq!((byte, map.bytes()[5000]), ([7], 7), "what was written is in both");
         map.expect_random();
         file.will_need(4000, 0);
         file.will_need(5000, 100);

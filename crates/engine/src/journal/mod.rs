@@ -20,6 +20,7 @@ mod roll;
 mod runs;
 mod salvage;
 mod scan;
+mod seal;
 mod segment;
 mod steps;
 mod sync;

@@ -1,4 +1,5 @@
-//! Rolling over: the next segment is prepared and the last one sealed off the write path.
+//! Rolling over: the next segment is prepared off the write path; [`super::seal`] has what becomes
+//! of the last one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,11 +7,13 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pellucid_clock::Ticks;
 use pellucid_io::{File, MapMode};
 use pellucid_thread::{Job, MutexGuard, start_job};
 
 use super::append::{Active, Appender};
-use super::footer::{PLACE_LENGTH, decode_footer, encode_footer};
+use super::footer::PLACE_LENGTH;
+use super::seal::SEALING_MAX;
 use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
 use super::{Journal, lock};
 use crate::codec::{FileHeader, FileKind};
@@ -21,12 +24,14 @@ use crate::jobs;
 const PREPARE_THREAD: &str = "pellucid-journal";
 const SEAL_THREAD: &str = "pellucid-seal";
 /// What both of them work at.
-static SEGMENTS: Job = Job::new("segments");
-/// Segments that are made ahead of their use. One is filled in 50 ms where writers are fastest, and
-/// the medium has been seen to take three times as long to make the next one durable.
-const SPARES_MAX: usize = 2;
-/// Segments that may wait for their seal before writers wait too.
-const SEALING_MAX: usize = 8;
+pub(super) static SEGMENTS: Job = Job::new("segments");
+/// Segments that are made ahead of their use, and where they are filled quickly: then one lasts for
+/// 30 ms, and the medium has been seen to take five times as long to make the next one durable.
+const SPARES_USUAL_MAX: usize = 2;
+const SPARES_QUICK_MAX: usize = 4;
+/// Segments are filled quickly if the last one was in less than this, in nanoseconds: those that
+/// are ready are full long before the system would write what is in them by itself.
+const QUICK_ROLL_NS: u64 = 1_000_000_000;
 /// How long a writer waits for these threads before it says so.
 const ROLL_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Segments below it are not worth large pages, in bytes.
@@ -34,8 +39,8 @@ const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
 /// So much of a segment's end has no large pages, in bytes: what is around the footer is synced
 /// twice.
 const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
-/// A segment is this share of the journal, between the limits: one that is being written and one
-/// that is ready for it take their space before it is used, and a large share would be felt.
+/// A segment is this share of the journal, between the limits: one that is being written and those
+/// that are ready take their space before it is used, and a large share would be felt.
 const SEGMENT_SHARE: u64 = 128;
 /// The smallest segment, in bytes, unless the setting is below.
 const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
@@ -43,8 +48,8 @@ const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
 const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
 /// The shortest record takes this much with its place: header, table number, one byte of key.
 const RECORD_WITH_PLACE_MIN: u64 = 32 + PLACE_LENGTH;
-/// Bytes of a segment that are brought into memory in one go: a large page. Between two, a segment
-/// that is wanted is made first.
+/// Bytes of a segment that are brought into memory in one go: a large page, for which the system
+/// does not let others have the processor. Between two, a segment that is wanted is made first.
 const BRING_IN_PIECE_BYTES: usize = 2 << 20;
 
 /// What the threads have to do and have done.
@@ -56,11 +61,15 @@ pub(super) struct RollerState {
     is_wanted: bool,
     /// Whether one is being made; its number is taken, so no other segment may come before it.
     is_making: bool,
-    to_seal: VecDeque<Active>,
+    pub(super) to_seal: VecDeque<Active>,
     /// Whether a seal is under way.
-    is_sealing: bool,
-    is_running: bool,
-    is_stopping: bool,
+    pub(super) is_sealing: bool,
+    pub(super) is_running: bool,
+    pub(super) is_stopping: bool,
+    /// When the last segment was begun.
+    rolled_at: Option<Ticks>,
+    /// Whether that was soon after the one before.
+    is_quick: bool,
 }
 
 impl SegmentFile {
@@ -69,9 +78,21 @@ impl SegmentFile {
         let is_large = self.map.length() >= LARGE_SEGMENT_MIN_BYTES;
         if is_large {
             self.map.prefer_large_pages(self.map.length() - LARGE_PAGES_SPARED_BYTES);
+            // Otherwise the system makes two of them at a time, which takes it twice as long.
+            self.map.expect_random();
             self.is_large.store(true, Ordering::Relaxed);
         }
         is_large
+    }
+
+    /// Brings a piece of the pages into memory, ready to be written to where they will be soon.
+    /// Where they will not, the system would write them as they are, and then again.
+    fn bring_in(&self, offset: usize, is_quick: bool) {
+        if is_quick {
+            self.map.prefault(offset, BRING_IN_PIECE_BYTES);
+        } else {
+            self.map.bring_in(offset, BRING_IN_PIECE_BYTES);
+        }
     }
 }
 
@@ -106,6 +127,7 @@ impl Journal {
         let places = possible.min(self.segment_records_max.max(records));
         let segment = Arc::new(Segment::growing(shared, first, places as usize));
         self.change_segments(|segments| segments.push(Arc::clone(&segment)));
+        self.note_roll();
         self.want_spare();
         Ok(segment)
     }
@@ -128,7 +150,7 @@ impl Journal {
 
     /// The next spare, once it is no longer being made; `None` if there is none, and none will be
     /// made.
-    fn take_spare(&self) -> Result<Option<Arc<SegmentFile>>> {
+    pub(super) fn take_spare(&self) -> Result<Option<Arc<SegmentFile>>> {
         let mut roller = lock(&self.roller);
         while (roller.spares.is_empty() && roller.is_making) || roller.to_seal.len() >= SEALING_MAX
         {
@@ -163,17 +185,27 @@ impl Journal {
         }
     }
 
+    /// Notes that a segment was begun.
+    fn note_roll(&self) {
+        let now = self.clock.now();
+        let mut roller = lock(&self.roller);
+        let last = roller.rolled_at.replace(now);
+        roller.is_quick =
+            last.is_some_and(|last| self.clock.nanoseconds(now.since(last)) < QUICK_ROLL_NS);
+    }
+
     /// Has one more segment prepared, unless there are enough.
     pub(super) fn want_spare(&self) {
         let mut roller = lock(&self.roller);
-        if roller.is_running && roller.spares.len() + usize::from(roller.is_making) < SPARES_MAX {
+        let spares_max = if roller.is_quick { SPARES_QUICK_MAX } else { SPARES_USUAL_MAX };
+        if roller.is_running && roller.spares.len() + usize::from(roller.is_making) < spares_max {
             roller.is_wanted = true;
             self.roller_changed.notify_all();
         }
     }
 
     /// Removes a segment in which nothing was written. Should that fail, the next opening does it.
-    fn discard(&self, shared: &SegmentFile) {
+    pub(super) fn discard(&self, shared: &SegmentFile) {
         let _ = self.file_system.remove(&shared.path);
     }
 
@@ -213,76 +245,6 @@ impl Journal {
         }
     }
 
-    /// Gives a full segment to the thread that seals, or seals it here if there is none.
-    pub(super) fn hand_over_for_sealing(&self, full: Active) -> Result<()> {
-        let mut roller = lock(&self.roller);
-        if !roller.is_running {
-            drop(roller);
-            return self.seal(&full);
-        }
-        roller.to_seal.push_back(full);
-        drop(roller);
-        self.roller_changed.notify_all();
-        Ok(())
-    }
-
-    /// Seals a segment: its records become durable, then the footer is written into the space
-    /// reserved for it, the rest is given back, and that becomes durable.
-    fn seal(&self, full: &Active) -> Result<()> {
-        self.check_poison()?;
-        let shared = &full.segment.shared;
-        if full.count == 0 {
-            self.change_segments(|segments| {
-                segments.retain(|segment| segment.shared.number != shared.number);
-            });
-            self.discard(shared);
-            return Ok(());
-        }
-        let sealed = self.write_seal(full).map_err(|error| self.poison(&error))?;
-        let last = full.segment.first_sequence + full.count - 1;
-        self.change_segments(|segments| {
-            for segment in segments.iter_mut() {
-                if segment.shared.number == shared.number {
-                    *segment = Arc::clone(&sealed);
-                }
-            }
-        });
-        shared.is_synced.store(true, Ordering::Release);
-        shared.file.close();
-        self.durable.fetch_max(last, Ordering::AcqRel);
-        Ok(())
-    }
-
-    fn write_seal(&self, full: &Active) -> Result<Arc<Segment>> {
-        let segment = &full.segment;
-        let shared = &segment.shared;
-        let failed = |error| Error::io("seal", &shared.path, error);
-        shared.file.sync().map_err(failed)?;
-        let first = segment.first_sequence;
-        let places = (0..full.count as usize)
-            .map(|index| segment.place(first + index as u64))
-            .map(|place| (place.expect("every record has a place") / 8) as u32);
-        let footer = encode_footer(self.store_identity, shared.number, first, full.end, places);
-        let length = full.end as usize + footer.len();
-        assert!(length <= shared.map.length(), "room for the footer was reserved");
-        // SAFETY: the range is within the writable map, behind the last record; the writer has
-        // given the segment up, and readers look at records only.
-        unsafe {
-            let target = shared.map.pointer().add(full.end as usize);
-            std::ptr::copy_nonoverlapping(footer.as_ptr(), target, footer.len());
-        }
-        shared.file.set_length(length as u64).map_err(failed)?;
-        shared.file.sync().map_err(failed)?;
-        // SAFETY: as above; from here on nobody writes to the map.
-        let bytes = unsafe { std::slice::from_raw_parts(shared.map.pointer(), length) };
-        let footer = decode_footer(bytes, self.store_identity, shared.number, first)
-            .expect("the footer was written a moment ago");
-        // A GET that misses the page cache would otherwise read what lies around it, too: up to
-        // what the disk reads ahead, which may be megabytes.
-        shared.map.expect_random();
-        Ok(Arc::new(Segment::sealed(Arc::clone(shared), first, footer)))
-    }
-
     /// Starts the threads that prepare and seal segments. They are two, because a seal waits for
     /// the medium, and who writes must not wait for the next segment meanwhile.
     pub(crate) fn start_roll_threads(self: &Arc<Self>) -> Result<[JoinHandle<()>; 2]> {
@@ -310,16 +272,6 @@ impl Journal {
         self.roller_changed.notify_all();
     }
 
-    /// Returns once every segment handed over is sealed. A failure has poisoned the journal.
-    fn wait_for_seals(&self) -> Result<()> {
-        let mut roller = lock(&self.roller);
-        while roller.is_sealing || !roller.to_seal.is_empty() {
-            self.check_poison()?;
-            roller = self.roller_changed.wait(roller).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.check_poison()
-    }
-
     /// Prepares segments as they are wanted, until it is asked to end: makes their files, and then
     /// brings their pages into memory. Making pages, and large ones above all, takes milliseconds
     /// where memory is full, and a write should not be what waits for it.
@@ -344,9 +296,10 @@ impl Journal {
                 arriving.extend(made.map(|made| (made, 0)));
                 continue;
             }
+            let is_quick = roller.is_quick;
             drop(roller);
             if let Some((segment, offset)) = arriving.front_mut() {
-                segment.map.bring_in(*offset, BRING_IN_PIECE_BYTES);
+                segment.bring_in(*offset, is_quick);
                 *offset += BRING_IN_PIECE_BYTES;
             }
             arriving.retain(|(segment, offset)| *offset < segment.map.length());
@@ -372,45 +325,5 @@ impl Journal {
         roller.spares.extend(made.clone());
         self.roller_changed.notify_all();
         (roller, made.filter(|_| is_large))
-    }
-
-    /// Seals what is handed over, until it is asked to end and nothing waits any more.
-    fn seal_segments(&self) {
-        let _job = start_job(&SEGMENTS);
-        let mut roller = lock(&self.roller);
-        loop {
-            if let Some(full) = roller.to_seal.pop_front() {
-                roller.is_sealing = true;
-                drop(roller);
-                // A failure has poisoned the journal, which tells everybody.
-                let noted = self.activity.begin(jobs::SEGMENT, self.clock);
-                let _ = self.seal(&full);
-                drop(noted);
-                roller = lock(&self.roller);
-                roller.is_sealing = false;
-                self.roller_changed.notify_all();
-            } else if roller.is_stopping {
-                return;
-            } else {
-                let changed = self.roller_changed.wait_for_work(roller);
-                roller = changed.unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-    }
-
-    /// Seals everything that was written so far. Under the writer lock.
-    pub(crate) fn seal_active(&self, appender: &mut Appender) -> Result<()> {
-        self.wait_for_seals()?;
-        appender.take_active().map_or(Ok(()), |active| self.seal(&active))
-    }
-
-    /// Seals the active segment and removes the spare, so that the next opening has nothing to
-    /// replay. Under the writer lock, for the last time.
-    pub(crate) fn close(&self, appender: &mut Appender) -> Result<()> {
-        self.seal_active(appender)?;
-        while let Some(spare) = self.take_spare()? {
-            self.discard(&spare);
-        }
-        Ok(())
     }
 }
