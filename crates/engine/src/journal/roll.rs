@@ -171,15 +171,16 @@ impl Journal {
         Ok(spare)
     }
 
-    /// Removes the spares, whose space nobody uses, if there is time to make others before they are
-    /// needed. Under the writer lock.
+    /// Removes the spares, whose space nobody uses: all of them, if there is time to make others
+    /// before they are needed, and all but the next one otherwise. Under the writer lock.
     pub(crate) fn give_up_spares(&self, appender: &Appender) {
+        let kept = usize::from(!appender.lasts());
         let mut roller = lock(&self.roller);
-        if appender.lasts() && !roller.is_making {
+        if !roller.is_making && roller.spares.len() > kept {
             roller.is_wanted = false;
-            let spares = std::mem::take(&mut roller.spares);
+            let given_up = roller.spares.split_off(kept);
             drop(roller);
-            for spare in spares {
+            for spare in given_up {
                 self.discard(&spare);
             }
         }
