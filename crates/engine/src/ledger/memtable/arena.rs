@@ -82,6 +82,11 @@ impl Arena {
         arena
     }
 
+    /// Where its memory is from.
+    pub(super) fn pool(&self) -> &MemoryPool {
+        &self.pool
+    }
+
     /// Bytes handed out so far.
     pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError};
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
 
+use super::pool::MemoryPool;
 use super::{HEAD_PLACE, Memtable};
 use crate::ledger::Entry;
 use crate::ledger::merge::front_of;
@@ -52,18 +53,27 @@ impl Item {
     }
 }
 
-/// Nodes to be sorted, in memory of their own that is given back to the system: it is megabytes,
-/// and for a moment.
-struct Items {
+/// Nodes to be sorted, in memory that is the pool's again afterwards: it is megabytes, and for a
+/// moment.
+struct Items<'a> {
+    pool: &'a MemoryPool,
     memory: Option<ZeroedMemory>,
     length: usize,
     capacity: usize,
 }
 
-impl Items {
-    fn new(capacity: usize) -> Items {
-        let memory = (capacity > 0).then(|| ZeroedMemory::new(capacity * size_of::<Item>()));
-        Items { memory, length: 0, capacity }
+impl Drop for Items<'_> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.give_back_room(memory);
+        }
+    }
+}
+
+impl<'a> Items<'a> {
+    fn new(capacity: usize, pool: &'a MemoryPool) -> Items<'a> {
+        let memory = (capacity > 0).then(|| pool.take_room(capacity * size_of::<Item>()));
+        Items { pool, memory, length: 0, capacity }
     }
 
     fn is_full(&self) -> bool {
@@ -127,7 +137,8 @@ impl Order {
     ) -> Vec<Arc<[u32]>> {
         let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known: usize = order.runs.iter().map(|run| run.len()).sum();
-        let mut items = Items::new((memtable.entries() as usize).saturating_sub(known));
+        let new = (memtable.entries() as usize).saturating_sub(known);
+        let mut items = Items::new(new, memtable.arena.pool());
         while !items.is_full() {
             let place = memtable.node(order.last).next().load(Ordering::Acquire);
             if place == HEAD_PLACE {
@@ -137,13 +148,13 @@ impl Order {
             items.push(Item { front: ((front >> 64) as u64, front as u64), place });
             order.last = place;
         }
-        let items = items.as_mut_slice();
-        if !items.is_empty() {
-            items.sort_unstable_by(|one, other| {
+        let sorted = items.as_mut_slice();
+        if !sorted.is_empty() {
+            sorted.sort_unstable_by(|one, other| {
                 let by_front = one.number().cmp(&other.number());
                 by_front.then_with(|| compare(memtable, one.place, other.place))
             });
-            order.runs.push(items.iter().map(|item| item.place).collect());
+            order.runs.push(sorted.iter().map(|item| item.place).collect());
         }
         while is_merge_due(&order.runs) {
             if let (Some(last), Some(before)) = (order.runs.pop(), order.runs.pop()) {

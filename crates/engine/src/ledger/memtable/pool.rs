@@ -11,10 +11,16 @@ use std::sync::PoisonError;
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::{Mutex, MutexGuard};
 
+/// Rooms have a multiple of this, in bytes, so that one does for the next memtable, too, which has
+/// a few entries more. Shorter ones are no trouble to the system.
+const ROOM_STEP_BYTES: usize = 2 << 20;
+
 /// Memory to be used again: of one memtable at most, so that together with those that are there it
-/// is never more than there were at once.
+/// is never more than there were at once; and the room in which the entries of the last one were
+/// sorted.
 pub(crate) struct MemoryPool {
     pieces: Mutex<Pieces>,
+    room: Mutex<Option<ZeroedMemory>>,
     limit_bytes: u64,
 }
 
@@ -28,7 +34,7 @@ struct Pieces {
 impl MemoryPool {
     /// An empty pool that keeps up to `limit_bytes`.
     pub(crate) fn new(limit_bytes: u64) -> MemoryPool {
-        MemoryPool { pieces: Mutex::default(), limit_bytes }
+        MemoryPool { pieces: Mutex::default(), room: Mutex::default(), limit_bytes }
     }
 
     fn lock(&self) -> MutexGuard<'_, Pieces> {
@@ -69,9 +75,35 @@ impl MemoryPool {
         drop(gone);
     }
 
+    /// A room of `length` bytes at least. What is in it is of no meaning.
+    pub(super) fn take_room(&self, length: usize) -> ZeroedMemory {
+        let kept = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|room| room.length() >= length).unwrap_or_else(|| {
+            let is_long = length >= ROOM_STEP_BYTES;
+            ZeroedMemory::new(if is_long {
+                length.next_multiple_of(ROOM_STEP_BYTES)
+            } else {
+                length
+            })
+        })
+    }
+
+    /// Keeps a room for later, if it is worth it.
+    pub(super) fn give_back_room(&self, room: ZeroedMemory) {
+        if room.length() >= ROOM_STEP_BYTES && room.length() as u64 <= self.limit_bytes {
+            let mut kept = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            let other = kept.replace(room);
+            drop(kept);
+            drop(other);
+        }
+    }
+
     /// Bytes that are kept.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        self.lock().bytes
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let room_bytes = room.as_ref().map_or(0, |room| room.length() as u64);
+        drop(room);
+        self.lock().bytes + room_bytes
     }
 }
 
@@ -91,6 +123,23 @@ mod tests {
             pool.give_back(piece);
         }
         assert_eq!(pool.kept_bytes(), 4_096 + 128);
+    }
+
+    #[test]
+    fn a_room_is_kept_for_what_fits_into_it() {
+        let pool = MemoryPool::new(6 << 20);
+        pool.give_back_room(pool.take_room(1_000));
+        assert_eq!(pool.kept_bytes(), 0, "a short one is made as quickly");
+        let room = pool.take_room(3 << 20);
+        let first = room.pointer();
+        assert_eq!(room.length(), 4 << 20);
+        pool.give_back_room(room);
+        assert_eq!(pool.kept_bytes(), 4 << 20);
+        let again = pool.take_room((3 << 20) + 5);
+        assert_eq!((again.pointer(), pool.kept_bytes()), (first, 0));
+        pool.give_back_room(again);
+        pool.give_back_room(pool.take_room(7 << 20));
+        assert_eq!(pool.kept_bytes(), 0, "too short for that, which is too long to be kept");
     }
 
     #[test]
