@@ -14,14 +14,18 @@ mod plan;
 #[path = "../../src/quiet.rs"]
 mod quiet;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What goes wrong ends the benchmark, and is shown.
 type Outcome<T> = Result<T, String>;
 
 fn main() -> ExitCode {
-    let outcome = match std::env::args().nth(1).as_deref() {
+    let mut arguments = std::env::args().skip(1);
+    let (what, file) = (arguments.next(), arguments.next());
+    let outcome = match what.as_deref() {
         Some("rocksdb") => overhead::run(),
+        Some(overhead::ONE_DATABASE) => overhead::run_one(Path::new(&file.unwrap_or_default())),
         Some("cql") => front::run(),
         _ => Err("name the benchmark: rocksdb or cql".to_owned()),
     };

@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use pellucid_account::Timeline;
@@ -26,9 +28,9 @@ const VALUE_BYTES_LEAST: usize = 768;
 const VALUE_LENGTHS: usize = 512;
 /// Requests of a run: few, so that flushes and merges, which come now and then, are in few of them.
 const RUN: usize = 1_000;
-/// How a database lies in its files and in memory makes one side a few hundredths faster, as long
-/// as it is open: so many are made, one after the other.
-const DATABASES: usize = 5;
+/// How a database lies in its files, and a process in memory, makes one side a few hundredths
+/// faster as long as it is there: so many of both are made, one after the other.
+const DATABASES: usize = 7;
 /// The figure is the median of the ratios of so many rounds with each. A round has two runs of
 /// either side, one before and one after the other's, because whoever writes a key last finds its
 /// place warm.
@@ -54,19 +56,24 @@ struct Key {
     value_length: usize,
 }
 
+/// What a process of its own is told to do, with the name of a file for the shares of each round.
+pub const ONE_DATABASE: &str = "rocksdb-database";
+
 /// Runs the benchmark; true if all bars hold.
 pub fn run() -> Outcome<bool> {
     let (mut puts, mut gets) = (Vec::new(), Vec::new());
+    let folder = tempfile::tempdir().map_err(text)?;
+    let shares = folder.path().join("shares");
+    let program = std::env::current_exe().map_err(text)?;
     for _ in 0..DATABASES {
-        let folder = tempfile::tempdir().map_err(text)?;
-        let both = Both::open(folder.path())?;
-        // One for all, as whoever wants no account has it.
-        let off = &mut Timeline::off();
-        both.fill(off)?;
-        puts.extend(both.compare("PUT", |key| both.put(key, off), |key| both.bare_put(key))?);
-        both.fill(off)?;
-        gets.extend(both.compare("GET", |key| both.get(key, off), |key| both.bare_get(key))?);
-        both.store.close().map_err(text)?;
+        let mut process = Command::new(&program);
+        let ended = process.arg(ONE_DATABASE).arg(&shares).status().map_err(text)?;
+        if !ended.success() {
+            return Err(format!("the process of a database failed: {ended}"));
+        }
+        let [of_puts, of_gets] = read_shares(&shares)?;
+        puts.extend(of_puts);
+        gets.extend(of_gets);
     }
     tell_clocks()?;
     let held = [
@@ -74,6 +81,30 @@ pub fn run() -> Outcome<bool> {
         judge("rocksdb_get_throughput_vs_c_api", &gets, Bar::AtLeast(SHARE_LEAST)),
     ];
     Ok(held.into_iter().all(|holds| holds))
+}
+
+/// Compares both sides on one database, and writes the shares of each round to `file`: those of
+/// PUTs on the first line, those of GETs on the second.
+pub fn run_one(file: &Path) -> Outcome<bool> {
+    let folder = tempfile::tempdir().map_err(text)?;
+    let both = Both::open(folder.path())?;
+    // One for all, as whoever wants no account has it.
+    let off = &mut Timeline::off();
+    both.fill(off)?;
+    let puts = both.compare("PUT", |key| both.put(key, off), |key| both.bare_put(key))?;
+    both.fill(off)?;
+    let gets = both.compare("GET", |key| both.get(key, off), |key| both.bare_get(key))?;
+    both.store.close().map_err(text)?;
+    let line = |shares: &[f64]| shares.iter().map(f64::to_string).collect::<Vec<_>>().join(" ");
+    std::fs::write(file, format!("{}\n{}\n", line(&puts), line(&gets))).map_err(text)?;
+    Ok(true)
+}
+
+fn read_shares(file: &Path) -> Outcome<[Vec<f64>; 2]> {
+    let written = std::fs::read_to_string(file).map_err(text)?;
+    let line = |line: &str| line.split(' ').map(|share| share.parse().map_err(text)).collect();
+    let lines: Vec<_> = written.lines().map(line).collect::<Outcome<_>>()?;
+    lines.try_into().map_err(|_| "a process tells the shares of PUTs and GETs".to_owned())
 }
 
 /// Prints what RocksDB's own account costs.
@@ -91,7 +122,7 @@ fn tell_clocks() -> Outcome<()> {
 }
 
 impl Both {
-    fn open(folder: &std::path::Path) -> Outcome<Both> {
+    fn open(folder: &Path) -> Outcome<Both> {
         let store = RocksStore::open(folder, RocksOptions::default()).map_err(text)?;
         let table = store.table("bench").map_err(text)?;
         let bare = store.bare(table).map_err(text)?;
@@ -125,10 +156,13 @@ impl Both {
     }
 
     fn arrived<T: Send + 'static>(&self, answer: Answer<T>) -> Outcome<T> {
-        if matches!(answer, Answer::Later(_)) {
-            self.handed_over.set(self.handed_over.get() + 1);
+        match answer {
+            Answer::Now(result) => result.map_err(text),
+            Answer::Later(_) => {
+                self.handed_over.set(self.handed_over.get() + 1);
+                answer.wait().map_err(text)
+            }
         }
-        answer.wait().map_err(text)
     }
 
     fn bare_put(&self, key: &Key) -> Outcome<()> {

@@ -85,13 +85,9 @@ impl Entry {
 
 impl Stored {
     /// The head of an entry's bytes, and the value behind it.
+    #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Result<(Stored, &[u8]), StoreError> {
-        Stored::split(bytes).ok_or_else(|| {
-            let length = bytes.len();
-            StoreError::Corruption(format!(
-                "an entry of {length} bytes has no head that is known: is the folder Pellucid's?"
-            ))
-        })
+        Stored::split(bytes).ok_or_else(|| unknown_head(bytes.len()))
     }
 
     #[inline]
@@ -124,11 +120,13 @@ impl Stored {
     }
 
     /// Whether its time is not over.
+    #[inline]
     pub(crate) fn is_live(self) -> bool {
         self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().unix_ms()
     }
 
     /// What is wanted of an entry, if it is there and its time is not over.
+    #[inline]
     pub(crate) fn shown<T>(
         bytes: Option<&[u8]>,
         shown: impl Fn(Stored, &[u8]) -> T,
@@ -139,15 +137,24 @@ impl Stored {
     }
 
     /// The head of an entry with this value.
+    #[inline]
     pub(crate) fn head(self, value: &[u8]) -> Head {
         let Stored { sequence, written_at_ms, .. } = self;
         Head { sequence, written_at_ms, value_length: value.len() as u64 }
     }
 
     /// The same with a copy of the value.
+    #[inline]
     pub(crate) fn object(self, value: &[u8]) -> Object {
         Object { head: self.head(value), value: Value::Owned(value.to_vec()) }
     }
+}
+
+#[cold]
+fn unknown_head(length: usize) -> StoreError {
+    StoreError::Corruption(format!(
+        "an entry of {length} bytes has no head that is known: is the folder Pellucid's?"
+    ))
 }
 
 #[cfg(test)]

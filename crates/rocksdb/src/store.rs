@@ -80,6 +80,7 @@ impl RocksStore {
     }
 
     /// Reads on this thread what is in memory; a worker reads what is on the disk alone.
+    #[inline]
     fn read<T: Send + 'static>(
         &self,
         table: Table,
@@ -160,6 +161,7 @@ fn find<T>(
 }
 
 /// As [`find`], without ever waiting for the disk.
+#[inline]
 fn find_at_once<T>(
     database: &Database,
     table: Table,

@@ -32,6 +32,7 @@ impl<T: Send + 'static> Answer<T> {
     ///
     /// # Errors
     /// What the store answers.
+    #[inline]
     pub fn wait(self) -> Result<T> {
         match self {
             Answer::Now(result) => result,
