@@ -7,6 +7,8 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Why a store could not do what it was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
+// As of `Value`: it is moved in one place with what a GET found.
+#[repr(u64)]
 pub enum StoreError {
     /// The request itself cannot be fulfilled, now or ever: a key or value too long, a batch too
     /// large. The text says what and by how much.

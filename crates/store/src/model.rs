@@ -84,6 +84,9 @@ pub struct Object {
 
 /// The bytes of a value, wherever the store has them.
 #[derive(Clone, Debug)]
+// An answer is moved a few times on its way out. Beside a tag of one byte it is copied in pieces
+// that lie across those of the copy before, and waits until that one is in memory: 2 % of a GET.
+#[repr(u64)]
 pub enum Value {
     /// In the embedded engine's mapped journal.
     Mapped(pellucid_engine::Value),
