@@ -85,7 +85,7 @@ pub struct Object {
 /// The bytes of a value, wherever the store has them.
 #[derive(Clone, Debug)]
 // An answer is moved a few times on its way out. Beside a tag of one byte it is copied in pieces
-// that lie across those of the copy before, and waits until that one is in memory: 2 % of a GET.
+// that lie across those of the copy before, and waits until that one is in memory.
 #[repr(u64)]
 pub enum Value {
     /// In the embedded engine's mapped journal.
