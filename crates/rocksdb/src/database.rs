@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pellucid_store::{KEY_LENGTH_MAX, Result, StoreError, Table};
 use rocksdb::compaction_filter::Decision;
 use rocksdb::{
-    BlockBasedOptions, BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBCompressionType,
-    DBWithThreadMode, MultiThreaded, Options, ReadOptions, WriteOptions,
+    BlockBasedOptions, BottommostLevelCompaction, BoundColumnFamily, Cache, ColumnFamilyDescriptor,
+    CompactOptions, DBCompressionType, DBWithThreadMode, MultiThreaded, Options, ReadOptions,
+    WriteOptions,
 };
 
 use crate::entry::Stored;
@@ -105,6 +106,19 @@ impl Database {
     pub(crate) fn table_names(&self) -> Result<Vec<String>> {
         let families = Db::list_cf(&self.options, self.db.path()).map_err(error_of)?;
         Ok(families.iter().filter_map(|name| name.strip_prefix(TABLE)).map(str::to_owned).collect())
+    }
+
+    /// Merges each table into its last level.
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.check_open()?;
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        for name in self.table_names()? {
+            let family = self.find_or_make(&format!("{TABLE}{name}"))?;
+            let everything = (None::<&[u8]>, None::<&[u8]>);
+            self.db.compact_range_cf_opt(&family, everything.0, everything.1, &options);
+        }
+        Ok(())
     }
 
     fn find_or_make(&self, family_name: &str) -> Result<Handle> {

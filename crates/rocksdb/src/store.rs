@@ -342,6 +342,10 @@ impl Store for RocksStore {
         Some(&self.workers)
     }
 
+    fn compact(&self) -> Result<bool> {
+        self.database.compact().map(|()| true)
+    }
+
     fn close(&self) -> Result<()> {
         self.database.close()
     }

@@ -2,6 +2,7 @@
 //! modules below what it knows of single requests. Adding it up takes longer than a request may
 //! hold up its neighbours, so the helper thread does it.
 
+pub(crate) mod compact;
 mod observed;
 mod trace;
 
@@ -18,8 +19,21 @@ use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route};
 
 /// A page that is ready to be sent.
 pub(crate) struct Page {
+    pub(crate) status: u16,
     pub(crate) content_type: &'static str,
-    pub(crate) body: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Page {
+    pub(crate) fn json(body: String) -> Page {
+        Page { status: 200, content_type: "application/json", body: body.into_bytes() }
+    }
+
+    /// A line that says why there is no page.
+    pub(crate) fn refusal(status: u16, mut line: String) -> Page {
+        line.push('\n');
+        Page { status, content_type: "text/plain; charset=utf-8", body: line.into_bytes() }
+    }
 }
 
 /// What makes one page of them.
@@ -77,7 +91,7 @@ impl Api {
         self.later(response, exchange, move || {
             // A snapshot is strings and numbers, which JSON always has a form for.
             let body = serde_json::to_string(&account.snapshot(window)).unwrap_or_default();
-            Page { content_type: "application/json", body }
+            Page::json(body)
         })
     }
 
@@ -93,7 +107,7 @@ impl Api {
             let stats = shared.store.engine_stats();
             // A store elsewhere has an account of its own, or none.
             let document = stats.as_ref().map_or(serde_json::Value::Null, document);
-            Page { content_type: "application/json", body: document.to_string() }
+            Page::json(document.to_string())
         })
     }
 
@@ -120,7 +134,8 @@ impl Api {
                 outcomes: shared.account.names().outcomes,
                 version: shared.version,
             };
-            Page { content_type: "text/plain; version=0.0.4", body: page(&figures) }
+            let body = page(&figures).into_bytes();
+            Page { status: 200, content_type: "text/plain; version=0.0.4", body }
         })
     }
 

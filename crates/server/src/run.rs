@@ -25,6 +25,7 @@ use pellucid_store::{
 use pellucid_thread::Recurring;
 
 use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
+use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
 use crate::documents::{
@@ -333,6 +334,7 @@ fn share(
         keys: Keys::new(options.show_keys),
         helper: Helper::start().map_err(ServerError::Run)?,
         traced: Traced::new(options.export.is_some(), options.trace_share),
+        full_merge: FullMerge::default(),
         followed: FollowFigures::default(),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,

@@ -20,6 +20,7 @@ use pellucid_thread::set_operation;
 use crate::access::{
     Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
 };
+use crate::admin::compact::{COMPACT_PATH, FullMerge};
 use crate::admin::{Page, page_of};
 use crate::cluster::{Brought, Links, OwnerParts, Served};
 use crate::conditions::{KeptConditions, ReadConditions};
@@ -29,7 +30,7 @@ use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
-use crate::profiles::{Profiles, RATES_PATH, Recorded};
+use crate::profiles::{Profiles, RATES_PATH};
 use crate::ranges_elsewhere::FirstPiece;
 use crate::timing::{add_server_timing, wants_timing};
 
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) verifier: Verifier,
     pub(crate) keys: Keys,
     pub(crate) profiles: Profiles,
+    pub(crate) full_merge: FullMerge,
     pub(crate) traced: Traced,
     pub(crate) followed: FollowFigures,
     pub(crate) log: Log,
@@ -122,8 +124,6 @@ pub(crate) enum Later {
     /// The first piece of a range.
     Range(Arrival<Box<FirstPiece>>),
     Page(Page),
-    /// A profile.
-    Recorded(Recorded),
     /// A request whose password was verified, and whose it is if it was right.
     Verified {
         request: Box<HeldRequest>,
@@ -211,17 +211,10 @@ impl Service for Api {
         match later {
             Later::Page(page) => {
                 exchange.timeline.stamp(Stamp::Executed);
-                response.status(200).header("Content-Type", page.content_type.as_bytes());
+                exchange.facts.outcome = Outcome::of_status(page.status) as u8;
+                response.status(page.status).header("Content-Type", page.content_type.as_bytes());
                 add_server_timing(response, exchange.timeline);
-                response.finish(page.body.as_bytes());
-            }
-            Later::Recorded(recorded) => {
-                exchange.timeline.stamp(Stamp::Executed);
-                exchange.facts.outcome = Outcome::of_status(recorded.status) as u8;
-                response.status(recorded.status);
-                response.header("Content-Type", recorded.content_type.as_bytes());
-                add_server_timing(response, exchange.timeline);
-                response.finish(&recorded.body);
+                response.finish(&page.body);
             }
             Later::Verified { request: held, identity } => {
                 return held.with_request(|request| {
@@ -324,6 +317,7 @@ impl Api {
             "/v0/status" => self.status(request, response, exchange),
             "/v0/cluster" => self.cluster_page(request, response, exchange),
             RATES_PATH => self.profile_rates(request, response, exchange),
+            COMPACT_PATH => self.compact(request, response, exchange),
             PEER_PATH => self.welcome_peer(request, response, exchange),
             path => match page_of(path) {
                 Some(page) => self.show(page, request, response, exchange),
@@ -360,14 +354,7 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let status = match error {
-            StoreError::Unacceptable(_) => 400,
-            StoreError::ConditionFailed { .. } => 412,
-            StoreError::Full(_) => 507,
-            StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
-            StoreError::Unreachable(_) => 504,
-            StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
-        };
+        let status = status_of(error);
         if let StoreError::Busy(what) = error {
             return busy(response, exchange, what);
         }
@@ -375,6 +362,18 @@ impl Api {
             self.shared.log.error(&format!("a request failed: {error}"));
         }
         respond_text(response, exchange, status, &error.to_string())
+    }
+}
+
+/// The status that an error of the store is told with.
+pub(crate) fn status_of(error: &StoreError) -> u16 {
+    match error {
+        StoreError::Unacceptable(_) => 400,
+        StoreError::ConditionFailed { .. } => 412,
+        StoreError::Full(_) => 507,
+        StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
+        StoreError::Unreachable(_) => 504,
+        StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
     }
 }
 
@@ -464,8 +463,8 @@ fn unknown_path(
         let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
                      /v0/cluster, \
                      /_admin/account, /_admin/engine, /_admin/slow, /_admin/requests, \
-                     /_admin/interference, /_admin/trace, /_api/version, /debug/pprof/ and \
-                     /metrics";
+                     /_admin/interference, /_admin/trace, /_admin/compact, /_api/version, \
+                     /debug/pprof/ and /metrics";
         return respond_text(response, exchange, 400, known);
     }
     finish_execution(exchange.timeline);

@@ -242,6 +242,11 @@ impl Store for EmbeddedStore {
         (self.hand_over != HandOver::Never).then_some(&self.workers)
     }
 
+    fn compact(&self) -> Result<bool> {
+        self.engine.compact()?;
+        Ok(true)
+    }
+
     fn close(&self) -> Result<()> {
         Ok(self.engine.close()?)
     }

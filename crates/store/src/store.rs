@@ -177,6 +177,15 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Merges all tables that the store is made of into one level, on the calling thread; that may
+    /// take minutes, and requests go on meanwhile. False if the store has no levels of its own.
+    ///
+    /// # Errors
+    /// If the store cannot be read or written, or is closed meanwhile.
+    fn compact(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Ends the store: what was acknowledged is on disk afterwards.
     ///
     /// # Errors

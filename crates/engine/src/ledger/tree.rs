@@ -256,6 +256,9 @@ impl Ledger {
     /// Merges until all tables are in one level.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.state.in_job(|state| {
+            if state.is_closing() {
+                return Err(Error::Closed);
+            }
             while state.flush_oldest()? {}
             let merging = Merging::of_all(&state.version.load().levels, state.link.now_ms());
             merging.map_or(Ok(()), |merging| state.compact(&merging))
@@ -348,6 +351,8 @@ impl Ledger {
             // A panic of the thread was noted as the ledger's failure.
             let _ = thread.join();
         }
+        // A merge that somebody asked for runs on his thread; it gives up, and removes its tables.
+        drop(self.state.lock_jobs());
     }
 }
 

@@ -286,6 +286,7 @@ mod tests {
             ("GET", "//_db/x//_admin/log", Need::Right(Scope::Admin, Right::Read)),
             ("GET", "/_db/x/_admin/log", Need::Right(Scope::Admin, Right::Read)),
             ("PUT", "/_admin/server/mode", Need::Right(Scope::Admin, Right::Write)),
+            ("PUT", "/_admin/compact", Need::Right(Scope::Admin, Right::Write)),
             ("GET", "/_admin/server/role", Need::Account),
             ("GET", "/_admin/server/availability", Need::Nothing),
             ("POST", "/_open/auth", Need::Nothing),

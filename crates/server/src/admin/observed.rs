@@ -44,7 +44,7 @@ impl Api {
                 "quantile": SLOW_QUANTILE,
                 "operations": operations.collect::<Vec<Value>>(),
             });
-            Page { content_type: "application/json", body: document.to_string() }
+            Page::json(document.to_string())
         })
     }
 
@@ -62,7 +62,7 @@ impl Api {
                 "accounting": account.accounting().name(),
                 "requests": account.in_flight(),
             });
-            Page { content_type: "application/json", body: document.to_string() }
+            Page::json(document.to_string())
         })
     }
 
@@ -93,7 +93,7 @@ impl Api {
                 "slow_needed": INTERFERENCE_SLOW_MIN,
                 "operations": account.interference(since_start),
             });
-            Page { content_type: "application/json", body: document.to_string() }
+            Page::json(document.to_string())
         })
     }
 }

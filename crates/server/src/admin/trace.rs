@@ -49,9 +49,8 @@ impl Api {
             Err(what) => return respond_text(response, exchange, 400, &what),
         };
         let account = self.shared.account.clone();
-        self.later(response, exchange, move || Page {
-            content_type: "application/json",
-            body: trace(&account, seconds, requests as usize),
+        self.later(response, exchange, move || {
+            Page::json(trace(&account, seconds, requests as usize))
         })
     }
 }

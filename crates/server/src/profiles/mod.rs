@@ -17,6 +17,7 @@ use pellucid_http::{Handled, Request, Response};
 use pellucid_profile::{Kind, Profile, Profiler, Resolved};
 use pellucid_thread::{Job, start_job};
 
+use crate::admin::Page;
 use crate::names::NAMES;
 use crate::service::{Api, Later, Loop, respond_text};
 pub(crate) use rates::RATES_PATH;
@@ -55,13 +56,6 @@ pub(crate) struct Profiles {
     /// None where processor time is not sampled.
     profiler: Option<Profiler>,
     recordings: Arc<AtomicUsize>,
-}
-
-/// A profile in the form that was asked for, or why there is none.
-pub(crate) struct Recorded {
-    pub(crate) status: u16,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Vec<u8>,
 }
 
 /// A place among those that record; given back when it goes.
@@ -169,7 +163,8 @@ impl Api {
                 .record(&asked)
                 .and_then(|(profile, base)| render::page(&profile, base.as_ref(), &asked));
             drop((profiles, place));
-            completer.complete(Later::Recorded(recorded.unwrap_or_else(failed)));
+            completer
+                .complete(Later::Page(recorded.unwrap_or_else(|what| Page::refusal(503, what))));
         };
         let thread = std::thread::Builder::new().name("pellucid-prof".to_owned()).spawn(run);
         match thread {
@@ -180,8 +175,4 @@ impl Api {
             }
         }
     }
-}
-
-fn failed(what: String) -> Recorded {
-    Recorded { status: 503, content_type: "text/plain; charset=utf-8", body: (what + "\n").into() }
 }

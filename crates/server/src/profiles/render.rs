@@ -5,15 +5,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pellucid_profile::{Kind, Profiler, Resolved, folded, folded_beside, head_of, pprof, shares};
 use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
 
-use super::Recorded;
 use super::request::{Asked, Format};
+use crate::admin::Page;
 
 /// The profile as a page.
 pub(super) fn page(
     profile: &Resolved,
     base: Option<&Resolved>,
     asked: &Asked,
-) -> Result<Recorded, String> {
+) -> Result<Page, String> {
     let (content_type, body) = match asked.format {
         Format::Pprof => {
             let file = pprof(profile, base, began_unix_ns(profile));
@@ -36,7 +36,7 @@ pub(super) fn page(
             ("text/html; charset=utf-8", flame_html(&graph(profile, base)).into_bytes())
         }
     };
-    Ok(Recorded { status: 200, content_type, body })
+    Ok(Page { status: 200, content_type, body })
 }
 
 /// What is missing from either profile.
