@@ -6,6 +6,7 @@
 use pellucid_clock::Clock;
 
 use crate::histogram::{BUCKETS, Sparse, bucket_of};
+use crate::packed::PackedShapes;
 use crate::phase::Phase;
 use crate::record::{Record, SHIFT_MIN};
 use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL, TRANSPORT};
@@ -151,15 +152,14 @@ impl Filling {
     /// The contents as a second's worth.
     pub(crate) fn peek(&self, clock: &Clock) -> Second {
         let shapes = self.shapes.iter().enumerate();
-        let shapes: Vec<_> = shapes
-            .filter_map(|(bucket, shape)| Some((bucket, Box::new(shape.as_ref()?.in_ns(clock)))))
-            .collect();
+        let shapes =
+            shapes.filter_map(|(bucket, shape)| Some((bucket, shape.as_ref()?.in_ns(clock))));
         let mut sums_ns = [0; MEASURES];
-        for (_, shape) in &shapes {
+        let shapes = PackedShapes::of(shapes.inspect(|(_, shape)| {
             for (sum, added) in sums_ns.iter_mut().zip(shape.sums) {
                 *sum += added;
             }
-        }
+        }));
         let measures = (0..MEASURES).map(|measure| self.sparse(measure, sums_ns[measure], clock));
         Second { measures: measures.collect(), shapes, work: Box::new(self.work.in_ns(clock)) }
     }
@@ -181,6 +181,7 @@ impl Filling {
             buckets.insert(0, (0, u32::try_from(zeros).unwrap_or(u32::MAX)));
             (count, min_ns) = (self.count, 0);
         }
+        buckets.shrink_to_fit();
         Sparse { buckets, count, sum_ns, min_ns, max_ns: clock.nanoseconds(max_ticks) }
     }
 }

@@ -17,6 +17,7 @@ mod histogram;
 mod history;
 mod interference;
 mod late;
+mod packed;
 mod phase;
 mod present;
 mod probe;

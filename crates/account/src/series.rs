@@ -6,6 +6,7 @@ use pellucid_clock::Clock;
 
 use crate::filling::{BucketTable, Filling};
 use crate::histogram::{Histogram, Sparse};
+use crate::packed::PackedShapes;
 use crate::phase::PHASES;
 use crate::record::Record;
 use crate::timeline::PARTS_MAX;
@@ -70,11 +71,11 @@ impl Tally {
         for (histogram, sparse) in self.measures.iter_mut().zip(&second.measures) {
             histogram.merge(sparse);
         }
-        for (bucket, shape) in &second.shapes {
-            if self.shapes.len() <= *bucket {
+        for (bucket, shape) in second.shapes.iter() {
+            if self.shapes.len() <= bucket {
                 self.shapes.resize_with(bucket + 1, || None);
             }
-            self.shapes[*bucket].get_or_insert_with(|| Box::new(Shape::EMPTY)).merge(shape);
+            self.shapes[bucket].get_or_insert_with(|| Box::new(Shape::EMPTY)).merge(&shape);
         }
         self.work.merge(&second.work);
     }
@@ -99,7 +100,7 @@ impl Tally {
 #[derive(Debug)]
 pub(crate) struct Second {
     pub(crate) measures: Vec<Sparse>,
-    pub(crate) shapes: Vec<(usize, Box<Shape>)>,
+    pub(crate) shapes: PackedShapes,
     pub(crate) work: Box<WorkSums>,
 }
 
