@@ -1,6 +1,6 @@
 //! `bench-neighbours`: GETs of one entry in memory at half the highest rate, alone, beside a
-//! connection whose reads miss the page cache, and beside one whose writes make the engine flush
-//! and merge. Whoever reads what is in memory is not to notice.
+//! connection whose reads miss the page cache, and while the engine merges all that it has. Whoever
+//! reads what is in memory is not to notice.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,65 +8,86 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Effort;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
-use crate::overload::{Run, load, load_within};
-use crate::peers::{Server, start_pellucid_on, text};
-use crate::quiet::{columns, rounds};
+use crate::overload::{load, load_within};
+use crate::peers::{LOAD_CORE, Server, start_pellucid_on, text};
+use crate::quiet::rounds;
 
 /// Connections of the GETs that are measured.
 const CONNECTIONS: usize = 64;
 /// Values that are read from the disk.
 const COLD_KEYS: u64 = 40_000;
 const COLD_BYTES: usize = 8 * 1024;
-/// The least of shares of a processor.
-const NICEST: i32 = 19;
 /// How often what was read is made to be forgotten.
 const EVICT_PAUSE: Duration = Duration::from_millis(50);
-/// How the server's metrics begin that count merges, of whichever level.
-const MERGES: &str = "pellucid_jobs_total{job=\"compaction_";
-/// How long the writes may take until they have made the engine merge.
-const MERGE_WAIT_MAX: Duration = Duration::from_secs(180);
-/// Writes put one after the other by the neighbour that makes the engine merge.
-const WRITES_AT_ONCE: usize = 16;
+/// Entries whose merge takes longer than a run, and those that are written before each merge.
+const MERGED_KEYS: u64 = 8_000_000;
+const MERGED_KEYS_MORE: u64 = 400_000;
+/// Writes put one after the other, to fill the store.
+const WRITES_AT_ONCE: usize = 256;
+/// The length of a merged entry's value: the ledger has it beside the key, so that it is merged, too.
+const MERGED_BYTES: usize = 60;
+/// How long a merge is given to begin before the load does.
+const MERGE_BEGINS: Duration = Duration::from_millis(200);
 
 /// Who else is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
     Nobody,
     ColdReads,
-    Writes,
+    FullMerge,
 }
 
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
+    let cold = run_beside(Neighbour::ColdReads, effort)?;
+    let merging = run_beside(Neighbour::FullMerge, effort)?;
+    let held = [
+        judge("neighbours_p99_9_beside_cold_reads", &cold, Bar::AtMost(1.5)),
+        judge("neighbours_p99_9_beside_a_merge", &merging, Bar::AtMost(1.5)),
+    ];
+    Ok(held.into_iter().all(|holds| holds))
+}
+
+/// The p99.9 beside a neighbour, on a store of its own, as shares of that alone.
+fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> {
     let folder = tempfile::tempdir().map_err(text)?;
-    fill(&start_pellucid_on(folder.path())?)?;
+    let mut written = Written::default();
+    {
+        let server = start_pellucid_on(folder.path())?;
+        match neighbour {
+            Neighbour::FullMerge => written.go_on(&server, MERGED_KEYS)?,
+            _ => fill(&server)?,
+        }
+    }
     // A server that has not written them has none of them mapped.
     let server = start_pellucid_on(folder.path())?;
     let best = load(&server, CONNECTIONS, None, effort.seconds)?.in_time_per_second;
-    let ratios = rounds(effort.runs.div_ceil(2), |_| {
-        let alone = beside(&server, folder.path(), Neighbour::Nobody, best / 2.0, effort)?;
-        let beside_cold = beside(&server, folder.path(), Neighbour::ColdReads, best / 2.0, effort)?;
-        let beside_writes = beside(&server, folder.path(), Neighbour::Writes, best / 2.0, effort)?;
+    rounds(effort.runs.div_ceil(2), |round| {
+        if neighbour == Neighbour::FullMerge {
+            written.go_on(&server, MERGED_KEYS_MORE)?;
+        }
+        let measure = |neighbour| beside(&server, folder.path(), neighbour, best / 2.0, effort);
+        // Neither is always first.
+        let (alone, together) = if round % 2 == 0 {
+            let alone = measure(Neighbour::Nobody)?;
+            (alone, measure(neighbour)?)
+        } else {
+            let together = measure(neighbour)?;
+            (measure(Neighbour::Nobody)?, together)
+        };
         println!(
-            "p99.9 at {:.0}/s: {:.3} ms alone, {:.3} ms beside cold reads, {:.3} ms beside merges",
+            "p99.9 at {:.0}/s: {:.3} ms alone, {:.3} ms beside {neighbour:?}",
             best / 2.0,
             alone / 1e6,
-            beside_cold / 1e6,
-            beside_writes / 1e6
+            together / 1e6
         );
-        Ok([beside_cold / alone, beside_writes / alone])
-    })?;
-    let [cold, merging] = columns(&ratios);
-    let held = [
-        judge("neighbours_p99_9_beside_cold_reads", &cold, Bar::AtMost(1.5)),
-        judge("neighbours_p99_9_beside_merges", &merging, Bar::AtMost(1.5)),
-    ];
-    Ok(held.into_iter().all(|holds| holds))
+        Ok(together / alone)
+    })
 }
 
 /// The 99.9th percentile in nanoseconds of GETs at `rate`, beside a neighbour, from when they were
@@ -79,30 +100,34 @@ fn beside(
     effort: Effort,
 ) -> Result<f64, String> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (read_before, merges_before) = (server.disk_read_bytes(), merges(server)?);
+    let read_before = server.disk_read_bytes();
     let measured = std::thread::scope(|scope| {
         let busy = scope.spawn(|| match neighbour {
             Neighbour::Nobody => Ok(()),
             Neighbour::ColdReads => read_cold(server, &over, &done),
-            Neighbour::Writes => write(server, &over, &done),
+            Neighbour::FullMerge => merge(server),
         });
-        if neighbour == Neighbour::ColdReads {
-            scope.spawn(|| evict_until(folder, &over));
+        match neighbour {
+            Neighbour::Nobody => {}
+            Neighbour::ColdReads => {
+                // Where it fails, the reads do not miss, which is looked at below.
+                scope.spawn(|| evict_until(folder, &over));
+            }
+            Neighbour::FullMerge => std::thread::sleep(MERGE_BEGINS),
         }
-        let goes_on = || !busy.is_finished();
-        let run = match neighbour {
-            Neighbour::Writes => until_merged(server, rate, effort, goes_on),
-            _ => load_within(server, CONNECTIONS, rate, effort.seconds),
-        };
+        let run = load_within(server, CONNECTIONS, rate, effort.seconds);
+        let is_over = busy.is_finished();
         over.store(true, Ordering::Relaxed);
-        let busy = busy.join().map_err(|_| "the neighbour panicked".to_owned())?;
-        busy.and(run)
+        busy.join().map_err(|_| "the neighbour panicked".to_owned())??;
+        if neighbour == Neighbour::FullMerge && is_over {
+            return Err("the merge was over before the load: MERGED_KEYS are too few".to_owned());
+        }
+        run
     })?;
     let (done, read) = (done.into_inner(), server.disk_read_bytes() - read_before);
-    let merged = merges(server)? - merges_before;
     println!(
         "  p99.9 {:.3} ms from when they were sent, {:.3} ms from when they were due; the \
-         neighbour had {done} answers, {} MB came from the disk, {merged} merges ended",
+         neighbour had {done} answers, {} MB came from the disk",
         measured.p99_9_ns / 1e6,
         measured.response_p99_9_ns / 1e6,
         read >> 20
@@ -113,37 +138,9 @@ fn beside(
     Ok(measured.response_p99_9_ns)
 }
 
-/// A load during which a merge ended. How many writes make one, the engine decides, and how long
-/// they take, the machine: so it is measured again while the neighbour `goes_on` writing.
-fn until_merged(
-    server: &Server,
-    rate: f64,
-    effort: Effort,
-    goes_on: impl Fn() -> bool,
-) -> Result<Run, String> {
-    let begun = Instant::now();
-    loop {
-        let before = merges(server)?;
-        let run = load_within(server, CONNECTIONS, rate, effort.seconds)?;
-        // What has ended the neighbour is told where it is joined.
-        if merges(server)? > before || !goes_on() {
-            return Ok(run);
-        }
-        let waited = begun.elapsed();
-        if waited > MERGE_WAIT_MAX {
-            return Err(format!("the writes of {waited:.0?} made nothing merge"));
-        }
-        println!("  nothing was merged meanwhile: the writes go on");
-    }
-}
-
-/// Merges that have ended so far, by the server's metrics.
-fn merges(server: &Server) -> Result<f64, String> {
-    let mut client = Client::connect(&server.url)?;
-    let page = String::from_utf8_lossy(client.call("GET", "/metrics", "")?).into_owned();
-    let count_of = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
-    let counts = page.lines().filter(|line| line.starts_with(MERGES)).map(count_of);
-    counts.sum::<Option<f64>>().ok_or_else(|| "the metrics do not tell of merges".to_owned())
+/// Has the engine merge everything, and waits until it has.
+fn merge(server: &Server) -> Result<(), String> {
+    Client::connect(&server.url)?.call("PUT", "/_admin/compact", "").map(|_| ())
 }
 
 fn fill(server: &Server) -> Result<(), String> {
@@ -187,14 +184,19 @@ fn await_answer(socket: &mut TcpStream) -> Result<(), String> {
     }
 }
 
-/// Has the neighbour's client, which is this thread, stand back where processors are short: it is
-/// the server that the load is to share with the neighbour, not the processor of its own.
+/// Has the neighbour's client, which is this thread, have what the load generator leaves of its
+/// processor: it is the server that the load is to share with the neighbour.
 fn stand_back() -> Result<(), String> {
-    // SAFETY: the call touches no memory; zero names the calling thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST) } {
-        0 => Ok(()),
-        _ => Err(text(std::io::Error::last_os_error())),
-    }
+    let load_core: usize = LOAD_CORE.parse().map_err(text)?;
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: both structures outlive the calls, and zero names the calling thread.
+    let outcomes = unsafe {
+        let mut cores: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(load_core, &mut cores);
+        let pinned = libc::sched_setaffinity(0, size_of_val(&cores), &cores);
+        [pinned, libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters)]
+    };
+    if outcomes == [0, 0] { Ok(()) } else { Err(text(std::io::Error::last_os_error())) }
 }
 
 fn read_cold(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
@@ -212,11 +214,13 @@ fn read_cold(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(),
 }
 
 /// Has the kernel forget what it has of the files, as if there were more of them than memory.
-fn evict_until(folder: &Path, over: &AtomicBool) {
+fn evict_until(folder: &Path, over: &AtomicBool) -> Result<(), String> {
+    stand_back()?;
     while !over.load(Ordering::Relaxed) {
         evict(folder);
         std::thread::sleep(EVICT_PAUSE);
     }
+    Ok(())
 }
 
 fn evict(folder: &Path) {
@@ -231,31 +235,24 @@ fn evict(folder: &Path) {
     }
 }
 
-/// Writes keys in no order, so that flushes and merges follow each other.
-fn write(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
-    stand_back()?;
-    let (mut socket, mut random) = (connect(server)?, 7_u64);
-    while !over.load(Ordering::Relaxed) {
-        let mut requests = String::new();
-        for _ in 0..WRITES_AT_ONCE {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            requests += &format!(
-                "PUT /v0/entity?id=merged-{random:020} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\
-                 \r\n\r\n{:0100}",
-                0
-            );
+/// Keys that a merge is about, in no order.
+#[derive(Default)]
+struct Written {
+    random: u64,
+}
+
+impl Written {
+    /// Writes so many more.
+    fn go_on(&mut self, server: &Server, keys: u64) -> Result<(), String> {
+        let mut client = Client::connect(&server.url)?;
+        let value = "m".repeat(MERGED_BYTES);
+        for _ in 0..keys / WRITES_AT_ONCE as u64 {
+            let each = (0..WRITES_AT_ONCE).map(|_| {
+                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
+                ("PUT", format!("/v0/entity?id=merged-{:020}", self.random), &*value)
+            });
+            client.call_all(each)?;
         }
-        socket.write_all(requests.as_bytes()).map_err(text)?;
-        let (mut heads, mut piece, mut last) = (0, [0; 16 * 1024], Vec::new());
-        while heads < WRITES_AT_ONCE {
-            let count = socket.read(&mut piece).map_err(text)?;
-            if count == 0 {
-                return Err("the server closed the connection".to_owned());
-            }
-            last.extend_from_slice(&piece[..count]);
-            heads = last.windows(4).filter(|four| *four == b"\r\n\r\n").count();
-        }
-        done.fetch_add(WRITES_AT_ONCE as u64, Ordering::Relaxed);
+        Ok(())
     }
-    Ok(())
 }

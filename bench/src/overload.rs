@@ -13,9 +13,14 @@ use crate::quiet::{columns, rounds};
 
 /// An answer that takes longer than this from its request's sending is too late.
 const IN_TIME_NS: f64 = 100e6;
-/// Connections at the best throughput, and those by which more is asked for than can be answered.
-const CONNECTIONS_BEST: usize = 64;
-const CONNECTIONS_MANY: usize = 2_000;
+/// As many connections as elsewhere, which bound what can be waiting by themselves; and so many
+/// that twenty milliseconds of requests are waiting at a time.
+const CONNECTIONS: [usize; 2] = [64, 2_000];
+/// Rates tried below full throttle, and how far they are apart.
+const RATES_TRIED: u32 = 10;
+const RATE_STEP: f64 = 0.05;
+/// The share of a stable rate that is answered in time.
+const ANSWERED_MIN: f64 = 0.99;
 /// How long the server has to get back to normal.
 const RECOVERY: Duration = Duration::from_secs(2);
 
@@ -108,37 +113,72 @@ fn errors(result: &Value) -> Result<f64, String> {
 
 /// Runs the benchmark; true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
-    let ratios = rounds(effort.runs.div_ceil(2), |_| {
-        let server = start_pellucid("full")?;
-        let best = load(&server, CONNECTIONS_BEST, None, effort.seconds)?.in_time_per_second;
-        let before = load_within(&server, CONNECTIONS_BEST, best / 2.0, effort.seconds)?;
-        // What the connections themselves take is there after the first overload.
-        load(&server, CONNECTIONS_MANY, Some(best * 2.0), 1)?;
-        let memory_before = server.anonymous_bytes();
-        let cpu_before = server.cpu_seconds();
-        let over = load(&server, CONNECTIONS_MANY, Some(best * 2.0), effort.seconds * 2)?;
-        let busy = (server.cpu_seconds() - cpu_before) / (effort.seconds * 2) as f64;
-        let memory_growth = server.anonymous_bytes() as f64 / memory_before as f64;
-        std::thread::sleep(RECOVERY);
-        let after = load_within(&server, CONNECTIONS_BEST, best / 2.0, effort.seconds)?;
-        println!(
-            "best {best:.0}/s; at twice that {:.0}/s in time, {:.0} failed, {:.0} % busy; p99 at \
-             half of it {:.3} ms before and {:.3} ms after",
-            over.in_time_per_second,
-            over.errors,
-            busy * 100.0,
-            before.p99_ns / 1e6,
-            after.p99_ns / 1e6
-        );
-        Ok([over.in_time_per_second / best, memory_growth, after.p99_ns / before.p99_ns])
-    })?;
-    let [throughput, memory, recovery] = columns(&ratios);
-    let held = [
-        judge("overload_in_time_vs_best", &throughput, Bar::AtLeast(0.9)),
-        judge("overload_memory_growth", &memory, Bar::AtMost(1.05)),
-        judge("overload_p99_2s_after_vs_before", &recovery, Bar::AtMost(1.5)),
-    ];
-    Ok(held.into_iter().all(|holds| holds))
+    let mut held = true;
+    for connections in CONNECTIONS {
+        let ratios = rounds(effort.runs.div_ceil(2), |_| overload(connections, effort))?;
+        let [throughput, memory, recovery] = columns(&ratios);
+        let bar = |name: &str| format!("overload_{name}_{connections}");
+        held &= judge(&bar("in_time_vs_best"), &throughput, Bar::AtLeast(0.9));
+        held &= judge(&bar("memory_growth"), &memory, Bar::AtMost(1.05));
+        held &= judge(&bar("p99_2s_after_vs_before"), &recovery, Bar::AtMost(1.5));
+    }
+    Ok(held)
+}
+
+/// One round with so many connections, from the best to the recovery, on a server of its own. What
+/// is compared has the same connections: more of them cost any server more for each request, also
+/// where nothing is too much.
+fn overload(connections: usize, effort: Effort) -> Result<[f64; 3], String> {
+    let server = start_pellucid("full")?;
+    let peak = Peak::of(&server, connections, effort)?;
+    let before = load_within(&server, connections, peak.stable_rate / 2.0, effort.seconds)?;
+    // What requests take that are many at a time is there after the first overload.
+    load(&server, connections, Some(peak.stable_rate * 2.0), 1)?;
+    let memory_before = server.anonymous_bytes();
+    let cpu_before = server.cpu_seconds();
+    let over = load(&server, connections, Some(peak.stable_rate * 2.0), effort.seconds * 2)?;
+    let busy = (server.cpu_seconds() - cpu_before) / (effort.seconds * 2) as f64;
+    let memory_growth = server.anonymous_bytes() as f64 / memory_before as f64;
+    std::thread::sleep(RECOVERY);
+    let after = load_within(&server, connections, peak.stable_rate / 2.0, effort.seconds)?;
+    println!(
+        "{connections} connections: {:.0}/s at most, stable up to {:.0}/s; at twice that {:.0}/s \
+         in time, {:.0} failed, {:.0} % busy; p99 at half of it {:.3} ms before and {:.3} ms after",
+        peak.in_time_per_second,
+        peak.stable_rate,
+        over.in_time_per_second,
+        over.errors,
+        busy * 100.0,
+        before.p99_ns / 1e6,
+        after.p99_ns / 1e6
+    );
+    let throughput = over.in_time_per_second / peak.in_time_per_second;
+    Ok([throughput, memory_growth, after.p99_ns / before.p99_ns])
+}
+
+/// What a server can bear.
+struct Peak {
+    /// The highest rate of those tried at which it answered what it was asked.
+    stable_rate: f64,
+    /// The most that it answered in time each second, at whichever rate.
+    in_time_per_second: f64,
+}
+
+impl Peak {
+    /// Tries full throttle, and rates downwards from there until one is stable.
+    fn of(server: &Server, connections: usize, effort: Effort) -> Result<Peak, String> {
+        let full = load(server, connections, None, effort.seconds)?.in_time_per_second;
+        let mut most = full;
+        for share in (1..=RATES_TRIED).map(|step| 1.0 - f64::from(step) * RATE_STEP) {
+            let rate = full * share;
+            let run = load_within(server, connections, rate, effort.seconds)?;
+            most = most.max(run.in_time_per_second);
+            if run.in_time_per_second >= rate * ANSWERED_MIN {
+                return Ok(Peak { stable_rate: rate, in_time_per_second: most });
+            }
+        }
+        Err(format!("{connections} connections: no rate near {full:.0}/s is stable"))
+    }
 }
 
 #[cfg(test)]
