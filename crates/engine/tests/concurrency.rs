@@ -9,8 +9,10 @@
 mod common;
 
 use std::ops::{Bound, ControlFlow};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use common::*;
 use pellucid_account::Timeline;
@@ -18,8 +20,8 @@ use pellucid_engine::{
     Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, IndexChange,
     IndexId, Operation, Selection, TableId,
 };
-use pellucid_io::SeededRandom;
 use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::{FileSystem, SeededRandom};
 
 /// Pairs of keys that every batch sets to the same value.
 const PAIRS: u64 = 50;
@@ -254,4 +256,34 @@ fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
     drop(engine);
     check_moved(&open(&files.kill()).unwrap(), table, index);
     check_moved(&open(&files.crash(7)).unwrap(), table, index);
+}
+
+/// A full merge runs on the thread that asks for it, which closing has nothing to join by: it
+/// returned while the merge was still removing tables, in a folder that could be another opening's.
+#[test]
+fn closing_waits_until_a_merge_on_request_has_given_up() {
+    let files = SimulatedFileSystem::new();
+    let tables = Path::new(STORE).join("ledger");
+    for round in 0..40_u8 {
+        let engine = Engine::open(STORE, busy_options(&files)).unwrap();
+        let table = engine.table("t").unwrap();
+        for number in 0..2_000_u64 {
+            put(&engine, table, &number.to_be_bytes(), &[round; 40]).unwrap();
+        }
+        let merging = {
+            let engine = engine.clone();
+            std::thread::spawn(move || engine.compact())
+        };
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 50));
+        engine.close().unwrap();
+        let at_close = files.list(&tables).unwrap();
+        let merged = merging.join().unwrap();
+        assert!(matches!(merged, Ok(()) | Err(Error::Closed)), "{merged:?}");
+        assert_eq!(files.list(&tables).unwrap(), at_close, "round {round}");
+    }
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..2_000_u64 {
+        assert_eq!(get(&engine, table, &number.to_be_bytes()).unwrap(), Some(vec![39; 40]));
+    }
 }

@@ -86,6 +86,21 @@ pub(super) fn is_unacceptable(result: Result<Written>) {
     assert!(text.len() > 10, "{text}");
 }
 
+/// A full merge, where the store has one, leaves everything as it was.
+pub(super) fn full_merge(using: &Using<'_>) {
+    for key in ["a", "b", "c"] {
+        using.put(key, "old");
+    }
+    using.put("b", "new");
+    using.write(&[delete("c")]).unwrap();
+    let before = using.scan("", None, false);
+    assert_eq!(before, pairs(&[("a", "old"), ("b", "new")]));
+    let (merged, again) = (using.store.compact().unwrap(), using.store.compact().unwrap());
+    assert_eq!(merged, again, "a store has levels, or it has none");
+    assert_eq!(using.scan("", None, false), before);
+    assert!(using.get("c").is_none());
+}
+
 pub(super) fn limits(using: &Using<'_>) {
     assert_eq!(using.store.value_bytes_max(), using.value_bytes_max);
     let longest_key = "k".repeat(KEY_LENGTH_MAX);

@@ -66,6 +66,7 @@ pub fn behaves(kind: &Kind<'_>) {
     checks::acknowledgements(store.as_ref());
     checks::copies(&using("copies"));
     checks::figures(store.as_ref());
+    checks::full_merge(&using("full merge"));
     checks::concurrent_increments(store.as_ref());
     for feature in FEATURES {
         features::check(feature, !kind.unsupported.contains(&feature), store.as_ref());
