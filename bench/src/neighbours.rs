@@ -29,7 +29,7 @@ const MERGED_KEYS: u64 = 8_000_000;
 const MERGED_KEYS_MORE: u64 = 400_000;
 /// Writes put one after the other, to fill the store.
 const WRITES_AT_ONCE: usize = 256;
-/// The length of a merged entry's value: the ledger has it beside the key, so that it is merged, too.
+/// The length of a merged entry's value, which the ledger has beside the key: it is merged too.
 const MERGED_BYTES: usize = 60;
 /// How long a merge is given to begin before the load does.
 const MERGE_BEGINS: Duration = Duration::from_millis(200);
