@@ -21,9 +21,6 @@ use crate::snapshot::{ClockFacts, SCHEMA, Snapshot, operation_account};
 use crate::timeline::PARTS_MAX;
 use crate::watch::Watch;
 
-/// Records that are counted before the processor is offered to others: a few microseconds' worth.
-/// A drain of all at once would keep a request waiting that comes meanwhile to the same processor.
-const RECORDS_AT_ONCE: u64 = 64;
 /// Pause between two drains of the rings.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 
@@ -276,17 +273,13 @@ impl Account {
             }
         };
         for reading in rings.iter_mut() {
-            let end = reading.ring.written();
-            while reading.next < end {
-                let next = end.min(reading.next + RECORDS_AT_ONCE);
-                *records_lost += reading.ring.read(reading.next..next, |record, words| {
-                    if !record.is_told_later || !late.hold(record, &clock) {
-                        count(record, words);
-                    }
-                });
-                reading.next = next;
-                pellucid_thread::give_way();
-            }
+            let (next, lost) = reading.ring.read_from(reading.next, |record, words| {
+                if !record.is_told_later || !late.hold(record, &clock) {
+                    count(record, words);
+                }
+            });
+            reading.next = next;
+            *records_lost += lost;
         }
         for record in late.release(&clock, self.shared.stopped.load(Ordering::Acquire)) {
             count(&record, &record.to_words());

@@ -1,6 +1,5 @@
 //! The ring of records that belongs to one thread: one writer, read from aside.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::record::{RECORD_WORDS, Record};
@@ -46,22 +45,17 @@ impl Ring {
         self.head.load(Ordering::Acquire).saturating_sub(self.slots.len() as u64)
     }
 
-    /// How many records were ever written.
-    pub(crate) fn written(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
-    }
-
-    /// Hands the records with numbers in `numbers`, which were all written, on to `visit`, oldest
-    /// first. Returns how many of them were overwritten before they could be read.
-    pub(crate) fn read(
+    /// Hands every record from number `from` on to `visit`, oldest first. Returns the number to go
+    /// on from, and how many records were overwritten before they could be read.
+    pub(crate) fn read_from(
         &self,
-        numbers: Range<u64>,
+        from: u64,
         mut visit: impl FnMut(&Record, &[u64; RECORD_WORDS]),
-    ) -> u64 {
-        assert!(numbers.end <= self.written(), "a record is read when it was written");
+    ) -> (u64, u64) {
+        let head = self.head.load(Ordering::Acquire);
         let capacity = self.slots.len() as u64;
         let mut lost = 0;
-        for number in numbers {
+        for number in from..head {
             let slot = &self.slots[number as usize & (self.slots.len() - 1)];
             let words: [u64; RECORD_WORDS] =
                 std::array::from_fn(|word| slot[word].load(Ordering::Relaxed));
@@ -72,7 +66,7 @@ impl Ring {
                 visit(&Record::from_words(words), &words);
             }
         }
-        lost
+        (head, lost)
     }
 }
 
@@ -92,9 +86,9 @@ mod tests {
             ring.push(&numbered(request));
         }
         let mut seen = Vec::new();
-        let lost = ring.read(0..ring.written(), |record, _| seen.push(record.facts.request));
-        assert_eq!((ring.written(), lost, seen), (6, 2, vec![2, 3, 4, 5]));
-        assert_eq!(ring.read(6..6, |_, _| panic!("nothing is new")), 0);
+        let (next, lost) = ring.read_from(0, |record, _| seen.push(record.facts.request));
+        assert_eq!((next, lost, seen), (6, 2, vec![2, 3, 4, 5]));
+        assert_eq!(ring.read_from(6, |_, _| panic!("nothing is new")), (6, 0));
     }
 
     #[test]
@@ -111,8 +105,7 @@ mod tests {
             let (mut next, mut seen, mut lost_in_all) = (0, 0, 0);
             let mut last = None;
             while next < 200_000 {
-                let to = ring.written();
-                let lost = ring.read(next..to, |record, _| {
+                let (to, lost) = ring.read_from(next, |record, _| {
                     assert_eq!(record.arrived_ticks, record.facts.request ^ 0x5555);
                     assert!(last.is_none_or(|last| last < record.facts.request));
                     last = Some(record.facts.request);
