@@ -190,6 +190,8 @@ impl<C> Peers<C> {
         sink: &mut dyn FnMut(C, Outcome<'_>),
     ) {
         let Some(Some(link)) = self.links.get_mut(node) else { return };
+        let is_ready = |link: &Link| matches!(link.stage, Stage::Ready { .. });
+        let was_ready = is_ready(link);
         let went = match &mut link.stage {
             Stage::Absent { .. } => return,
             Stage::Connecting { .. } => {
@@ -197,8 +199,8 @@ impl<C> Peers<C> {
             }
             Stage::Greeting { .. } => self.meet(node).and_then(|()| self.read_on(node, now, sink)),
             Stage::Ready { .. } => {
-                link.is_blocked = false;
-                if link.waiting_bytes() > 0 {
+                // What was asked in this wake-up goes out at its end, all of it together.
+                if std::mem::take(&mut link.is_blocked) && link.waiting_bytes() > 0 {
                     self.flush(node, registry, sink);
                 }
                 self.read(node, now, sink)
@@ -207,10 +209,9 @@ impl<C> Peers<C> {
         if let Err(reason) = went {
             return self.lose(node, registry, now, reason, sink);
         }
-        // Frames may have come with the peer's consent.
-        let is_ready = |link: &Link| matches!(link.stage, Stage::Ready { .. });
-        if self.links[node].as_ref().is_some_and(|link| is_ready(link) && link.waiting_bytes() > 0)
-        {
+        // What was asked before the peer consented waits for no further event.
+        let may_begin = |link: &Link| is_ready(link) && link.waiting_bytes() > 0;
+        if !was_ready && self.links[node].as_ref().is_some_and(may_begin) {
             self.flush(node, registry, sink);
         }
     }

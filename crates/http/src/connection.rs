@@ -52,6 +52,9 @@ pub(crate) struct Connection {
     pub(crate) is_settled: bool,
     /// The peer will send no more.
     pub(crate) ended: bool,
+    /// All that the kernel had was read, and no event has come since: reading again would be a
+    /// system call for nothing.
+    pub(crate) is_drained: bool,
 }
 
 /// What the connection is doing.
@@ -158,6 +161,7 @@ impl Connection {
             taking: Taking::default(),
             is_settled: false,
             ended: false,
+            is_drained: false,
         }
     }
 

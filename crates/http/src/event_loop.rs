@@ -237,6 +237,7 @@ impl<S: Service> EventLoop<S> {
     fn turn(&mut self, slot: usize, woke: Ticks, peer_closed: bool) {
         let Some(mut connection) = self.connections.take(slot) else { return };
         connection.ended |= peer_closed;
+        connection.is_drained = false;
         let fate = self.advance(slot, &mut connection, woke);
         self.settle(slot, connection, fate);
     }
@@ -351,6 +352,9 @@ impl<S: Service> EventLoop<S> {
                 return Step::Again;
             }
         }
+        if connection.is_drained {
+            return Step::Blocked;
+        }
         let early = std::mem::take(&mut connection.early);
         pellucid_thread::resume_request(Phase::Receive.label(), early);
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -415,6 +419,7 @@ impl<S: Service> EventLoop<S> {
             Ok(Received::Bytes { filled, .. }) => {
                 connection.progress_at = woke;
                 let more = filled || connection.ended || connection.closing != Closing::No;
+                connection.is_drained = !more;
                 let streaming = matches!(
                     connection.stage,
                     Stage::Streaming(_) | Stage::Http2(_) | Stage::Leaving
@@ -423,7 +428,10 @@ impl<S: Service> EventLoop<S> {
                     && connection.input.len() >= connection.wanted_bytes;
                 if more || streaming || unparsed { Step::Again } else { Step::Blocked }
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Step::Blocked,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                connection.is_drained = true;
+                Step::Blocked
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => Step::Again,
             Err(_) => Step::Over,
         }

@@ -46,6 +46,23 @@ fn pipelined_requests_are_answered_in_order_also_across_hand_overs() {
     assert_eq!(snapshot.operations[0].count, 5);
 }
 
+/// Their events come while nothing is read from the connection, and no further ones follow.
+#[test]
+fn what_comes_while_a_request_is_handed_over_is_read_afterwards() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.set_nodelay(true).unwrap();
+    socket.write_all(request("/later", "", "one").as_bytes()).unwrap();
+    for body in ["two", "three"] {
+        std::thread::sleep(Duration::from_millis(5));
+        socket.write_all(request("/", "", body).as_bytes()).unwrap();
+    }
+    let mut answer = String::new();
+    socket.shutdown(std::net::Shutdown::Write).unwrap();
+    socket.read_to_string(&mut answer).unwrap();
+    assert_eq!(statuses(&answer), ["202", "200", "200"], "{answer}");
+}
+
 #[test]
 fn a_request_may_come_byte_by_byte() {
     let running = start(Limits::default());
