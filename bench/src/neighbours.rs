@@ -22,8 +22,9 @@ const CONNECTIONS: usize = 64;
 /// Values that are read from the disk.
 const COLD_KEYS: u64 = 40_000;
 const COLD_BYTES: usize = 8 * 1024;
-/// How often what was read is made to be forgotten.
-const EVICT_PAUSE: Duration = Duration::from_millis(50);
+/// How often what was read is made to be forgotten: the kernel is busy with it on the core of the
+/// load meanwhile, and of so many values hardly one is read twice in between.
+const EVICT_PAUSE: Duration = Duration::from_millis(500);
 /// Entries whose merge takes longer than a run, and those that are written before each merge.
 const MERGED_KEYS: u64 = 12_000_000;
 const MERGED_KEYS_MORE: u64 = 400_000;
@@ -31,8 +32,9 @@ const MERGED_KEYS_MORE: u64 = 400_000;
 const WRITES_AT_ONCE: usize = 256;
 /// The length of a merged entry's value, which the ledger has beside the key: it is merged too.
 const MERGED_BYTES: usize = 60;
-/// How long what the writes have left to do may take before a run.
-const WRITES_END: Duration = Duration::from_secs(2);
+/// How long what writes and merges have left to do may take before a run: flushing, giving files
+/// back, and the kernel's own writing.
+const SETTLED: Duration = Duration::from_secs(4);
 /// How long a merge is given to begin before the load does.
 const MERGE_BEGINS: Duration = Duration::from_millis(200);
 
@@ -66,15 +68,20 @@ fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> 
             _ => fill(&server)?,
         }
     }
-    // A server that has not written them has none of them mapped.
-    let server = start_pellucid_on(folder.path())?;
-    let best = load(&server, CONNECTIONS, None, effort.seconds)?.in_time_per_second;
+    let best = {
+        let server = start_pellucid_on(folder.path())?;
+        load(&server, CONNECTIONS, None, effort.seconds)?.in_time_per_second
+    };
     rounds(effort.runs.div_ceil(2), |round| {
+        // What a server has written or read is mapped, and stays in memory for that.
+        let server = start_pellucid_on(folder.path())?;
         if neighbour == Neighbour::FullMerge {
             written.go_on(&server, MERGED_KEYS_MORE)?;
-            std::thread::sleep(WRITES_END);
         }
-        let measure = |neighbour| beside(&server, folder.path(), neighbour, best / 2.0, effort);
+        let measure = |neighbour| {
+            std::thread::sleep(SETTLED);
+            beside(&server, folder.path(), neighbour, best / 2.0, effort)
+        };
         // Neither is always first.
         let (alone, together) = if round % 2 == 0 {
             let alone = measure(Neighbour::Nobody)?;

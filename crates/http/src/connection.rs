@@ -210,6 +210,12 @@ impl Connection {
             && self.output.is_empty()
     }
 
+    /// Whether all that there is to do is to read the next request and to answer it.
+    pub(crate) fn may_be_read_ahead(&self) -> bool {
+        let is_plain = self.tls.is_none() && self.is_settled;
+        is_plain && !self.is_put_by && self.finished.is_empty() && self.is_idle()
+    }
+
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.may_serve() && self.begun.is_none() && self.input.is_empty() && self.chunked.is_none()

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Events, Poll, Token};
-use pellucid_account::{Phase, Recorder};
+use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::LOOP_PHASE;
 
+use crate::ahead::ReadAhead;
 use crate::batch::Batch;
 use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
 use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
-use crate::links::{Due, link_of};
+use crate::links::{Due, LINKS, link_of};
 use crate::output::SPARE_QUEUES_MAX;
 use crate::response::DateLine;
 use crate::server::Shared;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 use crate::slots::Slots;
-use crate::socket::{Received, receive_some};
 use crate::ticker::{SWEEP_PAUSE, Ticker};
 use crate::tls::{WIRE_BYTES_MAX, add};
 
@@ -51,6 +51,15 @@ pub(crate) struct Turn {
     pub(crate) attended: Ticks,
     /// When the last read returned.
     pub(crate) received: Ticks,
+    /// Until when what was read waited for what was read before it.
+    pub(crate) waited_until: Option<Ticks>,
+}
+
+impl Turn {
+    /// A turn in which nothing was read yet.
+    pub(crate) fn at(woke: Ticks, attended: Ticks) -> Turn {
+        Turn { woke, attended, received: attended, waited_until: None }
+    }
 }
 
 pub(crate) struct EventLoop<S: Service> {
@@ -69,6 +78,8 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) scratch: Box<[u8]>,
     /// Where ciphertext is read to; empty without TLS.
     pub(crate) wire: Box<[u8]>,
+    /// What was read for connections whose turn is still to come.
+    pub(crate) ahead: ReadAhead,
     /// Where responses are encoded.
     pub(crate) out: Vec<u8>,
     /// Responses that are written when the other connections of the wake-up have theirs.
@@ -120,6 +131,7 @@ impl<S: Service> EventLoop<S> {
             shared,
             connections: Slots::default(),
             scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
+            ahead: ReadAhead::default(),
             out: Vec::new(),
             batch: Batch::new(&clock),
             spare_queues: Vec::with_capacity(SPARE_QUEUES_MAX),
@@ -167,19 +179,27 @@ impl<S: Service> EventLoop<S> {
             // A response that nothing else waits beside is written at once.
             self.batch.is_open = events.iter().nth(1).is_some();
             for event in &events {
-                match event.token() {
-                    WAKER => self.read_mail(woke),
-                    LISTENER => self.accept(woke),
-                    TICKER => ticker.take(),
-                    token => match link_of(token) {
-                        Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
-                        None => self.turn(token.0, woke, event.is_read_closed()),
-                    },
+                let (token, is_closed) = (event.token(), event.is_read_closed());
+                if token.0 < LINKS && self.batch.is_open {
+                    self.read_ahead(token.0, woke, is_closed);
+                } else {
+                    // Letters and time limits are for connections that are in their places.
+                    self.serve_ahead(woke);
+                    match token {
+                        WAKER => self.read_mail(woke),
+                        LISTENER => self.accept(woke),
+                        TICKER => ticker.take(),
+                        token => match link_of(token) {
+                            Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
+                            None => self.turn(token.0, woke, is_closed),
+                        },
+                    }
                 }
                 if self.batch.is_full {
                     self.write_batch();
                 }
             }
+            self.serve_ahead(woke);
             self.settle_links(woke);
             self.write_batch();
             self.batch.is_open = false;
@@ -324,8 +344,7 @@ impl<S: Service> EventLoop<S> {
                 Stage::Lingering { .. } => self.linger(connection),
                 Stage::Serving => self.serve(slot, connection, woke),
                 Stage::Http2(_) => {
-                    let attended = self.last;
-                    let turn = Turn { woke, attended, received: attended };
+                    let turn = Turn::at(woke, self.last);
                     self.serve_http2(slot, connection, turn)
                 }
             };
@@ -338,103 +357,6 @@ impl<S: Service> EventLoop<S> {
         }
         self.again.push(slot);
         Fate::Keep
-    }
-
-    /// Reads what there is, and answers every whole request in it.
-    fn serve(&mut self, slot: usize, connection: &mut Connection, woke: Ticks) -> Step {
-        let attended = self.last;
-        let mut turn = Turn { woke, attended, received: attended };
-        if !connection.input.is_empty() && connection.input.len() >= connection.wanted_bytes {
-            let input = std::mem::take(&mut connection.input);
-            let used = self.process(slot, connection, &input, turn);
-            connection.put_back(input, used);
-            if used > 0 {
-                return Step::Again;
-            }
-        }
-        if connection.is_drained {
-            return Step::Blocked;
-        }
-        let early = std::mem::take(&mut connection.early);
-        pellucid_thread::resume_request(Phase::Receive.label(), early);
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let read = self.read(connection, &mut scratch);
-        turn.received = self.read_clock();
-        match read {
-            Ok(Received::Bytes { count, .. }) => {
-                self.digest(slot, connection, &scratch[..count], turn);
-            }
-            Ok(Received::NotTls) => self.refuse_plain(connection, turn),
-            _ => {}
-        }
-        self.scratch = scratch;
-        connection.early = pellucid_thread::suspend_request();
-        self.after_read(connection, read, woke)
-    }
-
-    pub(crate) fn read(
-        &mut self,
-        connection: &mut Connection,
-        plain: &mut [u8],
-    ) -> io::Result<Received> {
-        let Some(tls) = &mut connection.tls else { return receive_some(&connection.socket, plain) };
-        let meter = &self.shared.tls[self.index];
-        tls.receive(&connection.socket, &mut self.wire, plain, meter, &self.clock)
-    }
-
-    /// Parses what was read, where it stands if nothing precedes it.
-    fn digest(&mut self, slot: usize, connection: &mut Connection, bytes: &[u8], turn: Turn) {
-        if connection.input.is_empty() {
-            let used = self.process(slot, connection, bytes, turn);
-            connection.input.extend_from_slice(&bytes[used..]);
-            return;
-        }
-        connection.input.extend_from_slice(bytes);
-        if connection.input.len() >= connection.wanted_bytes {
-            let input = std::mem::take(&mut connection.input);
-            let used = self.process(slot, connection, &input, turn);
-            connection.put_back(input, used);
-        }
-    }
-
-    /// A read that did not fill its buffer has drained the socket: the next byte is a new event.
-    fn after_read(
-        &mut self,
-        connection: &mut Connection,
-        read: io::Result<Received>,
-        woke: Ticks,
-    ) -> Step {
-        match read {
-            Ok(Received::End) => {
-                if connection.closing == Closing::No {
-                    connection.closing = Closing::Cleanly;
-                }
-                if connection.output.is_empty() && matches!(connection.stage, Stage::Serving) {
-                    Step::Over
-                } else {
-                    Step::Again
-                }
-            }
-            Ok(Received::NotTls) => Step::Again,
-            Ok(Received::Bytes { filled, .. }) => {
-                connection.progress_at = woke;
-                let more = filled || connection.ended || connection.closing != Closing::No;
-                connection.is_drained = !more;
-                let streaming = matches!(
-                    connection.stage,
-                    Stage::Streaming(_) | Stage::Http2(_) | Stage::Leaving
-                );
-                let unparsed = !connection.input.is_empty()
-                    && connection.input.len() >= connection.wanted_bytes;
-                if more || streaming || unparsed { Step::Again } else { Step::Blocked }
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                connection.is_drained = true;
-                Step::Blocked
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Step::Again,
-            Err(_) => Step::Over,
-        }
     }
 
     pub(crate) fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {

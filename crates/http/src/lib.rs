@@ -8,6 +8,7 @@
 //! Every buffer, wait and count has a limit with a name; see [`Limits`].
 
 mod acceptance;
+mod ahead;
 mod batch;
 mod bodies;
 mod chunked;
@@ -20,6 +21,7 @@ mod http2;
 mod limits;
 mod links;
 mod output;
+mod reading;
 mod refusal;
 mod refusals;
 mod request;
@@ -40,9 +42,10 @@ pub use compression::CompressionFigures;
 pub use cuts::{Cut, CutFigures};
 pub use head::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
-    BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX, BATCH_PAUSE_MAX, BODY_BYTES_PER_SECOND_MIN,
-    CHUNK_LINE_BYTES_MAX, COMPRESSED_STREAMS_MAX, HEADERS_MAX, LINGER_BYTES_MAX, Limits,
-    OUTPUT_BYTES_MAX, READ_BYTES_MAX, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
+    AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX,
+    BATCH_PAUSE_MAX, BODY_BYTES_PER_SECOND_MIN, CHUNK_LINE_BYTES_MAX, COMPRESSED_STREAMS_MAX,
+    HEADERS_MAX, LINGER_BYTES_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
+    RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
 pub use links::{LinkTurn, Messenger, Ticket};
 pub use refusal::Refusal;

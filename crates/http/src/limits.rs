@@ -9,6 +9,14 @@ pub const HEADERS_MAX: usize = 64;
 /// unsent before its further requests wait.
 pub const READ_BYTES_MAX: usize = 64 * 1024;
 
+/// Connections that are read one after the other before the first of them is answered: enough for
+/// the code of either to stay in the processor's caches, and few enough that the first does not wait
+/// for long.
+pub const AHEAD_CONNECTIONS_MAX: usize = 16;
+/// Bytes for which there is room before a connection is read so; what has more is read on in its
+/// turn.
+pub const AHEAD_BYTES_MIN: usize = 16 * 1024;
+
 /// Connections whose responses are put by until others that became readable in the same wake-up
 /// have theirs, and bytes of such responses: then all are written one after the other. Reading and
 /// answering in one go and writing in another keeps the processor's caches with either, and a

@@ -18,7 +18,7 @@ use crate::requests::id_of;
 use crate::service::{ConnectionId, Letter, Mailbox, Service};
 
 /// Tokens from here on are the service's.
-const LINKS: usize = 1 << 40;
+pub(crate) const LINKS: usize = 1 << 40;
 /// Times in one wake-up that links are asked what they have, as answers lead to requests.
 const ROUNDS_MAX: usize = 16;
 

@@ -89,7 +89,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Answers a request that did not come in within its time.
     pub(crate) fn refuse_slow(&mut self, connection: &mut Connection, now: Ticks) -> Fate {
-        let turn = Turn { woke: now, attended: now, received: now };
+        let turn = Turn::at(now, now);
         let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
         let mut out = std::mem::take(&mut self.out);
         connection.input = Vec::new();

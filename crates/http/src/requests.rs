@@ -58,16 +58,16 @@ impl<S: Service> EventLoop<S> {
         let mut out = std::mem::take(if is_batched { &mut self.batch.out } else { &mut self.out });
         let begin = out.len();
         assert!(is_batched || begin == 0, "the output of the last turn went out");
-        let (mut used, mut waited_until) = (0, None);
+        let (mut used, mut waited_until) = (0, turn.waited_until);
         while used < bytes.len()
             && matches!(connection.stage, Stage::Serving)
             && connection.closing == Closing::No
             && out.len() - begin < OUTPUT_BYTES_MAX
         {
             let rest = &bytes[used..];
-            match waited_until {
-                None => set_phase(Phase::Parse.label()),
-                Some(_) => begin_request(Phase::Parse.label()),
+            match used {
+                0 => set_phase(Phase::Parse.label()),
+                _ => begin_request(Phase::Parse.label()),
             }
             let look = match connection.chunked.take() {
                 Some(request) => {

@@ -304,7 +304,8 @@ impl<S: Service> EventLoop<S> {
             Ok(head) => head,
             Err(refusal) => {
                 let woke = arrival.begun.arrived;
-                let turn = Turn { woke, attended: woke, received: arrival.received };
+                let received = arrival.received;
+                let turn = Turn { received, ..Turn::at(woke, woke) };
                 return self.refuse_stream(connection, session, stream, &refusal, turn);
             }
         };

@@ -28,7 +28,7 @@ impl<S: Service> EventLoop<S> {
             connection.stage = stage;
             return Fate::Keep;
         };
-        let turn = Turn { woke: now, attended: now, received: now };
+        let turn = Turn::at(now, now);
         let is_left = self.leave_if_due(connection, &mut session, now);
         let late = self.refuse_late_bodies(connection, &mut session, turn);
         let stuck = self.reset_stuck(&mut session, now);
