@@ -33,8 +33,8 @@ fn main() {
             timeline.stamp_after_lap(Stamp::Executed);
             timeline.stamp(Stamp::Encoded);
             let facts = RequestFacts { request: number, ..RequestFacts::default() };
-            if let Some(record) = recorder.seal(&timeline, facts) {
-                recorder.record_sealed(record, Some(recorder.now()));
+            if let Some(mut record) = recorder.seal(&timeline, facts) {
+                recorder.record_sealed(&mut record, Some(recorder.now()));
             }
         }
         request_ns = request_ns.min(stopwatch.elapsed_ns() as f64 / REQUESTS as f64);

@@ -111,7 +111,7 @@ impl Recorder {
     /// As [`Recorder::record_sealed`], for a request during whose `write` so many ticks went into
     /// encryption.
     #[inline]
-    pub fn record_encrypted(&self, mut record: Record, written: Ticks, encrypt_ticks: u64) {
+    pub fn record_encrypted(&self, record: &mut Record, written: Ticks, encrypt_ticks: u64) {
         record.set_transport_part(TransportPart::Encrypt, encrypt_ticks);
         self.record_sealed(record, Some(written));
     }
@@ -119,7 +119,7 @@ impl Recorder {
     /// Records a request that was sealed before, and whose last byte was written at `written`;
     /// `None` if it never was.
     #[inline]
-    pub fn record_sealed(&self, mut record: Record, written: Option<Ticks>) {
+    pub fn record_sealed(&self, record: &mut Record, written: Option<Ticks>) {
         if let Some(written) = written {
             record.stamp_written(written);
             if probe::wants_stamps() {
@@ -128,7 +128,7 @@ impl Recorder {
                 probe::stamp(facts.request, operation, Stamp::Written as u64, at_ns, 0);
             }
         }
-        self.push(&record);
+        self.push(record);
     }
 
     #[inline]

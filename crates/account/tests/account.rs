@@ -75,10 +75,10 @@ fn the_transports_parts_stand_beside_their_phases() {
         if number < 10 {
             timeline.set_transport_part(TransportPart::Decrypt, 1_600);
             timeline.set_transport_part(TransportPart::Compress, 12_000);
-            let record = recorder.seal(&timeline, read_facts()).unwrap();
+            let mut record = recorder.seal(&timeline, read_facts()).unwrap();
             // More than all of `write`, which therefore is all of it.
             let written = timeline.taken(Stamp::Written).unwrap();
-            recorder.record_encrypted(record, written, 1 << 40);
+            recorder.record_encrypted(&mut record, written, 1 << 40);
         } else {
             recorder.record(&timeline, read_facts());
         }

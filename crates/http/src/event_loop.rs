@@ -285,8 +285,8 @@ impl<S: Service> EventLoop<S> {
         {
             tls.close(&connection.socket);
         }
-        for record in connection.finished.drain(..).filter_map(|finished| finished.record) {
-            self.recorder.record_sealed(record, None);
+        for mut record in connection.finished.drain(..).filter_map(|finished| finished.record) {
+            self.recorder.record_sealed(&mut record, None);
         }
         match connection.stage {
             Stage::Waiting(place) => {

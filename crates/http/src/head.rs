@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use crate::compression::Coding;
 use crate::limits::HEADERS_MAX;
+use crate::plain_head;
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
 
@@ -55,6 +56,14 @@ pub fn parse<'h, 'b>(
     space: &'h mut HeaderSpace<'b>,
     head_bytes_max: usize,
 ) -> Result<Option<Head<'h, 'b>>, Refusal> {
+    if let Some(plain) = plain_head::read(bytes, space) {
+        if plain.length > head_bytes_max {
+            return Err(too_large(&bytes[..head_bytes_max]));
+        }
+        // SAFETY: the headers were just read into this space.
+        let headers = unsafe { plain.headers_in(space) };
+        return of_lines(plain.method, plain.target, 1, headers, plain.length).map(Some);
+    }
     let mut parsed = httparse::Request::new(&mut []);
     let status = parsed.parse_with_uninit_headers(bytes, space).map_err(|error| {
         let within = &bytes[..bytes.len().min(head_bytes_max)];
@@ -74,14 +83,26 @@ pub fn parse<'h, 'b>(
     else {
         return Err(Refusal::Malformed("the request line is malformed"));
     };
+    of_lines(method, target, version, parsed.headers, head_bytes).map(Some)
+}
+
+/// The head that has these lines.
+#[inline(always)]
+fn of_lines<'h, 'b>(
+    method: &'b str,
+    target: &'b str,
+    version: u8,
+    headers: &'h [Header<'b>],
+    head_bytes: usize,
+) -> Result<Head<'h, 'b>, Refusal> {
     let (path, query) = split_target(target)?;
-    let fields = Fields::of(parsed.headers)?;
+    let fields = Fields::of(headers)?;
     fields.check(version)?;
-    Ok(Some(Head {
+    Ok(Head {
         method,
         path,
         query,
-        headers: parsed.headers,
+        headers,
         head_bytes,
         framing: if fields.chunked {
             Framing::Chunked
@@ -93,7 +114,7 @@ pub fn parse<'h, 'b>(
         expects_continue: fields.expects_continue && version == 1,
         coding: fields.coding,
         wants_http2: fields.upgrades && fields.names_http2 && fields.has_settings && version == 1,
-    }))
+    })
 }
 
 fn refusal_of(error: httparse::Error) -> Refusal {
@@ -124,9 +145,11 @@ fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
         let local = &after_scheme[path_at..];
         if local.is_empty() { "/" } else { local }
     };
-    Ok(match local.split_once('?') {
-        Some(("", query)) => ("/", Some(query)),
-        Some((path, query)) => (path, Some(query)),
+    // Byte by byte: targets are short, and a search that is made for long texts takes as long to
+    // begin as this to end.
+    Ok(match local.bytes().position(|byte| byte == b'?') {
+        Some(0) => ("/", Some(&local[1..])),
+        Some(at) => (&local[..at], Some(&local[at + 1..])),
         None => (local, None),
     })
 }
@@ -185,6 +208,12 @@ impl Fields {
     /// A list of equal lengths is one length (RFC 9112, section 6.3); anything else is an attack or
     /// a bug, and the next request's beginning unknown.
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if self.content_length.is_none()
+            && let Some(length) = parse_decimal(value)
+        {
+            self.content_length = Some(length);
+            return Ok(());
+        }
         for item in value.split(|byte| *byte == b',') {
             let length = parse_decimal(item.trim_ascii())
                 .ok_or(Refusal::Malformed("Content-Length is not a number"))?;
@@ -220,10 +249,17 @@ impl Fields {
 }
 
 fn parse_decimal(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() || digits.len() > 18 || !digits.iter().all(u8::is_ascii_digit) {
+    if digits.is_empty() || digits.len() > 18 {
         return None;
     }
-    let value = digits.iter().fold(0_u64, |value, digit| value * 10 + u64::from(digit - b'0'));
+    let mut value = 0_u64;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
     usize::try_from(value).ok()
 }
 

@@ -21,6 +21,7 @@ mod http2;
 mod limits;
 mod links;
 mod output;
+mod plain_head;
 mod reading;
 mod refusal;
 mod refusals;

@@ -104,25 +104,24 @@ impl<S: Service> EventLoop<S> {
         let written = self.read_clock();
         let is_encrypted = connection.tls.is_some();
         let encrypted_ticks = connection.encrypted_ticks();
-        while let Some(first) = connection.finished.front() {
-            if first.end > sent {
-                break;
-            }
-            let finished = connection.finished.pop_front();
-            let Some(Finished { record: Some(record), encrypted_ticks: before, .. }) = finished
-            else {
-                continue;
-            };
+        let out = connection.finished.iter().take_while(|finished| finished.end <= sent).count();
+        // In their places: they are large, and nearly always all of them are out.
+        for Finished { record, encrypted_ticks: before, .. } in connection.finished.range_mut(..out)
+        {
+            let Some(record) = record else { continue };
             if is_encrypted {
-                self.recorder.record_encrypted(record, written, encrypted_ticks - before);
+                self.recorder.record_encrypted(record, written, encrypted_ticks - *before);
             } else {
                 self.recorder.record_sealed(record, Some(written));
             }
         }
-        if connection.finished.is_empty() {
+        if out == connection.finished.len() {
+            connection.finished.clear();
             self.take_queue(connection);
+        } else {
+            connection.finished.drain(..out);
+            connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
         }
-        connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
     }
 }
 

@@ -495,13 +495,16 @@ pub(crate) struct Outcome {
 pub fn write_decimal(out: &mut Vec<u8>, value: u64) {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), value);
-    loop {
+    // Two at a time: each division waits for the one before.
+    while rest >= 10 {
+        at -= 2;
+        let two = (rest % 100) as u8;
+        (digits[at], digits[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+        rest /= 100;
+    }
+    if rest > 0 || value == 0 {
         at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
+        digits[at] = b'0' + rest as u8;
     }
     out.extend_from_slice(&digits[at..]);
 }

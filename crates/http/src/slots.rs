@@ -48,8 +48,8 @@ impl Slots {
     }
 
     pub(crate) fn put(&mut self, slot: usize, connection: Box<Connection>) {
-        assert!(self.slots[slot].connection.is_none(), "a slot has one connection");
-        self.slots[slot].connection = Some(connection);
+        let before = self.slots[slot].connection.replace(connection);
+        assert!(before.is_none(), "a slot has one connection");
     }
 
     /// Frees the slot of a connection that was taken out and is gone.

@@ -11,8 +11,17 @@ pub(crate) fn parameter<'q>(
     query: Option<&'q str>,
     name: &str,
 ) -> Result<Option<Cow<'q, [u8]>>, String> {
+    let Some(query) = query else { return Ok(None) };
+    if !query.bytes().any(|byte| byte == b'&') {
+        // One parameter, as most requests have, needs no search that is made for long texts.
+        let end = query.bytes().position(|byte| byte == b'=').unwrap_or(query.len());
+        if &query[..end] != name || query.is_empty() {
+            return Ok(None);
+        }
+        return decoded(name, query.get(end + 1..).unwrap_or("")).map(Some);
+    }
     let mut found = None;
-    for pair in query.unwrap_or("").split('&') {
+    for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         if key != name || pair.is_empty() {
             continue;
@@ -20,12 +29,22 @@ pub(crate) fn parameter<'q>(
         if found.is_some() {
             return Err(format!("the parameter `{name}` is given twice"));
         }
-        let decoded = percent_decode(value).ok_or_else(|| {
-            format!("the parameter `{name}` is not percent-encoded as it must be")
-        })?;
-        found = Some(decoded);
+        found = Some(decoded(name, value)?);
     }
     Ok(found)
+}
+
+fn decoded<'q>(name: &str, value: &'q str) -> Result<Cow<'q, [u8]>, String> {
+    let not_encoded = || format!("the parameter `{name}` is not percent-encoded as it must be");
+    percent_decode(value).ok_or_else(not_encoded)
+}
+
+/// The value of the only parameter, still percent-encoded, if it is called `name`. Most requests
+/// have one, and nothing is to be looked for behind it.
+#[inline]
+pub(crate) fn only_parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
+    let value = query?.strip_prefix(name)?.strip_prefix('=')?;
+    (!value.bytes().any(|byte| byte == b'&')).then_some(value)
 }
 
 /// As [`parameter`], for one that has to be text.
@@ -89,6 +108,18 @@ mod tests {
         assert_eq!(id("id").unwrap().unwrap(), b"");
         assert_eq!(id("idx=1&xid=2").unwrap(), None);
         assert_eq!(parameter(None, "id").unwrap(), None);
+    }
+
+    #[test]
+    fn the_only_parameter_is_found_as_others_are() {
+        for query in ["id=7", "id=", "id=a%20b", "id", "idx=1", "x=1&id=2", "id=1&id=2", "", "="] {
+            let only =
+                only_parameter(Some(query), "id").map(|value| percent_decode(value).unwrap());
+            match only {
+                Some(value) => assert_eq!(id(query).unwrap().unwrap(), *value, "{query}"),
+                None => assert!(!query.starts_with("id=") || query.contains('&'), "{query}"),
+            }
+        }
     }
 
     #[test]

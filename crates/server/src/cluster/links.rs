@@ -167,8 +167,8 @@ impl Api {
         if callers.is_dirty() {
             let recorder = turn.recorder();
             callers.settle(turn.registry(), &mut |record, written| {
-                if let Some(record) = record {
-                    recorder.record_sealed(record, Some(written));
+                if let Some(mut record) = record {
+                    recorder.record_sealed(&mut record, Some(written));
                 }
             });
         }
