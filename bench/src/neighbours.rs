@@ -22,9 +22,6 @@ const CONNECTIONS: usize = 64;
 /// Values that are read from the disk.
 const COLD_KEYS: u64 = 40_000;
 const COLD_BYTES: usize = 8 * 1024;
-/// How often what was read is made to be forgotten: the kernel is busy with it on the core of the
-/// load meanwhile, and of so many values hardly one is read twice in between.
-const EVICT_PAUSE: Duration = Duration::from_millis(500);
 /// Entries whose merge takes longer than a run, and those that are written before each merge.
 const MERGED_KEYS: u64 = 12_000_000;
 const MERGED_KEYS_MORE: u64 = 400_000;
@@ -110,6 +107,12 @@ fn beside(
     effort: Effort,
 ) -> Result<f64, String> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    if neighbour == Neighbour::ColdReads {
+        // Once, and not while the load runs, whose core the kernel would be busy with: of so many
+        // values hardly one is read twice. Where it fails, the reads do not miss, which is looked
+        // at below.
+        evict(folder);
+    }
     let read_before = server.disk_read_bytes();
     let measured = std::thread::scope(|scope| {
         let busy = scope.spawn(|| match neighbour {
@@ -117,13 +120,8 @@ fn beside(
             Neighbour::ColdReads => read_cold(server, &over, &done),
             Neighbour::FullMerge => merge(server),
         });
-        match neighbour {
-            Neighbour::Nobody => {}
-            Neighbour::ColdReads => {
-                // Where it fails, the reads do not miss, which is looked at below.
-                scope.spawn(|| evict_until(folder, &over));
-            }
-            Neighbour::FullMerge => std::thread::sleep(MERGE_BEGINS),
+        if neighbour == Neighbour::FullMerge {
+            std::thread::sleep(MERGE_BEGINS);
         }
         let run = load_within(server, CONNECTIONS, rate, effort.seconds);
         let is_over = busy.is_finished();
@@ -225,15 +223,6 @@ fn read_cold(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(),
 }
 
 /// Has the kernel forget what it has of the files, as if there were more of them than memory.
-fn evict_until(folder: &Path, over: &AtomicBool) -> Result<(), String> {
-    stand_back()?;
-    while !over.load(Ordering::Relaxed) {
-        evict(folder);
-        std::thread::sleep(EVICT_PAUSE);
-    }
-    Ok(())
-}
-
 fn evict(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -134,11 +134,29 @@ struct Judge {
     marker_sequence: u64,
     /// The time by which values have expired.
     now_ms: u64,
+    /// The key that was looked up last, and the sequence number of its newest entry: where one key
+    /// is written all the time, its records lie side by side.
+    last: Option<(Vec<u8>, Option<u64>)>,
 }
 
 impl Judge {
-    fn fate(&self, record: &Record<'_>) -> Result<Fate> {
-        let newest = self.pinned.get(record.key, self.at_sequence)?.map(|entry| entry.sequence);
+    /// The sequence number of the newest entry of `key`.
+    fn newest(&mut self, key: &[u8]) -> Result<Option<u64>> {
+        if let Some((last, newest)) = &self.last
+            && last == key
+        {
+            return Ok(*newest);
+        }
+        let newest = self.pinned.get(key, self.at_sequence)?.map(|entry| entry.sequence);
+        let (mut last, _) = self.last.take().unwrap_or_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.last = Some((last, newest));
+        Ok(newest)
+    }
+
+    fn fate(&mut self, record: &Record<'_>) -> Result<Fate> {
+        let newest = self.newest(record.key)?;
         if newest == Some(record.sequence) {
             return Ok(Fate::Kept);
         }
@@ -265,7 +283,7 @@ impl Inner {
         let at_sequence = durable.min(flushed).min(pinned.view.published);
         let oldest = pinned.view.snapshots.first().copied().unwrap_or(u64::MAX);
         let marker_sequence = marker_sequence.min(at_sequence).min(oldest).min(clean_below);
-        Judge { pinned, at_sequence, marker_sequence, now_ms: self.time.now_ms() }
+        Judge { pinned, at_sequence, marker_sequence, now_ms: self.time.now_ms(), last: None }
     }
 
     /// Copies what is needed of `run`, and lets it take the run's place. No marker above

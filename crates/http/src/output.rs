@@ -1,5 +1,6 @@
 //! Responses on their way to the kernel, and the end of their accounts.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use mio::net::TcpStream;
@@ -40,10 +41,9 @@ impl<S: Service> EventLoop<S> {
         connection.finished.push_back(Finished { record, end, encrypted_ticks });
     }
 
-    /// Takes the queue from a connection whose responses are all out.
+    /// Keeps the queue of a connection whose responses are all out.
     #[inline]
-    fn take_queue(&mut self, connection: &mut Connection) {
-        let queue = std::mem::take(&mut connection.finished);
+    fn keep_queue(&mut self, queue: VecDeque<Finished>) {
         let is_small = queue.capacity() <= QUEUE_KEPT_RESPONSES;
         if is_small && self.spare_queues.len() < SPARE_QUEUES_MAX {
             self.spare_queues.push(queue);
@@ -104,10 +104,12 @@ impl<S: Service> EventLoop<S> {
         let written = self.read_clock();
         let is_encrypted = connection.tls.is_some();
         let encrypted_ticks = connection.encrypted_ticks();
-        let out = connection.finished.iter().take_while(|finished| finished.end <= sent).count();
+        // Moved before anything in it changes: what was just written piece by piece is not to be
+        // read as a whole, which would wait until all that the kernel has written is seen.
+        let mut queue = std::mem::take(&mut connection.finished);
+        let out = queue.iter().take_while(|finished| finished.end <= sent).count();
         // In their places: they are large, and nearly always all of them are out.
-        for Finished { record, encrypted_ticks: before, .. } in connection.finished.range_mut(..out)
-        {
+        for Finished { record, encrypted_ticks: before, .. } in queue.range_mut(..out) {
             let Some(record) = record else { continue };
             if is_encrypted {
                 self.recorder.record_encrypted(record, written, encrypted_ticks - *before);
@@ -115,12 +117,13 @@ impl<S: Service> EventLoop<S> {
                 self.recorder.record_sealed(record, Some(written));
             }
         }
-        if out == connection.finished.len() {
-            connection.finished.clear();
-            self.take_queue(connection);
+        if out == queue.len() {
+            queue.clear();
+            self.keep_queue(queue);
         } else {
-            connection.finished.drain(..out);
-            connection.finished.iter_mut().for_each(|finished| finished.end -= sent);
+            queue.drain(..out);
+            queue.iter_mut().for_each(|finished| finished.end -= sent);
+            connection.finished = queue;
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::header_form::HeaderForm;
+use crate::ledger::{CACHE_LINE_BYTES, prefetch_to_write};
 
 /// Room that a footer takes beyond the places: its fixed part and the padding of the places.
 const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
@@ -20,6 +21,10 @@ const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
 /// But each sync writes all of the large page that is being filled, 1 ms instead of 0.1: flushes
 /// ask for a few of them, and writers that wait for the medium for thousands.
 const LARGE_SYNCS_MAX: u64 = 16;
+
+/// Bytes of the next record that are asked for ahead: the beginning of a long one is enough, as the
+/// processor sees by itself that the rest follows.
+const EXPECTED_BYTES_MAX: usize = 512;
 
 /// The writing end of the journal. It belongs to the writer lock.
 pub(crate) struct Appender {
@@ -197,4 +202,15 @@ fn lay_down_at(active: &mut Active, record: &Record<'_>) {
         record.lay_down(shared.map.pointer().add(active.end as usize), shared.store_seed);
     }
     active.end += padded_length;
+    expect_next(active, padded_length as usize);
+}
+
+/// Asks for the memory of the next record, which is as long as this one, as a guess. It was zeroed
+/// long ago, and whoever writes one record at a time would wait for each of its lines.
+#[inline]
+fn expect_next(active: &Active, length: usize) {
+    let pointer = active.segment.shared.map.pointer();
+    for line in (0..length.min(EXPECTED_BYTES_MAX)).step_by(CACHE_LINE_BYTES) {
+        prefetch_to_write(pointer.wrapping_add(active.end as usize + line));
+    }
 }

@@ -54,7 +54,7 @@ pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
 };
 pub(crate) use pinned::{Pinned, PinnedVersion};
-pub(crate) use prefetch::{CACHE_LINE_BYTES, prefetch};
+pub(crate) use prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_to_write};
 pub(crate) use records::{Answer, NoRecords, Records};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;

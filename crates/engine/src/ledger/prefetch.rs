@@ -17,6 +17,22 @@ pub(crate) fn prefetch(pointer: *const u8) {
     let _ = pointer;
 }
 
+/// Asks for the line that `pointer` is in, to be written. Any address is allowed.
+#[inline(always)]
+pub(crate) fn prefetch_to_write(pointer: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is a hint that never faults; processors that do not know it skip it.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{0}]",
+            in(reg) pointer,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pointer;
+}
+
 /// Asks for the first `lines_max` lines of `bytes`.
 #[inline]
 pub(super) fn prefetch_all(bytes: &[u8], lines_max: usize) {

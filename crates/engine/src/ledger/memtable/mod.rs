@@ -25,7 +25,7 @@ use self::node::{Node, node_size_bytes, write_node};
 use self::order::Order;
 use self::places::{Places, places_memory_bytes};
 use self::stems::{Stems, stems_memory_bytes};
-use super::{Entry, Kind};
+use super::{Entry, Kind, prefetch_to_write};
 use crate::codec::keys_equal;
 
 /// Place of the node before all others; as a link, the end.
@@ -147,8 +147,12 @@ impl Memtable {
             // SAFETY: the flag makes this the only writer, and the node is written before it is
             // linked.
             unsafe {
-                let place = self.arena.allocate(node_size_bytes(entry));
-                write_node(self.arena.pointer(place), entry, older);
+                let size_bytes = node_size_bytes(entry);
+                let place = self.arena.allocate(size_bytes);
+                let pointer = self.arena.pointer(place);
+                write_node(pointer, entry, older);
+                // Where the next node ends, if it is as long: a line that nobody has touched yet.
+                prefetch_to_write(pointer.wrapping_add(2 * size_bytes));
                 place
             }
         });
