@@ -25,6 +25,16 @@ pub fn judge(name: &str, figures: &[f64], bar: Bar) -> bool {
     holds
 }
 
+/// Prints a line of JSON for figures that no bar is about, but without which one is not understood.
+pub fn tell(name: &str, figures: &[f64]) {
+    println!(
+        "{{\"figure\":\"{name}\",\"value\":{:.3},\"runs\":{},\"spread\":{:.3}}}",
+        median(figures),
+        figures.len(),
+        spread(figures)
+    );
+}
+
 /// The middle figure, or the mean of the two in the middle.
 pub fn median(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);

@@ -106,7 +106,7 @@ fn run_beside_bare(effort: Effort) -> Result<bool, String> {
 }
 
 /// One stream at a time on each of 64 connections, and ten on each of 16.
-fn run_http2(effort: Effort) -> Result<bool, String> {
+pub fn run_http2(effort: Effort) -> Result<bool, String> {
     let (ours, nginx) = (start_pellucid("full")?, start_nginx_http2()?);
     let mut held = true;
     for (connections, streams) in [(64, 1), (16, 10)] {

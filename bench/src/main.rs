@@ -29,7 +29,7 @@ mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str = "http, idle, accounting, allocators, cluster, death, protocols, \
+const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, death, protocols, \
      documents, neighbours, overload, profiles, heap, explained, load, lateness, accuracy or knee";
 
 /// How long and how often; `QUICK=1` is for a first look.
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         if quick { Effort { seconds: 2, runs: 3 } } else { Effort { seconds: 5, runs: 10 } };
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("http") => http::run(effort),
+        Some("http2") => http::run_http2(effort),
         Some("idle") => http::run_idle(),
         Some("accounting") => http::run_accounting(effort),
         Some("load") => load::run(effort)

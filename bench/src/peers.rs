@@ -239,7 +239,7 @@ fn start_nginx_in(protocol: &str) -> Result<Server, String> {
         .map_err(|error| format!("cannot start nginx: {error}"))?;
     await_port(port)?;
     let url = format!("http://127.0.0.1:{port}/");
-    let mut processes = children(child.id());
+    let mut processes = await_children(child.id())?;
     processes.push(child.id());
     Ok(Server { processes, child, url, folder: Some(folder) })
 }
@@ -258,6 +258,20 @@ fn await_port(port: u16) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Err(format!("nothing listens on port {port}"))
+}
+
+/// The children of a process, which listens before it has any: without them, its time would be that
+/// of one that only waits.
+fn await_children(process: u32) -> Result<Vec<u32>, String> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(5) {
+        let children = children(process);
+        if !children.is_empty() {
+            return Ok(children);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!("process {process} has no worker"))
 }
 
 fn children(process: u32) -> Vec<u32> {

@@ -5,7 +5,7 @@ use super::direct;
 use super::keys::{Method, owned, script};
 use super::{CONNECTIONS, Servers, file_of, processor_us};
 use crate::Effort;
-use crate::bars::{Bar, judge};
+use crate::bars::{Bar, judge, tell};
 use crate::overload::{Run, load_url};
 use crate::peers::Server;
 use crate::quiet::rounds;
@@ -20,6 +20,10 @@ pub(super) enum Way {
     Local,
     /// Keys of the other.
     Forwarded,
+    /// Keys of one node, asked of it by a client that knows the way.
+    DirectToOne,
+    /// The same keys, of a node that is alone.
+    AloneWithOne,
     /// All keys, by a client that knows the way.
     Direct,
     /// All keys, of a node that is alone.
@@ -29,9 +33,12 @@ pub(super) enum Way {
     AlonePair,
 }
 
-/// They are measured in pairs, each first in every second round.
-const PAIRS: [&[Way]; 2] =
-    [&[Way::Local, Way::Forwarded], &[Way::Alone, Way::Direct, Way::AlonePair]];
+/// They are measured in groups, in the opposite order in every second round.
+const GROUPS: [&[Way]; 3] = [
+    &[Way::Local, Way::Forwarded],
+    &[Way::AloneWithOne, Way::DirectToOne],
+    &[Way::Alone, Way::Direct, Way::AlonePair],
+];
 
 /// What a load costs.
 #[derive(Clone, Copy, Debug)]
@@ -80,11 +87,11 @@ pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String
 }
 
 impl Load {
-    /// One round, of which every second has the ways of a pair in the opposite order.
+    /// One round, of which every second has the ways of a group in the opposite order.
     fn costs(&self, servers: &Servers, round: usize, effort: Effort) -> Result<Costs, String> {
         let mut costs = Vec::new();
-        for pair in PAIRS {
-            let mut ways = pair.to_vec();
+        for group in GROUPS {
+            let mut ways = group.to_vec();
             if round % 2 == 1 {
                 ways.reverse();
             }
@@ -94,12 +101,15 @@ impl Load {
         }
         let of = |way| cost_of(&costs, way);
         println!(
-            "{} at {:.0}/s, µs of processor time: {:.2} local, {:.2} forwarded; {:.2} alone, \
-             {:.2} direct, {:.2} two alone; p99: {:.3} ms local, {:.3} ms forwarded",
+            "{} at {:.0}/s, µs of processor time: {:.2} local, {:.2} forwarded; keys of one node: \
+             {:.2} alone, {:.2} direct; all keys: {:.2} alone, {:.2} direct, {:.2} two alone; p99: \
+             {:.3} ms local, {:.3} ms forwarded",
             self.method.name(),
             self.rate,
             of(Way::Local).us,
             of(Way::Forwarded).us,
+            of(Way::AloneWithOne).us,
+            of(Way::DirectToOne).us,
             of(Way::Alone).us,
             of(Way::Direct).us,
             of(Way::AlonePair).us,
@@ -140,12 +150,12 @@ impl Load {
         effort: Effort,
     ) -> Result<(Run, f64), String> {
         let address = match way {
-            Way::Alone | Way::AlonePair => servers.alone_address(0),
-            Way::Local | Way::Forwarded | Way::Direct => servers.entry(),
+            Way::Alone | Way::AloneWithOne | Way::AlonePair => servers.alone_address(0),
+            Way::Local | Way::Forwarded | Way::DirectToOne | Way::Direct => servers.entry(),
         };
         let loaded: Vec<&Server> = match way {
-            Way::Alone | Way::AlonePair => vec![&servers.alone[0]],
-            Way::Local | Way::Forwarded | Way::Direct => servers.of_cluster(),
+            Way::Alone | Way::AloneWithOne | Way::AlonePair => vec![&servers.alone[0]],
+            Way::Local | Way::Forwarded | Way::DirectToOne | Way::Direct => servers.of_cluster(),
         };
         let before = processor_us(&loaded);
         let run = self.ask(address, way, rate, effort)?;
@@ -161,13 +171,14 @@ impl Load {
         effort: Effort,
     ) -> Result<Run, String> {
         let script = match way {
-            Way::Local => &self.local,
+            Way::Local | Way::DirectToOne | Way::AloneWithOne => &self.local,
             Way::Forwarded => &self.forwarded,
             Way::Direct | Way::Alone | Way::AlonePair => &self.all,
         };
         let script = script.path().to_str().ok_or("the path of the script is no text")?;
         let mut arguments = vec!["-s", script];
-        arguments.extend((way == Way::Direct).then_some("--direct"));
+        let is_direct = matches!(way, Way::Direct | Way::DirectToOne);
+        arguments.extend(is_direct.then_some("--direct"));
         let url = format!("http://{address}/");
         let run = load_url(&url, &arguments, CONNECTIONS, rate, effort.seconds)?;
         if run.errors > 0.0 {
@@ -183,6 +194,11 @@ impl Load {
         };
         let us = |cost: Cost| cost.us;
         let name = self.method.name().to_lowercase();
+        // Two nodes that share a core wake up more often, for fewer requests at a time, than one that
+        // has all of them, whether they are a cluster or not: this says what dividing a load among
+        // processes costs, and nothing of direct clients.
+        let divided = ratios(Way::Direct, Way::Alone, us);
+        tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one"), &divided);
         vec![
             judge(
                 &format!("cluster_cpu_forwarded_{name}_vs_local"),
@@ -194,13 +210,14 @@ impl Load {
                 &ratios(Way::Forwarded, Way::Local, |cost| cost.p99_ns),
                 Bar::AtMost(2.5),
             ),
+            // The same requests for the same keys, of one node that is in a cluster and one that is
+            // not.
             judge(
                 &format!("cluster_cpu_direct_{name}_vs_single_node"),
-                &ratios(Way::Direct, Way::Alone, us),
+                &ratios(Way::DirectToOne, Way::AloneWithOne, us),
                 Bar::AtMost(1.05),
             ),
-            // A node that has half of the requests, beside another one on its core, wakes up for
-            // fewer of them at a time, whether they are a cluster or not.
+            // The same of two nodes, each with half of the requests.
             judge(
                 &format!("cluster_cpu_direct_{name}_vs_single_nodes"),
                 &ratios(Way::Direct, Way::AlonePair, us),

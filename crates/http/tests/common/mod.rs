@@ -23,8 +23,8 @@ const NAMES: Names = Names {
     other_parts: &[],
 };
 
-/// Answers with what it was sent: at once, from another thread (`/later`), or in pieces
-/// (`/pieces`, `/endless`).
+/// Answers with what it was sent: at once, after having held up its event loop (`/slow`), from
+/// another thread (`/later`), or in pieces (`/pieces`, `/endless`).
 struct Echo;
 
 struct Pieces {
@@ -68,6 +68,11 @@ impl Service for Echo {
                     completer.complete(body);
                 });
                 Handled::Later
+            }
+            "/slow" => {
+                std::thread::sleep(Duration::from_millis(100));
+                response.status(200).finish(request.body);
+                Handled::Done
             }
             "/pieces" | "/broken" => {
                 response.status(200).finish_streamed(None);
@@ -139,9 +144,18 @@ pub(crate) fn start_at(
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
 ) -> Running {
+    start_endpoint(Endpoint { listener, limits, certificates }, 2)
+}
+
+/// One event loop for all connections.
+pub(crate) fn start_single() -> Running {
+    let (listener, limits) = (listener(), Limits::default());
+    start_endpoint(Endpoint { listener, limits, certificates: None }, 1)
+}
+
+fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
-    let endpoint = Endpoint { listener, limits, certificates };
-    let server = Server::start(endpoint, &account, 2, |_| Echo).unwrap();
+    let server = Server::start(endpoint, &account, loops, |_| Echo).unwrap();
     let address = server.address();
     Running { server: Some(server), account, address }
 }
