@@ -30,7 +30,7 @@ mod wrk;
 use std::process::ExitCode;
 
 const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, death, protocols, \
-     documents, neighbours, overload, profiles, heap, explained, load, lateness, accuracy or knee";
+     documents, neighbours, cold-reads, overload, profiles, heap, explained, load, lateness, accuracy or knee";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         Some("protocols") => protocols::run(effort),
         Some("documents") => documents::run(effort),
         Some("neighbours") => neighbours::run(effort),
+        Some("cold-reads") => neighbours::run_cold_reads(effort),
         Some("overload") => overload::run(effort),
         Some("profiles") => profiles::run(effort),
         Some("heap") => profiles::run_heap(effort),
