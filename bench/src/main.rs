@@ -30,7 +30,8 @@ mod wrk;
 use std::process::ExitCode;
 
 const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, death, protocols, \
-     documents, neighbours, cold-reads, overload, profiles, heap, explained, load, lateness, accuracy or knee";
+     documents, neighbours, cold-reads, overload, profiles, heap, explained, load, lateness, \
+     accuracy or knee";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]

@@ -71,7 +71,7 @@ fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> 
         let server = start_pellucid_on(folder.path())?;
         load(&server, CONNECTIONS, None, effort.seconds)?.in_time_per_second
     };
-    // Single runs lie far apart, as one pause of the host makes a p99.9; those with a merge take long.
+    // Single runs lie far apart, as one pause of the host makes a p99.9; a merge takes long.
     let runs =
         if neighbour == Neighbour::FullMerge { effort.runs.div_ceil(2) } else { effort.runs };
     rounds(runs, |round| {

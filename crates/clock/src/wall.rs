@@ -51,6 +51,8 @@ pub struct HttpDate {
     text: [u8; 29],
 }
 
+/// The first date that there is.
+const EPOCH: &[u8; 29] = b"Thu, 01 Jan 1970 00:00:00 GMT";
 const DAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
@@ -79,7 +81,7 @@ impl HttpDate {
 thread_local! {
     /// The last day that this thread was asked for, and its midnight: most entries that are read
     /// were written on the same few days, and the calendar takes five times as long as the time.
-    static LAST_DAY: Cell<(u64, [u8; 29])> = const { Cell::new((0, *b"Thu, 01 Jan 1970 00:00:00 GMT")) };
+    static LAST_DAY: Cell<(u64, [u8; 29])> = const { Cell::new((0, *EPOCH)) };
 }
 
 /// The first second of a day, given in days since the Unix epoch.
@@ -97,7 +99,7 @@ fn midnight_of(days: u64) -> [u8; 29] {
 #[cold]
 fn write_midnight(days: u64) -> [u8; 29] {
     let (year, month, day) = civil_from_days(days);
-    let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+    let mut text = *EPOCH;
     text[0..3].copy_from_slice(DAYS[(days % 7) as usize]);
     write_two(&mut text, 5, day as u32);
     text[8..11].copy_from_slice(MONTHS[month as usize - 1]);

@@ -3,8 +3,8 @@
 //! Between two system calls of the network, a request's own code finds its caches emptied: parsing,
 //! finding and answering took a third less time where several requests followed each other without
 //! one (docs/request-path.md). So the connections of one wake-up are read first, one after the
-//! other, then what they sent is answered, and then the answers are written ([`crate::batch`]). What
-//! a request waits meanwhile for those before it is part of its `queue`.
+//! other, then what they sent is answered, and then the answers are written ([`crate::batch`]).
+//! What a request waits meanwhile for those before it is part of its `queue`.
 
 use std::ops::Range;
 

@@ -10,8 +10,8 @@ pub const HEADERS_MAX: usize = 64;
 pub const READ_BYTES_MAX: usize = 64 * 1024;
 
 /// Connections that are read one after the other before the first of them is answered: enough for
-/// the code of either to stay in the processor's caches, and few enough that the first does not wait
-/// for long.
+/// the code of either to stay in the processor's caches, and few enough that the first does not
+/// wait for long.
 pub const AHEAD_CONNECTIONS_MAX: usize = 16;
 /// Bytes for which there is room before a connection is read so; what has more is read on in its
 /// turn.

@@ -93,7 +93,7 @@ fn read_header(bytes: &[u8], at: usize) -> Option<(Header<'_>, usize)> {
     Some((Header { name: ascii(&rest[..name_end]), value }, at + value_end + 2))
 }
 
-/// Where the first byte is that is below `least`, or no visible ASCII: eight are looked at together.
+/// Where the first byte is that is below `least` or no visible ASCII: eight are looked at together.
 #[inline]
 fn first_below(bytes: &[u8], least: u8) -> Option<usize> {
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -118,8 +118,8 @@ fn first_below(bytes: &[u8], least: u8) -> Option<usize> {
 #[inline]
 fn ascii(bytes: &[u8]) -> &str {
     debug_assert!(bytes.is_ascii(), "only such bytes get here");
-    // SAFETY: methods are upper case letters, names are those of `IS_NAME`, and targets have no byte
-    // that `first_below` finds: all of it is ASCII.
+    // SAFETY: methods are upper case letters, names are those of `IS_NAME`, and targets have no
+    // byte that `first_below` finds: all of it is ASCII.
     unsafe { std::str::from_utf8_unchecked(bytes) }
 }
 
