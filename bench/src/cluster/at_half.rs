@@ -195,8 +195,8 @@ impl Load {
         let us = |cost: Cost| cost.us;
         let name = self.method.name().to_lowercase();
         // Two nodes that share a core wake up more often, for fewer requests at a time, than one
-        // that has all of them, whether they are a cluster or not: this says what dividing a load among
-        // processes costs, and nothing of direct clients.
+        // that has all of them, whether they are a cluster or not: this says what dividing a load
+        // among processes costs, and nothing of direct clients.
         let divided = ratios(Way::Direct, Way::Alone, us);
         tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one"), &divided);
         vec![

@@ -1,5 +1,5 @@
 //! A client that knows the way, at full throttle: one node of a cluster beside one that is alone,
-//! each with all requests; and two nodes with all keys between them beside one that has all of them.
+//! each with all requests; and two nodes with all keys between them beside one that has them all.
 
 use super::Servers;
 use super::at_half::{Load, Way};

@@ -63,8 +63,8 @@ fn all_are_answered_each_with_its_own() {
     }
 }
 
-/// Halves of requests, several of them, more than there is room for, streams and ends of connections,
-/// side by side.
+/// Halves of requests, several of them, more than there is room for, streams, and ends of
+/// connections, side by side.
 #[test]
 fn whatever_they_send_is_dealt_with_as_if_they_were_alone() {
     let running = start_single();
