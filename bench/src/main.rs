@@ -29,9 +29,9 @@ mod wrk;
 
 use std::process::ExitCode;
 
-const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, death, protocols, \
-     documents, neighbours, cold-reads, overload, profiles, heap, explained, load, lateness, \
-     accuracy or knee";
+const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, direct, death, \
+     protocols, documents, neighbours, cold-reads, overload, profiles, heap, explained, load, \
+     lateness, accuracy or knee";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Some("floor") => floor::look(),
         Some("cluster") => protocols::run(Effort { runs: effort.runs.div_ceil(4), ..effort })
             .and_then(|_| cluster::run(effort)),
+        Some("direct") => cluster::run_direct(effort),
         Some("death") => death::run(effort).map(|held| held.into_iter().all(|holds| holds)),
         Some("protocols") => protocols::run(effort),
         Some("documents") => documents::run(effort),

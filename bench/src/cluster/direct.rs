@@ -1,5 +1,6 @@
-//! A client that knows the way, at full throttle: one node of a cluster beside one that is alone,
-//! each with all requests; and two nodes with all keys between them beside one that has them all.
+//! A client that knows the way: one node of a cluster beside one that is alone, each with all
+//! requests, at half of the knee and at full throttle; and at full throttle two nodes with all keys
+//! between them beside one that has them all.
 
 use super::Servers;
 use super::at_half::{Load, Way};
@@ -8,15 +9,31 @@ use crate::bars::{Bar, judge, tell};
 use crate::quiet::turns;
 
 pub(super) fn run(servers: &Servers, loads: &[Load], effort: Effort) -> Result<Vec<bool>, String> {
+    let held = run_to_one(servers, loads, effort)?;
+    for load in loads {
+        // Two processes on one core beside one: see `at_half`.
+        let divided = ratios(servers, load, [Way::Direct, Way::Alone], None, effort)?;
+        let name = load.method.name().to_lowercase();
+        tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one_full_throttle"), &divided);
+    }
+    Ok(held)
+}
+
+/// The same requests for the same keys, of one node that is in a cluster and of one that is not.
+pub(super) fn run_to_one(
+    servers: &Servers,
+    loads: &[Load],
+    effort: Effort,
+) -> Result<Vec<bool>, String> {
     let mut held = Vec::new();
     for load in loads {
         let name = load.method.name().to_lowercase();
-        let name = |what: &str| format!("cluster_cpu_direct_{name}_{what}_full_throttle");
-        let one = ratios(servers, load, [Way::DirectToOne, Way::AloneWithOne], effort)?;
-        held.push(judge(&name("vs_single_node"), &one, Bar::AtMost(1.05)));
-        // Two processes on one core beside one: see `at_half`.
-        let divided = ratios(servers, load, [Way::Direct, Way::Alone], effort)?;
-        tell(&name("to_two_vs_all_to_one"), &divided);
+        for (rate, how) in [(Some(load.rate), ""), (None, "_full_throttle")] {
+            let ways = [Way::DirectToOne, Way::AloneWithOne];
+            let figures = ratios(servers, load, ways, rate, effort)?;
+            let name = format!("cluster_cpu_direct_{name}_vs_single_node{how}");
+            held.push(judge(&name, &figures, Bar::AtMost(1.05)));
+        }
     }
     Ok(held)
 }
@@ -26,13 +43,14 @@ fn ratios(
     servers: &Servers,
     load: &Load,
     [ours, theirs]: [Way; 2],
+    rate: Option<f64>,
     effort: Effort,
 ) -> Result<Vec<f64>, String> {
     let pairs = turns(effort.runs.div_ceil(2), |is_ours| {
         let way = if is_ours { ours } else { theirs };
-        let (run, us) = load.put_on(servers, way, None, effort)?;
+        let (run, us) = load.put_on(servers, way, rate, effort)?;
         println!(
-            "{} at full throttle, {way:?}: {:.2} µs of processor time, {:.0}/s",
+            "{} {way:?}: {:.2} µs of processor time, {:.0}/s",
             load.method.name(),
             us / run.requests,
             run.in_time_per_second

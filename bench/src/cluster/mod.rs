@@ -44,14 +44,27 @@ impl Servers {
     }
 }
 
-/// Runs the benchmark; true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+/// The servers, filled.
+fn start_servers() -> Result<Servers, String> {
     let alone = [start_pellucid("full")?, start_pellucid("full")?];
     let servers = Servers { nodes: start_nodes(2)?, alone };
     for address in [servers.entry(), servers.alone_address(0), servers.alone_address(1)] {
         fill(address)?;
     }
     std::thread::sleep(PAUSE);
+    Ok(servers)
+}
+
+/// The part about a client that asks one node directly, alone.
+pub fn run_direct(effort: Effort) -> Result<bool, String> {
+    let servers = start_servers()?;
+    let loads = at_half::loads(&servers, effort)?;
+    Ok(direct::run_to_one(&servers, &loads, effort)?.into_iter().all(|holds| holds))
+}
+
+/// Runs the benchmark; true if all bars hold.
+pub fn run(effort: Effort) -> Result<bool, String> {
+    let servers = start_servers()?;
     // Before all that writes: a key that is not there is looked for in every table, so what flushes
     // and merges have left undone would be measured.
     let mut held = missing::run(&servers, effort)?;

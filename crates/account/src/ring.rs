@@ -9,9 +9,6 @@ use crate::record::{RECORD_WORDS, Record};
 /// times as far as the drain's pause.
 pub const RING_RECORDS: usize = 1 << 14;
 
-/// Words in a line of a processor's cache.
-const WORDS_IN_A_LINE: usize = 8;
-
 /// The slots are atomics only so that a reader that is overtaken reads rubbish and not undefined
 /// behaviour; it then notices by the head, and throws the rubbish away.
 pub(crate) struct Ring {
@@ -41,7 +38,6 @@ impl Ring {
             place.store(word, Ordering::Relaxed);
         }
         self.head.store(head + 1, Ordering::Release);
-        expect_write(&self.slots[(head + 1) as usize & (self.slots.len() - 1)]);
     }
 
     /// The number of the oldest record that may still be there.
@@ -72,27 +68,6 @@ impl Ring {
         }
         (head, lost)
     }
-}
-
-/// Asks the processor for a slot that is written soon. By then it has long left the caches, and the
-/// reader may have it: without being asked for, whatever next has to be seen in order (the first
-/// lock in the kernel) waits for it, which took a request 0.1 µs.
-#[inline]
-fn expect_write(slot: &[AtomicU64; RECORD_WORDS]) {
-    #[cfg(target_arch = "x86_64")]
-    for word in slot.iter().step_by(WORDS_IN_A_LINE) {
-        // SAFETY: the instruction changes nothing but what is in the caches; processors that do not
-        // know it skip it.
-        unsafe {
-            std::arch::asm!(
-                "prefetchw [{0}]",
-                in(reg) word.as_ptr(),
-                options(nostack, preserves_flags, readonly)
-            );
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = slot;
 }
 
 #[cfg(test)]

@@ -104,8 +104,6 @@ impl<S: Service> EventLoop<S> {
         let written = self.read_clock();
         let is_encrypted = connection.tls.is_some();
         let encrypted_ticks = connection.encrypted_ticks();
-        // Moved before anything in it changes: what was just written piece by piece is not to be
-        // read as a whole, which would wait until all that the kernel has written is seen.
         let mut queue = std::mem::take(&mut connection.finished);
         let out = queue.iter().take_while(|finished| finished.end <= sent).count();
         // In their places: they are large, and nearly always all of them are out.
