@@ -80,7 +80,7 @@ impl HttpDate {
 
 thread_local! {
     /// The last day that this thread was asked for, and its midnight: most entries that are read
-    /// were written on the same few days, and the calendar takes five times as long as the time.
+    /// were written on the same few days, and the calendar is two thirds of the instructions.
     static LAST_DAY: Cell<(u64, [u8; 29])> = const { Cell::new((0, *EPOCH)) };
 }
 

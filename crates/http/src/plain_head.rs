@@ -1,7 +1,7 @@
 //! The heads that nearly all requests have, read in one pass: HTTP/1.1, a path, and headers that
 //! need no second look. Whatever is not like that (or not whole) is for `httparse`, which decides
-//! what is malformed and how; a test holds both against each other. In a request from memory the
-//! general parser is a sixth of our own code, and this a third of that.
+//! what is malformed and how; a test holds both against each other. What it is good for shows where
+//! several requests come in one read (docs/request-path.md).
 
 use crate::head::HeaderSpace;
 use crate::request::Header;

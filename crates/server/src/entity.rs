@@ -18,7 +18,7 @@ use crate::cluster::AskedWrite;
 use crate::conditions::{ReadConditions, Verdict, condition_of_write};
 use crate::lifetime::lifetime_ms;
 use crate::names::{Operation, Outcome};
-use crate::query::{number_parameter, only_parameter, parameter, percent_decode, text_parameter};
+use crate::query::{number_parameter, only_parameter, parameter, text_parameter};
 use crate::service::{
     Api, Later, Loop, Reading, WriteReply, busy, method_not_allowed, respond_text, route,
 };
@@ -414,10 +414,7 @@ impl Api {
 
 /// The key that the request names.
 fn key_of<'q>(request: &Request<'q>) -> Result<Cow<'q, [u8]>, String> {
-    let only = only_parameter(request.query, "id").and_then(percent_decode);
-    // What cannot be decoded is told by the longer way.
-    let id = if only.is_some() { only } else { parameter(request.query, "id")? };
-    match id {
+    match parameter(request.query, "id")? {
         None => Err("`id` is missing: name the key as `?id=…`".to_owned()),
         Some(id) if id.is_empty() => Err("`id` is empty: a key has at least one byte".to_owned()),
         Some(id) if id.len() > KEY_LENGTH_MAX => {

@@ -7,6 +7,7 @@ pub(crate) mod tls_client;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp};
@@ -23,8 +24,31 @@ const NAMES: Names = Names {
     other_parts: &[],
 };
 
-/// Answers with what it was sent: at once, after having held up its event loop (`/slow`), from
-/// another thread (`/later`), or in pieces (`/pieces`, `/endless`).
+/// Gates at which `/held` holds up its event loop, by the number that is its body: nobody there,
+/// somebody waits, open.
+static GATES: [AtomicU8; 4] = [const { AtomicU8::new(0) }; 4];
+const WAITS: u8 = 1;
+const OPEN: u8 = 2;
+
+/// Returns once somebody waits at the gate.
+pub(crate) fn await_held(gate: usize) {
+    await_gate(gate, WAITS);
+}
+
+/// Opens the gate.
+pub(crate) fn release(gate: usize) {
+    GATES[gate].store(OPEN, Ordering::Release);
+}
+
+fn await_gate(gate: usize, state: u8) {
+    while GATES[gate].load(Ordering::Acquire) != state {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a while,
+/// `/held` until it is released), from another thread (`/later`), or in pieces (`/pieces`,
+/// `/endless`).
 struct Echo;
 
 struct Pieces {
@@ -71,6 +95,13 @@ impl Service for Echo {
             }
             "/slow" => {
                 std::thread::sleep(Duration::from_millis(100));
+                response.status(200).finish(request.body);
+                Handled::Done
+            }
+            "/held" => {
+                let gate: usize = std::str::from_utf8(request.body).unwrap().parse().unwrap();
+                GATES[gate].store(WAITS, Ordering::Release);
+                await_gate(gate, OPEN);
                 response.status(200).finish(request.body);
                 Handled::Done
             }
