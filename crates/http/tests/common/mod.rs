@@ -46,8 +46,8 @@ fn await_gate(gate: usize, state: u8) {
     }
 }
 
-/// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a while,
-/// `/held` until it is released), from another thread (`/later`), or in pieces (`/pieces`,
+/// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a
+/// while, `/held` until it is released), from another thread (`/later`), or in pieces (`/pieces`,
 /// `/endless`).
 struct Echo;
 
