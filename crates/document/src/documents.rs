@@ -53,6 +53,8 @@ pub struct Documents {
     identity: OnceLock<String>,
     /// Whether what is in the store is in memory.
     is_loaded: AtomicBool,
+    /// Whether something may have been given up that was not removed yet.
+    pub(crate) may_have_garbage: AtomicBool,
     /// Held while it is brought there.
     loading: Mutex<()>,
     /// Whose the documents are, if others write to the store as well.
@@ -101,6 +103,7 @@ impl Documents {
             last_sequence: AtomicU64::new(0),
             identity: OnceLock::new(),
             is_loaded: AtomicBool::new(false),
+            may_have_garbage: AtomicBool::new(true),
             loading: Mutex::new(()),
             _keeper: keeper,
             lease,
@@ -120,7 +123,11 @@ impl Documents {
     /// # Errors
     /// 503 if another process serves them; as [`Documents::open_named`] if they are found free.
     pub fn serve(&self) -> Result<()> {
-        self.may_write()?;
+        if let Err(refusal) = self.may_write() {
+            // Who serves them now may give something up.
+            self.may_have_garbage.store(true, Ordering::Release);
+            return Err(refusal);
+        }
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_loaded.load(Ordering::Acquire) {
             self.load()?;
@@ -289,9 +296,15 @@ impl Documents {
         let definitions =
             definitions.iter().map(|(key, value)| plain_operation(key, value.as_deref()));
         let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
+        let gives_up = garbage.len() > 0;
         let operations: Vec<_> = definitions.chain(garbage).collect();
-        self.write(&operations, Acknowledgement::Os)?;
-        Ok(())
+        let written = self.write(&operations, Acknowledgement::Os);
+        if gives_up {
+            // Afterwards, or whoever looks just now would find nothing and not look again; and also
+            // where it failed, since it may have been written all the same.
+            self.may_have_garbage.store(true, Ordering::Release);
+        }
+        written.map(|_| ())
     }
 
     pub(crate) fn put_definition(

@@ -2,6 +2,7 @@
 //! whose time is over.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pellucid_account::Timeline;
 use pellucid_store::Acknowledgement;
@@ -24,11 +25,24 @@ const KEYS_AT_ONCE: usize = 1_000;
 const EXPIRED_AT_ONCE: usize = 200;
 
 impl Documents {
-    /// Removes some of what was given up. Says whether there may be more.
+    /// Removes some of what was given up. Says whether there may be more. The store is not asked
+    /// where nothing was given up since it was last found to hold nothing: to look at a memtable in
+    /// order is to sort it, and this is called every second.
     ///
     /// # Errors
     /// What the store says.
     pub fn remove_garbage(&self) -> Result<bool> {
+        if !self.may_have_garbage.swap(false, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        let removed = self.remove_some_garbage();
+        if !matches!(removed, Ok(false)) {
+            self.may_have_garbage.store(true, Ordering::Release);
+        }
+        removed
+    }
+
+    fn remove_some_garbage(&self) -> Result<bool> {
         let prefix = garbage_prefix();
         let mut scan = self.scan_prefix(&prefix, &prefix)?;
         let Some((note, _)) = scan.next()? else { return Ok(false) };

@@ -141,6 +141,26 @@ fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
     assert_eq!(world.store_keys(), 0);
 }
 
+/// Once a second it was looked for what had been given up, and for that the memtable was sorted, with
+/// all that others had written to it.
+#[test]
+fn what_was_given_up_is_looked_for_until_there_is_none() {
+    let world = world();
+    let people = world.make("people");
+    world.insert(&people, r#"{"_key":"a"}"#).unwrap();
+    while world.documents.remove_garbage().unwrap() {}
+    world.documents.drop_collection(&world.system(), &people).unwrap();
+    let world = world.reopened();
+    assert!(
+        world.documents.remove_garbage().unwrap(),
+        "it was given up before the store was opened"
+    );
+    while world.documents.remove_garbage().unwrap() {}
+    assert_eq!(world.store_keys(), 0);
+    world.documents.store().close().unwrap();
+    assert!(!world.documents.remove_garbage().unwrap(), "the store was asked, and did not refuse");
+}
+
 #[test]
 fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
     let world = world();
