@@ -9,7 +9,7 @@ use crate::histogram::{BUCKETS, Sparse, bucket_of};
 use crate::packed::PackedShapes;
 use crate::phase::Phase;
 use crate::record::{Record, SHIFT_MIN};
-use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL, TRANSPORT};
+use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL, TRANSPORT, shape_number};
 use crate::transport::TRANSPORT_PARTS;
 use crate::work::WorkSums;
 
@@ -44,11 +44,35 @@ impl BucketTable {
     }
 }
 
+/// What was counted of one measure.
+struct Counted {
+    buckets: Buckets,
+    min_ticks: u64,
+    max_ticks: u64,
+}
+
+impl Counted {
+    fn new() -> Counted {
+        Counted { buckets: vec![0; BUCKETS].into_boxed_slice(), min_ticks: u64::MAX, max_ticks: 0 }
+    }
+
+    /// Counts a duration other than zero.
+    #[inline]
+    fn add(&mut self, ticks: u64, table: &BucketTable) {
+        self.buckets[table.of(ticks)] += 1;
+        // Both are seldom taken, and a branch that is foreseen costs less than a store.
+        if ticks < self.min_ticks {
+            self.min_ticks = ticks;
+        }
+        if ticks > self.max_ticks {
+            self.max_ticks = ticks;
+        }
+    }
+}
+
 pub(crate) struct Filling {
-    buckets: [Buckets; MEASURES],
-    min_ticks: [u64; MEASURES],
-    max_ticks: [u64; MEASURES],
-    /// Sums in ticks, by bucket of the total; grown on demand, as most buckets are never met.
+    measures: [Counted; MEASURES],
+    /// Sums in ticks, by number; grown on demand, as most are never met.
     shapes: Vec<Option<Box<Shape>>>,
     count: u64,
     /// What the store counted, with sums in ticks.
@@ -58,9 +82,7 @@ pub(crate) struct Filling {
 impl Filling {
     pub(crate) fn new() -> Filling {
         Filling {
-            buckets: std::array::from_fn(|_| vec![0; BUCKETS].into_boxed_slice()),
-            min_ticks: [u64::MAX; MEASURES],
-            max_ticks: [0; MEASURES],
+            measures: std::array::from_fn(|_| Counted::new()),
             shapes: Vec::new(),
             count: 0,
             work: Box::default(),
@@ -76,73 +98,47 @@ impl Filling {
     #[inline]
     pub(crate) fn add(&mut self, record: &Record, table: &BucketTable, parts_used: usize) -> u64 {
         let measures = measures_of(record);
-        let used = (PARTS + parts_used).min(TRANSPORT);
-        for (measure, ticks) in measures[..used].iter().enumerate() {
-            self.count_measure(measure, *ticks, table);
-        }
         self.count += 1;
         self.work.add(&record.counts, &measures);
-        let bucket = table.of(measures[TOTAL]);
-        let shape = self.shape_mut(bucket);
+        let shape = shape_of(&mut self.shapes, shape_number(table.of(measures[TOTAL])));
         shape.count += 1;
-        for (sum, ticks) in shape.sums.iter_mut().zip(measures) {
-            *sum += ticks;
+        let used = (PARTS + parts_used).min(TRANSPORT);
+        for (measure, ticks) in measures[..used].iter().enumerate() {
+            // Many are zero, and in most requests the same ones.
+            if *ticks > 0 {
+                self.measures[measure].add(*ticks, table);
+                shape.sums[measure] += ticks;
+            }
         }
         if !record.transport().is_none() {
-            self.add_transport(record, &measures, bucket, table);
+            self.add_transport(record, &measures, table);
         }
         measures[TOTAL]
     }
 
-    #[inline]
-    fn count_measure(&mut self, measure: usize, ticks: u64, table: &BucketTable) {
-        if ticks > 0 {
-            self.buckets[measure][table.of(ticks)] += 1;
-            // Both are seldom taken, and a branch that is foreseen costs less than a store.
-            if ticks < self.min_ticks[measure] {
-                self.min_ticks[measure] = ticks;
-            }
-            if ticks > self.max_ticks[measure] {
-                self.max_ticks[measure] = ticks;
-            }
-        }
-    }
-
     /// Counts what the transport measured of a request: apart, as most have nothing of it.
     #[inline(never)]
-    fn add_transport(
-        &mut self,
-        record: &Record,
-        measures: &[u64; TRANSPORT],
-        bucket: usize,
-        table: &BucketTable,
-    ) {
+    fn add_transport(&mut self, record: &Record, measures: &[u64; TRANSPORT], table: &BucketTable) {
+        let shape = shape_of(&mut self.shapes, shape_number(table.of(measures[TOTAL])));
         for part in TRANSPORT_PARTS {
             let ticks = record.transport().get(part).min(measures[part.phase() as usize]);
-            let measure = TRANSPORT + part as usize;
-            self.count_measure(measure, ticks, table);
-            self.shape_mut(bucket).sums[measure] += ticks;
+            if ticks > 0 {
+                let measure = TRANSPORT + part as usize;
+                self.measures[measure].add(ticks, table);
+                shape.sums[measure] += ticks;
+            }
         }
-    }
-
-    #[inline]
-    fn shape_mut(&mut self, bucket: usize) -> &mut Shape {
-        if self.shapes.len() <= bucket {
-            self.shapes.resize_with(bucket + 1, || None);
-        }
-        self.shapes[bucket].get_or_insert_with(|| Box::new(Shape::EMPTY))
     }
 
     /// The contents as a second's worth; nothing is left afterwards.
     pub(crate) fn take(&mut self, clock: &Clock) -> Second {
         let second = self.peek(clock);
-        for (measure, buckets) in self.buckets.iter_mut().enumerate() {
-            if self.max_ticks[measure] > 0 {
-                buckets.fill(0);
+        for counted in &mut self.measures {
+            if counted.max_ticks > 0 {
+                counted.buckets.fill(0);
+                (counted.min_ticks, counted.max_ticks) = (u64::MAX, 0);
             }
         }
-        self.min_ticks = [u64::MAX; MEASURES];
-        self.max_ticks = [0; MEASURES];
         self.shapes.iter_mut().for_each(|shape| *shape = None);
         self.count = 0;
         *self.work = WorkSums::default();
@@ -153,7 +149,7 @@ impl Filling {
     pub(crate) fn peek(&self, clock: &Clock) -> Second {
         let shapes = self.shapes.iter().enumerate();
         let shapes =
-            shapes.filter_map(|(bucket, shape)| Some((bucket, shape.as_ref()?.in_ns(clock))));
+            shapes.filter_map(|(number, shape)| Some((number, shape.as_ref()?.in_ns(clock))));
         let mut sums_ns = [0; MEASURES];
         let shapes = PackedShapes::of(shapes.inspect(|(_, shape)| {
             for (sum, added) in sums_ns.iter_mut().zip(shape.sums) {
@@ -166,9 +162,10 @@ impl Filling {
 
     fn sparse(&self, measure: usize, sum_ns: u64, clock: &Clock) -> Sparse {
         let (mut buckets, mut count) = (Vec::new(), 0);
-        let (min_ticks, max_ticks) = (self.min_ticks[measure], self.max_ticks[measure]);
+        let Counted { buckets: counted, min_ticks, max_ticks } = &self.measures[measure];
+        let (min_ticks, max_ticks) = (*min_ticks, *max_ticks);
         if max_ticks > 0 {
-            let filled = self.buckets[measure].iter().enumerate().filter(|(_, count)| **count > 0);
+            let filled = counted.iter().enumerate().filter(|(_, count)| **count > 0);
             for (bucket, added) in filled {
                 buckets.push((bucket as u16, *added));
                 count += u64::from(*added);
@@ -184,6 +181,14 @@ impl Filling {
         buckets.shrink_to_fit();
         Sparse { buckets, count, sum_ns, min_ns, max_ns: clock.nanoseconds(max_ticks) }
     }
+}
+
+#[inline]
+fn shape_of(shapes: &mut Vec<Option<Box<Shape>>>, number: usize) -> &mut Shape {
+    if shapes.len() <= number {
+        shapes.resize_with(number + 1, || None);
+    }
+    shapes[number].get_or_insert_with(|| Box::new(Shape::EMPTY))
 }
 
 /// All measures of a request but those of the transport, in ticks.

@@ -1,10 +1,10 @@
-//! Shapes of past seconds, packed. There are six hundred seconds of every operation, with some
-//! hundred shapes each, whose sums are small or zero mostly: a byte for every seven bits of them
+//! Shapes of past seconds, packed. There are six hundred seconds of every operation, with up
+//! to a hundred shapes each, whose sums are small or zero mostly: a byte for every seven bits of them
 //! takes a quarter of the room.
 
 use crate::series::Shape;
 
-/// Shapes by their bucket, in ascending order, as a byte string: the distance to the bucket before,
+/// Shapes by their number, in ascending order, as a byte string: the distance to the number before,
 /// the count, and each sum, all as little-endian groups of seven bits with a bit for "more".
 #[derive(Debug, Default)]
 pub(crate) struct PackedShapes {
@@ -15,7 +15,7 @@ impl PackedShapes {
     pub(crate) fn of(shapes: impl Iterator<Item = (usize, Shape)>) -> PackedShapes {
         let (mut bytes, mut before) = (Vec::new(), 0);
         for (bucket, shape) in shapes {
-            assert!(bucket >= before, "shapes are packed in the order of their buckets");
+            assert!(bucket >= before, "shapes are packed in the order of their numbers");
             write(&mut bytes, (bucket - before) as u64);
             write(&mut bytes, shape.count);
             shape.sums.iter().for_each(|sum| write(&mut bytes, *sum));

@@ -9,6 +9,9 @@ use crate::record::{RECORD_WORDS, Record};
 /// times as far as the drain's pause.
 pub const RING_RECORDS: usize = 1 << 14;
 
+/// Records that a reader copies before it looks at them: 4 KiB.
+const COPIED_TOGETHER: usize = 32;
+
 /// The slots are atomics only so that a reader that is overtaken reads rubbish and not undefined
 /// behaviour; it then notices by the head, and throws the rubbish away.
 pub(crate) struct Ring {
@@ -47,26 +50,44 @@ impl Ring {
 
     /// Hands every record from number `from` on to `visit`, oldest first. Returns the number to go
     /// on from, and how many records were overwritten before they could be read.
+    ///
+    /// They are copied some at a time, and looked at afterwards: what was stored word by word a
+    /// moment ago, and is then read in larger pieces, has to wait until everything stored before it
+    /// is in the cache.
     pub(crate) fn read_from(
         &self,
         from: u64,
         mut visit: impl FnMut(&Record, &[u64; RECORD_WORDS]),
     ) -> (u64, u64) {
         let head = self.head.load(Ordering::Acquire);
-        let capacity = self.slots.len() as u64;
-        let mut lost = 0;
-        for number in from..head {
-            let slot = &self.slots[number as usize & (self.slots.len() - 1)];
-            let words: [u64; RECORD_WORDS] =
-                std::array::from_fn(|word| slot[word].load(Ordering::Relaxed));
-            fence(Ordering::Acquire);
-            if self.claimed.load(Ordering::Relaxed) > number + capacity {
-                lost += 1;
-            } else {
-                visit(&Record::from_words(words), &words);
+        let mut copies = [[0; RECORD_WORDS]; COPIED_TOGETHER];
+        let (mut next, mut lost) = (from, 0);
+        while next < head {
+            let end = head.min(next + COPIED_TOGETHER as u64);
+            let mut copied = 0;
+            for number in next..end {
+                match self.copy(number, &mut copies[copied]) {
+                    true => copied += 1,
+                    false => lost += 1,
+                }
             }
+            for words in &copies[..copied] {
+                visit(&Record::from_words(*words), words);
+            }
+            next = end;
         }
         (head, lost)
+    }
+
+    /// Copies a record, unless it was overwritten.
+    #[inline]
+    fn copy(&self, number: u64, words: &mut [u64; RECORD_WORDS]) -> bool {
+        let slot = &self.slots[number as usize & (self.slots.len() - 1)];
+        for (word, place) in words.iter_mut().zip(slot) {
+            *word = place.load(Ordering::Relaxed);
+        }
+        fence(Ordering::Acquire);
+        self.claimed.load(Ordering::Relaxed) <= number + self.slots.len() as u64
     }
 }
 

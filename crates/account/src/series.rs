@@ -23,9 +23,20 @@ pub(crate) const MEASURES: usize = TRANSPORT + TRANSPORT_PARTS.len();
 /// How many seconds back a window can reach.
 pub const WINDOW_SECONDS_MAX: usize = 600;
 
-/// Sums of all measures, in nanoseconds, over the requests whose total fell into one bucket: the
-/// shape of the requests around a quantile can be told from them, and from nothing that keeps
-/// phases apart.
+/// So many buckets of the total share a shape, as a power of two: a shape then stands for totals
+/// within 1/32 of each other, and those of a drain stay in a core's own cache. With one for each
+/// bucket, to wait for them was a sixth of the time that it takes to count a request.
+const SHAPE_SHARED_BITS: u32 = 2;
+
+/// The number of the shape that requests whose total is in `bucket` belong to.
+#[inline]
+pub(crate) fn shape_number(bucket: usize) -> usize {
+    bucket >> SHAPE_SHARED_BITS
+}
+
+/// Sums of all measures, in nanoseconds, over the requests whose totals are about the same
+/// ([`shape_number`]): the shape of the requests around a quantile can be told from them, and from
+/// nothing that keeps phases apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) count: u64,
@@ -52,7 +63,7 @@ impl Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) measures: Vec<Histogram>,
-    /// By bucket of the total; grown on demand, as most buckets are never met.
+    /// By number; grown on demand, as most are never met.
     shapes: Vec<Option<Box<Shape>>>,
     /// What the store counted.
     pub(crate) work: Box<WorkSums>,
@@ -71,26 +82,26 @@ impl Tally {
         for (histogram, sparse) in self.measures.iter_mut().zip(&second.measures) {
             histogram.merge(sparse);
         }
-        for (bucket, shape) in second.shapes.iter() {
-            if self.shapes.len() <= bucket {
-                self.shapes.resize_with(bucket + 1, || None);
+        for (number, shape) in second.shapes.iter() {
+            if self.shapes.len() <= number {
+                self.shapes.resize_with(number + 1, || None);
             }
-            self.shapes[bucket].get_or_insert_with(|| Box::new(Shape::EMPTY)).merge(&shape);
+            self.shapes[number].get_or_insert_with(|| Box::new(Shape::EMPTY)).merge(&shape);
         }
         self.work.merge(&second.work);
     }
 
-    /// The requests whose rank by total lies between the two quantiles, taken bucket by bucket.
+    /// The requests whose rank by total lies between the two quantiles, taken shape by shape.
     pub(crate) fn shape_between(&self, low: f64, high: f64) -> Shape {
         let count = self.measures[TOTAL].count as f64;
         let mut shape = Shape::EMPTY;
         let mut below = 0_u64;
-        for bucket in self.shapes.iter().flatten() {
-            let (first, last) = (below as f64 + 1.0, (below + bucket.count) as f64);
+        for each in self.shapes.iter().flatten() {
+            let (first, last) = (below as f64 + 1.0, (below + each.count) as f64);
             if last >= (low * count).ceil().max(1.0) && first <= (high * count).ceil().max(1.0) {
-                shape.merge(bucket);
+                shape.merge(each);
             }
-            below += bucket.count;
+            below += each.count;
         }
         shape
     }
