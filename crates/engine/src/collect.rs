@@ -14,6 +14,10 @@
 //! a plain value of its key, or a rebuilt ledger would bring that back. A segment cannot if none of
 //! its bytes are dead, or if it was collected when the marker was already there (its clean sequence
 //! number). So the newest record of each key that the journal holds always tells the truth.
+//!
+//! What the ledger dropped because a newer entry hides it is known to go without being read
+//! (`journal/gone.rs`): the newer one's record is there, or a marker that hides both. Only if it can
+//! expire is it judged by what it says.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, Weak};
@@ -31,6 +35,9 @@ use crate::ledger::Pinned;
 const COLLECT_THREAD: &str = "pellucid-collect";
 /// Record bytes that are looked at in one go; between two, everything else goes first.
 const SLICE_BYTES: u64 = 256 << 10;
+/// What a record that is known to be needed by nobody counts for in a slice, in bytes: it is not
+/// read.
+const GONE_COSTS_BYTES: u64 = 8;
 /// The share of dead bytes from which on a segment is collected in the background. Each byte that
 /// is freed costs at most two thirds of one that is copied; at half it would be a whole one, for a
 /// tenth less of disk (keys overwritten at random).
@@ -304,6 +311,10 @@ impl Inner {
                         return Err(Error::Closed);
                     }
                     judge = self.judge(run.first_sequence, marker_sequence);
+                }
+                if segment.is_gone(sequence) {
+                    slice_bytes += GONE_COSTS_BYTES;
+                    continue;
                 }
                 let (record, bytes) = segment.checked_bytes(offset)?;
                 if record.sequence != sequence {

@@ -94,6 +94,39 @@ fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
     assert_eq!(engine.stats().published_sequence, after.published_sequence);
 }
 
+/// Most of what a collection read was there to be thrown away. Damage shows what it reads: what the
+/// ledger has dropped since the store was opened is not among it, and everything is after an opening.
+#[test]
+fn what_the_ledger_dropped_is_thrown_away_unread() {
+    for is_reopened in [false, true] {
+        let files = SimulatedFileSystem::new();
+        let mut engine = Engine::open(STORE, tiny(&files)).unwrap();
+        let table = engine.table("t").unwrap();
+        for round in 1..=2 {
+            for number in 0..100 {
+                let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
+                engine.put(table, &key(number), b"", &[round; 100], os, &mut timeline).unwrap();
+            }
+        }
+        settle(&engine);
+        let path = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
+        let bytes = files.read(&path).unwrap();
+        let hidden = bytes.windows(100).position(|window| window == [1; 100]).unwrap();
+        files.flip_bits(&path, hidden as u64, 1).unwrap();
+        if is_reopened {
+            engine.close().unwrap();
+            engine = Engine::open(STORE, tiny(&files)).unwrap();
+            assert!(matches!(engine.collect(), Err(Error::Corruption { .. })));
+            continue;
+        }
+        assert!(engine.collect().unwrap().freed_bytes > 100 * 100);
+        assert!(!files.exists(&path));
+        assert_eq!(keys(&engine, table).len(), 100);
+        engine.close().unwrap();
+        assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    }
+}
+
 /// Dead bytes are those of all records in the files but the live ones, to the byte.
 #[test]
 fn the_books_are_exact() {

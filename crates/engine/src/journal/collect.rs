@@ -12,7 +12,8 @@ use std::sync::{Arc, OnceLock};
 use pellucid_io::{File, MapMode};
 
 use super::footer::{decode_footer, encode_collected_footer};
-use super::link::{Books, Watched};
+use super::gone::Gone;
+use super::link::{Books, DroppedBytes, Watched};
 use super::record::Record;
 use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
 use super::{Journal, lock};
@@ -228,15 +229,17 @@ impl Journal {
         let watched = books.watched.take().expect("a run is watched from its picking on");
         let (mut marker_bytes, mut markers) = (0, markers.iter().peekable());
         // Both ascend: markers that were dropped meanwhile are counted as such.
+        let mut lost = DroppedBytes::default();
         for dropped in watched.into_sorted() {
-            collected.count_dropped(&dropped);
+            lost.add(&dropped, &collected);
             while let Some((_, bytes)) = markers.next_if(|(at, _)| *at < dropped.sequence) {
                 marker_bytes += bytes;
             }
             markers.next_if(|(at, _)| *at == dropped.sequence);
         }
         marker_bytes += markers.map(|(_, bytes)| *bytes).sum::<u64>();
-        collected.shared.marker_bytes.fetch_add(marker_bytes, Ordering::Relaxed);
+        lost.marker_bytes += marker_bytes;
+        collected.count_dropped(lost);
         let old_bytes: u64 = run.segments.iter().map(|segment| segment.facts().size_bytes).sum();
         let new_bytes = collected.facts().size_bytes;
         let numbers: HashSet<u64> =
@@ -372,6 +375,7 @@ impl<'a> CollectedWriter<'a> {
             path: self.path.clone(),
             file: HeldFile::closed(),
             disk_file: OnceLock::new(),
+            gone: Gone::default(),
             map: map.into(),
             store_seed: self.journal.store_seed,
             has_long_headers: false,

@@ -90,6 +90,12 @@ impl Footer {
         }
     }
 
+    /// Whether there is a record for each sequence number from the first to the last.
+    #[inline]
+    pub(super) fn is_dense(&self) -> bool {
+        matches!(self.places, Places::Dense)
+    }
+
     /// Whether a record is looked for among pairs of sequence number and place.
     #[inline]
     pub(super) fn has_pairs(&self) -> bool {

@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::{Journal, lock};
+use super::segment::Segment;
+use super::{Journal, SegmentList, lock};
 use crate::error::Result;
 use crate::ledger::{Dropped, DroppedList, JournalLink, SegmentFacts};
 
@@ -71,6 +72,47 @@ impl Books {
     }
 }
 
+/// Bytes of records whose entries were dropped.
+#[derive(Clone, Copy, Default)]
+pub(super) struct DroppedBytes {
+    pub(super) dead_bytes: u64,
+    pub(super) marker_bytes: u64,
+}
+
+impl DroppedBytes {
+    /// Adds the record of `dropped`, if `segment` has it.
+    #[inline]
+    pub(super) fn add(&mut self, dropped: &Dropped, segment: &Segment) {
+        if segment.has(dropped.sequence) {
+            let bytes = segment.shared.bytes_of(dropped);
+            match dropped.is_marker {
+                true => self.marker_bytes += bytes,
+                false => self.dead_bytes += bytes,
+            }
+        }
+    }
+}
+
+impl SegmentList {
+    /// What each segment loses with `dropped`, all of which `visit` sees with their segments.
+    fn sums_of(
+        &self,
+        dropped: &DroppedList,
+        mut visit: impl FnMut(&Dropped, &Segment),
+    ) -> Vec<DroppedBytes> {
+        let mut sums = vec![DroppedBytes::default(); self.segments.len()];
+        let mut near = 0;
+        dropped.iter().for_each(|entry| {
+            if let Some(index) = self.find_index_near(entry.sequence, &mut near) {
+                let segment = &*self.segments[index];
+                sums[index].add(&entry, segment);
+                visit(&entry, segment);
+            }
+        });
+        sums
+    }
+}
+
 impl JournalLink for Journal {
     fn make_durable(&self, sequence: u64) -> Result<()> {
         self.sync_to(sequence).map(|_| ())
@@ -79,32 +121,31 @@ impl JournalLink for Journal {
     fn on_dropped(&self, dropped: &DroppedList) {
         let mut books = lock(&self.books);
         let segments = self.segments();
-        for entry in dropped.iter() {
-            if let Some(segment) = segments.find(entry.sequence) {
-                segment.count_dropped(&entry);
-            }
-            if let Some(watched) = &mut books.watched
+        let watched = &mut books.watched;
+        let sums = segments.sums_of(dropped, |entry, segment| {
+            segment.note_gone(entry, &self.gone);
+            if let Some(watched) = watched
                 && (watched.first_sequence..=watched.last_sequence).contains(&entry.sequence)
             {
-                watched.push(&entry);
+                watched.push(entry);
             }
+        });
+        for (segment, sums) in segments.segments.iter().zip(sums) {
+            segment.count_dropped(sums);
         }
     }
 
     fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
         let mut books = lock(&self.books);
         let segments = self.segments();
-        let mut facts: Vec<_> = segments.segments.iter().map(|segment| segment.facts()).collect();
-        for entry in dropped.iter() {
-            let Some(index) = segments.find_index(entry.sequence) else { continue };
-            let segment = &segments.segments[index];
-            if segment.has(entry.sequence) {
-                let facts = &mut facts[index];
-                let sum =
-                    if entry.is_marker { &mut facts.marker_bytes } else { &mut facts.dead_bytes };
-                *sum += segment.shared.bytes_of(&entry);
-            }
-        }
+        let sums = segments.sums_of(dropped, |_, _| {});
+        let with_sums = segments.segments.iter().zip(sums).map(|(segment, sums)| {
+            let mut facts = segment.facts();
+            facts.dead_bytes += sums.dead_bytes;
+            facts.marker_bytes += sums.marker_bytes;
+            facts
+        });
+        let facts = with_sums.collect();
         for retired in &mut books.retired {
             retired.is_unnamed = true;
         }

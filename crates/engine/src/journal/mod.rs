@@ -11,6 +11,7 @@ mod collect;
 mod current;
 mod ends;
 mod footer;
+mod gone;
 mod link;
 mod named;
 mod ranked;
@@ -47,6 +48,7 @@ pub(crate) use append::Appender;
 pub(crate) use collect::{CollectedWriter, Limits, Run};
 pub(crate) use current::current_segments;
 pub(crate) use footer::{PLACE_LENGTH, decode_footer};
+pub(crate) use gone::GONE_SEGMENTS_MAX;
 pub(crate) use record::{Record, RecordKind};
 pub(crate) use recover::JournalSetting;
 pub(crate) use salvage::{Found, renewed_bytes, walk_records, write_segment};
@@ -85,6 +87,18 @@ impl SegmentList {
     #[inline]
     pub(crate) fn find_index(&self, sequence: u64) -> Option<usize> {
         self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)
+    }
+
+    /// As [`SegmentList::find_index`], without a search if it is the one of the last call: entries
+    /// that are dropped together were often written together.
+    #[inline]
+    fn find_index_near(&self, sequence: u64, last: &mut usize) -> Option<usize> {
+        let begins = self.firsts.get(*last).is_some_and(|first| *first <= sequence);
+        let is_last = begins && self.firsts.get(*last + 1).is_none_or(|next| *next > sequence);
+        if !is_last {
+            *last = self.find_index(sequence)?;
+        }
+        Some(*last)
     }
 }
 
@@ -153,6 +167,8 @@ pub(crate) struct Journal {
     /// Counts those reads: some of the records stay in the page cache.
     slow_turns: AtomicU32,
     disk_files: segment::DiskFiles,
+    /// Segments of which it is known what nobody needs.
+    gone: gone::GoneCount,
     /// Held while the list of segments is replaced.
     segments_change: Mutex<()>,
     /// Held while dead bytes are counted, and while collected segments take the place of others.

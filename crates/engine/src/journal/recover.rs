@@ -15,6 +15,7 @@ use super::append::Appender;
 use super::current::{Span, current_segments};
 use super::ends::{ASKED_TOGETHER, SegmentEnds};
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
+use super::gone::Gone;
 use super::roll::RollerState;
 use super::scan::{Scanned, find_stray, scan_records};
 use super::segment::{
@@ -115,6 +116,7 @@ impl Journal {
             slow_reads: AtomicU32::new(0),
             slow_turns: AtomicU32::new(0),
             disk_files: Arc::default(),
+            gone: Arc::default(),
             segments: ArcSwap::from_pointee(SegmentList::of(segments)),
             segments_change: Mutex::new(()),
             books: Mutex::default(),
@@ -370,6 +372,7 @@ impl Recovery<'_> {
             path: found.path.clone(),
             file: HeldFile::closed(),
             disk_file: OnceLock::new(),
+            gone: Gone::default(),
             map: Arc::clone(&found.map).into(),
             store_seed: self.store_seed,
             has_long_headers: found.header.has_long_headers(),

@@ -13,6 +13,7 @@ use pellucid_thread::{Job, MutexGuard, start_job};
 
 use super::append::{Active, Appender};
 use super::footer::PLACE_LENGTH;
+use super::gone::Gone;
 use super::seal::SEALING_MAX;
 use super::segment::{HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_path};
 use super::{Journal, lock};
@@ -231,6 +232,7 @@ impl Journal {
                 path,
                 file: HeldFile::open(file),
                 disk_file: OnceLock::new(),
+                gone: Gone::default(),
                 map: map.into(),
                 store_seed: self.store_seed,
                 has_long_headers: false,

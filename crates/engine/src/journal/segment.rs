@@ -9,6 +9,8 @@ use pellucid_io::{File, FileSystem};
 use pellucid_thread::Mutex;
 
 use super::footer::Footer;
+use super::gone::{Gone, GoneCount};
+use super::link::DroppedBytes;
 use super::record::{RECORD_LENGTH_MIN, Record, RecordKind};
 use super::runs::Runs;
 use crate::codec::{FILE_HEADER_LENGTH, keys_equal};
@@ -116,6 +118,8 @@ pub(crate) struct SegmentFile {
     pub(crate) marker_bytes: AtomicU64,
     /// Whether no more records come and all of them are on the medium.
     pub(crate) is_synced: AtomicBool,
+    /// What is known to be needed by nobody.
+    pub(crate) gone: Gone,
     /// Whether large pages were asked for.
     pub(crate) is_large: AtomicBool,
 }
@@ -303,14 +307,40 @@ impl Segment {
         self.footer().is_some_and(|footer| footer.clean_sequence().is_some())
     }
 
-    /// Counts the record of a dropped entry, if the segment has it.
-    pub(crate) fn count_dropped(&self, dropped: &Dropped) {
-        if self.has(dropped.sequence) {
-            let counter = match dropped.is_marker {
-                true => &self.shared.marker_bytes,
-                false => &self.shared.dead_bytes,
-            };
-            counter.fetch_add(self.shared.bytes_of(dropped), Ordering::Relaxed);
+    /// Notes that nobody needs the record of `dropped`, if that is so whatever the record says: a
+    /// marker may have older values to hide, and so may one that can expire. Only where the number
+    /// of a record follows from its sequence number.
+    pub(super) fn note_gone(&self, dropped: &Dropped, count: &GoneCount) {
+        if dropped.is_marker || dropped.form != HeaderForm::Short {
+            return;
+        }
+        let records = match &self.places {
+            Places::Growing(places) => places.len(),
+            Places::Sealed { footer, .. } if footer.is_dense() => footer.count as usize,
+            Places::Sealed { .. } => return,
+        };
+        if let Some(number) = dropped.sequence.checked_sub(self.first_sequence)
+            && number < records as u64
+        {
+            self.shared.gone.note(number, records, count);
+        }
+    }
+
+    /// Whether the record with `sequence` is known to be needed by nobody.
+    #[inline]
+    pub(crate) fn is_gone(&self, sequence: u64) -> bool {
+        self.shared.gone.holds(sequence - self.first_sequence)
+    }
+
+    /// Counts records whose entries were dropped.
+    pub(super) fn count_dropped(&self, dropped: DroppedBytes) {
+        let DroppedBytes { dead_bytes, marker_bytes } = dropped;
+        for (counter, bytes) in
+            [(&self.shared.dead_bytes, dead_bytes), (&self.shared.marker_bytes, marker_bytes)]
+        {
+            if bytes > 0 {
+                counter.fetch_add(bytes, Ordering::Relaxed);
+            }
         }
     }
 
