@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::Effort;
-use crate::bars::{Bar, judge, median};
+use crate::bars::{Bar, judge, median, tell};
 use crate::peers::{Server, start_bare, start_nginx, start_nginx_http2, start_pellucid, text};
 use crate::quiet::turns;
 use crate::wrk::{full_throttle, full_throttle_put, h2load, median_latency_us};
@@ -81,9 +81,7 @@ fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
     show("GET: Pellucid against nginx, 64 connections", &many);
     let one = alternate(&ours, &nginx, &gets(1), effort)?;
     show("GET: Pellucid against nginx, 1 connection", &one);
-    let puts = |url: &str, seconds| Ok(full_throttle_put(url, 64, seconds)? * seconds as f64);
-    let puts = alternate(&ours, &nginx, &puts, effort)?;
-    show("PUT: Pellucid against nginx, 64 connections", &puts);
+    let puts = run_puts(&ours, &nginx, effort)?;
     let median = turns(effort.runs, |is_ours| {
         median_latency_us(if is_ours { &ours.url } else { &nginx.url }, effort.seconds)
     })?;
@@ -96,6 +94,26 @@ fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
         judge("http_throughput_1_vs_nginx", &ratios(&one, RATE), Bar::AtLeast(0.95)),
     ];
     Ok(held.into_iter().all(|holds| holds))
+}
+
+/// PUTs, each run of which goes on from an equally long one. A store that was at rest has given its
+/// segments up, and takes memory that the system has to find and to zero until it has as many again
+/// as it keeps; that first run is told beside the bar.
+fn run_puts(ours: &Server, nginx: &Server, effort: Effort) -> Result<Vec<(Run, Run)>, String> {
+    let puts = |url: &str, seconds| Ok(full_throttle_put(url, 64, seconds)? * seconds as f64);
+    let both = turns(effort.runs, |is_ours| {
+        let server = if is_ours { ours } else { nginx };
+        let first = measure(server, &puts, effort.seconds)?;
+        Ok([first, measure(server, &puts, effort.seconds)?])
+    })?;
+    let pairs = |run: usize| -> Vec<(Run, Run)> {
+        both.iter().map(|(ours, nginx)| (ours[run], nginx[run])).collect()
+    };
+    let (first, further) = (pairs(0), pairs(1));
+    show("PUT: Pellucid against nginx, 64 connections, from rest", &first);
+    show("PUT: Pellucid against nginx, 64 connections", &further);
+    tell("http_cpu_per_put_vs_nginx_from_rest", &ratios(&first, CPU));
+    Ok(further)
 }
 
 fn run_beside_bare(effort: Effort) -> Result<bool, String> {

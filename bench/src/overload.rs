@@ -40,6 +40,20 @@ pub struct Run {
     pub errors: f64,
 }
 
+impl Run {
+    /// Both of two runs at the same time, with the worse of their percentiles.
+    pub fn beside(self, other: Run) -> Run {
+        Run {
+            requests: self.requests + other.requests,
+            in_time_per_second: self.in_time_per_second + other.in_time_per_second,
+            p99_ns: self.p99_ns.max(other.p99_ns),
+            p99_9_ns: self.p99_9_ns.max(other.p99_9_ns),
+            response_p99_9_ns: self.response_p99_9_ns.max(other.response_p99_9_ns),
+            errors: self.errors + other.errors,
+        }
+    }
+}
+
 /// Loads the server with what it can bear, and fails at the first request that fails.
 pub fn load_within(
     server: &Server,

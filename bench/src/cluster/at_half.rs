@@ -28,14 +28,55 @@ pub(super) enum Way {
     Direct,
     /// All keys, of a node that is alone.
     Alone,
-    /// All keys, half of the requests of each of two such nodes, as two have that are asked
-    /// directly.
+    /// All keys, of each node its own by a client of its own, which goes to it directly.
+    DirectPair,
+    /// The same requests by as many clients, of two nodes that are no cluster.
     AlonePair,
 }
 
+/// Of which node keys are asked for: the first one's, the other's, or those of both.
+#[derive(Clone, Copy)]
+enum Keys {
+    Own,
+    Other,
+    All,
+}
+
+impl Way {
+    /// Who is asked for what, by a load for each.
+    fn asked(self, servers: &Servers) -> Vec<(&str, Keys)> {
+        let [alone, other_alone] = [servers.alone_address(0), servers.alone_address(1)];
+        let [entry, other] = [servers.address(0), servers.address(1)];
+        match self {
+            Way::Local | Way::DirectToOne => vec![(entry, Keys::Own)],
+            Way::Forwarded => vec![(entry, Keys::Other)],
+            Way::Direct => vec![(entry, Keys::All)],
+            Way::DirectPair => vec![(entry, Keys::Own), (other, Keys::Other)],
+            Way::AloneWithOne => vec![(alone, Keys::Own)],
+            Way::Alone => vec![(alone, Keys::All)],
+            Way::AlonePair => vec![(alone, Keys::Own), (other_alone, Keys::Other)],
+        }
+    }
+
+    /// The servers whose processor time it takes.
+    fn loaded(self, servers: &Servers) -> Vec<&Server> {
+        match self {
+            Way::Alone | Way::AloneWithOne => vec![&servers.alone[0]],
+            Way::AlonePair => servers.alone.iter().collect(),
+            // What the other node does meanwhile is left over from loads before.
+            Way::DirectToOne => vec![&servers.nodes.servers[0]],
+            Way::Local | Way::Forwarded | Way::Direct | Way::DirectPair => servers.of_cluster(),
+        }
+    }
+
+    /// Whether its clients know the way.
+    fn is_direct(self) -> bool {
+        matches!(self, Way::DirectToOne | Way::Direct | Way::DirectPair)
+    }
+}
+
 /// They are measured in groups, in the opposite order in every second round.
-const GROUPS: [&[Way]; 2] =
-    [&[Way::Local, Way::Forwarded], &[Way::Alone, Way::Direct, Way::AlonePair]];
+const GROUPS: [&[Way]; 2] = [&[Way::Local, Way::Forwarded], &[Way::Alone, Way::Direct]];
 
 /// What a load costs.
 #[derive(Clone, Copy, Debug)]
@@ -105,14 +146,13 @@ impl Load {
         let of = |way| cost_of(&costs, way);
         println!(
             "{} at {:.0}/s, µs of processor time: {:.2} local, {:.2} forwarded; {:.2} alone, \
-             {:.2} direct, {:.2} two alone; p99: {:.3} ms local, {:.3} ms forwarded",
+             {:.2} direct; p99: {:.3} ms local, {:.3} ms forwarded",
             self.method.name(),
             self.rate,
             of(Way::Local).us,
             of(Way::Forwarded).us,
             of(Way::Alone).us,
             of(Way::Direct).us,
-            of(Way::AlonePair).us,
             of(Way::Local).p99_ns / 1e6,
             of(Way::Forwarded).p99_ns / 1e6
         );
@@ -121,23 +161,8 @@ impl Load {
 
     /// What a request costs in this way, at the rate that is measured at.
     fn cost(&self, servers: &Servers, way: Way, effort: Effort) -> Result<Cost, String> {
-        if way != Way::AlonePair {
-            let (run, us) = self.put_on(servers, way, Some(self.rate), effort)?;
-            return Ok(Cost { us: us / run.requests, p99_ns: run.p99_ns });
-        }
-        let loaded: Vec<&Server> = servers.alone.iter().collect();
-        let before = processor_us(&loaded);
-        let load = |which| {
-            let rate = Some(self.rate / 2.0);
-            self.ask(servers.alone_address(which), way, rate, effort)
-        };
-        let [one, other] = std::thread::scope(|scope| {
-            let other = scope.spawn(|| load(1));
-            [load(0), other.join().unwrap_or_else(|_| Err("a load panicked".to_owned()))]
-        });
-        let (one, other) = (one?, other?);
-        let us = (processor_us(&loaded) - before) / (one.requests + other.requests);
-        Ok(Cost { us, p99_ns: one.p99_ns.max(other.p99_ns) })
+        let (run, us) = self.put_on(servers, way, Some(self.rate), effort)?;
+        Ok(Cost { us: us / run.requests, p99_ns: run.p99_ns })
     }
 
     /// Loads; what came of it, and the processor time of all servers that it had to do with, in
@@ -149,19 +174,20 @@ impl Load {
         rate: Option<f64>,
         effort: Effort,
     ) -> Result<(Run, f64), String> {
-        let address = match way {
-            Way::Alone | Way::AloneWithOne | Way::AlonePair => servers.alone_address(0),
-            Way::Local | Way::Forwarded | Way::DirectToOne | Way::Direct => servers.entry(),
-        };
-        let loaded: Vec<&Server> = match way {
-            Way::Alone | Way::AloneWithOne | Way::AlonePair => vec![&servers.alone[0]],
-            // What the other node does meanwhile is left over from loads before.
-            Way::DirectToOne => vec![&servers.nodes.servers[0]],
-            Way::Local | Way::Forwarded | Way::Direct => servers.of_cluster(),
-        };
+        let (asked, loaded) = (way.asked(servers), way.loaded(servers));
+        let rate = rate.map(|rate| rate / asked.len() as f64);
         let before = processor_us(&loaded);
-        let run = self.ask(address, way, rate, effort)?;
-        Ok((run, processor_us(&loaded) - before))
+        let runs = std::thread::scope(|scope| {
+            let ask = |(address, keys)| self.ask(address, way, keys, rate, effort);
+            let loads: Vec<_> =
+                asked.into_iter().map(|asked| scope.spawn(move || ask(asked))).collect();
+            let panicked = |_| Err("a load panicked".to_owned());
+            let runs = loads.into_iter().map(|load| load.join().unwrap_or_else(panicked));
+            runs.collect::<Result<Vec<Run>, String>>()
+        })?;
+        let us = processor_us(&loaded) - before;
+        let run = runs.into_iter().reduce(Run::beside).ok_or("nobody was asked")?;
+        Ok((run, us))
     }
 
     /// Asks the server of this address, and fails at the first request that fails.
@@ -169,18 +195,18 @@ impl Load {
         &self,
         address: &str,
         way: Way,
+        keys: Keys,
         rate: Option<f64>,
         effort: Effort,
     ) -> Result<Run, String> {
-        let script = match way {
-            Way::Local | Way::DirectToOne | Way::AloneWithOne => &self.local,
-            Way::Forwarded => &self.forwarded,
-            Way::Direct | Way::Alone | Way::AlonePair => &self.all,
+        let script = match keys {
+            Keys::Own => &self.local,
+            Keys::Other => &self.forwarded,
+            Keys::All => &self.all,
         };
         let script = script.path().to_str().ok_or("the path of the script is no text")?;
         let mut arguments = vec!["-s", script];
-        let is_direct = matches!(way, Way::Direct | Way::DirectToOne);
-        arguments.extend(is_direct.then_some("--direct"));
+        arguments.extend(way.is_direct().then_some("--direct"));
         let url = format!("http://{address}/");
         let run = load_url(&url, &arguments, CONNECTIONS, rate, effort.seconds)?;
         if run.errors > 0.0 {
@@ -211,12 +237,6 @@ impl Load {
                 &format!("cluster_p99_forwarded_{name}_vs_local"),
                 &ratios(Way::Forwarded, Way::Local, |cost| cost.p99_ns),
                 Bar::AtMost(2.5),
-            ),
-            // Two nodes of a cluster beside two that are none, each with half of the requests.
-            judge(
-                &format!("cluster_cpu_direct_{name}_vs_single_nodes"),
-                &ratios(Way::Direct, Way::AlonePair, us),
-                Bar::AtMost(1.05),
             ),
         ]
     }

@@ -1,6 +1,6 @@
 //! A client that knows the way: one node of a cluster beside one that is alone, each with all
-//! requests, at half of the knee and at full throttle; and at full throttle two nodes with all keys
-//! between them beside one that has them all.
+//! requests, and two beside two, each with half; and, without a bar, at full throttle two nodes with
+//! all keys between them beside one that has them all.
 
 use super::Servers;
 use super::at_half::{Load, Way};
@@ -9,7 +9,7 @@ use crate::bars::{Bar, judge, tell};
 use crate::quiet::turns;
 
 pub(super) fn run(servers: &Servers, loads: &[Load], effort: Effort) -> Result<Vec<bool>, String> {
-    let held = run_to_one(servers, loads, effort)?;
+    let held = run_beside_alone(servers, loads, effort)?;
     for load in loads {
         // Two processes on one core beside one: see `at_half`.
         let divided = ratios(servers, load, [Way::Direct, Way::Alone], None, effort)?;
@@ -19,19 +19,25 @@ pub(super) fn run(servers: &Servers, loads: &[Load], effort: Effort) -> Result<V
     Ok(held)
 }
 
-/// The same requests for the same keys, of one node that is in a cluster and of one that is not.
-pub(super) fn run_to_one(
+/// The same requests for the same keys, of one node or two that are in a cluster, and of as many
+/// that are not: in turns, so that both have as much left over from the load before.
+pub(super) fn run_beside_alone(
     servers: &Servers,
     loads: &[Load],
     effort: Effort,
 ) -> Result<Vec<bool>, String> {
+    const ONE: [Way; 2] = [Way::DirectToOne, Way::AloneWithOne];
+    const TWO: [Way; 2] = [Way::DirectPair, Way::AlonePair];
     let mut held = Vec::new();
     for load in loads {
         let name = load.method.name().to_lowercase();
-        for (rate, how) in [(Some(load.rate), ""), (None, "_full_throttle")] {
-            let ways = [Way::DirectToOne, Way::AloneWithOne];
+        for (ways, rate, what) in [
+            (ONE, Some(load.rate), "vs_single_node"),
+            (ONE, None, "vs_single_node_full_throttle"),
+            (TWO, Some(load.rate), "vs_single_nodes"),
+        ] {
             let figures = ratios(servers, load, ways, rate, effort)?;
-            let name = format!("cluster_cpu_direct_{name}_vs_single_node{how}");
+            let name = format!("cluster_cpu_direct_{name}_{what}");
             held.push(judge(&name, &figures, Bar::AtMost(1.05)));
         }
     }
@@ -46,7 +52,7 @@ fn ratios(
     rate: Option<f64>,
     effort: Effort,
 ) -> Result<Vec<f64>, String> {
-    let pairs = turns(effort.runs.div_ceil(2), |is_ours| {
+    let pairs = turns(effort.runs, |is_ours| {
         let way = if is_ours { ours } else { theirs };
         let (run, us) = load.put_on(servers, way, rate, effort)?;
         println!(

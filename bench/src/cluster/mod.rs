@@ -33,9 +33,13 @@ impl Servers {
         self.nodes.servers.iter().collect()
     }
 
+    fn address(&self, which: usize) -> &str {
+        &self.nodes.addresses[which]
+    }
+
     /// The address of the node that is asked.
     fn entry(&self) -> &str {
-        &self.nodes.addresses[0]
+        self.address(0)
     }
 
     fn alone_address(&self, which: usize) -> &str {
@@ -59,7 +63,7 @@ fn start_servers() -> Result<Servers, String> {
 pub fn run_direct(effort: Effort) -> Result<bool, String> {
     let servers = start_servers()?;
     let loads = at_half::loads(&servers, effort)?;
-    Ok(direct::run_to_one(&servers, &loads, effort)?.into_iter().all(|holds| holds))
+    Ok(direct::run_beside_alone(&servers, &loads, effort)?.into_iter().all(|holds| holds))
 }
 
 /// Runs the benchmark; true if all bars hold.
