@@ -1,6 +1,6 @@
 //! A client that knows the way: one node of a cluster beside one that is alone, each with all
-//! requests, and two beside two, each with half; and, without a bar, at full throttle two nodes with
-//! all keys between them beside one that has them all.
+//! requests, and two beside two, each with half; and, without a bar, at full throttle two nodes
+//! with all keys between them beside one that has them all.
 
 use super::Servers;
 use super::at_half::{Load, Way};

@@ -141,8 +141,8 @@ fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
     assert_eq!(world.store_keys(), 0);
 }
 
-/// Once a second it was looked for what had been given up, and for that the memtable was sorted, with
-/// all that others had written to it.
+/// Once a second it was looked for what had been given up, and for that the memtable was sorted,
+/// with all that others had written to it.
 #[test]
 fn what_was_given_up_is_looked_for_until_there_is_none() {
     let world = world();

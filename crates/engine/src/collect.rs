@@ -16,8 +16,8 @@
 //! number). So the newest record of each key that the journal holds always tells the truth.
 //!
 //! What the ledger dropped because a newer entry hides it is known to go without being read
-//! (`journal/gone.rs`): the newer one's record is there, or a marker that hides both. Only if it can
-//! expire is it judged by what it says.
+//! (`journal/gone.rs`): the newer one's record is there, or a marker that hides both. Only if it
+//! can expire is it judged by what it says.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, Weak};

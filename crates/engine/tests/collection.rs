@@ -95,7 +95,8 @@ fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
 }
 
 /// Most of what a collection read was there to be thrown away. Damage shows what it reads: what the
-/// ledger has dropped since the store was opened is not among it, and everything is after an opening.
+/// ledger has dropped since the store was opened is not among it, and everything is after an
+/// opening.
 #[test]
 fn what_the_ledger_dropped_is_thrown_away_unread() {
     for is_reopened in [false, true] {

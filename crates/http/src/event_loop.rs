@@ -16,7 +16,8 @@ use crate::ahead::ReadAhead;
 use crate::batch::Batch;
 use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
-use crate::limits::{Limits, READ_BYTES_MAX, TURNS_MAX};
+use crate::gather::{Gather, Ready, ReadyList, sleep_to_the_point};
+use crate::limits::{GATHER_PAUSE, Limits, READ_BYTES_MAX, TURNS_MAX};
 use crate::links::{Due, LINKS, link_of};
 use crate::output::SPARE_QUEUES_MAX;
 use crate::response::DateLine;
@@ -158,28 +159,34 @@ impl<S: Service> EventLoop<S> {
     /// Runs until it is told to stop and its connections are done.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
+        let (mut ready, mut gather) = (ReadyList::default(), Gather::new(&self.clock));
         let mut ticker = Ticker::start(&self.poll, TICKER)?;
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         pellucid_thread::prepare_thread();
         // Where it is refused, requests wait for background work as long as the kernel likes.
         let _ = pellucid_thread::schedule_for_requests();
+        sleep_to_the_point();
         self.link_turn(sweep_at, |service, turn| service.begin(turn))?;
         loop {
             self.recorder.rest();
             pellucid_thread::set_phase(LOOP_PHASE);
             let pause = if self.again.is_empty() { ticker.limit() } else { Some(Duration::ZERO) };
-            match self.poll.poll(&mut events, pause) {
-                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-                _ => {}
+            let looked = self.clock.now();
+            let mut woke = self.wait_for_events(&mut events, pause)?;
+            ready.add(&events, woke);
+            if gather.is_due(looked, woke, ready.len()) && self.again.is_empty() {
+                std::thread::sleep(GATHER_PAUSE);
+                let again = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
+                gather.idle(woke, again);
+                ready.add(&events, again);
+                woke = again;
             }
-            let woke = self.clock.now();
             self.last = woke;
             self.refresh_date(woke);
             // A response that nothing else waits beside is written at once.
-            self.batch.is_open = events.iter().nth(1).is_some();
-            for event in &events {
-                let (token, is_closed) = (event.token(), event.is_read_closed());
+            self.batch.is_open = ready.len() > 1;
+            for Ready { token, is_closed, woke } in ready.drain() {
                 if token.0 < LINKS && self.batch.is_open {
                     self.read_ahead(token.0, woke, is_closed);
                 } else {
@@ -217,6 +224,20 @@ impl<S: Service> EventLoop<S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Looks what is ready, waiting for it as long as `pause`; comes back with the time.
+    fn wait_for_events(
+        &mut self,
+        events: &mut Events,
+        pause: Option<Duration>,
+    ) -> io::Result<Ticks> {
+        match self.poll.poll(events, pause) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            Err(_) => events.clear(),
+            Ok(()) => {}
+        }
+        Ok(self.clock.now())
     }
 
     fn is_over(&self, now: Ticks) -> bool {

@@ -16,6 +16,7 @@ mod compression;
 mod connection;
 mod cuts;
 mod event_loop;
+mod gather;
 mod head;
 mod http2;
 mod limits;
@@ -45,8 +46,8 @@ pub use head::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
     AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX,
     BATCH_PAUSE_MAX, BODY_BYTES_PER_SECOND_MIN, CHUNK_LINE_BYTES_MAX, COMPRESSED_STREAMS_MAX,
-    HEADERS_MAX, LINGER_BYTES_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
-    RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
+    GATHER_CONNECTIONS_MAX, GATHER_PAUSE, GATHER_WORK_TO_IDLE, HEADERS_MAX, LINGER_BYTES_MAX,
+    Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
 pub use links::{LinkTurn, Messenger, Ticket};
 pub use refusal::Refusal;

@@ -17,6 +17,13 @@ pub const AHEAD_CONNECTIONS_MAX: usize = 16;
 /// turn.
 pub const AHEAD_BYTES_MIN: usize = 16 * 1024;
 
+/// How long a loop that is busy all the time looks away, so that it finds more at a time.
+pub const GATHER_PAUSE: Duration = Duration::from_micros(20);
+/// Connections that are enough to be served at once.
+pub const GATHER_CONNECTIONS_MAX: usize = 32;
+/// A loop makes such a pause if it was so many times as long at work lately as it was not.
+pub const GATHER_WORK_TO_IDLE: u64 = 4;
+
 /// Connections whose responses are put by until others that became readable in the same wake-up
 /// have theirs, and bytes of such responses: then all are written one after the other. Reading and
 /// answering in one go and writing in another keeps the processor's caches with either, and a

@@ -1,8 +1,8 @@
 //! Which records of a segment nobody needs, a bit for each: a collection need not read them to find
 //! that out. Of a store that is overwritten, they are most of what it would read.
 //!
-//! The bits are a memory of what the ledger has dropped since the store was opened. A record without
-//! one may be needed or not, and is judged by what it says.
+//! The bits are a memory of what the ledger has dropped since the store was opened. A record
+//! without one may be needed or not, and is judged by what it says.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,0 +1,190 @@
+//! Under full load, a moment's wait for more.
+//!
+//! A loop that finds something to do whenever it looks finds little at a time: what became readable
+//! while it was at what it found before. It changes between reading, answering and writing all the
+//! time, and its clients have their answers in drips, to which they send requests in drips. If it
+//! looks away for a moment, both sides have more to do at a time, and more requests are answered,
+//! at less cost (docs/request-path.md). So a loop that was at work for nearly all of the time
+//! lately, and found few connections in this wake-up, looks once more after
+//! [`GATHER_PAUSE`](crate::limits::GATHER_PAUSE).
+//!
+//! What was found first has the pause in its `receive`, as it waits for the loop's attention. The
+//! pauses count as time without work: where they would be what keeps a loop busy, there are none.
+
+use mio::{Events, Token};
+use pellucid_clock::{Clock, Ticks};
+
+use crate::limits::{GATHER_CONNECTIONS_MAX, GATHER_WORK_TO_IDLE};
+
+/// With each wake-up, those before it count for this share less, as a power of two.
+const FADING_SHIFT: u32 = 4;
+/// The longest wait that counts, in nanoseconds: after it, the loop has to be busy for some fifty
+/// wake-ups.
+const IDLE_MAX_NS: u64 = 1_000_000;
+
+/// Something that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) token: Token,
+    /// Whether the peer sends nothing more.
+    pub(crate) is_closed: bool,
+    /// When the loop learned of it.
+    pub(crate) woke: Ticks,
+}
+
+/// What is ready in a wake-up, each once.
+#[derive(Default)]
+pub(crate) struct ReadyList(Vec<Ready>);
+
+impl ReadyList {
+    /// Adds what a look brought. What an earlier look of the same wake-up had brought already is
+    /// the same event: nothing was done about it yet.
+    pub(crate) fn add(&mut self, events: &Events, woke: Ticks) {
+        let known = self.0.len();
+        for event in events {
+            let (token, is_closed) = (event.token(), event.is_read_closed());
+            match self.0[..known].iter_mut().find(|ready| ready.token == token) {
+                Some(ready) => ready.is_closed |= is_closed,
+                None => self.0.push(Ready { token, is_closed, woke }),
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Empties the list, one after the other.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Ready> + '_ {
+        self.0.drain(..)
+    }
+}
+
+/// Knows whether a pause is worth it: how long the loop was at work lately, and how long it was
+/// not.
+pub(crate) struct Gather {
+    work_ticks: u64,
+    idle_ticks: u64,
+    idle_ticks_max: u64,
+    /// When the last wake-up began.
+    woke: Ticks,
+}
+
+impl Gather {
+    pub(crate) fn new(clock: &Clock) -> Gather {
+        let idle_ticks_max = clock.ticks(IDLE_MAX_NS);
+        Gather { work_ticks: 0, idle_ticks: 0, idle_ticks_max, woke: clock.now() }
+    }
+
+    /// Notes a wake-up for which the loop began to wait at `looked`; says whether to look again
+    /// after a pause.
+    #[inline]
+    pub(crate) fn is_due(&mut self, looked: Ticks, woke: Ticks, found: usize) -> bool {
+        self.work_ticks += looked.since(self.woke);
+        self.work_ticks -= self.work_ticks >> FADING_SHIFT;
+        self.idle_ticks -= self.idle_ticks >> FADING_SHIFT;
+        self.idle(looked, woke);
+        // One alone may be all there is.
+        self.idle_ticks * GATHER_WORK_TO_IDLE < self.work_ticks
+            && (2..GATHER_CONNECTIONS_MAX).contains(&found)
+    }
+
+    /// Notes a time that was not spent on requests, a pause or a wait for them.
+    pub(crate) fn idle(&mut self, from: Ticks, to: Ticks) {
+        self.idle_ticks += to.since(from).min(self.idle_ticks_max);
+        self.woke = to;
+    }
+}
+
+/// Has this thread's sleeps end when they should: the system may add 50 µs otherwise, to end many
+/// at a time.
+pub(crate) fn sleep_to_the_point() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call changes one property of this thread. Where it is refused, pauses are longer.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize, 0_usize, 0_usize, 0_usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use mio::net::UnixStream;
+    use mio::{Interest, Poll};
+    use pellucid_clock::SimulatedClock;
+
+    use super::*;
+
+    /// Wake-ups of a loop that works and waits for so many nanoseconds in turn: how many pauses.
+    fn pauses(gather: &mut Gather, now: &mut u64, work: u64, wait: u64, found: usize) -> usize {
+        let mut pauses = 0;
+        for _ in 0..100 {
+            let looked = *now + work;
+            *now = looked + wait;
+            if gather.is_due(Ticks(looked), Ticks(*now), found) {
+                pauses += 1;
+                gather.idle(Ticks(*now), Ticks(*now + 20_000));
+                *now += 20_000;
+            }
+        }
+        pauses
+    }
+
+    #[test]
+    fn a_pause_is_due_under_full_load_with_few_connections() {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let (mut gather, mut now) = (Gather::new(&clock), 0);
+        let mut of = |work, wait, found| pauses(&mut gather, &mut now, work, wait, found);
+        assert_eq!(of(20_000, 60_000, 4), 0, "half of the load at most");
+        // The simulated clock ticks in nanoseconds. Of 220 us of work, 20 us are a pause.
+        assert!(of(200_000, 500, 4) > 50);
+        assert_eq!(of(200_000, 500, 1), 0, "one alone");
+        assert_eq!(of(200_000, 500, GATHER_CONNECTIONS_MAX), 0, "enough");
+        // With a pause in each wake-up, the loop would be idle for half of the time.
+        let some = of(20_000, 500, 4);
+        assert!(some > 0 && some < 50, "{some}");
+        of(20_000, 2_000_000, 4);
+        assert_eq!(of(20_000, 60_000, 4), 0);
+    }
+
+    #[test]
+    fn what_is_found_twice_is_one_event() {
+        let mut poll = Poll::new().unwrap();
+        let (mut near, mut far): (Vec<_>, Vec<_>) = (0..3)
+            .map(|token| {
+                let (mut near, far) = UnixStream::pair().unwrap();
+                let registry = poll.registry();
+                registry.register(&mut near, Token(token), Interest::READABLE).unwrap();
+                (near, Some(far))
+            })
+            .unzip();
+        let mut events = Events::with_capacity(8);
+        let mut look = |list: &mut ReadyList, woke| {
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            list.add(&events, Ticks(woke));
+        };
+        let mut list = ReadyList::default();
+        for far in far.iter_mut().take(2).flatten() {
+            far.write_all(b"x").unwrap();
+        }
+        look(&mut list, 1);
+        // One of them goes, and another comes.
+        far[1] = None;
+        far[2].as_mut().unwrap().write_all(b"x").unwrap();
+        look(&mut list, 2);
+        assert_eq!(list.len(), 3);
+        let mut ready: Vec<Ready> = list.drain().collect();
+        ready.sort_by_key(|ready| ready.token.0);
+        let expected = [(0, false, 1), (1, true, 1), (2, false, 2)];
+        let expected = expected.map(|(token, is_closed, woke)| Ready {
+            token: Token(token),
+            is_closed,
+            woke: Ticks(woke),
+        });
+        assert_eq!(ready, expected);
+        near.clear();
+        assert_eq!(list.len(), 0);
+    }
+}
