@@ -12,7 +12,8 @@ pub(super) fn run(servers: &Servers, loads: &[Load], effort: Effort) -> Result<V
     let held = run_beside_alone(servers, loads, effort)?;
     for load in loads {
         // Two processes on one core beside one: see `at_half`.
-        let divided = ratios(servers, load, [Way::Direct, Way::Alone], None, effort)?;
+        let few = Effort { runs: effort.runs.div_ceil(3), ..effort };
+        let divided = ratios(servers, load, [Way::Direct, Way::Alone], None, few)?;
         let name = load.method.name().to_lowercase();
         tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one_full_throttle"), &divided);
     }
