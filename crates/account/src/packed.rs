@@ -1,5 +1,5 @@
-//! Shapes of past seconds, packed. There are six hundred seconds of every operation, with up to a
-//! hundred shapes each, whose sums are small or zero mostly: a byte for every seven bits of them
+//! Shapes of past seconds, packed. There are six hundred seconds of every operation, with
+//! dozens of shapes each, whose sums are small or zero mostly: a byte for every seven bits of them
 //! takes a quarter of the room.
 
 use crate::series::Shape;

@@ -25,7 +25,7 @@ pub const WINDOW_SECONDS_MAX: usize = 600;
 
 /// So many buckets of the total share a shape, as a power of two: a shape then stands for totals
 /// within 1/32 of each other, and those of a drain stay in a core's own cache. With one for each
-/// bucket, to wait for them was a sixth of the time that it takes to count a request.
+/// bucket, to wait for them was a seventh of the time that it takes to count a request.
 const SHAPE_SHARED_BITS: u32 = 2;
 
 /// The number of the shape that requests whose total is in `bucket` belong to.

@@ -137,7 +137,7 @@ mod tests {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let (mut gather, mut now) = (Gather::new(&clock), 0);
         let mut of = |work, wait, found| pauses(&mut gather, &mut now, work, wait, found);
-        assert_eq!(of(20_000, 60_000, 4), 0, "half of the load at most");
+        assert_eq!(of(20_000, 60_000, 4), 0, "a quarter of the load");
         // The simulated clock ticks in nanoseconds. Of 220 us of work, 20 us are a pause.
         assert!(of(200_000, 500, 4) > 50);
         assert_eq!(of(200_000, 500, 1), 0, "one alone");
