@@ -19,6 +19,12 @@ fn key(number: u32) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
+/// What a store holds open at most, whatever it holds: 8 segments that wait for their seal and one
+/// that is being sealed, 4 spares and one that is being made; the lock, the manifest and its folder;
+/// 3 tables that are written, and as many that are read into maps. How many of them there are at
+/// once is up to the disk: a slow one once had 16.
+const DESCRIPTORS_MAX: usize = 14 + 3 + 6;
+
 /// 16: a store of many files ran out of descriptors. Here a file that is mapped is closed.
 #[test]
 fn a_store_of_many_files_holds_few_descriptors() {
@@ -42,7 +48,11 @@ fn a_store_of_many_files_holds_few_descriptors() {
         highest = highest.max(most());
     }
     assert!(engine.stats().segments > 80, "{} segments", engine.stats().segments);
-    assert!(highest < 16, "{highest} descriptors for {} segments", engine.stats().segments);
+    assert!(
+        highest <= DESCRIPTORS_MAX,
+        "{highest} descriptors for {} segments, and {DESCRIPTORS_MAX} are enough for any number",
+        engine.stats().segments,
+    );
 }
 
 /// 19 and 23: a look-up read where a value is, collection deleted the file, and the read failed.
