@@ -20,9 +20,9 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 /// What a store holds open at most, whatever it holds: 8 segments that wait for their seal and one
-/// that is being sealed, 4 spares and one that is being made; the lock, the manifest and its folder;
-/// 3 tables that are written, and as many that are read into maps. How many of them there are at
-/// once is up to the disk: a slow one once had 16.
+/// that is being sealed, 4 spares and one that is being made; the lock, the manifest and its
+/// folder; 3 tables that are written, and as many that are read into maps. How many of them there
+/// are at once is up to the disk: a slow one once had 16.
 const DESCRIPTORS_MAX: usize = 14 + 3 + 6;
 
 /// 16: a store of many files ran out of descriptors. Here a file that is mapped is closed.

@@ -175,7 +175,7 @@ impl<S: Service> EventLoop<S> {
             let looked = self.clock.now();
             let mut woke = self.wait_for_events(&mut events, pause)?;
             ready.add(&events, woke);
-            if gather.is_due(looked, woke, ready.len()) && self.again.is_empty() {
+            if gather.is_due(looked, woke, &ready) && self.again.is_empty() {
                 std::thread::sleep(GATHER_PAUSE);
                 let again = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
                 gather.idle(woke, again);

@@ -10,17 +10,23 @@
 //!
 //! What was found first has the pause in its `receive`, as it waits for the loop's attention. The
 //! pauses count as time without work: where they would be what keeps a loop busy, there are none.
+//! Nor are there any while the service's links are in use: at their other ends are loops that wait
+//! for this one as it waits for them. Two nodes of a cluster that made pauses for each other passed
+//! 121,000 requests per second on from one to the other, instead of 140,000.
 
 use mio::{Events, Token};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::limits::{GATHER_CONNECTIONS_MAX, GATHER_WORK_TO_IDLE};
+use crate::links::link_of;
 
 /// With each wake-up, those before it count for this share less, as a power of two.
 const FADING_SHIFT: u32 = 4;
 /// The longest wait that counts, in nanoseconds: after it, the loop has to be busy for some fifty
 /// wake-ups.
 const IDLE_MAX_NS: u64 = 1_000_000;
+/// Wake-ups after which links that were not heard of are no longer in use.
+const LINKS_QUIET_WAKE_UPS: u32 = 64;
 
 /// Something that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,11 @@ impl ReadyList {
         self.0.len()
     }
 
+    /// Whether links of the service are among it.
+    fn has_links(&self) -> bool {
+        self.0.iter().any(|ready| link_of(ready.token).is_some())
+    }
+
     /// Empties the list, one after the other.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Ready> + '_ {
         self.0.drain(..)
@@ -66,6 +77,8 @@ pub(crate) struct Gather {
     work_ticks: u64,
     idle_ticks: u64,
     idle_ticks_max: u64,
+    /// Wake-ups since the last one with links.
+    without_links: u32,
     /// When the last wake-up began.
     woke: Ticks,
 }
@@ -73,20 +86,24 @@ pub(crate) struct Gather {
 impl Gather {
     pub(crate) fn new(clock: &Clock) -> Gather {
         let idle_ticks_max = clock.ticks(IDLE_MAX_NS);
-        Gather { work_ticks: 0, idle_ticks: 0, idle_ticks_max, woke: clock.now() }
+        let woke = clock.now();
+        Gather { work_ticks: 0, idle_ticks: 0, idle_ticks_max, without_links: 0, woke }
     }
 
-    /// Notes a wake-up for which the loop began to wait at `looked`; says whether to look again
-    /// after a pause.
+    /// Notes a wake-up for which the loop began to wait at `looked`, and what it found; says
+    /// whether to look again after a pause.
     #[inline]
-    pub(crate) fn is_due(&mut self, looked: Ticks, woke: Ticks, found: usize) -> bool {
+    pub(crate) fn is_due(&mut self, looked: Ticks, woke: Ticks, found: &ReadyList) -> bool {
+        let counted = self.without_links.saturating_add(1);
+        self.without_links = if found.has_links() { 0 } else { counted };
         self.work_ticks += looked.since(self.woke);
         self.work_ticks -= self.work_ticks >> FADING_SHIFT;
         self.idle_ticks -= self.idle_ticks >> FADING_SHIFT;
         self.idle(looked, woke);
         // One alone may be all there is.
         self.idle_ticks * GATHER_WORK_TO_IDLE < self.work_ticks
-            && (2..GATHER_CONNECTIONS_MAX).contains(&found)
+            && (2..GATHER_CONNECTIONS_MAX).contains(&found.len())
+            && self.without_links > LINKS_QUIET_WAKE_UPS
     }
 
     /// Notes a time that was not spent on requests, a pause or a wait for them.
@@ -116,14 +133,20 @@ mod tests {
     use pellucid_clock::SimulatedClock;
 
     use super::*;
+    use crate::links::LINKS;
+
+    fn found(tokens: impl Iterator<Item = usize>) -> ReadyList {
+        let ready = |token| Ready { token: Token(token), is_closed: false, woke: Ticks(0) };
+        ReadyList(tokens.map(ready).collect())
+    }
 
     /// Wake-ups of a loop that works and waits for so many nanoseconds in turn: how many pauses.
-    fn pauses(gather: &mut Gather, now: &mut u64, work: u64, wait: u64, found: usize) -> usize {
-        let mut pauses = 0;
+    fn pauses(gather: &mut Gather, now: &mut u64, work: u64, wait: u64, count: usize) -> usize {
+        let (found, mut pauses) = (found(0..count), 0);
         for _ in 0..100 {
             let looked = *now + work;
             *now = looked + wait;
-            if gather.is_due(Ticks(looked), Ticks(*now), found) {
+            if gather.is_due(Ticks(looked), Ticks(*now), &found) {
                 pauses += 1;
                 gather.idle(Ticks(*now), Ticks(*now + 20_000));
                 *now += 20_000;
@@ -147,6 +170,25 @@ mod tests {
         assert!(some > 0 && some < 50, "{some}");
         of(20_000, 2_000_000, 4);
         assert_eq!(of(20_000, 60_000, 4), 0);
+    }
+
+    /// Two nodes of a cluster each thought themselves busy, and kept the other waiting.
+    #[test]
+    fn while_links_are_in_use_there_is_no_pause() {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let mut gather = Gather::new(&clock);
+        assert!(pauses(&mut gather, &mut 0, 200_000, 500, 4) > 0);
+        let mut now = 1_000_000_000;
+        let mut is_due = |tokens: &[usize]| {
+            now += 200_000;
+            gather.is_due(Ticks(now), Ticks(now), &found(tokens.iter().copied()))
+        };
+        assert!(is_due(&[1, 2]));
+        assert!(!is_due(&[1, LINKS]));
+        let after = (0..1_000).position(|_| is_due(&[1, 2]));
+        assert_eq!(after, Some(LINKS_QUIET_WAKE_UPS as usize));
+        // The listener and the mailbox are no links.
+        assert!(is_due(&[1, usize::MAX]));
     }
 
     #[test]
