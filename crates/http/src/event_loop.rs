@@ -17,7 +17,9 @@ use crate::batch::Batch;
 use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
 use crate::gather::{Gather, Ready, ReadyList, sleep_to_the_point};
-use crate::limits::{GATHER_PAUSE, Limits, READ_BYTES_MAX, TURNS_MAX};
+use crate::limits::{
+    GATHER_PAUSE, LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, READ_BYTES_MAX, TURNS_MAX,
+};
 use crate::links::{Due, LINKS, link_of};
 use crate::output::SPARE_QUEUES_MAX;
 use crate::response::DateLine;
@@ -184,29 +186,20 @@ impl<S: Service> EventLoop<S> {
             }
             self.last = woke;
             self.refresh_date(woke);
-            // A response that nothing else waits beside is written at once.
-            self.batch.is_open = ready.len() > 1;
-            for Ready { token, is_closed, woke } in ready.drain() {
-                if token.0 < LINKS && self.batch.is_open {
-                    self.read_ahead(token.0, woke, is_closed);
-                } else {
-                    // Letters and time limits are for connections that are in their places.
-                    self.serve_ahead(woke);
-                    match token {
-                        WAKER => self.read_mail(woke),
-                        LISTENER => self.accept(woke),
-                        TICKER => ticker.take(),
-                        token => match link_of(token) {
-                            Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
-                            None => self.turn(token.0, woke, is_closed),
-                        },
-                    }
+            let mut found = ready.len();
+            self.serve_ready(&mut ready, &mut ticker, woke);
+            for _ in 0..LINK_LOOKS_MAX {
+                if found < LINK_LOOK_READY_MIN || !self.service.has_to_settle() {
+                    break;
                 }
-                if self.batch.is_full {
-                    self.write_batch();
-                }
+                // Others need not wait for what else comes.
+                self.write_batch();
+                woke = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
+                self.last = woke;
+                ready.add(&events, woke);
+                found = ready.len();
+                self.serve_ready(&mut ready, &mut ticker, woke);
             }
-            self.serve_ahead(woke);
             self.settle_links(woke);
             self.write_batch();
             self.batch.is_open = false;
@@ -224,6 +217,33 @@ impl<S: Service> EventLoop<S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Does what there is to do about what is ready.
+    fn serve_ready(&mut self, ready: &mut ReadyList, ticker: &mut Ticker, woke: Ticks) {
+        // A response that nothing else waits beside is written at once.
+        self.batch.is_open = ready.len() > 1;
+        for Ready { token, is_closed, woke } in ready.drain() {
+            if token.0 < LINKS && self.batch.is_open {
+                self.read_ahead(token.0, woke, is_closed);
+            } else {
+                // Letters and time limits are for connections that are in their places.
+                self.serve_ahead(woke);
+                match token {
+                    WAKER => self.read_mail(woke),
+                    LISTENER => self.accept(woke),
+                    TICKER => ticker.take(),
+                    token => match link_of(token) {
+                        Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
+                        None => self.turn(token.0, woke, is_closed),
+                    },
+                }
+            }
+            if self.batch.is_full {
+                self.write_batch();
+            }
+        }
+        self.serve_ahead(woke);
     }
 
     /// Looks what is ready, waiting for it as long as `pause`; comes back with the time.

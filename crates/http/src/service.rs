@@ -62,6 +62,11 @@ pub trait Service: 'static {
         let _ = (link, turn);
     }
 
+    /// Whether [`Service::settle`] has something to send.
+    fn has_to_settle(&self) -> bool {
+        false
+    }
+
     /// Sends what the wake-up brought. True if requests were completed meanwhile, so that there may
     /// be more.
     fn settle(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> bool {

@@ -132,3 +132,42 @@ fn waiting_for_others_of_the_wake_up_is_queue() {
     assert!(phase("unaccounted").max_ns < 1_000_000, "{:?}", phase("unaccounted"));
     assert!(phase("parse").max_ns < phase("queue").max_ns / 2, "{:?}", phase("parse"));
 }
+
+/// How many requests links were settled for together: of those that were ready in one wake-up, and
+/// of the two that came while these were answered.
+fn settled_together(ready: usize, gates: [usize; 2]) -> [String; 2] {
+    let running = start_single();
+    let mut sockets: Vec<_> = (0..ready + 2).map(|_| connect(&running)).collect();
+    while_held_up(&running, gates[0], &mut sockets, |sockets| {
+        let held = request("/held-put-by", "", &gates[1].to_string());
+        sockets[0].write_all(held.as_bytes()).unwrap();
+        for socket in &mut sockets[1..ready] {
+            socket.write_all(request("/put-by", "", "").as_bytes()).unwrap();
+        }
+    });
+    await_held(gates[1]);
+    for socket in &mut sockets[ready..] {
+        socket.write_all(request("/put-by", "", "").as_bytes()).unwrap();
+    }
+    release(gates[1]);
+    [0, ready].map(|index| {
+        let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
+        while !answer.ends_with(b" together") {
+            let count = sockets[index].read(&mut piece).unwrap();
+            assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&piece[..count]);
+        }
+        let text = String::from_utf8(answer).unwrap();
+        text.rsplit_once("\r\n").unwrap().1.to_owned()
+    })
+}
+
+/// A frame for a peer costs both sides the same whether it is sent for one request or for twenty:
+/// a loop that has much to do looks for more before it sends one. One with little does not wait.
+#[test]
+fn links_of_a_busy_loop_send_what_came_meanwhile_as_well() {
+    let enough = pellucid_http::LINK_LOOK_READY_MIN;
+    let all = format!("{} together", enough + 2);
+    assert_eq!(settled_together(enough, [3, 4]), [all.clone(), all]);
+    assert_eq!(settled_together(enough - 1, [5, 6]), ["7 together", "2 together"]);
+}

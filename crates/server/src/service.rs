@@ -258,6 +258,10 @@ impl Service for Api {
         self.link_ready(link, turn);
     }
 
+    fn has_to_settle(&self) -> bool {
+        self.has_links_to_settle()
+    }
+
     fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
         self.settle_links(turn)
     }

@@ -14,7 +14,7 @@ use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp};
 use pellucid_clock::Clock;
 use pellucid_http::{
     BodySource, Certificates, CutFigures, Endpoint, Exchange, Filled, Handled, Head, Limits,
-    Refusal, Request, Response, Server, Service, listen,
+    LinkTurn, Refusal, Request, Response, Server, Service, Ticket, listen,
 };
 
 const NAMES: Names = Names {
@@ -26,7 +26,7 @@ const NAMES: Names = Names {
 
 /// Gates at which `/held` holds up its event loop, by the number that is its body: nobody there,
 /// somebody waits, open.
-static GATES: [AtomicU8; 4] = [const { AtomicU8::new(0) }; 4];
+static GATES: [AtomicU8; 7] = [const { AtomicU8::new(0) }; 7];
 const WAITS: u8 = 1;
 const OPEN: u8 = 2;
 
@@ -46,10 +46,21 @@ fn await_gate(gate: usize, state: u8) {
     }
 }
 
+/// Holds up its caller until the gate is open.
+fn hold(gate: &[u8]) {
+    let gate: usize = std::str::from_utf8(gate).unwrap().parse().unwrap();
+    GATES[gate].store(WAITS, Ordering::Release);
+    await_gate(gate, OPEN);
+}
+
 /// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a
 /// while, `/held` until it is released), from another thread (`/later`), or in pieces (`/pieces`,
-/// `/endless`).
-struct Echo;
+/// `/endless`); or, when links are settled, with how many were put by for that (`/put-by`, and
+/// `/held-put-by`, which is held before).
+#[derive(Default)]
+struct Echo {
+    put_by: Vec<Ticket>,
+}
 
 struct Pieces {
     left: usize,
@@ -99,11 +110,16 @@ impl Service for Echo {
                 Handled::Done
             }
             "/held" => {
-                let gate: usize = std::str::from_utf8(request.body).unwrap().parse().unwrap();
-                GATES[gate].store(WAITS, Ordering::Release);
-                await_gate(gate, OPEN);
+                hold(request.body);
                 response.status(200).finish(request.body);
                 Handled::Done
+            }
+            "/put-by" | "/held-put-by" => {
+                if request.path == "/held-put-by" {
+                    hold(request.body);
+                }
+                self.put_by.push(exchange.ticket());
+                Handled::Later
             }
             "/pieces" | "/broken" => {
                 response.status(200).finish_streamed(None);
@@ -129,6 +145,18 @@ impl Service for Echo {
     ) -> Handled {
         response.status(202).finish(&later);
         Handled::Done
+    }
+
+    fn has_to_settle(&self) -> bool {
+        !self.put_by.is_empty()
+    }
+
+    fn settle(&mut self, turn: &mut LinkTurn<'_, Vec<u8>>) -> bool {
+        let count = format!("{} together", self.put_by.len());
+        for ticket in self.put_by.drain(..) {
+            turn.complete(ticket, count.clone().into_bytes());
+        }
+        false
     }
 
     fn facts_of_refusal(&self, _refusal: &Refusal) -> RequestFacts {
@@ -186,7 +214,7 @@ pub(crate) fn start_single() -> Running {
 
 fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
-    let server = Server::start(endpoint, &account, loops, |_| Echo).unwrap();
+    let server = Server::start(endpoint, &account, loops, |_| Echo::default()).unwrap();
     let address = server.address();
     Running { server: Some(server), account, address }
 }

@@ -150,6 +150,12 @@ impl Api {
         }
     }
 
+    pub(crate) fn has_links_to_settle(&self) -> bool {
+        self.links
+            .as_deref()
+            .is_some_and(|links| links.peers.is_dirty() || links.callers.is_dirty())
+    }
+
     pub(crate) fn settle_links(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
         let Some(links) = self.links.as_deref_mut() else { return false };
         if !links.ranges.is_empty() {
