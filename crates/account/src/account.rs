@@ -24,6 +24,11 @@ use crate::watch::Watch;
 /// Pause between two drains of the rings.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 
+/// Records that a thread counts when it has a moment: some 10 µs.
+const COUNTED_IN_A_MOMENT: usize = 160;
+/// What whoever counts works at.
+static ACCOUNT: Job = Job::new("account");
+
 /// How much is accounted for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
@@ -196,7 +201,6 @@ impl Account {
     /// Counts every 10 ms what the recorders have recorded, until [`Account::stop`]. To be run on a
     /// thread of its own where accounting is `full`.
     pub fn drain_until_stopped(&self) {
-        static ACCOUNT: Job = Job::new("account");
         let _job = start_job(&ACCOUNT);
         let mut guard = self.shared.stop_lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.shared.stopped.load(Ordering::Acquire) {
@@ -246,8 +250,8 @@ impl Account {
     }
 
     pub(crate) fn drain_locked(&self, state: &mut State) {
-        let (clock, names) = (self.shared.clock, self.shared.names);
-        let now_second = clock.nanoseconds(clock.now().since(self.shared.began)) / 1_000_000_000;
+        let clock = self.shared.clock;
+        let now_second = self.shared.now_second();
         if now_second > state.second {
             let closed = state.second;
             let State { series, watch, .. } = &mut *state;
@@ -261,29 +265,8 @@ impl Account {
             (from..now_second).for_each(|second| watch.close_second(second, &clock));
             state.second = now_second;
         }
-        let State { rings, series, table, records_lost, watch, listener, late, .. } = &mut *state;
-        let table = &*table;
-        watch.begin_drain(&clock);
-        let mut count = |record: &Record, words: &[u64; RECORD_WORDS]| {
-            let series = series_of(series, record.facts);
-            let total_ticks = series.add(record, table, names.parts.len());
-            watch.see(record, words, total_ticks);
-            if let Some(listener) = listener {
-                listener(record, total_ticks);
-            }
-        };
-        for reading in rings.iter_mut() {
-            let (next, lost) = reading.ring.read_from(reading.next, |record, words| {
-                if !record.is_told_later || !late.hold(record, &clock) {
-                    count(record, words);
-                }
-            });
-            reading.next = next;
-            *records_lost += lost;
-        }
-        for record in late.release(&clock, self.shared.stopped.load(Ordering::Acquire)) {
-            count(&record, &record.to_words());
-        }
+        state.watch.begin_drain(&clock);
+        state.count(&self.shared, None, u64::MAX);
     }
 
     /// What was recorded within the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the
@@ -341,6 +324,60 @@ impl Account {
             },
             records_lost,
             operations,
+        }
+    }
+}
+
+impl Shared {
+    /// The number of the second, since the account began, that it is.
+    fn now_second(&self) -> u64 {
+        self.clock.nanoseconds(self.clock.now().since(self.began)) / 1_000_000_000
+    }
+
+    /// Counts some records of one ring, unless somebody else is at the account. What takes longer
+    /// than a few microseconds is left to the thread that drains.
+    pub(crate) fn count_some(&self, ring: &Arc<Ring>) {
+        if self.accounting != Accounting::Full {
+            return;
+        }
+        let Ok(mut state) = self.state.try_lock() else { return };
+        let history = &state.watch.history;
+        if state.second == self.now_second() && history.has_room_for(COUNTED_IN_A_MOMENT) {
+            let _job = start_job(&ACCOUNT);
+            state.watch.begin_part(&self.clock);
+            state.count(self, Some(ring), COUNTED_IN_A_MOMENT as u64);
+        }
+    }
+}
+
+impl State {
+    /// Counts what the rings hold, or what `only` holds: so many records of each at most.
+    fn count(&mut self, shared: &Shared, only: Option<&Arc<Ring>>, limit: u64) {
+        let (clock, names) = (shared.clock, shared.names);
+        let State { rings, series, table, records_lost, watch, listener, late, .. } = self;
+        let table = &*table;
+        let mut count = |record: &Record, words: &[u64; RECORD_WORDS]| {
+            let series = series_of(series, record.facts);
+            let total_ticks = series.add(record, table, names.parts.len());
+            watch.see(record, words, total_ticks);
+            if let Some(listener) = listener {
+                listener(record, total_ticks);
+            }
+        };
+        let is_meant = |ring: &Arc<Ring>| only.is_none_or(|only| Arc::ptr_eq(only, ring));
+        for reading in rings.iter_mut().filter(|reading| is_meant(&reading.ring)) {
+            let (next, lost) = reading.ring.read_from(reading.next, limit, |record, words| {
+                if !record.is_told_later || !late.hold(record, &clock) {
+                    count(record, words);
+                }
+            });
+            reading.next = next;
+            *records_lost += lost;
+        }
+        if only.is_none() {
+            for record in late.release(&clock, shared.stopped.load(Ordering::Acquire)) {
+                count(&record, &record.to_words());
+            }
         }
     }
 }

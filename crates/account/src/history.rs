@@ -27,6 +27,13 @@ impl History {
         History { records: Vec::new(), capacity, oldest: 0 }
     }
 
+    /// Whether so many more have their places. Otherwise those that are there may have to move to
+    /// a larger one, all 16 MiB of them.
+    pub(crate) fn has_room_for(&self, records: usize) -> bool {
+        let held = self.records.len();
+        held == self.capacity || held + records <= self.records.capacity()
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, words: &[u64; RECORD_WORDS]) {
         if self.records.len() < self.capacity {

@@ -131,6 +131,15 @@ impl Recorder {
         self.push(record);
     }
 
+    /// Has some of what this thread recorded counted now, if accounting is full: for a thread that
+    /// has a moment, some ten microseconds. Otherwise the thread that drains has to do it, on the
+    /// same processor if there is no other.
+    pub fn count_some(&self) {
+        if let Some(ring) = &self.ring {
+            self.shared.count_some(ring);
+        }
+    }
+
     #[inline]
     fn push(&self, record: &Record) {
         if let Some(ring) = &self.ring {

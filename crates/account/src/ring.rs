@@ -48,8 +48,8 @@ impl Ring {
         self.head.load(Ordering::Acquire).saturating_sub(self.slots.len() as u64)
     }
 
-    /// Hands every record from number `from` on to `visit`, oldest first. Returns the number to go
-    /// on from, and how many records were overwritten before they could be read.
+    /// Hands records from number `from` on to `visit`, oldest first, `limit` at most. Returns the
+    /// number to go on from, and how many records were overwritten before they could be read.
     ///
     /// They are copied some at a time, and looked at afterwards: what was stored word by word a
     /// moment ago, and is then read in larger pieces, has to wait until everything stored before it
@@ -57,9 +57,10 @@ impl Ring {
     pub(crate) fn read_from(
         &self,
         from: u64,
+        limit: u64,
         mut visit: impl FnMut(&Record, &[u64; RECORD_WORDS]),
     ) -> (u64, u64) {
-        let head = self.head.load(Ordering::Acquire);
+        let head = self.head.load(Ordering::Acquire).min(from.saturating_add(limit));
         let mut copies = [[0; RECORD_WORDS]; COPIED_TOGETHER];
         let (mut next, mut lost) = (from, 0);
         while next < head {
@@ -107,9 +108,9 @@ mod tests {
             ring.push(&numbered(request));
         }
         let mut seen = Vec::new();
-        let (next, lost) = ring.read_from(0, |record, _| seen.push(record.facts.request));
+        let (next, lost) = ring.read_from(0, u64::MAX, |record, _| seen.push(record.facts.request));
         assert_eq!((next, lost, seen), (6, 2, vec![2, 3, 4, 5]));
-        assert_eq!(ring.read_from(6, |_, _| panic!("nothing is new")), (6, 0));
+        assert_eq!(ring.read_from(6, u64::MAX, |_, _| panic!("nothing is new")), (6, 0));
     }
 
     #[test]
@@ -126,7 +127,7 @@ mod tests {
             let (mut next, mut seen, mut lost_in_all) = (0, 0, 0);
             let mut last = None;
             while next < 200_000 {
-                let (to, lost) = ring.read_from(next, |record, _| {
+                let (to, lost) = ring.read_from(next, u64::MAX, |record, _| {
                     assert_eq!(record.arrived_ticks, record.facts.request ^ 0x5555);
                     assert!(last.is_none_or(|last| last < record.facts.request));
                     last = Some(record.facts.request);

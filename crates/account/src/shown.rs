@@ -55,7 +55,7 @@ impl Account {
             // Nobody drains the rings: what they hold is all there is.
             let mut records = Vec::new();
             for reading in &state.rings {
-                reading.ring.read_from(reading.ring.oldest(), |record, _| {
+                reading.ring.read_from(reading.ring.oldest(), u64::MAX, |record, _| {
                     if record.span().1 >= since {
                         records.push(*record);
                     }

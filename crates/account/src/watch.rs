@@ -34,13 +34,18 @@ impl Watch {
         }
     }
 
-    /// Prepares for the records that ended until now.
+    /// Prepares for all records that ended until now.
     pub(crate) fn begin_drain(&mut self, clock: &Clock) {
+        self.begin_part(clock);
+        self.slow.begin_drain();
+    }
+
+    /// Prepares for some of them.
+    pub(crate) fn begin_part(&mut self, clock: &Clock) {
         let reach = clock.ticks(SPANS_REACH_NS);
         let since = Ticks(self.drained_at.0.saturating_sub(reach));
         self.drained_at = clock.now();
         self.spans = Spans::of(&self.activity, since, self.drained_at);
-        self.slow.begin_drain();
     }
 
     #[inline]

@@ -1,8 +1,11 @@
 //! The account as its users see it: recorded timelines in, a snapshot out.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pellucid_account::{
-    Account, Accounting, EngineCounts, Names, PHASES, Part, RequestFacts, STAMPS, Snapshot, Stamp,
-    Timeline, TransportPart,
+    Account, Accounting, EngineCounts, Names, PHASES, Part, Recorder, RequestFacts, STAMPS,
+    Snapshot, Stamp, Timeline, TransportPart,
 };
 use pellucid_clock::{Clock, SimulatedClock, Ticks};
 use proptest::prelude::*;
@@ -184,6 +187,44 @@ fn accounting_that_is_off_takes_no_readings() {
     recorder.record(&timeline, read_facts());
     assert_eq!(account.clock().now(), Ticks(1), "this is the first reading");
     assert!(account.snapshot(None).operations.is_empty());
+}
+
+/// Under full load a loop that looks away for a moment counts meanwhile; the thread that drains
+/// would take the processor from it for a quarter of a millisecond.
+#[test]
+fn a_thread_that_has_a_moment_counts_some_of_its_own_records() {
+    let time = SimulatedClock::leaked(0);
+    let account = account(time);
+    let (recorder, other) = (account.recorder(), account.recorder());
+    let record = |recorder: &Recorder, records| {
+        for _ in 0..records {
+            let begun = recorder.begin(Ticks(0));
+            recorder.record(&timeline(begun, Ticks(0), [8; 7]), read_facts());
+        }
+    };
+    let counted = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&counted);
+    account.listen(move |_, _| _ = counter.fetch_add(1, Ordering::Relaxed));
+    let counted = || counted.load(Ordering::Relaxed);
+    record(&recorder, 1_100);
+    recorder.count_some();
+    assert_eq!(counted(), 0, "room for them is made by whoever drains");
+    account.drain();
+    assert_eq!(counted(), 1_100);
+    record(&recorder, 200);
+    record(&other, 10);
+    recorder.count_some();
+    assert_eq!(counted(), 1_260, "some");
+    recorder.count_some();
+    assert_eq!(counted(), 1_300, "not those of the other");
+    time.advance_ns(1_000_000_000);
+    record(&recorder, 1);
+    recorder.count_some();
+    assert_eq!(counted(), 1_300, "a second that is over is closed by whoever drains");
+    account.drain();
+    assert_eq!(counted(), 1_311);
+    let snapshot = account.snapshot(None);
+    assert_eq!((snapshot.operations[0].count, snapshot.records_lost), (1_311, 0));
 }
 
 #[test]

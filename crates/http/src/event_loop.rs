@@ -38,6 +38,9 @@ pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
 const TICKER: Token = Token(TOKENS_OWN);
 
+/// To be woken again takes as long as shorter sleeps.
+const SLEEP_MIN: Duration = Duration::from_micros(5);
+
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -178,7 +181,7 @@ impl<S: Service> EventLoop<S> {
             let mut woke = self.wait_for_events(&mut events, pause)?;
             ready.add(&events, woke);
             if gather.is_due(looked, woke, &ready) && self.again.is_empty() {
-                std::thread::sleep(GATHER_PAUSE);
+                self.pause(woke);
                 let again = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
                 gather.idle(woke, again);
                 ready.add(&events, again);
@@ -244,6 +247,17 @@ impl<S: Service> EventLoop<S> {
             }
         }
         self.serve_ahead(woke);
+    }
+
+    /// Looks away for [`GATHER_PAUSE`] from `woke` on. Under full load there is always something to
+    /// count, and whoever else counted it would take the processor from this loop.
+    fn pause(&self, woke: Ticks) {
+        self.recorder.count_some();
+        let taken = Duration::from_nanos(self.clock.nanoseconds(self.clock.now().since(woke)));
+        let left = GATHER_PAUSE.saturating_sub(taken);
+        if left >= SLEEP_MIN {
+            std::thread::sleep(left);
+        }
     }
 
     /// Looks what is ready, waiting for it as long as `pause`; comes back with the time.
