@@ -27,14 +27,23 @@ impl Measured {
         let [one, other] = pair.map(|whose| self.row(work, whose).map_or(f64::NAN, &of));
         one / other
     }
+
+    /// The 99th percentile with missing keys over that without, in the middle one of the kinds of
+    /// load: a single run of seconds has what chance it had.
+    fn missing(&self) -> f64 {
+        let p99 = |work, whose| self.row(work, whose).map_or(f64::NAN, |row| row.loaded.at(P99));
+        let mut ratios =
+            Whose::ALL.map(|whose| p99(Work::GetMissing, whose) / p99(Work::Get, whose));
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    }
 }
 
 pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
     let cpu = |work| measured.ratio(work, |row| row.processor_ns);
     let tail = |work| measured.ratio(work, |row| row.loaded.at(P99));
     let (put, get) = (cpu(Work::Put), cpu(Work::Get));
-    let p99 = |work| measured.row(work, Whose::All).map_or(f64::NAN, |row| row.loaded.at(P99));
-    let missing = p99(Work::GetMissing) / p99(Work::Get);
+    let missing = measured.missing();
     let against_one =
         |work, whose| measured.ratio_of(work, [whose, Whose::Alone], |row| row.processor_ns);
     let direct = [Work::Put, Work::Get].map(|work| against_one(work, Whose::Direct));
@@ -96,7 +105,7 @@ pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
             "With 30 % of the keys missing, the 99th percentile of GET was 203 ms instead of 2 ms.",
             format!(
                 "With 30 % of the keys missing, the 99th percentile is {missing:.2} times that of \
-                 keys that are there."
+                 keys that are there, in the middle one of the kinds of load."
             ),
             Some(missing > 1.2),
             &[("p99_missing_vs_present", missing)],
