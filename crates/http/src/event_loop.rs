@@ -38,7 +38,7 @@ pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
 const TICKER: Token = Token(TOKENS_OWN);
 
-/// To be woken again takes as long as shorter sleeps.
+/// What is left of a pause and shorter than this is not slept: a sleep has its own cost.
 const SLEEP_MIN: Duration = Duration::from_micros(5);
 
 /// Whether a connection goes on.

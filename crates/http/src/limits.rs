@@ -25,8 +25,8 @@ pub const GATHER_CONNECTIONS_MAX: usize = 32;
 pub const GATHER_WORK_TO_IDLE: u64 = 4;
 
 /// A loop that found at least so many ready, and whose links have something to send, looks for more
-/// to send with it first, so often at most: a frame costs its sender and its receiver the same
-/// whether it is sent for one request or for twenty.
+/// to send with it first, so often at most: each time that a link sends costs both ends system
+/// calls and a wake-up, for one request or for twenty.
 pub const LINK_LOOK_READY_MIN: usize = 8;
 /// See [`LINK_LOOK_READY_MIN`].
 pub const LINK_LOOKS_MAX: usize = 4;
