@@ -6,7 +6,7 @@ use crate::tree::{File, Tree};
 
 /// The crates from the lowest up. A crate may depend on those before it.
 const ORDER: &[&str] = &[
-    "clock", "thread", "account", "io", "value", "aql", "topology", "client", "engine", "store",
+    "clock", "budget", "thread", "account", "io", "value", "aql", "topology", "client", "engine", "store",
     "cql", "rocksdb", "cluster", "sharded", "document", "http", "profile", "report", "server",
     "load", "study", "pellucid", "tidy",
 ];

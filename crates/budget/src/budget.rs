@@ -1,0 +1,146 @@
+//! The budget of a server.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Share;
+
+/// A bound on the bytes that several holders take together. A clone is the same budget.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Counters>);
+
+#[derive(Debug)]
+struct Counters {
+    bytes_max: usize,
+    used_bytes: AtomicUsize,
+    refusals: AtomicUsize,
+}
+
+impl Budget {
+    /// A budget of `bytes_max` bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Budget {
+        let (used_bytes, refusals) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Budget(Arc::new(Counters { bytes_max, used_bytes, refusals }))
+    }
+
+    /// A budget without a bound, for programs that have none.
+    #[must_use]
+    pub fn unbounded() -> Budget {
+        Budget::new(usize::MAX)
+    }
+
+    /// A share of at most `bytes_max` bytes, which holds nothing yet.
+    #[must_use]
+    pub fn share(&self, bytes_max: usize) -> Share {
+        Share::new(self.clone(), bytes_max)
+    }
+
+    /// The bound in bytes.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.0.bytes_max
+    }
+
+    /// Bytes that all holders have now.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.0.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How often bytes were asked for that were not there.
+    #[must_use]
+    pub fn refusals(&self) -> usize {
+        self.0.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes`, all or none.
+    ///
+    /// # Errors
+    /// [`OverBudget::Server`] if fewer are left.
+    pub fn take(&self, bytes: usize) -> Result<(), OverBudget> {
+        if self.try_take(bytes) {
+            return Ok(());
+        }
+        self.0.refusals.fetch_add(1, Ordering::Relaxed);
+        Err(OverBudget::Server { bytes_max: self.0.bytes_max })
+    }
+
+    /// As [`Self::take`]; a refusal is not counted.
+    pub(crate) fn try_take(&self, bytes: usize) -> bool {
+        let with = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.0.bytes_max);
+        self.0.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).is_ok()
+    }
+
+    /// Gives back `bytes` that were taken.
+    pub fn give_back(&self, bytes: usize) {
+        let before = self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more was given back than was taken");
+    }
+}
+
+/// Bytes that cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverBudget {
+    /// The bound of this share.
+    Share {
+        /// That bound.
+        bytes_max: usize,
+    },
+    /// The bound of all holders together: to be tried again later.
+    Server {
+        /// That bound.
+        bytes_max: usize,
+    },
+}
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OverBudget::Share { bytes_max } => {
+                write!(formatter, "more than {bytes_max} bytes of memory would be used")
+            }
+            OverBudget::Server { bytes_max } => write!(
+                formatter,
+                "all requests together would use more than the server's {bytes_max} bytes of memory"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OverBudget {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_taken_whole_or_not_at_all() {
+        let budget = Budget::new(10);
+        budget.take(7).unwrap();
+        assert_eq!(budget.take(4), Err(OverBudget::Server { bytes_max: 10 }));
+        assert_eq!(budget.take(usize::MAX), Err(OverBudget::Server { bytes_max: 10 }));
+        assert_eq!((budget.used_bytes(), budget.refusals()), (7, 2));
+        budget.give_back(7);
+        budget.take(10).unwrap();
+    }
+
+    #[test]
+    fn threads_never_exceed_it_together() {
+        let budget = Budget::new(1000);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        if budget.take(300).is_ok() {
+                            assert!(budget.used_bytes() <= 1000);
+                            budget.give_back(300);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.used_bytes(), 0);
+    }
+}

@@ -1,0 +1,137 @@
+//! A request's share of a budget.
+
+use crate::{Budget, OverBudget};
+
+/// Bytes that a share takes from its budget at a time, so that a row does not cost an atomic
+/// operation on a counter of the whole server.
+pub const LEASE_BYTES: usize = 64 * 1024;
+
+/// Bytes that one request holds. What it holds goes back when it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Budget,
+    bytes_max: usize,
+    held_bytes: usize,
+    /// Taken from the budget: `held_bytes`, and the rest of a lease.
+    leased_bytes: usize,
+    peak_bytes: usize,
+}
+
+impl Share {
+    pub(crate) fn new(budget: Budget, bytes_max: usize) -> Share {
+        Share { budget, bytes_max, held_bytes: 0, leased_bytes: 0, peak_bytes: 0 }
+    }
+
+    /// Takes `bytes`, all or none: to be called before they are allocated.
+    ///
+    /// # Errors
+    /// [`OverBudget`], with the bound that would be exceeded.
+    pub fn take(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        let over = OverBudget::Share { bytes_max: self.bytes_max };
+        let held = self.held_bytes.checked_add(bytes).ok_or(over)?;
+        if held > self.bytes_max {
+            return Err(over);
+        }
+        if held > self.leased_bytes {
+            self.lease(held - self.leased_bytes)?;
+        }
+        self.held_bytes = held;
+        self.peak_bytes = self.peak_bytes.max(held);
+        Ok(())
+    }
+
+    /// Takes at least `bytes` from the budget: a lease, or near the budget's end no more than that.
+    fn lease(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        let lease = bytes.checked_next_multiple_of(LEASE_BYTES).unwrap_or(bytes);
+        if self.budget.try_take(lease) {
+            self.leased_bytes += lease;
+        } else {
+            self.budget.take(bytes)?;
+            self.leased_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Gives back `bytes`, or all that it holds if that is less.
+    pub fn give_back(&mut self, bytes: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(bytes);
+        let spare = self.leased_bytes - self.held_bytes;
+        // A lease stays, so that a row taken and given back at its end costs nothing.
+        if spare > 2 * LEASE_BYTES {
+            let excess = spare - LEASE_BYTES;
+            self.budget.give_back(excess);
+            self.leased_bytes -= excess;
+        }
+    }
+
+    /// Bytes that it holds.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// The most bytes that it held at a time.
+    #[must_use]
+    pub fn peak_bytes(&self) -> usize {
+        self.peak_bytes
+    }
+
+    /// The bound of this share in bytes.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.give_back(self.leased_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_has_its_own_bound_and_that_of_all() {
+        let budget = Budget::new(3 * LEASE_BYTES);
+        let mut first = budget.share(2 * LEASE_BYTES);
+        let over = Err(OverBudget::Share { bytes_max: 2 * LEASE_BYTES });
+        assert_eq!(first.take(2 * LEASE_BYTES + 1), over);
+        assert_eq!(first.take(usize::MAX), over);
+        first.take(2 * LEASE_BYTES).unwrap();
+        let mut second = budget.share(usize::MAX);
+        second.take(LEASE_BYTES - 1).unwrap();
+        second.take(1).unwrap();
+        let over = OverBudget::Server { bytes_max: 3 * LEASE_BYTES };
+        assert_eq!(second.take(1), Err(over));
+        drop(first);
+        second.take(1).unwrap();
+        assert_eq!((second.held_bytes(), second.peak_bytes()), (LEASE_BYTES + 1, LEASE_BYTES + 1));
+    }
+
+    /// A share that took what is left of a budget could not be given the rest of a lease.
+    #[test]
+    fn the_end_of_a_budget_is_given_to_the_byte() {
+        let budget = Budget::new(LEASE_BYTES + 10);
+        let mut share = budget.share(usize::MAX);
+        share.take(LEASE_BYTES).unwrap();
+        share.take(10).unwrap();
+        assert!(share.take(1).is_err());
+        drop(share);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_given_back_is_there_for_others() {
+        let budget = Budget::new(10 * LEASE_BYTES);
+        let mut share = budget.share(usize::MAX);
+        share.take(9 * LEASE_BYTES).unwrap();
+        share.give_back(9 * LEASE_BYTES);
+        assert_eq!(share.held_bytes(), 0);
+        assert!(budget.used_bytes() <= 2 * LEASE_BYTES, "{}", budget.used_bytes());
+        share.give_back(1);
+        assert_eq!(share.held_bytes(), 0);
+    }
+}
