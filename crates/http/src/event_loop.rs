@@ -421,7 +421,7 @@ impl<S: Service> EventLoop<S> {
         if let Stage::Http2(session) = &mut connection.stage
             && let Some(parked) = session.take_parked(id.stream)
         {
-            self.complete_stream(id, session, *parked, later);
+            self.complete_stream(id, &connection.socket, session, *parked, later);
             let fate = self.advance(slot, &mut connection, woke);
             return self.settle(slot, connection, fate);
         }

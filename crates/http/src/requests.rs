@@ -316,6 +316,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id_of(slot, connection),
+                socket: &connection.socket,
                 may_upgrade: connection.tls.is_none() && !manner.is_old,
             };
             let handled = self.service.handle(&request, &mut response, &mut exchange);
@@ -353,6 +354,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
+                socket: &connection.socket,
                 may_upgrade: false,
             };
             let handled = self.service.resume(later, &mut response, &mut exchange);

@@ -132,6 +132,8 @@ fn status_line(status: u16) -> &'static [u8] {
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
         414 => b"HTTP/1.1 414 URI Too Long\r\n",
         417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        421 => b"HTTP/1.1 421 Misdirected Request\r\n",
+        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
         431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
         500 => b"HTTP/1.1 500 Internal Server Error\r\n",
         501 => b"HTTP/1.1 501 Not Implemented\r\n",

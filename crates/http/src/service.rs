@@ -1,6 +1,7 @@
 //! What the transport asks of those whom it serves.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
 use mio::net::TcpStream;
@@ -146,6 +147,7 @@ pub struct Exchange<'a, L> {
     pub facts: &'a mut RequestFacts,
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
+    pub(crate) socket: &'a TcpStream,
     pub(crate) may_upgrade: bool,
 }
 
@@ -154,6 +156,13 @@ impl<L> Exchange<'_, L> {
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         Ticket(self.connection)
+    }
+
+    /// The address at the other end of the connection, if there still is one. Asks the system: for
+    /// requests that are seldom.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<IpAddr> {
+        self.socket.peer_addr().ok().map(|address| address.ip())
     }
 
     /// Whether the connection can be taken over: it speaks HTTP/1.1 without TLS.

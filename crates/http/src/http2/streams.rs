@@ -8,6 +8,7 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
 use http::request::Parts;
+use mio::net::TcpStream;
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
@@ -340,6 +341,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: ConnectionId { stream: key, ..id_of(slot, connection) },
+                socket: &connection.socket,
                 may_upgrade: false,
             };
             let handled = self.service.handle(&request, &mut response, &mut exchange);
@@ -362,6 +364,7 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn complete_stream(
         &mut self,
         id: ConnectionId,
+        socket: &TcpStream,
         session: &mut Session,
         parked: ParkedRequest,
         later: S::Later,
@@ -380,6 +383,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
+                socket,
                 may_upgrade: false,
             };
             let handled = self.service.resume(later, &mut response, &mut exchange);

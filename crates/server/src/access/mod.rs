@@ -9,6 +9,7 @@
 //! the server follows.
 
 mod accounts;
+mod attempts;
 mod credentials;
 mod error;
 mod file;
@@ -24,10 +25,11 @@ mod verified;
 mod verifier;
 
 pub use accounts::{Accounts, Authentication, Verdict};
+pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
 pub(crate) use gate::{CHALLENGES, HeldRequest, Judged, is_open_to_all};
-pub use identity::Identity;
+pub use identity::{Identity, Proof};
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};
 pub use secret::Secret;
