@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod by_calls;
 mod file;
 mod memory;
 mod random;
@@ -27,6 +28,7 @@ pub mod simulated;
 mod system;
 mod unreadable;
 
+pub use by_calls::ByCalls;
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};

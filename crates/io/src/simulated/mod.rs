@@ -17,6 +17,7 @@ mod tree;
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -144,6 +145,16 @@ impl SimulatedFileSystem {
     pub fn flip_bits(&self, path: &Path, offset: u64, bits: u8) -> io::Result<()> {
         let content = self.shared.state().tree.find(path)?;
         content.flip_bits(offset, bits)
+    }
+
+    /// Has reads by call of these bytes of a file fail from now on, as on a bad sector.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn fail_reads(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        let content = self.shared.state().tree.find(path)?;
+        content.fail_reads(range);
+        Ok(())
     }
 
     /// The bytes of a file as a process sees them.
