@@ -26,6 +26,7 @@ mod log;
 mod metrics;
 mod names;
 mod process;
+mod panics;
 mod profiles;
 mod query;
 mod ranges;

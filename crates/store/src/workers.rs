@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pellucid_thread::run_contained;
+
 use crate::error::{Result, StoreError};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -73,7 +75,7 @@ fn work(receiver: &Mutex<Receiver<Job>>, queued: &AtomicUsize) {
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
         queued.fetch_sub(1, Ordering::Relaxed);
-        job();
+        run_contained(job);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_thread::{Job, schedule_for_background, start_job};
+use pellucid_thread::{Indivisible, Job, schedule_for_background, start_job};
 
 use super::state::State;
 use super::table::Table;
@@ -147,6 +147,7 @@ impl State {
     pub(super) fn in_job<T>(&self, job: impl FnOnce(&State) -> Result<T>) -> Result<T> {
         let _jobs = self.lock_jobs();
         self.check()?;
+        let _whole = Indivisible::begin();
         let outcome = job(self);
         match &outcome {
             Ok(_) => self.lock_edit().disk_full = None,

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
 use pellucid_io::FileSystem;
-use pellucid_thread::{Condvar, Mutex, MutexGuard};
+use pellucid_thread::{Condvar, Indivisible, Mutex, MutexGuard};
 
 use super::manifest::{Manifest, WriteFailure};
 use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
@@ -269,6 +269,7 @@ impl State {
     /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
     /// lock.
     pub(super) fn seal(&self, last_sequence: u64) {
+        let _whole = Indivisible::begin();
         let options = &self.options;
         let size_bytes = options.memtable_size_bytes;
         let active = Arc::new(Memtable::new(size_bytes, options.knows_stems, &self.pool));
@@ -305,6 +306,7 @@ impl State {
     /// Writes a manifest with the edit in it, and then makes it the current version. If the
     /// manifest could not be written, nothing has changed here.
     pub(super) fn commit(&self, edit: &Edit) -> std::result::Result<(), WriteFailure> {
+        let _whole = Indivisible::begin();
         let mut committed = lock(&self.committed);
         let levels = self.version.load().levels.edited(&edit.removed, &edit.added);
         let manifest = Manifest {

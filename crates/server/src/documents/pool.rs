@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind};
+use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind, run_contained};
 
 /// Calls that may wait for a thread, unless the operator says otherwise. ArangoDB has the same
 /// limit.
@@ -195,9 +195,8 @@ impl Shared {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
             let _taken_up = queued.put_down.take_up(Phase::Execute.label());
-            // A call that panics takes its connection's answer with it, and no thread.
-            let run = std::panic::AssertUnwindSafe(|| (queued.job)(waited));
-            let _ = std::panic::catch_unwind(run);
+            // A call that panics ends its request, and no thread.
+            run_contained(|| (queued.job)(waited));
         }
     }
 
