@@ -30,6 +30,7 @@ mod profiles;
 mod query;
 mod ranges;
 mod ranges_elsewhere;
+mod routes;
 mod run;
 mod service;
 mod timing;

@@ -4,16 +4,15 @@ use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::json;
 
+use crate::routes::Method;
+
 use super::api::DocumentApi;
-use super::call::{Call, Method};
+use super::call::Call;
 use super::reply::Reply;
 
 impl DocumentApi {
     /// Answers `/_api/version` and `/_api/engine`.
     pub(crate) fn about_call(&self, call: &Call<'_>) -> Result<Reply, DocumentError> {
-        if !matches!(call.method, Method::Get | Method::Head) {
-            return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
-        }
         if call.segment(1) == Some("engine") {
             let indexes = ["primary", "edge", "hash", "skiplist", "ttl", "persistent"];
             let aliases = json!({ "skiplist": "persistent", "hash": "persistent" });
@@ -107,10 +106,6 @@ impl DocumentApi {
                 let message = "backups are not implemented";
                 Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
             }
-            (_, Some("server"), Some("role" | "availability" | "mode" | "id"))
-            | (_, Some("time" | "status"), None) => {
-                Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into())
-            }
             _ => Err(unknown_path(call)),
         }
     }
@@ -118,6 +113,6 @@ impl DocumentApi {
 
 /// The error for a path that there is not.
 pub(crate) fn unknown_path(call: &Call<'_>) -> DocumentError {
-    let message = format!("unknown path '{}'", call.path);
+    let message = format!("unknown path '{}'", call.text);
     DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, message)
 }

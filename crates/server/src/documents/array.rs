@@ -9,8 +9,10 @@ use pellucid_document::{
 };
 use pellucid_value::{Ref, json, packed};
 
+use crate::routes::Method;
+
 use super::api::DocumentApi;
-use super::call::{Call, Method};
+use super::call::Call;
 use super::document::{bad_json, object_in};
 use super::reply::Reply;
 use super::writing::{Told, Writing, write_item_error};
@@ -32,7 +34,7 @@ impl DocumentApi {
         collection: &Arc<Collection>,
         timeline: &mut Timeline,
     ) -> Result<Reply, DocumentError> {
-        let reads = call.method == Method::Put && call.has_parameter("onlyget");
+        let reads = call.route.reads();
         let writing = Writing::of(call, collection, self.acknowledgement)?;
         let mut answers = Answers { body: vec![b'['], counts: ErrorCounts::new(), is_first: true };
         let mut parser =

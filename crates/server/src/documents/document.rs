@@ -11,8 +11,10 @@ use pellucid_document::{
 use pellucid_store::Answer;
 use pellucid_value::{ObjectRef, Ref, json, packed};
 
+use crate::routes::Method;
+
 use super::api::{Answered, DocumentApi, Finished};
-use super::call::{Call, Method};
+use super::call::Call;
 use super::reply::{Body, Reply};
 use super::writing::{Told, Writing};
 
@@ -173,7 +175,7 @@ impl DocumentApi {
     ) -> Answered {
         let shape = collection.shape();
         let telling = Telling {
-            database: call.database.to_string(),
+            database: call.database().to_owned(),
             shape,
             is_removal: call.method == Method::Delete,
             writing,
