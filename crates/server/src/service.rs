@@ -17,7 +17,9 @@ use pellucid_store::{
 };
 use pellucid_thread::set_operation;
 
-use crate::access::{Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier};
+use crate::access::{
+    Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
+};
 use crate::admin::Page;
 use crate::admin::compact::FullMerge;
 use crate::cluster::{Brought, Links, OwnerParts, Served, no_documents};
@@ -178,8 +180,7 @@ impl Service for Api {
     }
 
     fn refusal_of_body(&self, head: &Head<'_, '_>, limit_bytes: usize) -> Refusal {
-        let target = Target::of(head.method, head.path, head.query);
-        if self.may_send_much(head) || target.route.need.is_open() {
+        if self.may_send_much(head) || is_open_to_all(head) {
             return Refusal::BodyTooLarge(limit_bytes);
         }
         Refusal::Unauthorized(&CHALLENGES)

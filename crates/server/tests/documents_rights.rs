@@ -243,6 +243,11 @@ fn a_query_names_no_collection_past_its_rights() {
                 ("RETURN LENGTH(@@c)", bound.clone()),
                 ("RETURN DOCUMENT(@@c, 'k')", bound.clone()),
                 ("RETURN DOCUMENT(@id)", json!({"id": format!("{named}/k")})),
+                // Without its function the event loop would answer it.
+                (
+                    "FOR d IN open FILTER d._key == 'k' RETURN DOCUMENT(@id)",
+                    json!({"id": format!("{named}/k")}),
+                ),
                 ("RETURN COLLECTION_COUNT(@name)", json!({"name": named})),
                 (&*format!("FOR d IN `{named}` RETURN d"), json!({})),
             ];

@@ -9,7 +9,7 @@ use crate::access::accounts::Verdict;
 use crate::access::attempts::TooMany;
 use crate::access::identity::Identity;
 use crate::names::Operation;
-use crate::routes::Need;
+use crate::routes::{Need, Target};
 use crate::service::{Api, Later, Loop, begin_answer, route};
 
 /// Bytes of requests that wait for their password to be verified. They are copies, so that the
@@ -22,6 +22,11 @@ pub(crate) const CHALLENGES: [&[u8]; 2] =
 
 /// Bytes of requests that wait for their password, over all event loops.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether anybody may ask this, with or without an account.
+pub(crate) fn is_open_to_all(head: &Head<'_, '_>) -> bool {
+    Target::of(head.method, head.path, head.query).route.need.is_open()
+}
 
 /// What is to be done with a request.
 pub(crate) enum Judged {

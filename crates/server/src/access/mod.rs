@@ -28,7 +28,7 @@ pub use accounts::{Accounts, Authentication, Verdict};
 pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
-pub(crate) use gate::{CHALLENGES, HeldRequest, Judged};
+pub(crate) use gate::{CHALLENGES, HeldRequest, Judged, is_open_to_all};
 pub use identity::{Identity, Proof};
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};

@@ -292,6 +292,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     about(&[Get, Head], &["_api", "engine"], "Shows the storage engine.")
         .of_server(Need::Account, ABOUT),
     about(&[Get], &["_admin", "server", "availability"], "Says whether the server serves.")
+        .with_body(BodyLimit::Little)
         .of_server(Need::Open, ADMIN),
     about(&[Get], &["_admin", "server", "role"], "Shows its role.").of_server(Need::Account, ADMIN),
     about(&[Get], &["_admin", "server", "mode"], "Shows its mode.").of_server(Need::Account, ADMIN),

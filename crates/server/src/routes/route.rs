@@ -60,7 +60,8 @@ pub(crate) enum Runs {
     /// The event loop if the body is small, one document, and what it reads in memory; otherwise a
     /// worker.
     IfSmall,
-    /// The event loop if it is a query that was planned before and reads little; otherwise a worker.
+    /// The event loop if it is a query that was planned before and reads little; otherwise a
+    /// worker.
     IfPlanned,
     /// A worker, which may block.
     OnWorker,
@@ -164,7 +165,7 @@ impl Route {
     }
 
     pub(super) const fn to_log_in(self) -> Route {
-        Route { need: Need::Open, handler: Handler::LogIn, ..self }
+        Route { need: Need::Open, body: BodyLimit::Little, handler: Handler::LogIn, ..self }
     }
 
     /// A row of the document API about no database.

@@ -2,8 +2,9 @@
 
 use super::methods::{Method, Methods};
 use super::path::Path;
-use super::route::{Missing, Route};
+use super::route::{BodyLimit, Missing, Route};
 use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
+use crate::documents::OTHER_BODY_BYTES_MAX;
 
 /// Where entities are: looked for first, as most requests are for them.
 const ENTITY_PATH: &str = "/v0/entity";
@@ -11,8 +12,11 @@ const ENTITY_PATH: &str = "/v0/entity";
 static NO_PATH: Route = Route::missing(Missing::Path);
 static NO_ENCODING: Route = Route::missing(Missing::Encoding);
 static NO_END: Route = Route::missing(Missing::Superfluous);
-static NO_METHOD: Route = Route::missing(Missing::Method { is_of_documents: false });
-static NO_DOCUMENT_METHOD: Route = Route::missing(Missing::Method { is_of_documents: true });
+/// A mistaken method is told as that, however long the body is that another one may have.
+static NO_METHOD: Route =
+    Route::missing(Missing::Method { is_of_documents: false }).with_body(BodyLimit::Value);
+static NO_DOCUMENT_METHOD: Route = Route::missing(Missing::Method { is_of_documents: true })
+    .with_body(BodyLimit::Bytes(OTHER_BODY_BYTES_MAX));
 
 /// See the module.
 #[derive(Clone)]
