@@ -4,10 +4,8 @@ use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::json;
 
-use crate::routes::Method;
-
 use super::api::DocumentApi;
-use super::call::Call;
+use super::call::{Call, Method};
 use super::reply::Reply;
 
 impl DocumentApi {
@@ -113,6 +111,6 @@ impl DocumentApi {
 
 /// The error for a path that there is not.
 pub(crate) fn unknown_path(call: &Call<'_>) -> DocumentError {
-    let message = format!("unknown path '{}'", call.text);
+    let message = format!("unknown path '{}'", call.path);
     DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, message)
 }

@@ -9,10 +9,8 @@ use pellucid_document::{
 };
 use pellucid_value::{Ref, json, packed};
 
-use crate::routes::Method;
-
 use super::api::DocumentApi;
-use super::call::Call;
+use super::call::{Call, Method};
 use super::document::{bad_json, object_in};
 use super::reply::Reply;
 use super::writing::{Told, Writing, write_item_error};

@@ -6,16 +6,17 @@ use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_http::Request;
 use serde_json::{Map, Value};
 
-use crate::routes::{Method, Path, Route, Runs, Target, decode};
+pub(crate) use crate::routes::Method;
+use crate::routes::{Path, Route, Runs, Target, decode};
 
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Call<'a> {
     pub(crate) route: &'static Route,
     pub(crate) method: Method,
-    path: Path<'a>,
+    parts: Path<'a>,
     /// The path as it was sent.
-    pub(crate) text: Cow<'a, str>,
+    pub(crate) path: Cow<'a, str>,
     query: Option<Cow<'a, str>>,
     pub(crate) if_match: Option<Cow<'a, [u8]>>,
     pub(crate) if_none_match: Option<Cow<'a, [u8]>>,
@@ -35,8 +36,8 @@ impl<'a> Call<'a> {
         Call {
             route: target.route,
             method: Method::of(request.method),
-            path: target.path.take().unwrap_or_default(),
-            text: Cow::Borrowed(request.path),
+            parts: target.path.take().unwrap_or_default(),
+            path: Cow::Borrowed(request.path),
             query: request.query.map(Cow::Borrowed),
             if_match: header("if-match").map(unquoted),
             if_none_match: header("if-none-match").map(unquoted),
@@ -61,8 +62,8 @@ impl<'a> Call<'a> {
         Call {
             route: self.route,
             method: self.method,
-            path: self.path.into_owned(),
-            text: text(self.text),
+            parts: self.parts.into_owned(),
+            path: text(self.path),
             query: self.query.map(text),
             if_match: owned(self.if_match),
             if_none_match: owned(self.if_none_match),
@@ -76,17 +77,17 @@ impl<'a> Call<'a> {
 
     /// The name of the database.
     pub(crate) fn database(&self) -> &str {
-        self.path.database()
+        self.parts.database()
     }
 
     /// The segment at `place` behind the database, or nothing.
     pub(crate) fn segment(&self, place: usize) -> Option<&str> {
-        self.path.segment(place)
+        self.parts.segment(place)
     }
 
     /// How many segments there are behind the database.
     pub(crate) fn length(&self) -> usize {
-        self.path.len()
+        self.parts.len()
     }
 
     /// What its path has for a part of its route, such as `{collection}`.

@@ -9,10 +9,9 @@ use pellucid_document::{
 use serde_json::{Map, Value, json};
 
 use crate::access::{Identity, Right, Scope};
-use crate::routes::Method;
 
 use super::api::DocumentApi;
-use super::call::Call;
+use super::call::{Call, Method};
 use super::judging::{judge, judge_collection};
 use super::reply::Reply;
 
@@ -299,7 +298,7 @@ pub(crate) fn current_database(database: &Database) -> Reply {
 }
 
 fn located(call: &Call<'_>, reply: Reply) -> Reply {
-    let segments = call.text.trim_start_matches("/_db/");
+    let segments = call.path.trim_start_matches("/_db/");
     let place = segments.find("/_api").map_or("", |at| &segments[at..]);
     reply.with_header("Location", format!("/_db/{}{place}", call.database()))
 }

@@ -15,11 +15,10 @@ use pellucid_value::{Ref, json};
 
 use crate::access::{Identity, Right, Scope};
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
-use crate::routes::Method;
 
 use super::api::DocumentApi;
 use super::asked::{Asked, BATCH_SIZE_DEFAULT, asked};
-use super::call::Call;
+use super::call::{Call, Method};
 use super::extra::trailer_of;
 use super::queries::{Cursor, Listed, Rest, Running, Streamed, Telling, Times, stopwatch};
 use super::reply::Reply;

@@ -11,10 +11,8 @@ use pellucid_document::{
 use pellucid_store::Answer;
 use pellucid_value::{ObjectRef, Ref, json, packed};
 
-use crate::routes::Method;
-
 use super::api::{Answered, DocumentApi, Finished};
-use super::call::Call;
+use super::call::{Call, Method};
 use super::reply::{Body, Reply};
 use super::writing::{Told, Writing};
 

@@ -6,10 +6,8 @@ use pellucid_document::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::routes::Method;
-
 use super::api::DocumentApi;
-use super::call::Call;
+use super::call::{Call, Method};
 use super::reply::Reply;
 
 type Answer = Result<Reply, DocumentError>;

@@ -5,10 +5,9 @@ use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::{Map, Value, json};
 
 use crate::access::{AccessError, AccountRecord, Identity, Right};
-use crate::routes::Method;
 
 use super::api::DocumentApi;
-use super::call::Call;
+use super::call::{Call, Method};
 use super::reply::Reply;
 
 type Answer = Result<Reply, DocumentError>;

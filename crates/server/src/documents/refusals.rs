@@ -3,10 +3,8 @@
 use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::json;
 
-use crate::routes::Method;
-
 use super::about::unknown_path;
-use super::call::Call;
+use super::call::{Call, Method};
 use super::reply::Reply;
 
 /// Answers a call to what is below `/_api/` and not built.
