@@ -32,7 +32,7 @@ impl DocumentApi {
         collection: &Arc<Collection>,
         timeline: &mut Timeline,
     ) -> Result<Reply, DocumentError> {
-        let reads = call.method == Method::Put && call.has_parameter("onlyget");
+        let reads = call.route.reads();
         let writing = Writing::of(call, collection, self.acknowledgement)?;
         let mut answers = Answers { body: vec![b'['], counts: ErrorCounts::new(), is_first: true };
         let mut parser =

@@ -1,8 +1,8 @@
 //! `/_api/index`.
 
 use pellucid_document::{
-    Collection, Database, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind,
-    IndexState, find_index,
+    Collection, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind, IndexState,
+    find_index,
 };
 use serde_json::{Map, Value, json};
 
@@ -17,38 +17,31 @@ const UNBUILT: &[&str] =
     &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
 
 impl DocumentApi {
-    /// Answers a call to `/_api/index…`. For threads that may block.
-    pub(crate) fn index_call(&self, call: &Call<'_>, database: &Database) -> Answer {
-        if let (Some(name), Some(id)) = (call.segment(2), call.segment(3)) {
-            let collection = database.collection(name)?;
-            return match call.method {
-                Method::Get => {
-                    let index = one_index(&collection, id)?;
-                    Ok(Reply::success(200, index))
-                }
-                Method::Delete => self.drop_index(&collection, id),
-                _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-            };
-        }
-        if call.segments.len() > 2 {
-            return Err(ErrorNumber::INDEX_HANDLE_BAD.into());
-        }
-        let name = call.parameter("collection").filter(|name| !name.is_empty());
-        let name = name.ok_or(ErrorNumber::COLLECTION_PARAMETER_MISSING)?;
-        let collection = database.collection(&name)?;
+    /// Answers a call to one index of a collection. For threads that may block.
+    pub(crate) fn index_call(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+        let id = call.part("{index}").unwrap_or_default();
         match call.method {
-            Method::Get => Ok(list(&collection)),
+            Method::Get => Ok(Reply::success(200, one_index(collection, id)?)),
+            Method::Delete => self.drop_index(collection, id),
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    /// Answers a call to the indexes of a collection. For threads that may block.
+    pub(crate) fn indexes_call(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+        match call.method {
+            Method::Get => Ok(list(collection)),
             // Errors are 400 here, whatever their number.
-            Method::Post => Ok(self.create_index(call, &collection).unwrap_or_else(|error| {
-                match error.number {
+            Method::Post => {
+                Ok(self.create_index(call, collection).unwrap_or_else(|error| match error.number {
                     ErrorNumber::NOT_IMPLEMENTED
                     | ErrorNumber::COLLECTION_NOT_FOUND
                     | ErrorNumber::STORE_FULL
                     | ErrorNumber::READ_ONLY
                     | ErrorNumber::INTERNAL => Reply::error(&error),
                     _ => Reply::error_as(400, &error),
-                }
-            })),
+                }))
+            }
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         }
     }
