@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use crate::packed::write_json;
+use crate::packed::{node_length, write_json};
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
@@ -57,6 +57,36 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
             b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 2,
             _ => 6,
         };
+    }
+}
+
+/// How many bytes [`write`] appends; of a damaged document, about as many.
+#[must_use]
+pub fn length(value: Ref<'_>) -> usize {
+    let packed = match value {
+        Ref::Array(ArrayRef::Packed(array)) => node_length(array.node()),
+        Ref::Object(ObjectRef::Packed(object)) => node_length(object.node()),
+        _ => None,
+    };
+    packed.unwrap_or_else(|| length_of_parts(value))
+}
+
+fn length_of_parts(value: Ref<'_>) -> usize {
+    match value {
+        Ref::Null | Ref::Bool(true) => 4,
+        Ref::Bool(false) => 5,
+        Ref::Number(number) => number_length(number),
+        Ref::String(text) => string_length(text.as_bytes()),
+        // Brackets, and a comma before all but the first.
+        Ref::Array(array) => {
+            1 + array.len().max(1) + array.iter().map(length).sum::<usize>()
+        }
+        Ref::Object(object) => {
+            let member = |(name, value): (&str, Ref<'_>)| {
+                string_length(name.as_bytes()) + 1 + length(value)
+            };
+            1 + object.len().max(1) + object.iter().map(member).sum::<usize>()
+        }
     }
 }
 
