@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::Statements;
+use pellucid_budget::{Budget, Share};
 use pellucid_document::{DocumentError, Documents, ErrorNumber, is_document_key};
 use pellucid_http::Response;
 use pellucid_store::{Acknowledgement, Pending, Result as StoreResult, Written};
@@ -13,6 +14,7 @@ use crate::names::Operation;
 
 use super::about::unknown_path;
 use super::call::{Call, Method};
+use super::control::Calls;
 use super::pool::Pool;
 use super::queries::Queries;
 use super::reply::Reply;
@@ -28,6 +30,10 @@ pub(crate) struct DocumentApi {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pool: Pool,
     pub(crate) queries: Arc<Queries>,
+    /// The calls that workers are at.
+    pub(crate) calls: Calls,
+    /// What all requests may take together.
+    pub(crate) memory: Budget,
     pub(crate) slow_queries: SlowQueries,
     /// Queries that were asked before.
     pub(crate) statements: Statements,
@@ -112,6 +118,11 @@ impl DocumentApi {
         }
     }
 
+    /// The memory of one call: none yet.
+    pub(super) fn memory_of_call(&self) -> Share {
+        self.memory.share(self.settings.query_memory_max)
+    }
+
     /// Answers a call.
     pub(crate) fn answer(
         self: &Arc<Self>,
@@ -175,8 +186,8 @@ impl DocumentApi {
                     "import" => self.import_call(call, &database, timeline).map(now),
                     "cursor" => self.cursor_call(call, &database, caller, timeline).map(now),
                     "explain" => self.explain_call(call, &database, caller).map(now),
-                    "query" => self.query_call(call, &database).map(now),
-                    "index" => self.index_call(call, &database).map(now),
+                    "query" => self.query_call(call, &database, caller).map(now),
+                    "index" => self.index_call(call, &database, caller).map(now),
                     _ => super::refusals::answer(call, what).map(now),
                 }
             }

@@ -46,7 +46,10 @@ impl DocumentApi {
         if call.is_set("overwrite") {
             self.documents.truncate(&collection)?;
         }
-        let report = self.documents.import(&collection, &call.body, &options, timeline)?;
+        let report = {
+            let goes_on = || call.check();
+            self.documents.import(&collection, &call.body, &options, &goes_on, timeline)?
+        };
         let mut body = json!({
             "error": false,
             "created": report.created,
