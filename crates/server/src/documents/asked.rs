@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_aql::QueryOptions;
+use pellucid_budget::Budget;
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_value::{ObjectRef, Ref, Value, json, packed};
 
@@ -132,10 +133,12 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Reads what a body asks for, within what the settings and the limits above allow.
+/// Reads what a body asks for, within what the settings and the limits above allow. Its query takes
+/// memory from `budget`.
 pub(super) fn asked(
     call: &Call<'_>,
     settings: &DocumentSettings,
+    budget: &Budget,
 ) -> Result<Asked, DocumentError> {
     if call.body.trim_ascii().is_empty() {
         return Err(ErrorNumber::QUERY_EMPTY.into());
@@ -181,7 +184,8 @@ pub(super) fn asked(
             fail_on_warning: given.fail_on_warning.is_true(),
             full_count: given.full_count.is_true(),
             profile: profile > 0,
-            ..QueryOptions::default()
+            is_light: false,
+            budget: budget.clone(),
         },
         batch_size,
         counts: given.count.is_true(),
@@ -210,7 +214,7 @@ mod tests {
         let body = body.as_bytes();
         let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
         let call = Call::of(&Request { method, path, query, headers, body }).unwrap();
-        asked(&call, &DocumentSettings::default()).unwrap()
+        asked(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
     }
 
     /// A query could ask for all memory, for as many warnings as it liked, and for a cursor that

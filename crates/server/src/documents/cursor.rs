@@ -79,7 +79,7 @@ impl DocumentApi {
     ) -> Answer {
         let mut memory = self.memory_of_body(call)?;
         let since = stopwatch();
-        let mut asked = asked(call, &self.settings)?;
+        let mut asked = asked(call, &self.settings, &self.memory)?;
         self.bound(&mut asked.options);
         let kept = asked.query.len() * 2 + asked.bind_variables.size_bytes();
         memory.give_back(memory.held_bytes().saturating_sub(kept));

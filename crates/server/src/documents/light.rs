@@ -86,7 +86,7 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Result<Light, Away>> {
-        let mut asked = asked(call, &self.settings).ok()?;
+        let mut asked = asked(call, &self.settings, &self.memory).ok()?;
         if asked.is_stream || asked.profile != 0 {
             return None;
         }

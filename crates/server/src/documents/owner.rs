@@ -19,7 +19,7 @@ impl Owner {
     pub(crate) fn is(&self, caller: &Identity) -> bool {
         match (&self.0, caller) {
             (_, Identity::Superuser) | (Identity::Anybody, Identity::Anybody) => true,
-            (Identity::Account(own), Identity::Account(other)) => own.name == other.name,
+            (Identity::Account(own, _), Identity::Account(other, _)) => own.name == other.name,
             _ => false,
         }
     }
@@ -53,14 +53,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::access::AccountRecord;
+    use crate::access::{AccountRecord, Proof};
 
     fn account(name: &str, grants: &[(&str, Right)]) -> Identity {
         let mut record = AccountRecord::new(name).unwrap();
         for (scope, right) in grants {
             record.grants.set(scope, *right).unwrap();
         }
-        Identity::Account(Arc::new(record))
+        Identity::Account(Arc::new(record), Proof::Password)
     }
 
     #[test]

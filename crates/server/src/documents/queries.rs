@@ -470,6 +470,8 @@ pub(crate) fn stopwatch() -> Stopwatch {
 mod tests {
     use std::sync::Weak;
 
+    use pellucid_value::Array;
+
     use super::*;
 
     /// Memory for requests in these tests: results may take half of it.
@@ -479,8 +481,9 @@ mod tests {
         Queries::new(Budget::new(MEMORY))
     }
 
-    fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Vec<Value>>) {
-        let values = Arc::new(vec![Value::from("a result that somebody wanted")]);
+    fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
+        let value = Value::array(vec![Value::from("a result that somebody wanted")]).unwrap();
+        let Value::Array(values) = value else { panic!("it is an array") };
         let held = Arc::downgrade(&values);
         let cursor = Cursor {
             id,
@@ -583,7 +586,7 @@ mod tests {
         let queries = queries();
         let account = |name: &str| {
             let record = crate::access::AccountRecord::new(name).unwrap();
-            Identity::Account(Arc::new(record))
+            Identity::Account(Arc::new(record), crate::access::Proof::Password)
         };
         let (ann, ben) = (account("ann"), account("ben"));
         let of = |id: usize, caller: &Identity| {

@@ -37,7 +37,7 @@ impl DocumentApi {
             return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
         }
         let _memory = self.memory_of_body(call)?;
-        let mut asked = asked(call, &self.settings)?;
+        let mut asked = asked(call, &self.settings, &self.memory)?;
         self.bound(&mut asked.options);
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
         let data = data.with_rights(rights_of(caller, database));
@@ -82,7 +82,7 @@ impl DocumentApi {
         match (call.method, call.segment(2)) {
             (Method::Post, None) => {
                 let _memory = self.memory_of_body(call)?;
-                let asked = asked(call, &self.settings)?;
+                let asked = asked(call, &self.settings, &self.memory)?;
                 let parsed = pellucid_aql::parse(&asked.query)
                     .map_err(|error| told(&error, error.message.clone()))?;
                 let names: Vec<_> = parsed.bind_names().iter().collect();

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 
 use crate::packed::{node_length, write_json};
+use crate::walk::{Step, Walk};
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
@@ -68,26 +69,27 @@ pub fn length(value: Ref<'_>) -> usize {
         Ref::Object(ObjectRef::Packed(object)) => node_length(object.node()),
         _ => None,
     };
-    packed.unwrap_or_else(|| length_of_parts(value))
+    packed.unwrap_or_else(|| length_of_steps(value))
 }
 
-fn length_of_parts(value: Ref<'_>) -> usize {
-    match value {
-        Ref::Null | Ref::Bool(true) => 4,
-        Ref::Bool(false) => 5,
-        Ref::Number(number) => number_length(number),
-        Ref::String(text) => string_length(text.as_bytes()),
-        // Brackets, and a comma before all but the first.
-        Ref::Array(array) => {
-            1 + array.len().max(1) + array.iter().map(length).sum::<usize>()
-        }
-        Ref::Object(object) => {
-            let member = |(name, value): (&str, Ref<'_>)| {
-                string_length(name.as_bytes()) + 1 + length(value)
-            };
-            1 + object.len().max(1) + object.iter().map(member).sum::<usize>()
-        }
+/// As [`length`], whatever the depth.
+fn length_of_steps(value: Ref<'_>) -> usize {
+    let mut length = 0;
+    for step in Walk::new(value) {
+        length += match step {
+            // With its colon.
+            Step::Name(name) => string_length(name.as_bytes()) + 1,
+            Step::Value(Ref::Null | Ref::Bool(true)) => 4,
+            Step::Value(Ref::Bool(false)) => 5,
+            Step::Value(Ref::Number(number)) => number_length(number),
+            Step::Value(Ref::String(text)) => string_length(text.as_bytes()),
+            // Its brackets, and a comma before all but the first.
+            Step::Value(Ref::Array(array)) => 1 + array.len().max(1),
+            Step::Value(Ref::Object(object)) => 1 + object.len().max(1),
+            Step::EndArray | Step::EndObject => 0,
+        };
     }
+    length
 }
 
 /// Appends the value.
@@ -99,9 +101,51 @@ pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     };
     let begin = out.len();
     if write_json(node, out).is_none() {
-        // Damaged: as much of it as can be read.
+        // Deeper than values may be now, or damaged: as much of it as can be read.
         out.truncate(begin);
-        write_parts(value, out);
+        write_steps(value, out);
+    }
+}
+
+/// As [`write`], whatever the depth.
+fn write_steps(value: Ref<'_>, out: &mut Vec<u8>) {
+    // A comma stands before all values but the first of an array, and before all names but the
+    // first of an object.
+    let (mut has_before, mut is_named) = (false, false);
+    for step in Walk::new(value) {
+        match step {
+            Step::Name(name) => {
+                if has_before {
+                    out.push(b',');
+                }
+                write_string(name, out);
+                out.push(b':');
+                is_named = true;
+            }
+            Step::Value(value) => {
+                if has_before && !std::mem::take(&mut is_named) {
+                    out.push(b',');
+                }
+                is_named = false;
+                has_before = true;
+                match value {
+                    Ref::Array(_) => out.push(b'['),
+                    Ref::Object(_) => out.push(b'{'),
+                    scalar => write_parts(scalar, out),
+                }
+                if matches!(value, Ref::Array(_) | Ref::Object(_)) {
+                    has_before = false;
+                }
+            }
+            Step::EndArray => {
+                out.push(b']');
+                has_before = true;
+            }
+            Step::EndObject => {
+                out.push(b'}');
+                has_before = true;
+            }
+        }
     }
 }
 
