@@ -50,6 +50,8 @@ pub struct Execution {
     run: Run,
     nodes: Vec<NodeRun>,
     ready: VecDeque<Kept>,
+    /// Bytes of these.
+    ready_bytes: usize,
     /// Bytes of the values that the caller said it keeps.
     kept_bytes: usize,
     /// Since when nobody has asked for more.
@@ -95,7 +97,8 @@ impl Execution {
         }
         let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
         let (ready, seen) = (VecDeque::new(), HashSet::new());
-        Self { plan, run, nodes, ready, kept_bytes: 0, idle: None, is_done: false, seen }
+        let (ready_bytes, kept_bytes) = (0, 0);
+        Self { plan, run, nodes, ready, ready_bytes, kept_bytes, idle: None, is_done: false, seen }
     }
 
     /// The next values of the result, `most` at most, and whether there are more. A query that
@@ -105,8 +108,47 @@ impl Execution {
     /// What ended the query; there is no more to come then, and nothing was written.
     pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
         let next = self.next_to_keep(most)?;
-        self.run.free_memory(std::mem::take(&mut self.kept_bytes));
+        self.free_kept();
         Ok(next)
+    }
+
+    /// As [`next_to_keep`](Self::next_to_keep), and no more values than fit into about `bytes_max`
+    /// bytes of memory, but one at least.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_within(
+        &mut self,
+        most: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<Value>, bool), QueryError> {
+        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
+        let filled = self.fill(most, bytes_max);
+        self.idle = Some(self.run.clock.stopwatch());
+        if let Err(error) = filled {
+            self.is_done = true;
+            self.ready.clear();
+            self.ready_bytes = 0;
+            self.run.writes = None;
+            return Err(error);
+        }
+        let mut values = Vec::with_capacity(most.min(self.ready.len()));
+        let mut bytes = 0_usize;
+        while values.len() < most && (bytes < bytes_max || values.is_empty()) {
+            let Some(Kept { mut value, bytes: of_value }) = self.ready.pop_front() else { break };
+            bytes = bytes.saturating_add(of_value);
+            value.let_go();
+            values.push(value);
+        }
+        self.ready_bytes -= bytes;
+        self.kept_bytes += bytes;
+        Ok((values, !self.ready.is_empty()))
+    }
+
+    /// Takes note that the caller keeps nothing any more of what
+    /// [`next_to_keep`](Self::next_to_keep) and [`next_within`](Self::next_within) gave.
+    pub fn free_kept(&mut self) {
+        self.run.free_memory(std::mem::take(&mut self.kept_bytes));
     }
 
     /// As [`next`](Self::next), for a caller that keeps the values with all those that came before:
@@ -116,23 +158,7 @@ impl Execution {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
-        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
-        let filled = self.fill(most);
-        self.idle = Some(self.run.clock.stopwatch());
-        if let Err(error) = filled {
-            self.is_done = true;
-            self.ready.clear();
-            self.run.writes = None;
-            return Err(error);
-        }
-        let count = most.min(self.ready.len());
-        let mut values = Vec::with_capacity(count);
-        for Kept { mut value, bytes } in self.ready.drain(..count) {
-            self.kept_bytes += bytes;
-            value.let_go();
-            values.push(value);
-        }
-        Ok((values, !self.ready.is_empty()))
+        self.next_within(most, usize::MAX)
     }
 
     /// Bytes of the values that the caller keeps ([`next_to_keep`](Self::next_to_keep)).
@@ -147,20 +173,24 @@ impl Execution {
         self.run.held_bytes()
     }
 
-    fn fill(&mut self, most: usize) -> Result<(), QueryError> {
+    fn fill(&mut self, most: usize, bytes_max: usize) -> Result<(), QueryError> {
         let writes = self.plan.is_modification();
         if !writes {
             // What is there already is not given either, once it is killed; but what was written
             // was.
             self.run.check_killed()?;
         }
-        while !self.is_done && (writes || self.ready.len() <= most) {
+        let is_enough = |ready: usize, bytes: usize| ready > most || bytes > bytes_max;
+        while !self.is_done && (writes || !is_enough(self.ready.len(), self.ready_bytes)) {
             let want = if writes { BATCH_ROWS } else { most + 1 - self.ready.len() };
             let plan = Arc::clone(&self.plan);
             let want = want.clamp(1, BATCH_ROWS);
             let mut upstream = Upstream { nodes: &plan.pipeline.nodes, runs: &mut self.nodes };
             match upstream.values(&mut self.run, want, &mut self.seen)? {
-                Some(values) => self.ready.extend(values),
+                Some(values) => {
+                    self.ready_bytes += values.iter().map(|kept| kept.bytes).sum::<usize>();
+                    self.ready.extend(values);
+                }
                 None => {
                     self.is_done = true;
                     if let Some(writes) = self.run.writes.take() {

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use crate::packed::write_json;
+use crate::packed::{node_length, write_json};
 use crate::walk::{Step, Walk};
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
@@ -59,6 +59,37 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
             _ => 6,
         };
     }
+}
+
+/// How many bytes [`write`] appends; of a damaged document, about as many.
+#[must_use]
+pub fn length(value: Ref<'_>) -> usize {
+    let packed = match value {
+        Ref::Array(ArrayRef::Packed(array)) => node_length(array.node()),
+        Ref::Object(ObjectRef::Packed(object)) => node_length(object.node()),
+        _ => None,
+    };
+    packed.unwrap_or_else(|| length_of_steps(value))
+}
+
+/// As [`length`], whatever the depth.
+fn length_of_steps(value: Ref<'_>) -> usize {
+    let mut length = 0;
+    for step in Walk::new(value) {
+        length += match step {
+            // With its colon.
+            Step::Name(name) => string_length(name.as_bytes()) + 1,
+            Step::Value(Ref::Null | Ref::Bool(true)) => 4,
+            Step::Value(Ref::Bool(false)) => 5,
+            Step::Value(Ref::Number(number)) => number_length(number),
+            Step::Value(Ref::String(text)) => string_length(text.as_bytes()),
+            // Its brackets, and a comma before all but the first.
+            Step::Value(Ref::Array(array)) => 1 + array.len().max(1),
+            Step::Value(Ref::Object(object)) => 1 + object.len().max(1),
+            Step::EndArray | Step::EndObject => 0,
+        };
+    }
+    length
 }
 
 /// Appends the value.
