@@ -107,7 +107,8 @@ impl Report {
                 self.problem(&path, 16, "the file belongs to another store".to_owned());
                 Ok(())
             }
-            Error::Io { operation, path, source } => {
+            Error::Io { operation, path, source }
+            | Error::Exhausted { operation, path, source } => {
                 self.problem(&path, 0, format!("could not {operation}: {source}"));
                 Ok(())
             }

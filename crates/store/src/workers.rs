@@ -108,6 +108,17 @@ mod tests {
 
     use super::Workers;
 
+    /// With one thread, the next job would wait for ever.
+    #[test]
+    fn a_job_that_panics_costs_no_thread() {
+        let workers = Workers::start("test", 1, 2).unwrap();
+        workers.reserve().unwrap().run(|| panic!("on purpose"));
+        let (sender, done) = channel();
+        workers.reserve().unwrap().run(move || sender.send(7).unwrap());
+        assert_eq!(done.recv(), Ok(7));
+        assert_eq!(workers.queued(), 0);
+    }
+
     #[test]
     fn beyond_its_room_nothing_is_taken_and_what_was_taken_is_done() {
         let workers = Workers::start("test", 1, 2).unwrap();

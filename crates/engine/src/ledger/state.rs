@@ -52,7 +52,7 @@ pub(super) struct EditState {
     /// Why no further write is taken.
     pub(super) failure: Option<Error>,
     /// Why jobs are put off for a while.
-    pub(super) disk_full: Option<Error>,
+    pub(super) shortage: Option<Error>,
 }
 
 /// What is guarded by the lock on the manifest.
@@ -255,7 +255,7 @@ impl State {
         }
     }
 
-    /// Takes no further write from now on, because of `error`. A full disk passes, and closing is
+    /// Takes no further write from now on, because of `error`. A full disk passes, as does a want of descriptors, and closing is
     /// no failure; neither comes here.
     pub(super) fn fail(&self, error: &Error) {
         let mut edit = self.lock_edit();

@@ -174,7 +174,7 @@ impl SimulatedFileSystem {
 impl FileSystem for SimulatedFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.state();
-        state.faults.call()?;
+        state.faults.open()?;
         let content = state.tree.create(path)?;
         drop(state);
         Ok(self.open_content(content))
@@ -182,7 +182,7 @@ impl FileSystem for SimulatedFileSystem {
 
     fn open(&self, path: &Path, _writable: bool) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.state();
-        state.faults.call()?;
+        state.faults.open()?;
         let content = state.tree.find(path)?;
         drop(state);
         Ok(self.open_content(content))
