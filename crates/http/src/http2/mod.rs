@@ -15,6 +15,7 @@ mod sending;
 mod session;
 mod streams;
 mod sweep;
+mod turn;
 mod upgrade;
 
 pub(crate) use session::Session;
