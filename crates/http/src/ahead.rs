@@ -50,7 +50,7 @@ impl<S: Service> EventLoop<S> {
         connection.ended |= peer_closed;
         connection.is_drained = false;
         if !connection.may_be_read_ahead() {
-            let fate = self.advance(slot, &mut connection, woke);
+            let fate = self.take_turn(slot, &mut connection, woke);
             return self.settle(slot, connection, fate);
         }
         let ReadAhead { buffer, used, .. } = &mut self.ahead;

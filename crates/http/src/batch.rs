@@ -80,13 +80,13 @@ impl<S: Service> EventLoop<S> {
     /// Writes what was put by from `begin` on, and nothing before it.
     fn write_apart(&mut self, connection: &mut Connection, begin: usize) -> Fate {
         let mut out = std::mem::take(&mut self.batch.out);
-        let sent = self.send_out(connection, &out[begin..]);
-        if let Some(sent) = sent {
-            connection.output.extend_from_slice(&out[begin + sent..]);
-        }
+        let fate = match self.send_out(connection, &out[begin..]) {
+            Some(sent) => self.park(connection, &out[begin + sent..]),
+            None => Fate::Drop,
+        };
         out.truncate(begin);
         self.batch.out = out;
-        if sent.is_some() { Fate::Keep } else { Fate::Drop }
+        fate
     }
 
     /// As [`EventLoop::put_by`], for responses that stand in a buffer of their own.
@@ -115,10 +115,7 @@ impl<S: Service> EventLoop<S> {
             connection.is_put_by = false;
             let bytes = &out[range];
             let fate = match self.send_out(&mut connection, bytes) {
-                Some(sent) => {
-                    connection.output.extend_from_slice(&bytes[sent..]);
-                    Fate::Keep
-                }
+                Some(sent) => self.park(&mut connection, &bytes[sent..]),
                 None => Fate::Drop,
             };
             self.settle(id.slot as usize, connection, fate);

@@ -5,12 +5,14 @@ use std::io::ErrorKind;
 
 use mio::net::TcpStream;
 use pellucid_account::{Phase, Record};
+use pellucid_budget::{Budget, OverBudget, Share};
 use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::connection::{Connection, Finished};
+use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate};
-use crate::limits::BATCH_CONNECTIONS_MAX;
-use crate::service::Service;
+use crate::limits::{BATCH_CONNECTIONS_MAX, OUTPUT_BYTES_FREE, RESPONSE_BYTES_FREE};
+use crate::service::{Handled, Service};
 use crate::socket::send;
 use crate::tls::Sent;
 
@@ -54,16 +56,50 @@ impl<S: Service> EventLoop<S> {
     /// are out. What the kernel does not take stays with the connection.
     pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
         let Some(sent) = self.send_out(connection, &out) else { return Fate::Drop };
-        if sent == out.len() {
-            out.clear();
-            if out.capacity() <= OUTPUT_KEPT_BYTES {
-                self.out = out;
-            }
-        } else {
-            out.drain(..sent);
-            connection.output = out;
+        let fate = self.park(connection, &out[sent..]);
+        out.clear();
+        if out.capacity() <= OUTPUT_KEPT_BYTES {
+            self.out = out;
         }
+        fate
+    }
+
+    /// Keeps with the connection what the kernel did not take, in memory that is counted for it.
+    /// Where there is none, a client that does not take its responses is cut.
+    pub(crate) fn park(&mut self, connection: &mut Connection, rest: &[u8]) -> Fate {
+        if rest.is_empty() {
+            connection.output_memory = None;
+            return Fate::Keep;
+        }
+        if rest.len() > OUTPUT_BYTES_FREE || connection.output_memory.is_some() {
+            let memory = &self.limits.memory;
+            let share = connection.output_memory.get_or_insert_with(|| memory.share(usize::MAX));
+            let held = share.held_bytes();
+            if rest.len() <= held {
+                share.give_back(held - rest.len());
+            } else if share.take(rest.len() - held).is_err() {
+                self.shared.cuts.connection(Cut::Memory);
+                return Fate::Drop;
+            }
+        }
+        connection.output = rest.to_vec();
         Fate::Keep
+    }
+
+    /// Takes memory for a response that may have to wait for its client: for `written_bytes` of it,
+    /// which its connection holds, and for what its source brings of its own.
+    pub(crate) fn hold_response(
+        &self,
+        connection: &mut Connection,
+        written_bytes: usize,
+        handled: &Handled,
+    ) -> Result<Option<Share>, OverBudget> {
+        let memory = &self.limits.memory;
+        if written_bytes > RESPONSE_BYTES_FREE {
+            let share = connection.output_memory.get_or_insert_with(|| memory.share(usize::MAX));
+            share.take(written_bytes)?;
+        }
+        hold_source(memory, handled)
     }
 
     /// Writes as much of `out` as the kernel takes, and records the responses that are out. Returns
@@ -123,6 +159,21 @@ impl<S: Service> EventLoop<S> {
             queue.iter_mut().for_each(|finished| finished.end -= sent);
             connection.finished = queue;
         }
+    }
+}
+
+/// Takes memory for what a streamed response holds until it is out.
+pub(crate) fn hold_source(
+    memory: &Budget,
+    handled: &Handled,
+) -> Result<Option<Share>, OverBudget> {
+    match handled {
+        Handled::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {
+            let mut share = memory.share(usize::MAX);
+            share.take(source.held_bytes())?;
+            Ok(Some(share))
+        }
+        _ => Ok(None),
     }
 }
 

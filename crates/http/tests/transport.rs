@@ -209,11 +209,13 @@ fn the_budget_for_bodies_bounds_them_all_together() {
     let mut first = connect(&running);
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n";
     first.write_all(head.as_bytes()).unwrap();
-    while running.server.as_ref().unwrap().gauge().stats().body_bytes == 0 {
+    first.write_all("z".repeat(300_000).as_bytes()).unwrap();
+    while running.stats().body_bytes < 300_000 {
         std::thread::yield_now();
     }
-    assert_eq!(statuses(&exchange(&running, head.as_bytes())), ["503"]);
-    first.write_all("z".repeat(400_000).as_bytes()).unwrap();
+    let second = exchange(&running, (head.to_owned() + &"z".repeat(400_000)).as_bytes());
+    assert_eq!(statuses(&second), ["503"]);
+    first.write_all("z".repeat(100_000).as_bytes()).unwrap();
     let mut answer = [0; 12];
     first.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");

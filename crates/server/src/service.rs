@@ -9,7 +9,7 @@ use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_cluster::{Cluster, PEER_PATH};
 use pellucid_http::{
-    Exchange, Handled, Head, LinkTurn, Refusal, Request, Response, ServerGauge, Service, Ticket,
+    Admission, Applicant, Exchange, Handled, Head, LinkTurn, Refusal, Request, Response, ServerGauge, Service, Ticket,
 };
 use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
@@ -18,7 +18,7 @@ use pellucid_store::{
 use pellucid_thread::set_operation;
 
 use crate::access::{
-    Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
+    Accounts, BodyBudgets, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
 };
 use crate::admin::compact::{COMPACT_PATH, FullMerge};
 use crate::admin::{Page, page_of};
@@ -50,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) helper: Helper,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
+    pub(crate) bodies: BodyBudgets,
     pub(crate) keys: Keys,
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: FullMerge,
@@ -162,22 +163,17 @@ impl Service for Api {
     type Later = Later;
 
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
-        if !self.may_send_much(head) {
-            return OTHER_BODY_BYTES_MAX;
-        }
         match head.path {
             "/v0/entity" => self.shared.store.value_bytes_max(),
             "/v0/batch" => self.shared.batch_bytes_max,
-            path if is_ours(path) => DocumentApi::body_bytes_max(path),
+            // What anybody may ask has no use for a large body.
+            path if is_ours(path) && !is_open_to_all(head) => DocumentApi::body_bytes_max(path),
             _ => OTHER_BODY_BYTES_MAX,
         }
     }
 
-    fn refusal_of_body(&self, head: &Head<'_, '_>, limit_bytes: usize) -> Refusal {
-        if self.may_send_much(head) || is_open_to_all(head) {
-            return Refusal::BodyTooLarge(limit_bytes);
-        }
-        Refusal::Unauthorized(&CHALLENGES)
+    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
+        self.admit_body(head, applicant)
     }
 
     fn handle(

@@ -94,6 +94,17 @@ pub enum Value {
     Owned(Vec<u8>),
 }
 
+impl Value {
+    /// Bytes of memory that it takes; none where it lies in a mapped file.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Value::Mapped(value) => value.held_bytes(),
+            Value::Owned(value) => value.capacity(),
+        }
+    }
+}
+
 impl Deref for Value {
     type Target = [u8];
 

@@ -12,6 +12,7 @@ use h2::server::{Builder, Connection as Protocol, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 use http::request::Parts;
 use pellucid_account::{Flight, Record, RequestFacts, Timeline};
+use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
 use super::pipe::{Pipe, PipeEnd};
@@ -20,9 +21,11 @@ use super::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS_MAX, QUIET_BYTES_MAX, RESETS_PENDING_MAX,
     SEND_BUFFER_BYTES_MAX, STREAM_WINDOW_BYTES,
 };
+use crate::bodies::BodyHold;
 use crate::connection::Begun;
-use crate::limits::Limits;
+use crate::limits::{Limits, OUTPUT_BYTES_FREE};
 use crate::response::Manner;
+use crate::service::Admission;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -40,6 +43,8 @@ pub(crate) struct Session {
     pub(super) next_key: u32,
     /// Bytes that came since the client last asked for, gave or took anything.
     pub(super) quiet_bytes: usize,
+    /// What pieces of responses hold of the server's memory.
+    memory: Share,
     /// Since when the client is told to open no more streams.
     pub(super) leaving_since: Option<Ticks>,
 }
@@ -56,8 +61,49 @@ pub(super) struct Receiving {
     pub(super) stream: RecvStream,
     pub(super) respond: SendResponse<Bytes>,
     pub(super) body: Vec<u8>,
+    /// What the client declared it to have.
+    pub(super) length: Option<usize>,
     pub(super) body_bytes_max: usize,
     pub(super) begun: Begun,
+    /// What another thread knows the request by that judges it.
+    pub(super) key: u32,
+    pub(super) standing: Standing,
+}
+
+/// How far a body is let in.
+pub(super) enum Standing {
+    /// It may be here whole with its head, and then nobody is asked.
+    Unasked,
+    /// Another thread judges its head; nothing is taken in.
+    Judging,
+    Judged(Box<Admission>),
+    Admitted(Box<BodyHold>),
+}
+
+impl Receiving {
+    /// Whether more of the body would have to be here.
+    pub(super) fn is_late(&self, now: Ticks) -> bool {
+        matches!(&self.standing, Standing::Admitted(hold) if hold.is_late(now))
+    }
+
+    /// The body, and what it holds.
+    pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
+        let Receiving { parts, respond, body, begun, standing, .. } = self;
+        let hold = match standing {
+            Standing::Admitted(hold) => Some(hold),
+            _ => None,
+        };
+        (Stream { parts, respond, begun, hold }, body)
+    }
+}
+
+/// A stream's request, as far as it is known, and its way back.
+pub(super) struct Stream {
+    pub(super) parts: Parts,
+    pub(super) respond: SendResponse<Bytes>,
+    pub(super) begun: Begun,
+    /// What its body holds.
+    pub(super) hold: Option<Box<BodyHold>>,
 }
 
 /// A request that was handed over.
@@ -69,6 +115,8 @@ pub(super) struct Parked {
     pub(super) manner: Manner,
     /// Shows the request among those under way.
     pub(super) flight: Flight,
+    /// What its body holds.
+    pub(super) hold: Option<Box<BodyHold>>,
 }
 
 /// What the protocol has for us.
@@ -104,6 +152,7 @@ impl Session {
             answered: Vec::new(),
             next_key: 0,
             quiet_bytes: 0,
+            memory: limits.memory.share(usize::MAX),
             leaving_since: None,
         }
     }
@@ -112,6 +161,22 @@ impl Session {
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.quiet_bytes += bytes.len();
         self.pipe.borrow_mut().feed(bytes);
+    }
+
+    /// The number of the next stream within the server.
+    pub(super) fn take_key(&mut self) -> u32 {
+        self.next_key = self.next_key.wrapping_add(1);
+        self.next_key
+    }
+
+    /// Notes what another thread found out about the request that it knows by `key`.
+    pub(crate) fn judged(&mut self, key: u32, admission: Admission) {
+        let mut judged = self.receiving.iter_mut().filter(|receiving| receiving.key == key);
+        if let Some(receiving) = judged.next()
+            && matches!(receiving.standing, Standing::Judging)
+        {
+            receiving.standing = Standing::Judged(Box::new(admission));
+        }
     }
 
     /// Whether responses wait to be given to the protocol.
@@ -174,6 +239,19 @@ impl Session {
                 true
             }
         }
+    }
+
+    /// Takes memory for pieces of responses that wait for the client's windows. False if there is
+    /// none.
+    pub(super) fn hold_pieces(&mut self) -> bool {
+        let pieces = self.sending.iter().filter(|sending| sending.memory.is_none());
+        let bytes = pieces.map(|sending| sending.pending.len()).sum::<usize>();
+        let (wanted, held) = (bytes.saturating_sub(OUTPUT_BYTES_FREE), self.memory.held_bytes());
+        if wanted > held {
+            return self.memory.take(wanted - held).is_ok();
+        }
+        self.memory.give_back(held - wanted);
+        true
     }
 
     /// Bytes of responses that wait for the client's windows.

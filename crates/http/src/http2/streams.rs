@@ -1,23 +1,24 @@
 //! From frames to answers: the part of the event loop that runs the streams of a connection.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
-use http::request::Parts;
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
+use pellucid_budget::{OverBudget, Share};
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
-use super::heads::{body_length, head_of};
+use super::heads::head_of;
 use super::sending::{Sending, Sent};
-use super::session::{Parked, ParkedRequest, Polled, Receiving, Session};
-use crate::connection::{Begun, Closing, Connection, Stage};
+use super::session::{Parked, ParkedRequest, Polled, Session, Stream};
+use crate::connection::{Closing, Connection, Stage};
+use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate, Step, Turn};
 use crate::head::Head;
-use crate::limits::{BATCH_BYTES_MAX, HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::limits::{BATCH_BYTES_MAX, HEADERS_MAX, OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
+use crate::output::{OUTPUT_KEPT_BYTES, hold_source};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::requests::{Arrival, id_of, saturating_u32};
@@ -29,19 +30,13 @@ use crate::taking::Taking;
 /// Room for the headers of a usual response, so that they are laid out once.
 const FIELDS_USUAL: usize = 8;
 
-/// A stream's request, as far as it is known, and its way back.
-struct Stream {
-    parts: Parts,
-    respond: SendResponse<Bytes>,
-    begun: Begun,
-}
-
 /// A response that a service has finished, with its account.
 struct Answered {
     handled: Handled,
     outcome: Option<Outcome>,
     fields: HeaderMap,
     body: Vec<u8>,
+    manner: Manner,
     timeline: Timeline,
     facts: RequestFacts,
 }
@@ -106,6 +101,7 @@ impl<S: Service> EventLoop<S> {
         let moved = self.pump_streams(&mut session, turn);
         session.check_quiet();
         is_over |= session.poll_output();
+        let has_memory = session.hold_pieces();
         let (out, was_full) = {
             let pipe = &mut *session.pipe.borrow_mut();
             (std::mem::take(&mut pipe.output), std::mem::take(&mut pipe.was_full))
@@ -125,7 +121,10 @@ impl<S: Service> EventLoop<S> {
         };
         let ended = session.pipe.borrow().ended;
         connection.stage = if is_over { Stage::Serving } else { Stage::Http2(session) };
-        if fate == Fate::Drop {
+        if !has_memory {
+            self.shared.cuts.connection(Cut::Memory);
+        }
+        if fate == Fate::Drop || !has_memory {
             return Step::Over;
         }
         if is_over {
@@ -159,7 +158,7 @@ impl<S: Service> EventLoop<S> {
                     session.quiet_bytes = 0;
                     let (request, respond) = *request;
                     let (parts, body) = request.into_parts();
-                    let stream = Stream { parts, respond, begun };
+                    let stream = Stream { parts, respond, begun, hold: None };
                     if body.is_end_stream() {
                         let received = turn.received;
                         let arrival = Arrival { begun, received, waited_until, bytes: 0 };
@@ -174,123 +173,7 @@ impl<S: Service> EventLoop<S> {
         false
     }
 
-    /// Notes a request whose body comes in, unless it is announced to be too large.
-    fn begin_body(
-        &mut self,
-        connection: &mut Connection,
-        session: &mut Session,
-        stream: Stream,
-        body: RecvStream,
-        turn: Turn,
-    ) {
-        let length = body_length(&stream.parts);
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
-            .map(|head| self.service.body_bytes_max(&head));
-        let refusal = match limit {
-            Err(refusal) => refusal,
-            Ok(limit) if length.is_some_and(|length| length > limit) => {
-                self.refusal_of_long(Refusal::BodyTooLarge(limit), &stream.parts)
-            }
-            Ok(body_bytes_max) => {
-                let Stream { parts, respond, begun } = stream;
-                let (stream, body) = (body, Vec::new());
-                session.receiving.push(Receiving {
-                    parts,
-                    stream,
-                    respond,
-                    body,
-                    body_bytes_max,
-                    begun,
-                });
-                return;
-            }
-        };
-        self.refuse_stream(connection, session, stream, &refusal, turn);
-    }
-
-    /// Takes in what came of bodies, and answers the requests that are whole by it.
-    fn take_bodies(
-        &mut self,
-        slot: usize,
-        connection: &mut Connection,
-        session: &mut Session,
-        turn: Turn,
-    ) {
-        let mut at = 0;
-        while at < session.receiving.len() {
-            begin_request(Phase::Parse.label());
-            let before = session.receiving[at].body.len();
-            let taken = self.take_body(connection, &mut session.receiving[at]);
-            if session.receiving[at].body.len() > before {
-                session.quiet_bytes = 0;
-            }
-            match taken {
-                Ok(Poll::Pending) => at += 1,
-                Ok(Poll::Ready(false)) => {
-                    let gone = session.receiving.swap_remove(at);
-                    self.release(connection, gone.body.len());
-                }
-                Ok(Poll::Ready(true)) => {
-                    let Receiving { parts, respond, body, begun, .. } =
-                        session.receiving.swap_remove(at);
-                    let (received, bytes) = (turn.received, body.len());
-                    let arrival = Arrival { begun, received, waited_until: None, bytes };
-                    let stream = Stream { parts, respond, begun };
-                    self.answer_stream(slot, connection, session, stream, &body, arrival);
-                    self.release(connection, bytes);
-                }
-                Err(refusal) => {
-                    let Receiving { parts, respond, body, begun, .. } =
-                        session.receiving.swap_remove(at);
-                    self.release(connection, body.len());
-                    let refusal = self.refusal_of_long(refusal, &parts);
-                    let stream = Stream { parts, respond, begun };
-                    self.refuse_stream(connection, session, stream, &refusal, turn);
-                }
-            }
-        }
-    }
-
-    /// Asks the service what a body is refused with that is too long.
-    fn refusal_of_long(&self, refusal: Refusal, parts: &Parts) -> Refusal {
-        let Refusal::BodyTooLarge(limit_bytes) = refusal else { return refusal };
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        match head_of(parts, &mut space, 0) {
-            Ok(head) => self.service.refusal_of_body(&head, limit_bytes),
-            Err(_) => refusal,
-        }
-    }
-
-    /// Takes in what there is of one body. Ready once it ended: true if it is whole.
-    fn take_body(
-        &mut self,
-        connection: &mut Connection,
-        receiving: &mut Receiving,
-    ) -> Result<Poll<bool>, Refusal> {
-        let mut context = Context::from_waker(Waker::noop());
-        loop {
-            match receiving.stream.poll_data(&mut context) {
-                Poll::Pending => return Ok(Poll::Pending),
-                Poll::Ready(None) => return Ok(Poll::Ready(true)),
-                Poll::Ready(Some(Err(_))) => return Ok(Poll::Ready(false)),
-                Poll::Ready(Some(Ok(data))) => {
-                    if receiving.body.len() + data.len() > receiving.body_bytes_max {
-                        return Err(Refusal::BodyTooLarge(receiving.body_bytes_max));
-                    }
-                    let whole = connection.reserved_bytes + data.len();
-                    if !self.reserve_body(connection, whole) {
-                        return Err(Refusal::Overloaded);
-                    }
-                    receiving.body.extend_from_slice(&data);
-                    // It fails only for streams that are gone, which the next poll tells.
-                    let _ = receiving.stream.flow_control().release_capacity(data.len());
-                }
-            }
-        }
-    }
-
-    fn answer_stream(
+    pub(super) fn answer_stream(
         &mut self,
         slot: usize,
         connection: &mut Connection,
@@ -330,8 +213,7 @@ impl<S: Service> EventLoop<S> {
         let request = Request { method, path, query, headers, body };
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         let mut body = std::mem::take(&mut self.body);
-        session.next_key = session.next_key.wrapping_add(1);
-        let key = session.next_key;
+        let key = session.take_key();
         let (handled, outcome) = {
             let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
                 .coded_by(&mut self.compressor);
@@ -340,6 +222,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: ConnectionId { stream: key, ..id_of(slot, connection) },
+                address: connection.seat.address(),
                 may_upgrade: false,
             };
             let handled = self.service.handle(&request, &mut response, &mut exchange);
@@ -349,12 +232,12 @@ impl<S: Service> EventLoop<S> {
             assert!(outcome.is_none(), "a request is either answered or handed over");
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
             self.body = body;
-            let respond = stream.respond;
+            let Stream { respond, hold, .. } = stream;
             let flight = self.recorder.send_away(&timeline);
-            session.parked.push(Parked { key, respond, timeline, facts, manner, flight });
+            session.parked.push(Parked { key, respond, timeline, facts, manner, flight, hold });
             return;
         }
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
+        let answered = Answered { handled, outcome, fields, body, manner, timeline, facts };
         self.conclude_stream(session, stream.respond, answered);
     }
 
@@ -362,11 +245,12 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn complete_stream(
         &mut self,
         id: ConnectionId,
+        address: IpAddr,
         session: &mut Session,
         parked: ParkedRequest,
         later: S::Later,
     ) {
-        let Parked { key, respond, mut timeline, mut facts, manner, flight } = parked.0;
+        let Parked { key, respond, mut timeline, mut facts, manner, flight, hold } = parked.0;
         self.recorder.take_back(&timeline, flight);
         set_operation(facts.operation + 1);
         set_phase(Phase::Execute.label());
@@ -380,6 +264,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
+                address,
                 may_upgrade: false,
             };
             let handled = self.service.resume(later, &mut response, &mut exchange);
@@ -389,10 +274,10 @@ impl<S: Service> EventLoop<S> {
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
             self.body = body;
             let flight = self.recorder.send_away(&timeline);
-            session.parked.push(Parked { key, respond, timeline, facts, manner, flight });
+            session.parked.push(Parked { key, respond, timeline, facts, manner, flight, hold });
             return;
         }
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
+        let answered = Answered { handled, outcome, fields, body, manner, timeline, facts };
         self.conclude_stream(session, respond, answered);
     }
 
@@ -402,7 +287,13 @@ impl<S: Service> EventLoop<S> {
         mut respond: SendResponse<Bytes>,
         answered: Answered,
     ) {
-        let Answered { handled, outcome, fields, mut body, mut timeline, mut facts } = answered;
+        let Answered { handled, outcome, fields, body, manner, mut timeline, mut facts } =
+            answered;
+        let Ok(memory) = self.hold_stream(body.len(), &handled) else {
+            self.keep_body(body);
+            let refusal = Refusal::ResponseTooLarge;
+            return self.write_stream_refusal(session, respond, &refusal, manner, timeline, facts);
+        };
         let outcome = outcome.expect("a service that is done has finished its response");
         timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
@@ -417,8 +308,7 @@ impl<S: Service> EventLoop<S> {
             .expect("a status that has a status line is one that the protocol knows");
         let is_whole = source.is_none() && body.is_empty();
         let bytes = Bytes::copy_from_slice(&body);
-        body.clear();
-        self.body = body;
+        self.keep_body(body);
         let sent = respond.send_response(response, is_whole);
         let mut whole = is_whole || sent.is_err();
         if let Ok(mut stream) = sent
@@ -444,6 +334,7 @@ impl<S: Service> EventLoop<S> {
                     facts,
                     progress_at,
                     taking: Taking::default(),
+                    memory,
                     is_counted,
                     _flight,
                 });
@@ -453,6 +344,25 @@ impl<S: Service> EventLoop<S> {
             self.last = timeline.stamp(Stamp::Encoded);
             session.answered.push(self.recorder.seal(&timeline, facts));
         }
+    }
+
+    /// Keeps the buffer in which bodies are written, unless it has grown large.
+    fn keep_body(&mut self, mut body: Vec<u8>) {
+        body.clear();
+        if body.capacity() <= OUTPUT_KEPT_BYTES {
+            self.body = body;
+        }
+    }
+
+    /// Takes memory for a response that may have to wait for its client's window.
+    fn hold_stream(&self, bytes: usize, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+        let memory = &self.limits.memory;
+        if bytes <= RESPONSE_BYTES_FREE {
+            return hold_source(memory, handled);
+        }
+        let mut share = memory.share(usize::MAX);
+        share.take(bytes)?;
+        Ok(Some(share))
     }
 
     /// Gives the protocol of each response what the client's window takes. True if anything moved.
@@ -497,7 +407,7 @@ impl<S: Service> EventLoop<S> {
         session.answered.push(self.recorder.seal(&timeline, facts));
     }
 
-    fn refuse_stream(
+    pub(super) fn refuse_stream(
         &mut self,
         connection: &mut Connection,
         session: &mut Session,
@@ -537,23 +447,7 @@ impl<S: Service> EventLoop<S> {
         timeline.stamp_at(Stamp::Started, at);
         timeline.stamp_at(Stamp::Executed, at);
         let handled = Handled::Done;
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
+        let answered = Answered { handled, outcome, fields, body, manner, timeline, facts };
         self.conclude_stream(session, respond, answered);
-    }
-
-    /// Refuses the requests whose bodies take too long.
-    pub(super) fn refuse_late(
-        &mut self,
-        connection: &mut Connection,
-        session: &mut Session,
-        is_late: impl Fn(&Receiving) -> bool,
-        turn: Turn,
-    ) {
-        while let Some(at) = session.receiving.iter().position(&is_late) {
-            let Receiving { parts, respond, body, begun, .. } = session.receiving.swap_remove(at);
-            self.release(connection, body.len());
-            let stream = Stream { parts, respond, begun };
-            self.refuse_stream(connection, session, stream, &Refusal::TooSlow, turn);
-        }
     }
 }
