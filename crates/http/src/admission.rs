@@ -51,17 +51,16 @@ impl<S: Service> EventLoop<S> {
 
     /// Goes on with a request that was judged by another thread.
     pub(crate) fn judged(&mut self, id: ConnectionId, admission: Admission, woke: Ticks) {
-        let Some(mut connection) = self.connections.take_by_id(id) else { return };
-        let slot = id.slot as usize;
-        match &mut connection.stage {
-            Stage::Http2(session) => session.judged(id.stream, admission),
-            Stage::Judging => {
-                connection.stage = Stage::Serving;
-                connection.admission = Some(Box::new(admission));
+        self.with_connection_of(id, |this, connection| {
+            match &mut connection.stage {
+                Stage::Http2(session) => session.judged(id.stream, admission),
+                Stage::Judging => {
+                    connection.stage = Stage::Serving;
+                    connection.admission = Some(Box::new(admission));
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        let fate = self.advance(slot, &mut connection, woke);
-        self.settle(slot, connection, fate);
+            this.advance(id.slot as usize, connection, woke)
+        });
     }
 }

@@ -46,11 +46,11 @@ impl<S: Service> EventLoop<S> {
         let mut steps = 0;
         while steps < HANDSHAKES_PER_TURN_MAX {
             let Some(id) = self.handshakes.pop_front() else { return };
-            let Some(mut connection) = self.connections.take_by_id(id) else { continue };
-            connection.is_queued = false;
             let before = self.handshake_ticks();
-            let fate = self.advance(id.slot as usize, &mut connection, woke);
-            self.settle(id.slot as usize, connection, fate);
+            self.with_connection_of(id, |this, connection| {
+                connection.is_queued = false;
+                this.advance(id.slot as usize, connection, woke)
+            });
             steps += usize::from(self.handshake_ticks() != before);
         }
     }

@@ -8,6 +8,7 @@ use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
+use crate::client_watch::ClientWatch;
 use crate::connection::{
     Begun, ChunkedRequest, Closing, Connection, Parked, ParkingPlace, SPARE_PLACES_MAX, Stage,
     Streaming,
@@ -62,10 +63,34 @@ impl<S: Service> EventLoop<S> {
         {
             return used;
         }
-        let is_batched = self.batch.is_open && connection.tls.is_none();
-        let mut out = std::mem::take(if is_batched { &mut self.batch.out } else { &mut self.out });
+        let (used, fate) = if self.batch.is_open && connection.tls.is_none() {
+            let (begin, used) =
+                self.with_batch(|this, out| this.answer_whole(slot, connection, bytes, turn, out));
+            (used, self.put_by(slot, connection, begin))
+        } else {
+            self.with_out(|this, out| {
+                let used = this.answer_whole(slot, connection, bytes, turn, out);
+                (used, this.flush(connection, out))
+            })
+        };
+        if fate == Fate::Drop {
+            connection.closing = Closing::AtOnce;
+        }
+        used
+    }
+
+    /// Answers the whole requests at the beginning of `bytes`, as far as their answers may wait
+    /// together. Returns how many bytes were used.
+    #[inline]
+    fn answer_whole(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        bytes: &[u8],
+        turn: Turn,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let begin = out.len();
-        assert!(is_batched || begin == 0, "the output of the last turn went out");
         let (mut used, mut waited_until) = (0, turn.waited_until);
         while used < bytes.len()
             && matches!(connection.stage, Stage::Serving)
@@ -79,9 +104,9 @@ impl<S: Service> EventLoop<S> {
             }
             let look = match connection.chunked.take() {
                 Some(request) => {
-                    self.feed(slot, connection, request, rest, turn, waited_until, &mut out)
+                    self.feed(slot, connection, request, rest, turn, waited_until, out)
                 }
-                None => self.look(slot, connection, rest, turn, waited_until, &mut out),
+                None => self.look(slot, connection, rest, turn, waited_until, out),
             };
             match look {
                 Look::Used(count) => used += count,
@@ -95,13 +120,6 @@ impl<S: Service> EventLoop<S> {
         }
         if connection.closing == Closing::AfterLinger {
             used = bytes.len();
-        }
-        let fate = match is_batched {
-            true => self.put_by(slot, connection, out, begin),
-            false => self.flush(connection, out),
-        };
-        if fate == Fate::Drop {
-            connection.closing = Closing::AtOnce;
         }
         used
     }
@@ -293,7 +311,7 @@ impl<S: Service> EventLoop<S> {
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body };
         let begin = out.len();
-        let (handled, outcome) = {
+        let (handled, outcome, watch) = {
             let mut response =
                 Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -303,10 +321,17 @@ impl<S: Service> EventLoop<S> {
                 connection: id_of(slot, connection),
                 address: connection.seat.address(),
                 may_upgrade: connection.tls.is_none() && !manner.is_old,
+                watch: None,
             };
             let handled = self.service.handle(&request, &mut response, &mut exchange);
-            response.conclude(handled)
+            let watch = exchange.watch;
+            let (handled, outcome) = response.conclude(handled);
+            (handled, outcome, watch)
         };
+        if matches!(handled, Handled::Later) {
+            assert!(outcome.is_none(), "a request is either answered or handed over");
+            return self.park(connection, manner, timeline, facts, watch);
+        }
         let concluded = Concluded { handled, outcome, manner, timeline, facts };
         self.conclude(connection, concluded, out, begin);
     }
@@ -323,17 +348,30 @@ impl<S: Service> EventLoop<S> {
             connection.stage = stage;
             return Fate::Keep;
         };
-        let parked = place.take().expect("a connection waits for the request that is parked");
+        let Some(parked) = place.take() else { return Fate::Keep };
         self.give_back_place(place);
-        let Parked { mut timeline, mut facts, manner, flight } = parked;
+        self.with_out(|this, out| {
+            this.complete_parked(id, connection, parked, later, out);
+            this.flush(connection, out)
+        })
+    }
+
+    fn complete_parked(
+        &mut self,
+        id: ConnectionId,
+        connection: &mut Connection,
+        parked: Parked,
+        later: S::Later,
+        out: &mut Vec<u8>,
+    ) {
+        let Parked { mut timeline, mut facts, manner, flight, watch } = parked;
         self.recorder.take_back(&timeline, flight);
         set_operation(facts.operation + 1);
         set_phase(Phase::Execute.label());
-        let mut out = std::mem::take(&mut self.out);
         let begin = out.len();
-        let (handled, outcome) = {
+        let (handled, outcome, watch) = {
             let mut response =
-                Response::new(&mut out, &self.date_line, manner).coded_by(&mut self.compressor);
+                Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut timeline,
                 facts: &mut facts,
@@ -341,13 +379,35 @@ impl<S: Service> EventLoop<S> {
                 connection: id,
                 address: connection.seat.address(),
                 may_upgrade: false,
+                watch,
             };
             let handled = self.service.resume(later, &mut response, &mut exchange);
-            response.conclude(handled)
+            let watch = exchange.watch;
+            let (handled, outcome) = response.conclude(handled);
+            (handled, outcome, watch)
         };
+        if matches!(handled, Handled::Later) {
+            assert!(outcome.is_none(), "a request is either answered or handed over");
+            return self.park(connection, manner, timeline, facts, watch);
+        }
         let concluded = Concluded { handled, outcome, manner, timeline, facts };
-        self.conclude(connection, concluded, &mut out, begin);
-        self.flush(connection, out)
+        self.conclude(connection, concluded, out, begin);
+    }
+
+    /// Has the connection wait for a request that was handed over.
+    fn park(
+        &mut self,
+        connection: &mut Connection,
+        manner: Manner,
+        timeline: Timeline,
+        facts: RequestFacts,
+        watch: Option<ClientWatch>,
+    ) {
+        self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+        let flight = self.recorder.send_away(&timeline);
+        let mut place = self.spare_places.pop().unwrap_or_default();
+        *place = Some(Parked { timeline, facts, manner, flight, watch });
+        connection.stage = Stage::Waiting(place);
     }
 
     fn give_back_place(&mut self, place: ParkingPlace) {
@@ -356,8 +416,8 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Goes on with a request that the service has dealt with. Its response is in `out`, from
-    /// `begin` on.
+    /// Goes on with a request that the service has answered. Its response is in `out`, from `begin`
+    /// on.
     fn conclude(
         &mut self,
         connection: &mut Connection,
@@ -366,15 +426,6 @@ impl<S: Service> EventLoop<S> {
         begin: usize,
     ) {
         let Concluded { handled, outcome, manner, mut timeline, mut facts } = concluded;
-        if matches!(handled, Handled::Later) {
-            assert!(outcome.is_none(), "a request is either answered or handed over");
-            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-            let flight = self.recorder.send_away(&timeline);
-            let mut place = self.spare_places.pop().unwrap_or_default();
-            *place = Some(Parked { timeline, facts, manner, flight });
-            connection.stage = Stage::Waiting(place);
-            return;
-        }
         let outcome = outcome.expect("a service that is done has finished its response");
         connection.body = None;
         let Ok(memory) = self.hold_response(connection, out.len() - begin, &handled) else {

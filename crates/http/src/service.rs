@@ -10,6 +10,7 @@ use pellucid_account::{RequestFacts, Timeline};
 use pellucid_budget::Budget;
 use pellucid_thread::Mutex;
 
+use crate::client_watch::ClientWatch;
 use crate::clients::Seat;
 use crate::head::Head;
 use crate::links::{LinkTurn, Ticket};
@@ -207,6 +208,8 @@ pub struct Exchange<'a, L> {
     pub(crate) connection: ConnectionId,
     pub(crate) address: IpAddr,
     pub(crate) may_upgrade: bool,
+    /// Told when the client is gone, where somebody wants to know.
+    pub(crate) watch: Option<ClientWatch>,
 }
 
 impl<L> Exchange<'_, L> {
@@ -226,6 +229,12 @@ impl<L> Exchange<'_, L> {
     #[must_use]
     pub fn may_upgrade(&self) -> bool {
         self.may_upgrade
+    }
+
+    /// What tells whether the client is gone, while the request is handed over.
+    #[must_use]
+    pub fn client_watch(&mut self) -> ClientWatch {
+        self.watch.get_or_insert_default().clone()
     }
 
     /// What has the request's body asked again from any thread.
