@@ -7,7 +7,7 @@ DEMO ?=
 SECONDS_PER_TARGET ?= 60
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles attack
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ test: ## Run every check and test
 
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)
+
+attack: ## The attack suite on the release build: nobody else waits for more than 50 ms
+	PELLUCID_ATTACKS_STRICT=1 $(CARGO) test --release --locked -p pellucid --test attacks -- --nocapture
 
 bench-http: build ## CPU per request and latency beside nginx and a bare loop, HTTP/2 too; accounting (QUICK=1 for short)
 	@scripts/need nginx wrk h2load taskset

@@ -17,7 +17,7 @@ pub use error::{QueryError, number};
 pub use execute::{Execution, NodeAccount, PointResult};
 pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse};
 pub use plan::{Plan, RULES};
-pub use run::{KillSwitch, QueryOptions, Stats, WRITES_MAX, Warning};
+pub use run::{KillSwitch, QueryOptions, Stats, WARNINGS_MAX, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
     IndexRequest, OverwriteMode, REPORTED_VERSION, Scan, Source, Visitor, Write, WriteBatch,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pellucid_budget::{Budget, OverBudget, Share};
 use pellucid_clock::{Clock, Stopwatch};
 use pellucid_value::Value;
 
@@ -18,15 +19,19 @@ pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
 pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
 /// How many documents one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
+/// How many warnings one query keeps, whatever its options say.
+pub const WARNINGS_MAX: usize = 10_000;
 
 /// What a query may use.
 #[derive(Clone, Debug)]
 pub struct QueryOptions {
-    /// How much memory its rows may take; 0 is as much as there is.
+    /// The memory of all queries and requests together.
+    pub budget: Budget,
+    /// How much of that it may take, in bytes; 0 is as much as there is.
     pub memory_bytes_max: usize,
     /// How long it may run; the time in which nobody asks for more of its result does not count.
     pub runtime_max: Option<Duration>,
-    /// How many warnings are kept.
+    /// How many warnings are kept, up to [`WARNINGS_MAX`].
     pub warnings_max: usize,
     /// Whether the first warning is an error.
     pub fail_on_warning: bool,
@@ -42,6 +47,7 @@ pub struct QueryOptions {
 impl Default for QueryOptions {
     fn default() -> Self {
         Self {
+            budget: Budget::unbounded(),
             memory_bytes_max: 0,
             runtime_max: None,
             warnings_max: 10,
@@ -145,8 +151,10 @@ pub(crate) struct Run {
     pub(crate) regexes: Regexes,
     /// Bytes of documents that it has read.
     pub(crate) bytes_seen: usize,
-    memory_bytes: usize,
-    /// What of it are the rows that a node is about to give.
+    share: Share,
+    /// What of the share goes back only when the query ends.
+    lasting_bytes: usize,
+    /// What of the share are the rows that a node is about to give.
     pub(crate) batch_bytes: usize,
     until_check: u32,
     /// Subqueries that lie in each other.
@@ -159,6 +167,10 @@ impl Run {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let since_1970 = since_1970.unwrap_or_default();
         let now_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+        let share = options.budget.share(match options.memory_bytes_max {
+            0 => usize::MAX,
+            most => most,
+        });
         Self {
             source,
             options,
@@ -174,7 +186,8 @@ impl Run {
             random: seed(),
             regexes: Regexes::default(),
             bytes_seen: 0,
-            memory_bytes: 0,
+            share,
+            lasting_bytes: 0,
             batch_bytes: 0,
             until_check: CHECK_ROWS,
             depth: 0,
@@ -191,7 +204,8 @@ impl Run {
         if self.options.fail_on_warning {
             return Err(QueryError::new(number, message));
         }
-        if self.warnings.len() < self.options.warnings_max {
+        if self.warnings.len() < self.options.warnings_max.min(WARNINGS_MAX) {
+            self.take_lasting_memory(size_of::<Warning>() + message.capacity())?;
             self.warnings.push(Warning { number, message });
             self.kill.0.warnings.store(self.warnings.len(), Ordering::Relaxed);
         }
@@ -250,42 +264,51 @@ impl Run {
         (self.options.profile && self.depth == 0).then(|| self.clock.stopwatch())
     }
 
-    /// Takes note of memory that rows take.
+    /// Takes memory, before it is allocated.
     pub(crate) fn take_memory(&mut self, bytes: usize) -> Result<(), QueryError> {
-        self.memory_bytes += bytes;
-        if self.memory_bytes > self.stats.peak_memory_bytes {
-            self.stats.peak_memory_bytes = self.memory_bytes;
-            self.kill.0.peak_memory_bytes.store(self.memory_bytes, Ordering::Relaxed);
+        self.share.take(bytes).map_err(over_budget)?;
+        let peak_bytes = self.share.peak_bytes();
+        if peak_bytes > self.stats.peak_memory_bytes {
+            self.stats.peak_memory_bytes = peak_bytes;
+            self.kill.0.peak_memory_bytes.store(peak_bytes, Ordering::Relaxed);
         }
-        let most = self.options.memory_bytes_max;
-        if most > 0 && self.memory_bytes > most {
-            let message = "query would use more memory than allowed";
-            return Err(QueryError::new(number::RESOURCE_LIMIT, message));
-        }
+        Ok(())
+    }
+
+    /// As [`Self::take_memory`], for what stays until the query ends.
+    pub(crate) fn take_lasting_memory(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.take_memory(bytes)?;
+        self.lasting_bytes += bytes;
         Ok(())
     }
 
     /// As [`Self::take_memory`], for rows that a node is about to give: they count until it is
     /// asked for others.
     pub(crate) fn take_for_batch(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.take_memory(bytes)?;
         self.batch_bytes += bytes;
-        self.take_memory(bytes)
+        Ok(())
     }
 
     /// Bytes of memory that are taken now.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.share.held_bytes()
+    }
+
+    /// Those of them that may be free again before the query ends.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory_bytes
+        self.share.held_bytes() - self.lasting_bytes
     }
 
     /// Takes note that all memory is free again that was taken since there were so many bytes of
     /// it.
     pub(crate) fn free_memory_down_to(&mut self, bytes: usize) {
-        self.memory_bytes = self.memory_bytes.min(bytes);
+        self.share.give_back(self.memory_bytes().saturating_sub(bytes));
     }
 
     /// Takes note of memory that is free again.
     pub(crate) fn free_memory(&mut self, bytes: usize) {
-        self.memory_bytes = self.memory_bytes.saturating_sub(bytes);
+        self.share.give_back(bytes.min(self.memory_bytes()));
     }
 
     /// A random number (xorshift; Marsaglia 2003).
@@ -295,6 +318,14 @@ impl Run {
         self.random ^= self.random << 17;
         self.random
     }
+}
+
+fn over_budget(over: OverBudget) -> QueryError {
+    let message = match over {
+        OverBudget::Share { .. } => "query would use more memory than allowed".to_owned(),
+        OverBudget::Server { .. } => over.to_string(),
+    };
+    QueryError::new(number::RESOURCE_LIMIT, message)
 }
 
 /// Something that differs from query to query: the standard library's own random state.

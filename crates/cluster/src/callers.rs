@@ -1,6 +1,7 @@
 //! The connections of peers to one event loop, and the asks that come by them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -10,13 +11,20 @@ use crate::board::add;
 use crate::clipped::clipped_ns;
 use crate::cluster::{Cluster, News};
 use crate::decode::{decode, frame_length};
-use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, seal_answer};
-use crate::socket::{Received, receive, send_some, tune};
+use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, finish_answer};
+use crate::handshake::Greeted;
+use crate::outlet::Outlet;
+use crate::session::Opener;
+use crate::socket::{Received, receive, tune};
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 * 1024;
 /// Connections that one event loop serves.
 const CALLERS_MAX: usize = 4_096;
+/// Callers of one event loop that have greeted and proven nothing. Beyond it, the first of them goes.
+const GREETED_MAX: usize = 64;
+/// How long a caller may take to prove itself.
+const PROOF_WAIT: Duration = Duration::from_secs(5);
 /// Bytes that may wait unsent before no more is read of a caller.
 const OUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An output buffer that has grown beyond this is given back.
@@ -31,20 +39,38 @@ pub struct CallerId {
     generation: u32,
 }
 
+/// How far a caller is known.
+enum Standing {
+    /// It has said this, and proven nothing.
+    Greeted { from: String, to: String, since: Ticks },
+    /// It knows the secret, and is the node at this place; a guest, where this node is.
+    Met { node: usize },
+}
+
 struct Caller<R> {
     socket: TcpStream,
-    node: usize,
+    standing: Standing,
     generation: u32,
-    input: Vec<u8>,
+    /// Elsewhere while it is used.
+    opener: Option<Box<Opener>>,
+    outlet: Outlet,
     out: Vec<u8>,
+    /// Bytes of `out` that are sealed.
     written: usize,
-    /// Answers in `out` that are not sealed: where they are, since when, and what is recorded.
-    unsealed: Vec<(usize, Ticks, R)>,
+    /// Answers in `out` that lack how long they waited: where they are, since when, and what is recorded.
+    unfinished: Vec<(usize, Ticks, R)>,
     /// Asks whose answers come later.
     later: usize,
     is_blocked: bool,
     is_paused: bool,
     is_dirty: bool,
+}
+
+impl<R> Caller<R> {
+    /// Bytes that wait for the kernel.
+    fn waiting_bytes(&self) -> usize {
+        self.out.len() - self.written + self.outlet.held()
+    }
 }
 
 /// Where the answer to an ask goes.
@@ -60,15 +86,15 @@ pub struct Reply<'a, R> {
     /// Whether as many asks as may be wait for the medium.
     pub is_full: bool,
     out: &'a mut Vec<u8>,
-    unsealed: &'a mut Vec<(usize, Ticks, R)>,
+    unfinished: &'a mut Vec<(usize, Ticks, R)>,
     later: &'a mut usize,
 }
 
 impl<R> Reply<'_, R> {
     /// Answers. The answer was there at `executed`; `record` comes back when it is sent.
     pub fn answer(&mut self, answer: &Answer<'_>, executed: Ticks, record: R) {
-        self.unsealed.push((self.out.len(), executed, record));
-        answer.encode_unsealed(self.out);
+        self.unfinished.push((self.out.len(), executed, record));
+        answer.encode_unfinished(self.out);
     }
 
     /// Notes that the answer comes later, by [`Callers::reply`].
@@ -84,6 +110,8 @@ pub struct Callers<R> {
     callers: Vec<Option<Caller<R>>>,
     generations: Vec<u32>,
     dirty: Vec<usize>,
+    /// Nodes that have just proven themselves.
+    met: Vec<usize>,
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
 }
@@ -98,20 +126,20 @@ impl<R> Callers<R> {
             callers: Vec::new(),
             generations: Vec::new(),
             dirty: Vec::new(),
+            met: Vec::new(),
             scratch: vec![0; READ_BYTES],
             token,
         }
     }
 
-    /// Takes a connection over that was upgraded for the node at place `node`. Gives its number, if
-    /// there is room; what was `unread` is looked at by [`Callers::ready`].
+    /// Takes a connection over whose caller has greeted. Gives its number, if there is room.
     pub fn adopt(
         &mut self,
         mut socket: TcpStream,
-        unread: Vec<u8>,
-        node: usize,
+        greeted: Greeted,
         registry: &Registry,
     ) -> Option<usize> {
+        self.make_room(registry);
         let free = self.callers.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.callers.len());
         if slot >= CALLERS_MAX {
@@ -124,14 +152,16 @@ impl<R> Callers<R> {
             self.callers.push(None);
             self.generations.push(0);
         }
+        let Greeted { session, from, to } = greeted;
         self.callers[slot] = Some(Caller {
             socket,
-            node,
+            standing: Standing::Greeted { from, to, since: self.clock.now() },
             generation: self.generations[slot],
-            input: unread,
+            opener: Some(Box::new(session.opener)),
+            outlet: Outlet::new(session.sealer),
             out: Vec::new(),
             written: 0,
-            unsealed: Vec::new(),
+            unfinished: Vec::new(),
             later: 0,
             is_blocked: false,
             is_paused: false,
@@ -140,18 +170,65 @@ impl<R> Callers<R> {
         Some(slot)
     }
 
-    /// Reads what a caller has sent; `serve` answers each ask, and gives a reading of the clock
-    /// from when it was done.
+    /// Ends the connection of the one that greeted first and has proven nothing, if there are as
+    /// many of these as may be: strangers must not keep nodes out.
+    fn make_room(&mut self, registry: &Registry) {
+        let mut greeted = 0;
+        let mut first: Option<(Ticks, usize)> = None;
+        for (slot, caller) in self.callers.iter().enumerate() {
+            if let Some(Caller { standing: Standing::Greeted { since, .. }, .. }) = caller {
+                greeted += 1;
+                if first.is_none_or(|(before, _)| since.0 < before.0) {
+                    first = Some((*since, slot));
+                }
+            }
+        }
+        if let (true, Some((_, slot))) = (greeted >= GREETED_MAX, first) {
+            self.end(slot, registry, "");
+        }
+    }
+
+    /// Ends the connections of those who have proven nothing for too long.
+    pub fn tick(&mut self, registry: &Registry) {
+        let (now, wait) = (self.clock.now(), self.clock.ticks(PROOF_WAIT.as_nanos() as u64));
+        for slot in 0..self.callers.len() {
+            if let Some(Caller { standing: Standing::Greeted { since, .. }, .. }) =
+                &self.callers[slot]
+                && now.since(*since) >= wait
+            {
+                self.end(slot, registry, "");
+            }
+        }
+    }
+
+    fn end(&mut self, slot: usize, registry: &Registry, reason: &str) {
+        if let Some(caller) = self.callers[slot].take() {
+            self.discard(slot, caller, registry, reason);
+        }
+    }
+
+    /// A node that has proven itself since the last call, if there is one.
+    pub fn next_met(&mut self) -> Option<usize> {
+        self.met.pop()
+    }
+
+    /// Reads what a caller has sent, behind what was `unread`; `serve` answers each ask, and gives a
+    /// reading of the clock from when it was done.
     pub fn ready(
         &mut self,
         slot: usize,
+        unread: Vec<u8>,
         registry: &Registry,
         serve: &mut dyn FnMut(&mut Reply<'_, R>, Ask<'_>) -> Ticks,
     ) {
         let Some(place) = self.callers.get_mut(slot) else { return };
         let Some(mut caller) = place.take() else { return };
         caller.is_blocked = false;
-        match self.attend(slot, &mut caller, serve) {
+        let attended = match self.cluster.distrust() {
+            Some(why) => Err(why.to_owned()),
+            None => self.attend(slot, &mut caller, unread, serve),
+        };
+        match attended {
             Ok(()) => {
                 self.mark(slot, &mut caller);
                 self.callers[slot] = Some(caller);
@@ -164,17 +241,15 @@ impl<R> Callers<R> {
         &mut self,
         slot: usize,
         caller: &mut Caller<R>,
+        mut unread: Vec<u8>,
         serve: &mut dyn FnMut(&mut Reply<'_, R>, Ask<'_>) -> Ticks,
     ) -> Result<(), String> {
-        if !caller.input.is_empty() {
-            let input = std::mem::take(&mut caller.input);
+        if !unread.is_empty() {
             let received = self.clock.now();
-            let used = self.take_frames(slot, caller, &input, received, serve)?;
-            caller.input = input;
-            caller.input.drain(..used);
+            self.take_bundles(slot, caller, &mut unread, received, serve)?;
         }
         loop {
-            caller.is_paused = caller.out.len() - caller.written > OUT_BYTES_MAX;
+            caller.is_paused = caller.waiting_bytes() > OUT_BYTES_MAX;
             if caller.is_paused {
                 return Ok(());
             }
@@ -185,19 +260,9 @@ impl<R> Callers<R> {
                 Received::End => return Err(String::new()),
             };
             let received = self.clock.now();
-            let scratch = std::mem::take(&mut self.scratch);
-            let taken = if caller.input.is_empty() {
-                self.take_frames(slot, caller, &scratch[..count], received, serve).map(|used| {
-                    caller.input.extend_from_slice(&scratch[used..count]);
-                })
-            } else {
-                caller.input.extend_from_slice(&scratch[..count]);
-                let input = std::mem::take(&mut caller.input);
-                self.take_frames(slot, caller, &input, received, serve).map(|used| {
-                    caller.input = input;
-                    caller.input.drain(..used);
-                })
-            };
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let bytes = &mut scratch[..count];
+            let taken = self.take_bundles(slot, caller, bytes, received, serve);
             let filled = count == scratch.len();
             self.scratch = scratch;
             taken?;
@@ -207,10 +272,56 @@ impl<R> Callers<R> {
         }
     }
 
+    /// Opens what a caller has sent: first its proof, and then asks.
+    fn take_bundles(
+        &mut self,
+        slot: usize,
+        caller: &mut Caller<R>,
+        bytes: &mut [u8],
+        received: Ticks,
+        serve: &mut dyn FnMut(&mut Reply<'_, R>, Ask<'_>) -> Ticks,
+    ) -> Result<(), String> {
+        let Some(mut opener) = caller.opener.take() else { return Ok(()) };
+        let taken = opener.open(bytes, &mut |opened| match caller.standing {
+            Standing::Greeted { .. } => self.prove(caller, opened).map(|()| opened.len()),
+            Standing::Met { node } => self.take_frames(slot, caller, node, opened, received, serve),
+        });
+        caller.opener = Some(opener);
+        match (&caller.standing, taken) {
+            // What it is said to be, it has not said itself.
+            (Standing::Greeted { from, .. }, Err(reason)) if !reason.is_empty() => {
+                self.cluster.note_refused(from, &Cluster::unproven(from));
+                Err(String::new())
+            }
+            (_, taken) => taken,
+        }
+    }
+
+    /// Takes a caller's proof, and says what comes of it.
+    fn prove(&mut self, caller: &mut Caller<R>, list: &[u8]) -> Result<(), String> {
+        let Standing::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
+        match self.cluster.judge(from, to, list) {
+            Ok(node) => {
+                let sent = caller.outlet.send_first(&caller.socket, b"");
+                sent.map_err(|_| String::new())?;
+                caller.standing = Standing::Met { node };
+                self.met.push(node);
+                Ok(())
+            }
+            Err(what) => {
+                self.cluster.note_why(from, &what);
+                // Whether it hears of it or not, this is the end.
+                let _ = caller.outlet.send_first(&caller.socket, what.as_bytes());
+                Err(String::new())
+            }
+        }
+    }
+
     fn take_frames(
         &mut self,
         slot: usize,
         caller: &mut Caller<R>,
+        node: usize,
         bytes: &[u8],
         received: Ticks,
         serve: &mut dyn FnMut(&mut Reply<'_, R>, Ask<'_>) -> Ticks,
@@ -242,7 +353,7 @@ impl<R> Callers<R> {
                         ask_bytes: length,
                         is_full: caller.later >= SERVED_LATER_MAX,
                         out: &mut caller.out,
-                        unsealed: &mut caller.unsealed,
+                        unfinished: &mut caller.unfinished,
                         later: &mut caller.later,
                     };
                     waited_until = Some(serve(&mut reply, ask));
@@ -254,7 +365,7 @@ impl<R> Callers<R> {
             }
         };
         if served > 0 {
-            add(&self.cluster.board(caller.node).counters.served, served);
+            add(&self.cluster.board(node).counters.served, served);
         }
         outcome
     }
@@ -277,7 +388,7 @@ impl<R> Callers<R> {
                 ask_bytes: 0,
                 is_full: false,
                 out: &mut caller.out,
-                unsealed: &mut caller.unsealed,
+                unfinished: &mut caller.unfinished,
                 later: &mut caller.later,
             });
             self.mark(id.slot, &mut caller);
@@ -288,7 +399,7 @@ impl<R> Callers<R> {
     }
 
     fn mark(&mut self, slot: usize, caller: &mut Caller<R>) {
-        if !caller.is_dirty && caller.out.len() > caller.written && !caller.is_blocked {
+        if !caller.is_dirty && caller.waiting_bytes() > 0 && !caller.is_blocked {
             caller.is_dirty = true;
             self.dirty.push(slot);
         }
@@ -321,15 +432,15 @@ impl<R> Callers<R> {
         sink: &mut dyn FnMut(R, Ticks),
     ) -> Result<(), String> {
         let now = self.clock.now();
-        for (at, executed, _) in &caller.unsealed {
+        for (at, executed, _) in &caller.unfinished {
             let reply_ns = clipped_ns(self.clock.nanoseconds(now.since(*executed)));
-            seal_answer(&mut caller.out[*at..], reply_ns);
+            finish_answer(&mut caller.out[*at..], reply_ns);
         }
-        let sent = send_some(&caller.socket, &caller.out[caller.written..]);
+        let sent = caller.outlet.send(&caller.socket, &caller.out, &mut caller.written);
         let written = self.clock.now();
-        caller.unsealed.drain(..).for_each(|(_, _, record)| sink(record, written));
-        caller.written += sent.map_err(|error| error.to_string())?;
-        if caller.written == caller.out.len() {
+        caller.unfinished.drain(..).for_each(|(_, _, record)| sink(record, written));
+        sent.map_err(|error| error.to_string())?;
+        if caller.waiting_bytes() == 0 {
             caller.out.clear();
             caller.written = 0;
             if caller.out.capacity() > OUT_KEPT_BYTES {
@@ -350,9 +461,10 @@ impl<R> Callers<R> {
         let _ = registry.deregister(&mut caller.socket);
         self.generations[slot] = self.generations[slot].wrapping_add(1);
         if !reason.is_empty() {
-            let who = match caller.node == self.cluster.own() {
-                true => "a guest".to_owned(),
-                false => format!("the peer {}", self.cluster.url(caller.node)),
+            let who = match caller.standing {
+                Standing::Greeted { .. } => "a caller that has proven nothing".to_owned(),
+                Standing::Met { node } if node == self.cluster.own() => "a guest".to_owned(),
+                Standing::Met { node } => format!("the peer {}", self.cluster.url(node)),
             };
             let line = format!("a connection of {who} was closed: {reason}");
             self.cluster.log(News::Bad(&line));

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use pellucid_thread::Mutex;
 use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 
 use crate::addresses::Addresses;
@@ -78,6 +80,9 @@ pub struct Cluster {
     fingerprint: u64,
     addresses: Addresses,
     boards: Vec<Board>,
+    needs_secret: AtomicBool,
+    /// When a caller was last logged that had proven nothing.
+    pub(crate) refusal_logged: Mutex<Option<Instant>>,
     log: Box<dyn Fn(News<'_>) + Send + Sync>,
 }
 
@@ -105,6 +110,8 @@ impl Cluster {
             addresses: Addresses::new(options.nodes.nodes()),
             own,
             boards,
+            needs_secret: AtomicBool::new(false),
+            refusal_logged: Mutex::new(None),
             log: Box::new(log),
             options,
         }))
@@ -145,6 +152,22 @@ impl Cluster {
     #[must_use]
     pub fn wait(&self) -> Duration {
         self.options.wait
+    }
+
+    /// From now on no node is trusted that has not proven that it knows the cluster's secret. Where
+    /// there is none, connections end, and none are made: whoever made the first account wants
+    /// strangers out.
+    pub fn require_secret(&self) {
+        self.needs_secret.store(true, Ordering::Relaxed);
+    }
+
+    /// Why no other node is trusted, if that is so.
+    pub(crate) fn distrust(&self) -> Option<&'static str> {
+        let is_lacking = self.options.secret.is_none() && self.needs_secret.load(Ordering::Relaxed);
+        is_lacking.then_some(
+            "this node has accounts, and its cluster has no secret: start every node with the \
+             same --cluster-secret-file",
+        )
     }
 
     /// What is known of the node at this place.

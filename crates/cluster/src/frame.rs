@@ -14,7 +14,7 @@ use crate::decode::u32_at;
 
 /// The name of the protocol with its version, as `Upgrade` has it. A node speaks one version, and
 /// refuses connections of others: whoever changes what frames may be gives it another number.
-pub const PROTOCOL: &str = "pellucid-peer/2";
+pub const PROTOCOL: &str = "pellucid-peer/3";
 /// How the names of all versions of the protocol begin.
 pub const PROTOCOL_OF_ANY_VERSION: &str = "pellucid-peer/";
 
@@ -315,9 +315,9 @@ impl Ask<'_> {
 }
 
 impl Answer<'_> {
-    /// Appends the answer to `out`, without its checksum: `seal_answer` puts it there, once it is
+    /// Appends the answer to `out`, without its checksum: `finish_answer` puts it there, once it is
     /// known for how long the answer waited.
-    pub fn encode_unsealed(&self, out: &mut Vec<u8>) {
+    pub fn encode_unfinished(&self, out: &mut Vec<u8>) {
         let begin = begin_frame(out, self.id);
         out.extend_from_slice(&[ANSWER, self.status as u8, 0, 0]);
         out.extend_from_slice(&self.detail.to_le_bytes());
@@ -335,14 +335,14 @@ impl Answer<'_> {
     /// Appends the answer to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let begin = out.len();
-        self.encode_unsealed(out);
-        seal_answer(&mut out[begin..], self.times.reply_ns);
+        self.encode_unfinished(out);
+        finish_answer(&mut out[begin..], self.times.reply_ns);
     }
 }
 
-/// Notes in an answer at the beginning of `bytes` for how long it waited, and seals it. Returns its
+/// Notes in an answer at the beginning of `bytes` for how long it waited, and its checksum. Returns its
 /// length in bytes.
-pub(crate) fn seal_answer(bytes: &mut [u8], reply_ns: u32) -> usize {
+pub(crate) fn finish_answer(bytes: &mut [u8], reply_ns: u32) -> usize {
     let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
     bytes[REPLY_NS_AT..REPLY_NS_AT + 4].copy_from_slice(&reply_ns.to_le_bytes());
     let checksum = crc32c::crc32c(&bytes[PREFIX_BYTES..length]);

@@ -1,27 +1,28 @@
 //! How two nodes agree to speak the peer protocol.
 //!
-//! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/2`, on the peer's
-//! ordinary port. Both have to speak the same version of it, and to have the same list of nodes,
-//! for else each would take keys for the other's; the caller has to be on it, and to mean the node
-//! that it has reached. Where there is a secret, either proves that it knows it (HMAC-SHA256, RFC
-//! 2104), without saying it.
+//! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/3`, on the peer's
+//! ordinary port. Both say a key share ([`crate::session`]), and nothing else that strangers do not
+//! know. The caller's first bundle is its list of nodes: that it opens is the proof that the caller
+//! knows the cluster's secret, and that it does so now. Only then is it told anything: in a bundle,
+//! which is the other side's proof. Both have to speak the same version of the protocol, and to
+//! have the same list, for else each would take keys for the other's; the caller has to be on it,
+//! and to mean the node that it has reached.
 
-use std::fmt::Write;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
-use hmac::{Hmac, KeyInit, Mac};
 use pellucid_topology::{NodeList, NodeUrl};
-use sha2::Sha256;
-use subtle::ConstantTimeEq;
 
 use crate::cluster::{Cluster, News};
 use crate::frame::PROTOCOL;
+use crate::session::{KeyShare, Parties, Session, Side};
 
 /// The path of the request.
 pub const PEER_PATH: &str = "/v0/cluster/peer";
 /// What a caller says that it is who asks for what it needs, and is no node itself.
 pub const GUEST: &str = "guest";
-/// Seconds that the clocks of two nodes may be apart; older proofs are not taken.
-const PROOF_SECONDS_MAX: u64 = 300;
+/// How often callers are logged who have proven nothing.
+const REFUSALS_LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// Bytes that the answer to the request may have.
 pub(crate) const WELCOME_BYTES_MAX: usize = 16 * 1024;
 
@@ -34,24 +35,19 @@ pub struct Hello<'a> {
     pub from: &'a str,
     /// `Pellucid-To`: whom it means to have reached.
     pub to: &'a str,
-    /// `Pellucid-Nodes`: its list.
-    pub nodes: &'a str,
-    /// `Pellucid-Time`: seconds since the Unix epoch.
-    pub time: &'a str,
-    /// `Pellucid-Proof`: in hexadecimal; empty without a secret.
-    pub proof: &'a str,
+    /// `Pellucid-Key`: its key share.
+    pub key: &'a str,
 }
 
-/// A caller that is taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Welcome {
-    /// Its place in the list; of a guest, that of the node that it calls.
-    pub from: usize,
-    /// What we prove, for `Pellucid-Proof` of the answer.
-    pub proof: Option<String>,
+/// A caller that has yet to prove itself.
+#[derive(Debug)]
+pub struct Greeted {
+    pub(crate) session: Session,
+    pub(crate) from: String,
+    pub(crate) to: String,
 }
 
-/// A caller that is not.
+/// A caller that is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The status that it is told.
@@ -61,150 +57,191 @@ pub struct Refused {
 }
 
 impl Cluster {
-    /// Decides about a caller.
+    /// Answers a caller's request: gives what `Pellucid-Key` of the answer is, and what
+    /// [`crate::Callers::adopt`] needs to go on.
     ///
     /// # Errors
-    /// Why it is refused; the log has it too.
-    pub fn welcome(&self, hello: Hello<'_>, unix_seconds: u64) -> Result<Welcome, Refused> {
-        let judged = self.judge(hello, unix_seconds);
-        if let Err(refused) = &judged {
-            let from = NodeUrl::parse(hello.from).ok();
-            let known = from.and_then(|from| self.nodes().index_of(&from));
-            let is_news = match known {
-                Some(node) if node != self.own() => self.board(node).explain(Some(&refused.what)),
-                // A stranger is logged under our own name, so that many of him are one line.
-                _ => self.board(self.own()).explain(Some(&refused.what)),
-            };
-            if is_news {
-                let line = format!("a peer's connection was refused: {}", refused.what);
-                self.log(News::Bad(&line));
-            }
+    /// Why it is refused; the log has it too. It says nothing of the cluster.
+    pub fn greet(&self, hello: Hello<'_>) -> Result<(String, Greeted), Refused> {
+        let greeted = self.agree(hello);
+        if let Err(refused) = &greeted {
+            self.note_refused(hello.from, &refused.what);
         }
-        judged
+        greeted
     }
 
-    fn judge(&self, hello: Hello<'_>, unix_seconds: u64) -> Result<Welcome, Refused> {
-        let conflict = |what: String| Refused { status: 409, what };
-        // First, as another version may prove what it knows in another way.
+    fn agree(&self, hello: Hello<'_>) -> Result<(String, Greeted), Refused> {
+        let refused = |status, what| Err(Refused { status, what });
+        // First, as another version may greet in another way.
         if hello.protocol != PROTOCOL {
-            return Err(conflict(format!(
+            let what = format!(
                 "{} asks for {}, and this node speaks {PROTOCOL}: run the same version of \
                  Pellucid on all nodes",
                 shown(hello.from),
                 shown(hello.protocol)
-            )));
+            );
+            return refused(409, what);
         }
-        // Next, so that nobody learns the list who does not know the secret.
-        let proof = self.check_proof(hello, unix_seconds)?;
+        if let Some(why) = self.distrust() {
+            return refused(403, why.to_owned());
+        }
+        let own = KeyShare::new().map_err(|what| Refused { status: 503, what })?;
+        let key = own.text().to_owned();
+        let parties = self.parties(hello.from, hello.to);
+        let Some(session) = Session::agree(own, hello.key, Side::Owner, parties) else {
+            return refused(400, format!("{} has sent no key share", shown(hello.from)));
+        };
+        let (from, to) = (hello.from.to_owned(), hello.to.to_owned());
+        Ok((key, Greeted { session, from, to }))
+    }
+
+    /// Notes why a caller was refused that has proven nothing: in the log, too, if that is new, and
+    /// seldom, as strangers may call as often as they like.
+    pub(crate) fn note_refused(&self, from: &str, what: &str) {
+        let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_some_and(|at| at.elapsed() < REFUSALS_LOGGED_EVERY) {
+            return;
+        }
+        if self.note_why(from, what) {
+            *logged = Some(Instant::now());
+        }
+    }
+
+    /// Notes why there is no connection with a caller. True if that was new, and is in the log.
+    pub(crate) fn note_why(&self, from: &str, what: &str) -> bool {
+        let from = NodeUrl::parse(from).ok().and_then(|from| self.nodes().index_of(&from));
+        // A stranger is noted under our own name, so that many of him are one line.
+        let is_news = self.board(from.unwrap_or(self.own())).explain(Some(what));
+        if is_news {
+            self.log(News::Bad(&format!("a peer's connection was refused: {what}")));
+        }
+        is_news
+    }
+
+    /// Decides about a caller that has sent this list, and so proven that it knows the secret.
+    /// Gives its place in the list; of a guest, that of this node.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(crate) fn judge(&self, from: &str, to: &str, list: &[u8]) -> Result<usize, String> {
         let own = self.url(self.own());
-        let theirs = NodeList::parse(hello.nodes);
+        let list = String::from_utf8_lossy(list);
+        let theirs = NodeList::parse(&list);
         if theirs.as_ref().map(NodeList::fingerprint) != Ok(self.fingerprint()) {
-            return Err(conflict(format!(
+            return Err(format!(
                 "the lists of nodes differ: {own} has {}, and {} has {}; start both with the same \
                  --cluster",
                 self.nodes().text(),
-                shown(hello.from),
-                shown(hello.nodes)
-            )));
+                shown(from),
+                shown(&list)
+            ));
         }
-        if hello.to != own.as_str() {
-            let what = format!(
+        if to != own.as_str() {
+            return Err(format!(
                 "{} meant to reach {}, and this is {own}: each node's --advertise has to lead to \
                  it",
-                shown(hello.from),
-                shown(hello.to)
-            );
-            return Err(conflict(what));
+                shown(from),
+                shown(to)
+            ));
         }
-        if hello.from == GUEST {
-            return Ok(Welcome { from: self.own(), proof });
+        if from == GUEST {
+            return Ok(self.own());
         }
-        let from = NodeUrl::parse(hello.from).ok();
-        match from.and_then(|from| self.nodes().index_of(&from)) {
-            Some(from) if from != self.own() => Ok(Welcome { from, proof }),
-            Some(_) => Err(conflict(format!(
-                "two nodes say that they are {own}: give each its own --advertise"
-            ))),
-            None => Err(conflict(format!("{} is not on the list", shown(hello.from)))),
+        let node = NodeUrl::parse(from).ok().and_then(|from| self.nodes().index_of(&from));
+        match node {
+            Some(node) if node != self.own() => Ok(node),
+            Some(_) => {
+                Err(format!("two nodes say that they are {own}: give each its own --advertise"))
+            }
+            None => Err(format!("{} is not on the list", shown(from))),
         }
     }
 
-    fn check_proof(&self, hello: Hello<'_>, unix_seconds: u64) -> Result<Option<String>, Refused> {
-        let Some(secret) = &self.options.secret else { return Ok(None) };
-        let unauthorized = |what: String| Err(Refused { status: 401, what });
-        let expected = proof_of(secret, hello.from, hello.to, hello.nodes, hello.time);
-        if !bool::from(expected.as_bytes().ct_eq(hello.proof.as_bytes())) {
-            return unauthorized(format!(
-                "{} does not know the cluster's secret: give every node the same \
-                 --cluster-secret-file",
-                shown(hello.from)
-            ));
-        }
-        let time: u64 = hello.time.parse().unwrap_or(0);
-        if time.abs_diff(unix_seconds) > PROOF_SECONDS_MAX {
-            return unauthorized(format!(
-                "the clock of {} differs by more than {PROOF_SECONDS_MAX} s: set the clocks",
-                shown(hello.from)
-            ));
-        }
-        Ok(Some(answer_to(secret, &expected)))
+    /// What is said of a caller whose first bundle does not open.
+    pub(crate) fn unproven(from: &str) -> String {
+        format!(
+            "{} does not know the cluster's secret: give every node the same \
+             --cluster-secret-file",
+            shown(from)
+        )
+    }
+
+    fn parties<'a>(&'a self, from: &'a str, to: &'a str) -> Parties<'a> {
+        Parties { from, to, secret: self.options.secret.as_deref() }
+    }
+
+    /// The name by which this node greets.
+    fn own_name(&self) -> &str {
+        self.options.node.as_ref().map_or(GUEST, NodeUrl::as_str)
     }
 
     /// The request with which this node asks the one at place `to`.
-    pub(crate) fn hello(&self, to: usize, unix_seconds: u64) -> Vec<u8> {
-        let from = self.options.node.as_ref().map_or(GUEST, NodeUrl::as_str);
+    pub(crate) fn hello(&self, to: usize, share: &KeyShare) -> Vec<u8> {
         let to = self.url(to);
-        let (nodes, time) = (self.nodes().text(), unix_seconds.to_string());
-        let mut text = format!(
+        format!(
             "GET {PEER_PATH} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\
-             Pellucid-From: {from}\r\nPellucid-To: {to}\r\nPellucid-Nodes: {nodes}\r\n\
-             Pellucid-Time: {time}\r\n",
-            to.authority()
-        );
-        if let Some(secret) = &self.options.secret {
-            let proof = proof_of(secret, from, to.as_str(), &nodes, &time);
-            text += &format!("Pellucid-Proof: {proof}\r\n");
-        }
-        text += "\r\n";
-        text.into_bytes()
+             Pellucid-From: {}\r\nPellucid-To: {to}\r\nPellucid-Key: {}\r\n\r\n",
+            to.authority(),
+            self.own_name(),
+            share.text()
+        )
+        .into_bytes()
     }
 
-    /// Reads the answer to `hello`. Returns its length once it is whole.
+    /// What this node agrees with the one at place `to`, whose key share the answer brought.
     ///
     /// # Errors
-    /// Why there is no connection.
-    pub(crate) fn welcomed(&self, hello: &[u8], bytes: &[u8]) -> Result<Option<usize>, String> {
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
-        let Some(end) = end else {
-            if bytes.len() > WELCOME_BYTES_MAX {
-                return Err("it answers with what is not HTTP".to_owned());
-            }
-            return Ok(None);
-        };
-        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-        let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-        match status {
-            Some("101") => {}
-            Some(status) => return refusal(status, &head, &bytes[end..]),
-            None => return Err("it answers with what is not HTTP".to_owned()),
-        }
-        if header(&head, "upgrade") != Some(PROTOCOL) {
-            return Err(format!("it does not speak {PROTOCOL}"));
-        }
-        if let Some(secret) = &self.options.secret {
-            let hello = String::from_utf8_lossy(hello);
-            let expected = answer_to(secret, header(&hello, "pellucid-proof").unwrap_or(""));
-            let proof = header(&head, "pellucid-proof").unwrap_or("");
-            if !bool::from(expected.as_bytes().ct_eq(proof.as_bytes())) {
-                return Err("it does not know the cluster's secret".to_owned());
-            }
-        }
-        Ok(Some(end))
+    /// If it is no key share.
+    pub(crate) fn agree_with(
+        &self,
+        to: usize,
+        share: KeyShare,
+        theirs: &str,
+    ) -> Result<Session, String> {
+        let parties = self.parties(self.own_name(), self.url(to).as_str());
+        let session = Session::agree(share, theirs, Side::Caller, parties);
+        session.ok_or_else(|| "it has sent no key share".to_owned())
     }
 }
 
+/// Reads the answer to the request. Returns its length and the key share of it once it is whole.
+///
+/// # Errors
+/// Why there is no connection.
+pub(crate) fn read_welcome(bytes: &[u8]) -> Result<Option<(usize, String)>, String> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+    let Some(end) = end else {
+        if bytes.len() > WELCOME_BYTES_MAX {
+            return Err("it answers with what is not HTTP".to_owned());
+        }
+        return Ok(None);
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+    match status {
+        Some("101") => {}
+        Some(status) => return refusal(status, &head, &bytes[end..]),
+        None => return Err("it answers with what is not HTTP".to_owned()),
+    }
+    if header(&head, "upgrade") != Some(PROTOCOL) {
+        return Err(format!("it does not speak {PROTOCOL}"));
+    }
+    Ok(Some((end, header(&head, "pellucid-key").unwrap_or("").to_owned())))
+}
+
+/// Reads what the peer says to this node's proof: nothing, if it takes it.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) fn read_verdict(bytes: &[u8]) -> Result<(), String> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    Err(format!("it refuses: {}", shown(&String::from_utf8_lossy(bytes))))
+}
+
 /// The reason that a refusal brings in its body, once that is there.
-fn refusal(status: &str, head: &str, body: &[u8]) -> Result<Option<usize>, String> {
+fn refusal(status: &str, head: &str, body: &[u8]) -> Result<Option<(usize, String)>, String> {
     let length = header(head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     if body.len() < length && body.len() < WELCOME_BYTES_MAX {
         return Ok(None);
@@ -223,29 +260,6 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 fn shown(text: &str) -> String {
     const LENGTH_MAX: usize = 2_000;
     text.chars().filter(|letter| !letter.is_control()).take(LENGTH_MAX).collect()
-}
-
-fn proof_of(secret: &[u8], from: &str, to: &str, nodes: &str, time: &str) -> String {
-    mac(secret, &[PROTOCOL, "hello", from, to, nodes, time])
-}
-
-fn answer_to(secret: &[u8], proof: &str) -> String {
-    mac(secret, &[PROTOCOL, "welcome", proof])
-}
-
-/// The code of lines, in hexadecimal.
-fn mac(secret: &[u8], lines: &[&str]) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key of any length is taken");
-    for line in lines {
-        mac.update(line.as_bytes());
-        mac.update(b"\n");
-    }
-    let mut text = String::new();
-    for byte in mac.finalize().into_bytes() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]
@@ -272,8 +286,10 @@ mod tests {
         (cluster.unwrap(), lines)
     }
 
-    fn read(hello: &[u8]) -> String {
-        String::from_utf8(hello.to_vec()).unwrap()
+    fn guest(list: &str, secret: Option<&str>) -> Arc<Cluster> {
+        let mut options = ClusterOptions::of_guest(NodeList::parse(list).unwrap());
+        options.secret = secret.map(|secret| secret.as_bytes().to_vec());
+        Cluster::new(options, 1, |_| {}).unwrap()
     }
 
     fn parts(text: &str) -> Hello<'_> {
@@ -282,10 +298,33 @@ mod tests {
             protocol: field("upgrade"),
             from: field("pellucid-from"),
             to: field("pellucid-to"),
-            nodes: field("pellucid-nodes"),
-            time: field("pellucid-time"),
-            proof: field("pellucid-proof"),
+            key: field("pellucid-key"),
         }
+    }
+
+    /// What comes of a call of `caller` at the node at place `to` of its list, which is `owner`.
+    fn call(caller: &Cluster, to: usize, owner: &Cluster) -> Result<usize, String> {
+        let share = KeyShare::new().unwrap();
+        let text = String::from_utf8(caller.hello(to, &share)).unwrap();
+        let (key, mut greeted) = owner.greet(parts(&text)).map_err(|refused| refused.what)?;
+        let answer = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {PROTOCOL}\r\n\
+             Pellucid-Key: {key}\r\n\r\nbundles"
+        );
+        let length = answer.len() - "bundles".len();
+        assert_eq!(read_welcome(&answer.as_bytes()[..length - 1]), Ok(None));
+        let (end, theirs) = read_welcome(answer.as_bytes()).unwrap().unwrap();
+        assert_eq!(end, length);
+        let mut session = caller.agree_with(to, share, &theirs).unwrap();
+        let mut proof = Vec::new();
+        session.sealer.seal(caller.nodes().text().as_bytes(), &mut proof);
+        let mut judged = None;
+        let (from, to) = (greeted.from, greeted.to);
+        greeted.session.opener.open(&mut proof, &mut |list| {
+            judged = Some(owner.judge(&from, &to, list));
+            Ok(list.len())
+        })?;
+        judged.unwrap()
     }
 
     const LIST: &str = "http://10.0.0.1:1,http://10.0.0.2:2";
@@ -295,80 +334,87 @@ mod tests {
         for secret in [None, Some("one secret")] {
             let (one, _) = node(LIST, "http://10.0.0.1:1", secret);
             let (two, log) = node(LIST, "http://10.0.0.2:2", secret);
-            let hello = one.hello(1, 1_000);
-            let text = read(&hello);
-            let welcome = two.welcome(parts(&text), 1_100).unwrap();
-            assert_eq!((welcome.from, welcome.proof.is_some()), (0, secret.is_some()));
-            let proof = welcome.proof.unwrap_or_default();
-            let answer = format!(
-                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {PROTOCOL}\r\n\
-                 Pellucid-Proof: {proof}\r\n\r\nframes"
-            );
-            let length = answer.len() - "frames".len();
-            assert_eq!(one.welcomed(&hello, answer.as_bytes()), Ok(Some(length)));
-            assert_eq!(one.welcomed(&hello, &answer.as_bytes()[..length - 1]), Ok(None));
+            assert_eq!(call(&one, 1, &two), Ok(0));
             assert!(log.lock().unwrap().is_empty());
         }
     }
 
+    /// The list went over the wire with the greeting, and was told to strangers in refusals.
     #[test]
-    fn whoever_does_not_know_the_secret_learns_nothing() {
-        let (stranger, _) = node(LIST, "http://10.0.0.1:1", Some("another"));
-        let (none, _) = node(LIST, "http://10.0.0.1:1", None);
+    fn the_greeting_says_nothing_that_strangers_do_not_know() {
+        let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
         let (two, log) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
-        for caller in [stranger, none] {
-            let text = read(&caller.hello(1, 1_000));
-            let refused = two.welcome(parts(&text), 1_000).unwrap_err();
-            assert_eq!(refused.status, 401);
+        let share = KeyShare::new().unwrap();
+        let hello = String::from_utf8(one.hello(1, &share)).unwrap();
+        assert!(!hello.contains("10.0.0.1:1,"), "{hello}");
+        // With whatever key share, the answer is a key share and nothing else.
+        let (key, _) = two.greet(parts(&hello)).unwrap();
+        assert_eq!(key.len(), 64);
+        for wrong in [
+            Hello { protocol: "pellucid-peer/2", ..parts(&hello) },
+            Hello { key: "", ..parts(&hello) },
+        ] {
+            let refused = two.greet(wrong).unwrap_err();
             assert!(!refused.what.contains("10.0.0.2"), "{}", refused.what);
         }
-        assert_eq!(log.lock().unwrap().len(), 1, "the same again is no news");
+        assert_eq!(log.lock().unwrap().len(), 1, "strangers do not fill the log");
+    }
+
+    #[test]
+    fn strangers_prove_nothing() {
+        let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
+        for secret in [Some("another"), None] {
+            let (stranger, _) = node(LIST, "http://10.0.0.1:1", secret);
+            assert!(call(&stranger, 1, &two).unwrap_err().contains("not sealed"));
+            assert!(call(&guest(LIST, secret), 1, &two).unwrap_err().contains("not sealed"));
+        }
+    }
+
+    /// The same greeting was taken again for five minutes.
+    #[test]
+    fn a_greeting_and_its_proof_are_worth_nothing_a_second_time() {
         let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
-        let text = read(&one.hello(1, 1_000));
-        let late = two.welcome(parts(&text), 1_000 + PROOF_SECONDS_MAX + 1).unwrap_err();
-        assert!(late.what.contains("clock"), "{}", late.what);
-        let answer = format!("HTTP/1.1 101 Switching Protocols\r\nUpgrade: {PROTOCOL}\r\n\r\n");
-        let error = one.welcomed(text.as_bytes(), answer.as_bytes()).unwrap_err();
-        assert!(error.contains("secret"), "{error}");
+        let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
+        let share = KeyShare::new().unwrap();
+        let hello = String::from_utf8(one.hello(1, &share)).unwrap();
+        let (key, mut first) = two.greet(parts(&hello)).unwrap();
+        let mut proof = Vec::new();
+        let mut session = one.agree_with(1, share, &key).unwrap();
+        session.sealer.seal(LIST.as_bytes(), &mut proof);
+        let (_, mut second) = two.greet(parts(&hello)).unwrap();
+        let take = &mut |list: &[u8]| Ok(list.len());
+        assert!(first.session.opener.open(&mut proof.clone(), take).is_ok());
+        assert!(second.session.opener.open(&mut proof, take).is_err());
     }
 
     #[test]
     fn another_version_of_the_protocol_is_refused_by_name() {
         let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
         let (two, log) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
-        let text = read(&one.hello(1, 1_000));
-        let of_before = Hello { protocol: "pellucid-peer/1", ..parts(&text) };
-        let refused = two.welcome(of_before, 1_000).unwrap_err();
-        let names = ["http://10.0.0.1:1 ", "pellucid-peer/1,", PROTOCOL];
+        let text = String::from_utf8(one.hello(1, &KeyShare::new().unwrap())).unwrap();
+        let of_before = Hello { protocol: "pellucid-peer/2", ..parts(&text) };
+        let refused = two.greet(of_before).unwrap_err();
+        let names = ["http://10.0.0.1:1 ", "pellucid-peer/2,", PROTOCOL];
         assert_eq!(refused.status, 409);
         assert!(names.iter().all(|name| refused.what.contains(name)), "{}", refused.what);
         assert!(log.lock().unwrap()[0].contains(&refused.what));
         // A node of before says what it speaks.
-        let body = "nodes of a cluster meet here by `Upgrade: pellucid-peer/1`, without TLS";
+        let body = "nodes of a cluster meet here by `Upgrade: pellucid-peer/2`, without TLS";
         let answer =
             format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        assert!(one.welcomed(b"", answer.as_bytes()).unwrap_err().contains(body));
+        assert!(read_welcome(answer.as_bytes()).unwrap_err().contains(body));
     }
 
     #[test]
-    fn lists_that_differ_are_named_on_both_sides() {
-        let (one, _) = node(
-            "http://10.0.0.1:1,http://10.0.0.2:2,http://10.0.0.3:3",
-            "http://10.0.0.1:1",
-            None,
-        );
-        let (two, log) = node(LIST, "http://10.0.0.2:2", None);
-        let hello = one.hello(1, 1_000);
-        let refused = two.welcome(parts(&read(&hello)), 1_000).unwrap_err();
-        let both =
-            |text: &str| text.contains("10.0.0.3:3") && text.contains(&format!("has {LIST},"));
-        assert_eq!(refused.status, 409);
-        assert!(both(&refused.what), "{}", refused.what);
-        assert!(both(&log.lock().unwrap()[0]));
-        let body = refused.what;
-        let answer =
-            format!("HTTP/1.1 409 Conflict\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        assert!(both(&one.welcomed(&hello, answer.as_bytes()).unwrap_err()));
+    fn lists_that_differ_are_named() {
+        let three = "http://10.0.0.1:1,http://10.0.0.2:2,http://10.0.0.3:3";
+        let (one, _) = node(three, "http://10.0.0.1:1", None);
+        let (two, _) = node(LIST, "http://10.0.0.2:2", None);
+        let what = call(&one, 1, &two).unwrap_err();
+        assert!(what.contains("10.0.0.3:3") && what.contains(&format!("has {LIST},")), "{what}");
+        let told = read_verdict(what.as_bytes()).unwrap_err();
+        assert!(told.contains(&what), "{told}");
+        assert_eq!(read_verdict(b""), Ok(()));
     }
 
     #[test]
@@ -376,38 +422,44 @@ mod tests {
         let list = "http://10.0.0.1:1,http://10.0.0.2:2,http://10.0.0.3:3";
         let (one, _) = node(list, "http://10.0.0.1:1", None);
         let (two, _) = node(list, "http://10.0.0.2:2", None);
-        let wrong = two.welcome(parts(&read(&one.hello(2, 0))), 0).unwrap_err();
-        assert!(wrong.what.contains("--advertise"), "{}", wrong.what);
-        let twin = two.welcome(parts(&read(&two.hello(1, 0))), 0).unwrap_err();
-        assert!(twin.what.contains("two nodes"), "{}", twin.what);
+        let wrong = call(&one, 2, &two).unwrap_err();
+        assert!(wrong.contains("--advertise"), "{wrong}");
+        let twin = call(&two, 1, &two).unwrap_err();
+        assert!(twin.contains("two nodes"), "{twin}");
     }
 
     /// It is no node, and knows the list and the secret as nodes do.
     #[test]
     fn a_guest_is_taken_like_a_node() {
-        let guest = |secret: Option<&str>, list| {
-            let mut options = ClusterOptions::of_guest(NodeList::parse(list).unwrap());
-            options.secret = secret.map(|secret| secret.as_bytes().to_vec());
-            Cluster::new(options, 1, |_| {}).unwrap()
-        };
         let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
-        let known = guest(Some("one secret"), LIST);
+        let known = guest(LIST, Some("one secret"));
         assert_eq!((known.own(), known.owner(b"key") < 2), (2, true));
-        let welcome = two.welcome(parts(&read(&known.hello(1, 0))), 0).unwrap();
-        assert_eq!(welcome.from, two.own());
-        let stranger = two.welcome(parts(&read(&guest(None, LIST).hello(1, 0))), 0).unwrap_err();
-        assert_eq!(stranger.status, 401);
-        let other = guest(Some("one secret"), "http://10.0.0.2:2");
-        let other = two.welcome(parts(&read(&other.hello(0, 0))), 0).unwrap_err();
-        assert!(other.what.contains("lists of nodes differ"), "{}", other.what);
+        assert_eq!(call(&known, 1, &two), Ok(two.own()));
+        let other = call(&guest("http://10.0.0.2:2", Some("one secret")), 0, &two).unwrap_err();
+        assert!(other.contains("lists of nodes differ"), "{other}");
+    }
+
+    /// Whoever called was a peer, though the node had accounts by then.
+    #[test]
+    fn a_node_that_has_accounts_trusts_nobody_without_a_secret() {
+        let (one, _) = node(LIST, "http://10.0.0.1:1", None);
+        let (two, log) = node(LIST, "http://10.0.0.2:2", None);
+        assert_eq!(call(&one, 1, &two), Ok(0));
+        two.require_secret();
+        let refused = call(&one, 1, &two).unwrap_err();
+        assert!(refused.contains("--cluster-secret-file"), "{refused}");
+        assert!(log.lock().unwrap()[0].contains(&refused));
+        let (with, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
+        with.require_secret();
+        let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
+        assert_eq!(call(&one, 1, &with), Ok(0));
     }
 
     #[test]
     fn what_is_not_the_protocol_is_said_to_be_so() {
-        let (one, _) = node(LIST, "http://10.0.0.1:1", None);
         let garbage = [b'x'; WELCOME_BYTES_MAX + 1];
         for answer in [b"SSH-2.0-x\r\n\r\n".as_slice(), &garbage, b"HTTP/1.1 101 x\r\n\r\n"] {
-            assert!(one.welcomed(b"", answer).is_err());
+            assert!(read_welcome(answer).is_err());
         }
     }
 }

@@ -21,10 +21,12 @@ mod link;
 mod merge;
 mod operations;
 mod outcome;
+mod outlet;
 mod owner;
 mod peers;
 mod range;
 mod remembered;
+mod session;
 mod slab;
 mod socket;
 mod timer;
@@ -39,7 +41,7 @@ pub use frame::{
     FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX,
     TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk, encode_pong,
 };
-pub use handshake::{GUEST, Hello, PEER_PATH, Refused, Welcome};
+pub use handshake::{GUEST, Greeted, Hello, PEER_PATH, Refused};
 pub use merge::{MergedEntry, RangePages};
 pub use operations::PartOperation;
 pub use outcome::{Asked, Failure, Outcome, Times};
@@ -50,3 +52,4 @@ pub use owner::{
 pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
 pub use remembered::{Held, Remembered, RememberedError};
+pub use session::{BUNDLE_BYTES_MAX, KeyShare, Opener, Parties, Sealer, Session, Side};

@@ -6,6 +6,9 @@ use std::ops::Range;
 use mio::net::TcpStream;
 use pellucid_clock::Ticks;
 
+use crate::outlet::Outlet;
+use crate::session::{KeyShare, Opener};
+
 /// An output buffer that has grown beyond this is given back.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
 
@@ -16,22 +19,40 @@ pub(crate) enum Stage {
     /// The kernel is connecting.
     Connecting { socket: TcpStream, by: Ticks },
     /// The protocol was asked for.
-    Greeting { socket: TcpStream, by: Ticks, hello: Vec<u8>, sent: usize },
+    Greeting { socket: TcpStream, by: Ticks, greeting: Box<Greeting> },
+    /// It was proven that this node is one of the cluster; what the peer says to that is to come.
+    Proving { socket: TcpStream, by: Ticks },
     /// Asks are sent.
     Ready { socket: TcpStream },
 }
 
+/// The request for the protocol.
+pub(crate) struct Greeting {
+    pub(crate) hello: Vec<u8>,
+    /// Bytes of it that the kernel has.
+    pub(crate) sent: usize,
+    pub(crate) share: KeyShare,
+    /// What came of the answer to it.
+    pub(crate) input: Vec<u8>,
+}
+
+/// Both directions of a connection whose keys are agreed.
+pub(crate) struct Channel {
+    pub(crate) outlet: Outlet,
+    pub(crate) opener: Opener,
+}
+
 pub(crate) struct Link {
     pub(crate) stage: Stage,
+    /// What seals and opens; nothing until keys are agreed.
+    pub(crate) channel: Option<Box<Channel>>,
     /// Why the peer is taken for unreachable; nothing as long as that is not known.
     pub(crate) down: Option<String>,
     /// Attempts that failed, one after the other.
     pub(crate) failures: u32,
-    /// Bytes that were read and are no whole frame.
-    pub(crate) input: Vec<u8>,
     /// Asks for the socket.
     pub(crate) out: Vec<u8>,
-    /// Bytes of `out` that the kernel has.
+    /// Bytes of `out` that are sealed, all of which the kernel gets.
     pub(crate) written: usize,
     /// Asks in `out` that the kernel does not have all of, and where they lie, in their order.
     pub(crate) unsent: VecDeque<(u64, Range<usize>)>,
@@ -48,9 +69,9 @@ impl Link {
     pub(crate) fn new(now: Ticks) -> Link {
         Link {
             stage: Stage::Absent { retry_at: now },
+            channel: None,
             down: None,
             failures: 0,
-            input: Vec::new(),
             out: Vec::new(),
             written: 0,
             unsent: VecDeque::new(),
@@ -63,12 +84,17 @@ impl Link {
 
     /// Bytes that wait for the kernel.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.out.len() - self.written
+        self.out.len() - self.written + self.held_bytes()
+    }
+
+    /// Bytes that are sealed and wait for the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.channel.as_ref().map_or(0, |channel| channel.outlet.held())
     }
 
     /// Forgets what the kernel has, and gives back memory that is seldom needed.
     pub(crate) fn drain_sent(&mut self) {
-        if self.written == self.out.len() {
+        if self.waiting_bytes() == 0 {
             self.out.clear();
             if self.out.capacity() > OUT_KEPT_BYTES {
                 self.out = Vec::new();
@@ -113,7 +139,7 @@ impl Link {
 
     /// Forgets everything of a connection that is gone.
     pub(crate) fn reset(&mut self) {
-        self.input = Vec::new();
+        self.channel = None;
         self.out.clear();
         self.unsent.clear();
         self.written = 0;

@@ -1,5 +1,7 @@
 //! The connections of one event loop to its node's peers, and the asks under way on them.
 
+mod greeting;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
 use crate::link::{Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
 use crate::slab::Slab;
-use crate::socket::{Received, receive, send_some, tune};
+use crate::socket::{Received, receive};
 use crate::timer::{TICK, Timer};
 
 /// Bytes that are read at a time.
@@ -25,6 +27,9 @@ const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pauses before a connection is tried again: the first, doubled each time, and the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_millis(500);
+/// What a peer that ends the connection at this node's proof has against it.
+const UNPROVEN: &str = "it does not take this node's proof: give every node the same \
+                        --cluster-secret-file";
 /// The number of pings, which no ask has.
 const PING_ID: u64 = u64::MAX;
 
@@ -194,10 +199,9 @@ impl<C> Peers<C> {
         let was_ready = is_ready(link);
         let went = match &mut link.stage {
             Stage::Absent { .. } => return,
-            Stage::Connecting { .. } => {
-                self.greet(node).and_then(|()| self.read_on(node, now, sink))
-            }
-            Stage::Greeting { .. } => self.meet(node).and_then(|()| self.read_on(node, now, sink)),
+            Stage::Connecting { .. } => self.greet(node, now, sink),
+            Stage::Greeting { .. } => self.meet(node, now, sink),
+            Stage::Proving { .. } => self.read(node, now, sink),
             Stage::Ready { .. } => {
                 // What was asked in this wake-up goes out at its end, all of it together.
                 if std::mem::take(&mut link.is_blocked) && link.waiting_bytes() > 0 {
@@ -216,85 +220,6 @@ impl<C> Peers<C> {
         }
     }
 
-    /// Asks for the protocol once the kernel has connected.
-    fn greet(&mut self, node: usize) -> Result<(), String> {
-        let Some(link) = &mut self.links[node] else { return Ok(()) };
-        let nothing = Stage::Absent { retry_at: Ticks(0) };
-        let Stage::Connecting { socket, by } = std::mem::replace(&mut link.stage, nothing) else {
-            return Ok(());
-        };
-        if let Ok(Some(error)) | Err(error) = socket.take_error() {
-            return Err(error.to_string());
-        }
-        if socket.peer_addr().is_err() {
-            link.stage = Stage::Connecting { socket, by };
-            return Ok(());
-        }
-        tune(&socket);
-        let seconds = self.clock.wall().unix_ms() / 1_000;
-        let hello = self.cluster.hello(node, seconds);
-        link.stage = Stage::Greeting { socket, by, hello, sent: 0 };
-        self.meet(node)
-    }
-
-    /// Goes on with the greeting.
-    fn meet(&mut self, node: usize) -> Result<(), String> {
-        let Some(link) = &mut self.links[node] else { return Ok(()) };
-        let Stage::Greeting { socket, hello, sent, .. } = &mut link.stage else { return Ok(()) };
-        *sent += send_some(socket, &hello[*sent..]).map_err(|error| error.to_string())?;
-        let mut is_over = false;
-        loop {
-            match receive(socket, &mut self.scratch).map_err(|error| error.to_string())? {
-                Received::Bytes(count) => link.input.extend_from_slice(&self.scratch[..count]),
-                Received::Nothing => break,
-                Received::End => {
-                    is_over = true;
-                    break;
-                }
-            }
-            if link.input.len() > crate::handshake::WELCOME_BYTES_MAX + READ_BYTES {
-                break;
-            }
-        }
-        let Some(length) = self.cluster.welcomed(hello, &link.input)? else {
-            return if is_over { Err("it closed the connection".to_owned()) } else { Ok(()) };
-        };
-        link.input.drain(..length);
-        let nothing = Stage::Absent { retry_at: Ticks(0) };
-        if let Stage::Greeting { socket, .. } = std::mem::replace(&mut link.stage, nothing) {
-            link.stage = Stage::Ready { socket };
-        }
-        (link.down, link.failures, link.heard) = (None, 0, self.clock.now());
-        let board = self.cluster.board(node);
-        add(&board.counters.connected, 1);
-        if board.set(self.index, PeerState::Ready, None) {
-            let line = format!("the peer {} is there again", self.cluster.url(node));
-            self.cluster.log(News::Good(&line));
-        }
-        Ok(())
-    }
-
-    /// Once the peer has consented, takes what came with its consent, and reads on: no further
-    /// event tells of what is there already.
-    fn read_on(
-        &mut self,
-        node: usize,
-        now: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
-    ) -> Result<(), String> {
-        let Some(link) = &mut self.links[node] else { return Ok(()) };
-        if !matches!(link.stage, Stage::Ready { .. }) {
-            return Ok(());
-        }
-        let mut input = std::mem::take(&mut link.input);
-        let used = self.take_frames(node, &input, self.clock.now(), sink)?;
-        input.drain(..used);
-        if let Some(link) = &mut self.links[node] {
-            link.input = input;
-        }
-        self.read(node, now, sink)
-    }
-
     /// Reads what the peer has sent, and brings the answers.
     fn read(
         &mut self,
@@ -304,37 +229,51 @@ impl<C> Peers<C> {
     ) -> Result<(), String> {
         loop {
             let Some(link) = &mut self.links[node] else { return Ok(()) };
-            let Stage::Ready { socket } = &link.stage else { return Ok(()) };
+            let (Stage::Proving { socket, .. } | Stage::Ready { socket }) = &link.stage else {
+                return Ok(());
+            };
             let count = match receive(socket, &mut self.scratch).map_err(|e| e.to_string())? {
                 Received::Bytes(count) => count,
                 Received::Nothing => return Ok(()),
+                Received::End if matches!(link.stage, Stage::Proving { .. }) => {
+                    return Err(UNPROVEN.to_owned());
+                }
                 Received::End => return Err("it closed the connection".to_owned()),
             };
             (link.heard, link.pinged) = (now, None);
             let received = self.clock.now();
             add(&self.cluster.board(node).counters.received_bytes, count as u64);
-            let scratch = std::mem::take(&mut self.scratch);
-            let mut input = std::mem::take(&mut link.input);
-            let taken = if input.is_empty() {
-                self.take_frames(node, &scratch[..count], received, sink).map(|used| {
-                    input.extend_from_slice(&scratch[used..count]);
-                })
-            } else {
-                input.extend_from_slice(&scratch[..count]);
-                self.take_frames(node, &input, received, sink).map(|used| {
-                    input.drain(..used);
-                })
-            };
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let taken = self.take_bundles(node, &mut scratch[..count], received, sink);
             let filled = count == scratch.len();
             self.scratch = scratch;
             taken?;
-            if let Some(link) = &mut self.links[node] {
-                link.input = input;
-            }
             if !filled {
                 return Ok(());
             }
         }
+    }
+
+    /// Opens what the peer has sent.
+    fn take_bundles(
+        &mut self,
+        node: usize,
+        bytes: &mut [u8],
+        received: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) -> Result<(), String> {
+        let channel = self.links[node].as_mut().and_then(|link| link.channel.take());
+        let Some(mut channel) = channel else { return Ok(()) };
+        let taken = channel.opener.open(bytes, &mut |opened| {
+            if self.prove(node, opened)? {
+                return Ok(opened.len());
+            }
+            self.take_frames(node, opened, received, sink)
+        });
+        if let Some(link) = &mut self.links[node] {
+            link.channel = Some(channel);
+        }
+        taken
     }
 
     /// Brings the answers at the beginning of `bytes`. Returns how many bytes they took.
@@ -395,14 +334,15 @@ impl<C> Peers<C> {
         if link.is_blocked || link.waiting_bytes() == 0 {
             return;
         }
-        let sent = send_some(socket, &link.out[link.written..]);
+        let Some(channel) = &mut link.channel else { return };
+        let sent = channel.outlet.send(socket, &link.out, &mut link.written);
         let now = self.clock.now();
         match sent {
             Ok(count) => {
                 add(&self.cluster.board(node).counters.sent_bytes, count as u64);
-                link.written += count;
+                let delivered = link.written - link.held_bytes();
                 while let Some((id, place)) = link.unsent.front()
-                    && place.end <= link.written
+                    && place.end <= delivered
                 {
                     let id = *id;
                     link.unsent.pop_front();
@@ -439,7 +379,9 @@ impl<C> Peers<C> {
                 // A descriptor that is closed is forgotten by the kernel anyway.
                 let _ = registry.deregister(&mut socket);
             }
-            Stage::Connecting { mut socket, .. } | Stage::Greeting { mut socket, .. } => {
+            Stage::Connecting { mut socket, .. }
+            | Stage::Greeting { mut socket, .. }
+            | Stage::Proving { mut socket, .. } => {
                 let _ = registry.deregister(&mut socket);
             }
         }
@@ -471,14 +413,22 @@ impl<C> Peers<C> {
 
     /// Looks at everything that has a time limit.
     fn tick(&mut self, registry: &Registry, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+        let distrust = self.cluster.distrust();
         for node in 0..self.links.len() {
             let Some(link) = &self.links[node] else { continue };
-            match &link.stage {
-                Stage::Connecting { by, .. } | Stage::Greeting { by, .. } if now >= *by => {
+            match (&link.stage, distrust) {
+                (Stage::Absent { .. }, _) => {}
+                (_, Some(why)) => self.lose(node, registry, now, why.to_owned(), sink),
+                (Stage::Ready { .. }, None) => self.listen(node, registry, now, sink),
+                (
+                    Stage::Connecting { by, .. }
+                    | Stage::Greeting { by, .. }
+                    | Stage::Proving { by, .. },
+                    None,
+                ) if now >= *by => {
                     let reason = "it does not answer".to_owned();
                     self.lose(node, registry, now, reason, sink);
                 }
-                Stage::Ready { .. } => self.listen(node, registry, now, sink),
                 _ => {}
             }
         }
@@ -526,7 +476,11 @@ impl<C> Peers<C> {
             if now < retry_at {
                 continue;
             }
-            match self.cluster.address(node) {
+            let address = match self.cluster.distrust() {
+                Some(why) => Err(why.to_owned()),
+                None => self.cluster.address(node),
+            };
+            match address {
                 Err(reason) => self.lose(node, registry, now, reason, sink),
                 Ok(address) => {
                     let by = Ticks(now.0 + self.silence_ticks.max(self.wait_ticks));

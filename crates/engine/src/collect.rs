@@ -334,6 +334,8 @@ impl Inner {
             }
         }
         drop(judge);
+        // A place that could not be read would be a record that is left behind.
+        run.segments.iter().try_for_each(|segment| segment.check_places())?;
         let collected = writer.finish(run, marker_sequence)?;
         // Everything that was gone when it was judged is in the books by now.
         drop(self.ledger.pin());

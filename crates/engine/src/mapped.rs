@@ -1,10 +1,16 @@
 //! A map whose beginning and length are at hand: a look-up asks for them a dozen times, and each
 //! time was a call through the trait.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
+use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_io::Map;
+use pellucid_io::{Map, any_unreadable};
+
+use crate::error::{Error, Result};
+
+/// What is wrong with bytes that the medium did not give.
+const UNREADABLE: &str = "the page cannot be read from the medium, or written to it";
 
 /// A map, with its beginning and length.
 pub(crate) struct Mapped {
@@ -38,6 +44,22 @@ impl Mapped {
         // SAFETY: the map holds `length` bytes from `pointer` for as long as it lives, and the
         // caller asserts that nobody writes to them.
         unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
+    }
+
+    /// An error if bytes of `range`, which were just used, could not be had from the file at
+    /// `path`, so that what was read was zeros and what was written is lost
+    /// ([`Map::unreadable_in`]).
+    #[inline]
+    pub(crate) fn check(&self, range: Range<usize>, path: &Path) -> Result<()> {
+        if any_unreadable() { self.check_slowly(range, path) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_slowly(&self, range: Range<usize>, path: &Path) -> Result<()> {
+        match self.map.unreadable_in(range.start, range.len()) {
+            None => Ok(()),
+            Some(offset) => Err(Error::corruption(path, offset as u64, UNREADABLE)),
+        }
     }
 
     /// The map itself.

@@ -287,7 +287,7 @@ impl Inner {
             let sequence = self.journal.append(&mut writer.appender, record);
             assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
         }
-        self.journal.complete_batch(&writer.appender);
+        self.journal.complete_batch(&writer.appender)?;
         Ok(first)
     }
 

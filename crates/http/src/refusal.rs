@@ -26,6 +26,13 @@ pub enum Refusal {
     BodyTooLarge(usize),
     /// The head does not say, or not truly, who sends the body that is to come.
     Unauthorized(Denial),
+    /// Who sends the body that is to come cannot be found out now.
+    TooManyAttempts {
+        /// What the client is told.
+        what: &'static str,
+        /// After how many seconds it may come again.
+        seconds: u64,
+    },
     /// A transfer coding other than `chunked`.
     UnknownCoding,
     /// Neither HTTP/1.0 nor HTTP/1.1.
@@ -54,6 +61,7 @@ impl Refusal {
             Refusal::HeadTooLarge => 431,
             Refusal::BodyTooLarge(_) => 413,
             Refusal::Unauthorized(_) => 401,
+            Refusal::TooManyAttempts { .. } => 429,
             Refusal::UnknownCoding => 501,
             Refusal::UnknownVersion => 505,
             Refusal::UnknownExpectation => 417,
@@ -68,17 +76,20 @@ impl Refusal {
         matches!(self, Refusal::Overloaded | Refusal::ResponseTooLarge)
     }
 
-    /// Whether the same may be asked again in a moment.
+    /// After how many seconds the same may be asked again, if that may be.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
-        self.status() == 503
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        match self {
+            Refusal::TooManyAttempts { seconds, .. } => Some(*seconds),
+            _ => (self.status() == 503).then_some(1),
+        }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Malformed(what) => f.write_str(what),
+            Refusal::Malformed(what) | Refusal::TooManyAttempts { what, .. } => f.write_str(what),
             Refusal::TargetTooLong => f.write_str("the request line is too long"),
             Refusal::HeadTooLarge => f.write_str("the request's head is too large"),
             Refusal::BodyTooLarge(limit) => {

@@ -132,6 +132,8 @@ fn status_line(status: u16) -> &'static [u8] {
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
         414 => b"HTTP/1.1 414 URI Too Long\r\n",
         417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        421 => b"HTTP/1.1 421 Misdirected Request\r\n",
+        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
         431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
         500 => b"HTTP/1.1 500 Internal Server Error\r\n",
         501 => b"HTTP/1.1 501 Not Implemented\r\n",
@@ -387,8 +389,8 @@ impl<'a> Response<'a> {
     /// The whole answer to what the transport refuses.
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
         self.status(refusal.status());
-        if refusal.is_passing() {
-            self.header("Retry-After", b"1");
+        if let Some(seconds) = refusal.retry_after_seconds() {
+            self.header_with("Retry-After", |out| write_decimal(out, seconds));
         }
         if let Refusal::Unauthorized(denial) = refusal {
             for challenge in denial.challenges {

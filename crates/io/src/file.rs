@@ -12,8 +12,8 @@ pub enum MapMode {
     Read,
     /// Reading at random: reading ahead would only evict what is useful.
     ReadRandom,
-    /// Reading and writing. The space must have been allocated before ([`File::allocate`]), or a
-    /// full disk kills the process instead of returning an error.
+    /// Reading and writing. The space must have been allocated before ([`File::allocate`]): what is
+    /// written where a full disk has none is known by [`Map::unreadable_in`] alone.
     Write,
 }
 
@@ -116,6 +116,14 @@ pub trait Map: Send + Sync {
     /// advice.
     fn prefer_large_pages(&self, length: usize) {
         let _ = length;
+    }
+    /// Where the first of these bytes is that could not be read or written since the map was made,
+    /// and are zeros that nobody keeps; `None` if all were there. Bytes that nobody has used are
+    /// not known. To be asked **behind** the use of the bytes, if
+    /// [`any_unreadable`](crate::any_unreadable) says that there is a reason to.
+    fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
+        let _ = (offset, length);
+        None
     }
     /// Whether all pages of the `length` bytes from `offset` are in memory, so that reading them
     /// does not wait for the medium. What lives in memory anyway always is.

@@ -25,8 +25,10 @@ mod memory;
 mod random;
 pub mod simulated;
 mod system;
+mod unreadable;
 
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use system::SystemFileSystem;
+pub use unreadable::any_unreadable;

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::unreadable::Watch;
 use crate::{File, FileSystem, LockGuard, Map, MapMode};
 
 /// Pages that the system is asked about at a time; most records have fewer.
@@ -183,6 +184,8 @@ struct SystemMap {
     pointer: *mut u8,
     length: usize,
     writable: bool,
+    /// Keeps bad pages from ending the process. It goes before the map does.
+    watch: Option<Watch>,
 }
 
 // SAFETY: the map is plain memory that belongs to this value; who writes where is the business of
@@ -200,7 +203,7 @@ impl SystemMap {
         }
         if length == 0 {
             let pointer = std::ptr::NonNull::<u64>::dangling().as_ptr().cast();
-            return Ok(SystemMap { pointer, length, writable: false });
+            return Ok(SystemMap { pointer, length, writable: false, watch: None });
         }
         let writable = mode == MapMode::Write;
         let protection =
@@ -217,7 +220,8 @@ impl SystemMap {
             // SAFETY: the range is the map made above. Advice that is refused changes nothing.
             unsafe { libc::madvise(pointer, length, libc::MADV_RANDOM) };
         }
-        Ok(SystemMap { pointer: pointer.cast(), length, writable })
+        let watch = Watch::begin(pointer.cast(), length, writable);
+        Ok(SystemMap { pointer: pointer.cast(), length, writable, watch })
     }
 }
 
@@ -275,6 +279,10 @@ impl Map for SystemMap {
         }
     }
 
+    fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
+        self.watch.as_ref().and_then(|watch| watch.first_in(offset, length))
+    }
+
     /// By `mincore`, which tells of the page cache for files that the process may write.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let page = page_size_bytes();
@@ -302,7 +310,7 @@ impl Map for SystemMap {
 }
 
 /// The size of a page of memory, in bytes.
-fn page_size_bytes() -> usize {
+pub(crate) fn page_size_bytes() -> usize {
     // SAFETY: the call reads a constant of the system and has no other effect.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
@@ -310,6 +318,7 @@ fn page_size_bytes() -> usize {
 
 impl Drop for SystemMap {
     fn drop(&mut self) {
+        drop(self.watch.take());
         if self.length > 0 {
             // SAFETY: the map was made with this address and length and is dropped once.
             unsafe { libc::munmap(self.pointer.cast(), self.length) };

@@ -13,8 +13,8 @@ use pellucid_profile::{
     shares,
 };
 use pellucid_thread::{
-    Condvar, HOLDERS_ONE_IN, Job, Mutex, begin_request, set_holder_sampling, set_operation,
-    set_phase, start_job,
+    Condvar, HOLDERS_ONE_IN, Job, Mutex, begin_request, sample_waits, set_holder_sampling,
+    set_operation, set_phase, start_job,
 };
 
 #[global_allocator]
@@ -32,6 +32,7 @@ const ROUNDS: u64 = 40;
 const TRIALS_MAX: usize = 6;
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
+    sample_waits();
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -102,7 +102,7 @@ fn a_request_that_waits_for_its_password_says_so() {
         *kind == "thread" && place.as_str().is_some_and(|place| place.contains("access/gate.rs:"))
     };
     // A password takes some of a processor's time, and one thread verifies them all.
-    let mut passwords = (0..).map(|number| basic("reader", &format!("wrong {number}")));
+    let mut passwords = (0..).map(|number| basic(&format!("nobody {number}"), "wrong"));
     let is_seen = (0..20).any(|_| {
         let clients: Vec<Client> = passwords
             .by_ref()
@@ -120,6 +120,51 @@ fn a_request_that_waits_for_its_password_says_so() {
     });
     assert!(is_seen, "no request waited for its password");
     assert!(!look()["requests"].as_array().unwrap().iter().any(is_one), "they are answered");
+}
+
+/// Each of them kept a thread of the document API's, so that queries waited for all of them.
+#[test]
+fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
+    let (server, token) = guarded();
+    let (token, writer) = (format!("Bearer {token}"), basic("writer", "writer"));
+    assert_eq!(status(&mut server.client(), "GET", &entity("a"), &writer), 404);
+    let log_ins: Vec<Client> = (0..200)
+        .map(|number| {
+            let body = format!("{{\"username\":\"reader\",\"password\":\"{number}\"}}");
+            server.sent(&common::request("POST", "/_open/auth", &[], body.as_bytes()))
+        })
+        .collect();
+    let query = ("POST", "/_api/cursor", "{\"query\":\"RETURN 1\"}");
+    let headers = [("Authorization", &*writer)];
+    let answer = server.client().call(query.0, query.1, &headers, query.2);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let (mut wrong, mut refused) = (0, 0);
+    for mut log_in in log_ins {
+        let answer = log_in.answer();
+        match answer.status {
+            401 => wrong += 1,
+            429 => {
+                let after: u64 = answer.header("Retry-After").unwrap().parse().unwrap();
+                assert!((1..=60).contains(&after), "{after}");
+                assert_eq!(answer.json()["code"], 429);
+                refused += 1;
+            }
+            other => panic!("{other} {}", answer.text()),
+        }
+    }
+    assert!(wrong >= 10 && refused >= 100, "{wrong} verified, {refused} refused");
+    // Elsewhere than at these log-ins, the account is what it was.
+    assert_eq!(status(&mut server.client(), "GET", &entity("a"), &token), 404);
+}
+
+/// Beyond 64 at a time they were told to come again, though all had the same password.
+#[test]
+fn a_password_that_many_connections_send_at_once_is_verified_for_all() {
+    let (server, _) = guarded();
+    let authorization = basic("writer", "writer");
+    let get = common::request("GET", &entity("a"), &[("Authorization", &authorization)], b"");
+    let clients: Vec<Client> = (0..200).map(|_| server.sent(&get)).collect();
+    clients.into_iter().for_each(|mut client| assert_eq!(client.answer().status, 404));
 }
 
 /// The first request of a password leaves its buffer while the password is verified: what it

@@ -282,30 +282,6 @@ fn documents_are_refused_clearly() {
 }
 
 #[test]
-fn a_stranger_who_calls_himself_a_node_is_refused() {
-    let nodes = Nodes::start(2, |options| {
-        if let Some(cluster) = &mut options.cluster {
-            cluster.secret = Some(b"the secret of this test".to_vec());
-        }
-    });
-    let list = nodes.list.text();
-    let (from, to) = (
-        format!("http://{}", nodes.nodes[1].address),
-        format!("http://{}", nodes.nodes[0].address),
-    );
-    let upgrade = [("Connection", "Upgrade"), ("Upgrade", "pellucid-peer/2")];
-    let who = [("Pellucid-From", &*from), ("Pellucid-To", &*to), ("Pellucid-Nodes", &*list)];
-    let headers = [&upgrade[..], &who[..]].concat();
-    let refused = nodes.client(0).call("GET", "/v0/cluster/peer", &headers, b"");
-    assert_eq!(refused.status, 401);
-    assert!(refused.text().contains("secret"), "{}", refused.text());
-    let plain = nodes.client(0).get("/v0/cluster/peer");
-    assert_eq!(plain.status, 400);
-    let key = entity(nodes.key_of(1));
-    assert_eq!(nodes.client(0).call("PUT", &key, &[], b"x").status, 201);
-}
-
-#[test]
 fn the_account_shows_entry_network_and_owner() {
     let nodes = Nodes::start(2, |_| {});
     let target = entity(nodes.key_of(1));

@@ -4,13 +4,13 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use common::entity;
 use common::nodes::{Node, PATIENCE, free_addresses, list_of, options, try_start};
+use common::peer::{Caller, PeerEnd};
 use pellucid_cluster::{
     Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, RangeAsk, decode,
 };
@@ -28,7 +28,7 @@ const WAIT_BOUND: Duration = Duration::from_secs(5);
 struct Alone {
     node: Node,
     list: NodeList,
-    greeted: Receiver<TcpStream>,
+    greeted: Receiver<PeerEnd>,
 }
 
 /// Starts a node; `silence` is how long its peer may be silent.
@@ -50,7 +50,7 @@ fn start_as(with_it: &'static [u8], set: impl Fn(&mut ClusterOptions)) -> Alone 
     std::thread::spawn(move || {
         for socket in listener.incoming() {
             let Ok(socket) = socket else { return };
-            if sender.send(greet(socket, with_it)).is_err() {
+            if sender.send(PeerEnd::owner(socket, with_it)).is_err() {
                 return;
             }
         }
@@ -65,54 +65,35 @@ fn start_as(with_it: &'static [u8], set: impl Fn(&mut ClusterOptions)) -> Alone 
     Alone { node: Node { server: Some(server), address: addresses[0], folder, log }, list, greeted }
 }
 
-/// Takes the node's request for the protocol; `with_it` is sent with the consent.
-fn greet(mut socket: TcpStream, with_it: &[u8]) -> TcpStream {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") && socket.read(&mut byte).is_ok_and(|count| count == 1) {
-        head.push(byte[0]);
-    }
-    let text = String::from_utf8(head).unwrap();
-    assert!(text.starts_with("GET /v0/cluster/peer HTTP/1.1\r\n"), "{text}");
-    let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: pellucid-peer/2\r\n\r\n";
-    // The node may be gone already; the test sees that.
-    let _ = socket.write_all(&[answer.as_bytes(), with_it].concat());
-    socket
-}
-
 /// Bytes that a frame may have here.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// The number of the next ask that is no ping.
-fn next_ask(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> u64 {
-    next_ask_as(socket, buffer, |ask| ask.id)
+fn next_ask(peer: &mut PeerEnd) -> u64 {
+    next_ask_as(peer, |ask| ask.id)
 }
 
 /// What `seen` says of the next ask that is no ping.
-fn next_ask_as<T>(socket: &mut TcpStream, buffer: &mut Vec<u8>, seen: impl Fn(&Ask<'_>) -> T) -> T {
+fn next_ask_as<T>(peer: &mut PeerEnd, seen: impl Fn(&Ask<'_>) -> T) -> T {
     loop {
-        if let Ok(Some((frame, length))) = decode(buffer, FRAME_BYTES_MAX) {
+        if let Ok(Some((frame, length))) = decode(&peer.opened, FRAME_BYTES_MAX) {
             let ask = match frame {
                 Frame::Ask(ask) if ask.kind != AskKind::Ping => Some(seen(&ask)),
                 _ => None,
             };
-            buffer.drain(..length);
+            peer.opened.drain(..length);
             match ask {
                 Some(ask) => return ask,
                 None => continue,
             }
         }
-        let mut piece = [0; 64 << 10];
-        let count = socket.read(&mut piece).unwrap();
-        assert!(count > 0, "the node closed the connection");
-        buffer.extend_from_slice(&piece[..count]);
+        assert!(peer.receive(), "the node closed the connection");
     }
 }
 
 impl Alone {
-    fn peer(&self) -> TcpStream {
-        let socket = self.greeted.recv_timeout(PATIENCE).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket
+    fn peer(&self) -> PeerEnd {
+        self.greeted.recv_timeout(PATIENCE).unwrap()
     }
 
     /// A key of the peer's (`true`) or of the node's own.
@@ -132,42 +113,25 @@ impl Alone {
         (own, peer)
     }
 
-    /// Asks the node as its peer, all in one piece with the greeting; gives the connection, and of
-    /// each answer its number, its status and its text.
-    fn answers_to(&self, asks: &[Ask<'_>]) -> (TcpStream, Vec<(u64, AnswerStatus, String)>) {
-        let ((own, peer), list) = (self.urls(), self.list.text());
-        let mut bytes = format!(
-            "GET /v0/cluster/peer HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
-             Upgrade: pellucid-peer/2\r\nPellucid-From: {peer}\r\nPellucid-To: {own}\r\n\
-             Pellucid-Nodes: {list}\r\nPellucid-Time: 0\r\n\r\n"
-        )
-        .into_bytes();
-        asks.iter().for_each(|ask| ask.encode(&mut bytes));
-        let mut socket = TcpStream::connect(self.node.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.write_all(&bytes).unwrap();
-        let (mut received, mut answers, mut is_greeted) = (Vec::new(), Vec::new(), false);
+    /// Asks the node as its peer, all in one piece with the proof; gives the connection, and of each
+    /// answer its number, its status and its text.
+    fn answers_to(&self, asks: &[Ask<'_>]) -> (PeerEnd, Vec<(u64, AnswerStatus, String)>) {
+        let ((own, from), list) = (self.urls(), self.list.text());
+        let caller = Caller { from: &from, to: &own, list: &list, secret: None };
+        let mut frames = Vec::new();
+        asks.iter().for_each(|ask| ask.encode(&mut frames));
+        let mut end = PeerEnd::caller(self.node.address, caller, &frames);
+        let mut answers = Vec::new();
         while answers.len() < asks.len() {
-            let mut piece = [0; 64 << 10];
-            let count = socket.read(&mut piece).unwrap();
-            assert!(count > 0, "{}", String::from_utf8_lossy(&received));
-            received.extend_from_slice(&piece[..count]);
-            if !is_greeted {
-                let end = received.windows(4).position(|four| four == b"\r\n\r\n");
-                let Some(end) = end else { continue };
-                let head = String::from_utf8_lossy(&received[..end]).into_owned();
-                assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-                received.drain(..end + 4);
-                is_greeted = true;
-            }
-            while let Some((frame, length)) = decode(&received, FRAME_BYTES_MAX).unwrap() {
+            assert!(end.receive(), "the node closed the connection: {:?}", end.first);
+            while let Some((frame, length)) = decode(&end.opened, FRAME_BYTES_MAX).unwrap() {
                 let Frame::Answer(answer) = frame else { panic!("{frame:?}") };
                 let what = String::from_utf8_lossy(answer.payload).into_owned();
                 answers.push((answer.id, answer.status, what));
-                received.drain(..length);
+                end.opened.drain(..length);
             }
         }
-        (socket, answers)
+        (end, answers)
     }
 
     fn client(&self) -> common::Client {
@@ -228,8 +192,7 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let mut waiting = alone.client();
     let begun = Instant::now();
     waiting.send(&common::request("GET", &theirs, &[], b""));
-    let mut buffer = Vec::new();
-    let id = next_ask(&mut peer, &mut buffer);
+    let id = next_ask(&mut peer);
     // Its own keys are served while the peer is silent.
     assert_eq!(alone.client().call("PUT", &own, &[], b"x").status, 201);
     let answer = waiting.answer();
@@ -241,10 +204,10 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let url = list.split(',').find(|url| *url != format!("http://{}", alone.node.address));
     assert!(answer.text().contains(url.unwrap()), "{}", answer.text());
     // What comes too late is thrown away, and does no harm.
-    peer.write_all(&found(id, b"late")).unwrap();
+    peer.send(&found(id, b"late"));
     waiting.send(&common::request("GET", &theirs, &[], b""));
-    let id = next_ask(&mut peer, &mut buffer);
-    peer.write_all(&found(id, b"in time")).unwrap();
+    let id = next_ask(&mut peer);
+    peer.send(&found(id, b"in time"));
     let answer = waiting.answer();
     // A machine that stands still makes this one late, too; never is it the other's.
     assert!(answer.status == 504 || answer.text() == "in time", "{answer:?}");
@@ -261,12 +224,11 @@ fn what_could_not_be_sent_before_its_504_is_never_sent() {
     let large = vec![b'x'; 48 << 20];
     assert_eq!(alone.client().call("PUT", &theirs, &[], &large).status, 504);
     assert_eq!(alone.client().call("PUT", &theirs, &[], b"blocked").status, 504);
-    let mut buffer = Vec::new();
     let seen = |ask: &Ask<'_>| (ask.kind, ask.value.len());
     // The peer has its beginning, so the rest has to follow.
-    assert_eq!(next_ask_as(&mut peer, &mut buffer, seen), (AskKind::Put, large.len()));
+    assert_eq!(next_ask_as(&mut peer, seen), (AskKind::Put, large.len()));
     alone.client().send(&common::request("GET", &theirs, &[], b""));
-    assert_eq!(next_ask_as(&mut peer, &mut buffer, seen), (AskKind::Get, 0));
+    assert_eq!(next_ask_as(&mut peer, seen), (AskKind::Get, 0));
 }
 
 /// The time that is given was carried to the owner, who did not look at it.
@@ -300,7 +262,7 @@ fn a_request_that_waits_for_another_node_says_so() {
     let mut peer = alone.peer();
     let mut waiting = alone.client();
     waiting.send(&common::request("GET", &entity(alone.key(true)), &[], b""));
-    let id = next_ask(&mut peer, &mut Vec::new());
+    let id = next_ask(&mut peer);
     let document = alone.client().get("/_admin/requests").json();
     let requests = document["requests"].as_array().unwrap();
     let forwarded = requests.iter().find(|of| of["operation"] == "entity_get_forwarded").unwrap();
@@ -308,7 +270,7 @@ fn a_request_that_waits_for_another_node_says_so() {
     assert_eq!((&wait["kind"], &forwarded["place"]), (&"node".into(), &"away".into()), "{wait}");
     assert!(wait["place"].as_str().unwrap().contains("cluster/forward.rs:"), "{wait}");
     assert!(wait["duration_ns"].as_u64().unwrap() > 0, "{wait}");
-    peer.write_all(&found(id, b"here")).unwrap();
+    peer.send(&found(id, b"here"));
     assert_eq!(waiting.answer().text(), "here");
     let document = alone.client().get("/_admin/requests").json();
     let requests = document["requests"].as_array().unwrap();
@@ -330,23 +292,22 @@ fn beyond_its_room_a_peer_is_asked_nothing_more() {
     let mut peer = alone.peer();
     let theirs = common::request("GET", &entity(alone.key(true)), &[], b"");
     let mut waiting = [(); 2].map(|()| alone.client());
-    let mut buffer = Vec::new();
     let ids = waiting.each_mut().map(|client| {
         client.send(&theirs);
-        next_ask(&mut peer, &mut buffer)
+        next_ask(&mut peer)
     });
     let refused = alone.client().get(&entity(alone.key(true)));
     assert_eq!(refused.status, 503);
     assert!(refused.text().contains("too many requests"), "{}", refused.text());
     // Answers come in any order.
     for (id, client) in ids.into_iter().zip(&mut waiting).rev() {
-        peer.write_all(&found(id, b"here")).unwrap();
+        peer.send(&found(id, b"here"));
         assert_eq!(client.answer().text(), "here");
     }
     let mut next = alone.client();
     next.send(&theirs);
-    let id = next_ask(&mut peer, &mut buffer);
-    peer.write_all(&found(id, b"room again")).unwrap();
+    let id = next_ask(&mut peer);
+    peer.send(&found(id, b"room again"));
     assert_eq!(next.answer().text(), "room again");
 }
 
@@ -356,15 +317,15 @@ fn a_client_that_goes_away_leaves_nothing_behind() {
     let alone = start_as(b"", |cluster| (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE));
     let mut peer = alone.peer();
     let theirs = entity(alone.key(true));
-    let (mut gone, mut buffer) = (alone.client(), Vec::new());
+    let mut gone = alone.client();
     gone.send(&common::request("GET", &theirs, &[], b""));
-    let id = next_ask(&mut peer, &mut buffer);
+    let id = next_ask(&mut peer);
     assert_eq!(in_flight(&alone), 1);
     drop(gone);
     let mut stays = alone.client();
     stays.send(&common::request("GET", &theirs, &[], b""));
-    let other = next_ask(&mut peer, &mut buffer);
-    peer.write_all(&[found(id, b"for nobody"), found(other, b"for one")].concat()).unwrap();
+    let other = next_ask(&mut peer);
+    peer.send(&[found(id, b"for nobody"), found(other, b"for one")].concat());
     assert_eq!(stays.answer().text(), "for one");
     assert_eq!(in_flight(&alone), 0);
 }
@@ -385,7 +346,7 @@ fn a_peer_that_talks_nonsense_is_cut_off_with_the_reason() {
     ] {
         let alone = start(PATIENCE);
         let mut peer = alone.peer();
-        peer.write_all(&nonsense).unwrap();
+        peer.send(&nonsense);
         alone.wait_for_log(reason);
         // And it tries again.
         drop(alone.peer());
@@ -423,7 +384,7 @@ fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
     }
     assert_eq!(alone.client().get(&entity(&own_key)).status, 404, "nothing of it was written");
     // Garbage ends the connection, and says why.
-    socket.write_all(&[0xff; 16]).unwrap();
+    socket.send(&[0xff; 16]);
     alone.wait_for_log("bytes, where");
     assert_eq!(alone.client().get("/v0/status").status, 200);
 }

@@ -96,6 +96,33 @@ fn users_are_made_changed_and_removed() {
     }
 }
 
+/// A token of an hour, or one lent for a day, was made a password for ever.
+#[test]
+fn a_token_sets_no_password() {
+    let (_server, mut client) = guarded();
+    let log_in = json!({"username": "root", "password": "root"}).to_string();
+    let token = client.call("POST", "/_open/auth", &[], log_in).json()["jwt"].clone();
+    let bearer = format!("Bearer {}", token.as_str().unwrap());
+    let mut by_token = |method: &str, target: &str, body: Value| {
+        client.call(method, target, &[("Authorization", &*bearer)], body.to_string())
+    };
+    let made = by_token("POST", "/_api/user", json!({"user": "ada", "passwd": "first"}));
+    assert_eq!(made.status, 201, "an account without any right");
+    for (method, target) in
+        [("PATCH", "/_api/user/root"), ("PATCH", "/_api/user/ada"), ("PUT", "/_api/user/ada")]
+    {
+        let refused = by_token(method, target, json!({"passwd": "taken over"}));
+        assert_eq!(number(&refused), (403, 11), "{method} {target}");
+        assert!(refused.text().contains("Basic"), "{}", refused.text());
+    }
+    // What an account has is not taken away either.
+    assert_eq!(by_token("PUT", "/_api/user/root", json!({})).status, 403);
+    assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);
+    let body = json!({"passwd": "next"});
+    let changed = call_as(&mut client, ("root", "root"), ("PATCH", "/_api/user/root"), &body);
+    assert_eq!(changed.status, 200);
+}
+
 /// The first account would lock out who makes it over the network.
 #[test]
 fn an_open_server_makes_no_users() {

@@ -80,10 +80,11 @@ mod tests {
     use super::*;
     use crate::activity::{set_operation, set_phase, set_request};
     use crate::waiting::waits;
-    use crate::waits::blocked;
+    use crate::waits::{blocked, sample_waits};
 
     #[test]
     fn labels_go_with_the_work_and_the_wait_is_counted() {
+        sample_waits();
         set_operation(77);
         set_phase(4);
         set_request(9_009);

@@ -43,5 +43,6 @@ pub use stack::{Registers, STACK_DEPTH_MAX, capture, capture_interrupted, prepar
 pub use waiting::{WAITS_MAX, Wait, WaitKind, Waiting, monotonic_ns, waits};
 pub use waits::{
     HOLDERS_ONE_IN, KeptWait, WAIT_SAMPLE_NS, WaitObserver, WaitSide, blocked, contended,
-    holder_sampling, observe_waits, set_holder_sampling, set_wait_sampling, wait_sampling,
+    holder_sampling, observe_waits, sample_waits, set_holder_sampling, set_wait_sampling,
+    wait_sampling,
 };

@@ -160,7 +160,7 @@ mod tests {
     use crate::activity::{set_operation, set_request};
     use crate::sites::Site;
     use crate::waiting::{Wait, WaitKind, waits};
-    use crate::waits::{HOLDERS_ONE_IN, blocked, contended};
+    use crate::waits::{HOLDERS_ONE_IN, blocked, contended, sample_waits};
 
     /// Rounds after which chance cannot explain that no holder was noted.
     const ROUNDS_MAX: usize = 300;
@@ -242,6 +242,7 @@ mod tests {
 
     #[test]
     fn waits_of_readers_and_of_writers_are_charged_to_both_sides() {
+        sample_waits();
         let lock = RwLock::new(0);
         contend(|| lock.read().unwrap(), || *lock.write().unwrap() += 1, 1, (81, 82));
         contend(|| lock.write().unwrap(), || drop(lock.read().unwrap()), 3, (83, 84));

@@ -2,12 +2,17 @@
 //! crash.
 //!
 //! Unwinding by tables allocates, locks and reads whatever the tables say: servers have crashed on
-//! it. Here every word that is read lies on the thread's own stack, whose bounds are known before,
-//! and every byte of code that is looked at lies in the program's own segment. Our code and Rust's
-//! library keep frame pointers; the C library does not, so that what it has pushed is searched for
-//! the return address into our code and for the frame pointer that it saved.
+//! it. Here every word that is read lies on the thread's own stack, between the stack pointer and
+//! the end, which is known before, and every byte of code that is looked at lies in the program's
+//! own segment. Our code and Rust's library keep frame pointers; the C library does not, so that
+//! what it has pushed is searched for the return address into our code and for the frame pointer
+//! that it saved.
+//!
+//! A program that is built without frame pointers, as Rust's compiler builds by default, has
+//! anything in that register. [`keeps_frame_pointers`] finds out once; there are no stacks then.
 
-use std::sync::atomic::Ordering;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::activity::with_thread;
 use crate::text;
@@ -50,10 +55,56 @@ impl Bounds {
     }
 }
 
+/// Calls of itself that [`probe`] makes.
+const PROBE_LEVELS: usize = 4;
+
+/// What is known of this program's frame pointers.
+static FRAME_POINTERS: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const MISSING: u8 = 1;
+const KEPT: u8 = 2;
+
+/// Whether this program was built with frame pointers, as far as it was found out
+/// ([`prepare_thread`]).
+#[inline]
+fn keeps_frame_pointers() -> bool {
+    FRAME_POINTERS.load(Ordering::Relaxed) == KEPT
+}
+
+/// Finds out whether this program keeps frame pointers: a function that calls itself has the same
+/// return address in each of its frames, one above the other.
+fn find_frame_pointers() {
+    if FRAME_POINTERS.load(Ordering::Relaxed) != UNKNOWN {
+        return;
+    }
+    let mut frames = [0; PROBE_LEVELS + 1];
+    let count = probe(PROBE_LEVELS, &mut frames);
+    let is_kept = count == frames.len()
+        && frames.iter().all(|address| text::is_return_address(*address))
+        && frames[..PROBE_LEVELS].windows(2).all(|pair| pair[0] == pair[1]);
+    FRAME_POINTERS.store(if is_kept { KEPT } else { MISSING }, Ordering::Relaxed);
+}
+
+/// Calls itself so many times, and then follows the frame pointers.
+#[inline(never)]
+fn probe(levels: usize, frames: &mut [usize]) -> usize {
+    // A variable whose address is known forbids the compiler to make a loop of the calls, or to
+    // make a function for each number.
+    let mut here = levels;
+    black_box(&raw mut here);
+    let count = match here {
+        0 => follow_from_here(frames),
+        levels => probe(levels - 1, frames),
+    };
+    black_box(&raw mut here);
+    count
+}
+
 /// Finds the bounds of this thread's stack, so that handlers know them. It may allocate, so it is
 /// for the beginning of a thread, and for calls outside of signal handlers.
 pub fn prepare_thread() {
     text::find();
+    find_frame_pointers();
     if with_thread(|thread| thread.stack_high.load(Ordering::Relaxed)) != 0 {
         return;
     }
@@ -119,11 +170,12 @@ impl Frames<'_> {
 }
 
 /// Writes the stack of this thread, as it was interrupted with `registers`, to `frames`: the
-/// program counter, then return addresses. Returns how many. For signal handlers.
+/// program counter, then return addresses. Returns how many. For signal handlers. Without frame
+/// pointers it is the program counter alone.
 pub fn capture_interrupted(registers: &Registers, frames: &mut [usize]) -> usize {
     let bounds = bounds_above(registers.sp & !(WORD - 1));
     let mut frames = Frames { found: frames, count: 0 };
-    if !frames.push(registers.pc) {
+    if !frames.push(registers.pc) || !keeps_frame_pointers() {
         return frames.count;
     }
     if text::contains(registers.pc) {
@@ -185,35 +237,50 @@ fn find_frame_pointer(in_register: usize, bounds: Bounds, place: usize) -> Optio
 }
 
 /// Writes the return addresses of the callers of this function, the innermost first, to `frames`,
-/// and returns how many. Not for signal handlers: it prepares the thread if nobody has.
+/// and returns how many: none in a program without frame pointers. Not for signal handlers: it
+/// prepares the thread if nobody has.
 #[inline(never)]
 pub fn capture(frames: &mut [usize]) -> usize {
     prepare_thread();
-    let fp = frame_pointer();
+    if keeps_frame_pointers() { follow_from_here(frames) } else { 0 }
+}
+
+/// Follows the frame pointers from that of the function that this is inlined into. Whatever is in
+/// the register, no word below its stack pointer or above its stack is read.
+#[inline(always)]
+fn follow_from_here(frames: &mut [usize]) -> usize {
+    let (sp, fp) = stack_and_frame_pointer();
     let mut frames = Frames { found: frames, count: 0 };
-    frames.follow(bounds_above(fp), fp);
+    frames.follow(bounds_above(sp), fp);
     frames.count
 }
 
-/// The frame pointer of the function that this is inlined into.
+/// The stack pointer and the frame pointer of the function that this is inlined into.
 #[inline(always)]
-fn frame_pointer() -> usize {
-    let fp: usize;
+fn stack_and_frame_pointer() -> (usize, usize) {
+    let (sp, fp): (usize, usize);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: it copies a register.
+    // SAFETY: it copies two registers.
     unsafe {
-        std::arch::asm!("mov {}, rbp", out(reg) fp, options(nomem, nostack, preserves_flags));
+        std::arch::asm!(
+            "mov {}, rsp", "mov {}, rbp", out(reg) sp, out(reg) fp,
+            options(nomem, nostack, preserves_flags)
+        );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: it copies a register.
+    // SAFETY: it copies two registers.
     unsafe {
-        std::arch::asm!("mov {}, x29", out(reg) fp, options(nomem, nostack, preserves_flags));
+        std::arch::asm!(
+            "mov {}, sp", "mov {}, x29", out(reg) sp, out(reg) fp,
+            options(nomem, nostack, preserves_flags)
+        );
     }
+    // Nothing is read where frames are not known.
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
-        fp = 0;
+        (sp, fp) = (0, 0);
     }
-    fp
+    (sp, fp)
 }
 
 #[cfg(test)]
@@ -250,6 +317,37 @@ mod tests {
                 assert!((1..=STACK_DEPTH_MAX).contains(&count));
             }
         }
+    }
+
+    /// The stack pointer was taken from the frame pointer's register: in a program without frame
+    /// pointers, the first step read whatever address was in it.
+    #[test]
+    fn a_chain_that_leaves_the_stack_is_not_followed() {
+        prepare_thread();
+        let mut words = [0_usize; 8];
+        let here = &raw const words as usize;
+        let bounds = Bounds { low: here, high: here + size_of_val(&words) };
+        let count = |words: &[usize; 8], fp: usize| {
+            black_box(words);
+            let mut found = [0; 4];
+            let mut frames = Frames { found: &mut found, count: 0 };
+            frames.follow(bounds, fp);
+            frames.count
+        };
+        for fp in [0, 8, here - WORD, here + 1, bounds.high, bounds.high - 1, usize::MAX - 7] {
+            assert_eq!(count(&words, fp), 0, "{fp:x}");
+        }
+        words[1] = PAGE_BYTES;
+        for next in [0, here, here - WORD, here + 3, bounds.high, usize::MAX] {
+            words[0] = next;
+            assert_eq!(count(&words, here), 1, "{next:x}");
+        }
+    }
+
+    #[test]
+    fn this_build_keeps_frame_pointers_and_it_is_found_out() {
+        prepare_thread();
+        assert!(keeps_frame_pointers(), "see .cargo/config.toml");
     }
 
     #[test]

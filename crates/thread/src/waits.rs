@@ -2,6 +2,9 @@
 //!
 //! As in Go, a wait is kept with a probability that rises with its length, up to certainty, and
 //! weighs as much more as it was unlikely: long waits are all there, and short ones cost nothing.
+//!
+//! None of it happens before [`sample_waits`]: a program that merely embeds the store has asked for
+//! no profile.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -10,26 +13,38 @@ use crate::random::uniform;
 use crate::sites::{Site, Sites};
 use crate::stack::{STACK_DEPTH_MAX, capture};
 
-/// Waits of this length or longer are all kept, unless set otherwise.
+/// Waits of this length or longer are all kept once waits are sampled, unless set otherwise.
 pub const WAIT_SAMPLE_NS: u64 = 10_000;
-/// One in this many contended unlocks says where the lock had been held, unless set otherwise.
+/// One in this many contended unlocks says where the lock had been held once waits are sampled,
+/// unless set otherwise.
 pub const HOLDERS_ONE_IN: u32 = 8;
 /// Below it, [`holder`] has the number of the site; above, what the sample weighs.
 const SITE_BITS: u32 = 16;
 
-static SAMPLE_NS: AtomicU64 = AtomicU64::new(WAIT_SAMPLE_NS);
-static ONE_IN: AtomicU32 = AtomicU32::new(HOLDERS_ONE_IN);
+/// Zero where no waits are kept.
+static SAMPLE_NS: AtomicU64 = AtomicU64::new(0);
+/// Zero where no holders are noted.
+static ONE_IN: AtomicU32 = AtomicU32::new(0);
 /// By the stack of who waited.
 static BLOCKED: Sites = Sites::new();
 /// By the stack of who gave the lock back.
 static CONTENDED: Sites = Sites::new();
+
+/// Has waits and holders of locks sampled from now on, at the usual rates unless others are set:
+/// a switch for programs that show profiles of them.
+pub fn sample_waits() {
+    let relaxed = Ordering::Relaxed;
+    let _ = SAMPLE_NS.compare_exchange(0, WAIT_SAMPLE_NS, relaxed, relaxed);
+    let _ = ONE_IN.compare_exchange(0, HOLDERS_ONE_IN, relaxed, relaxed);
+}
 
 /// Sets the length from which on all waits are kept; smaller means more samples.
 pub fn set_wait_sampling(sample_ns: u64) {
     SAMPLE_NS.store(sample_ns.max(1), Ordering::Relaxed);
 }
 
-/// The length from which on all waits are kept, as it was last set, in nanoseconds.
+/// The length from which on all waits are kept, as it was last set, in nanoseconds; zero if none
+/// are.
 #[must_use]
 pub fn wait_sampling() -> u64 {
     SAMPLE_NS.load(Ordering::Relaxed)
@@ -41,7 +56,7 @@ pub fn set_holder_sampling(one_in: u32) {
     ONE_IN.store(one_in.max(1), Ordering::Relaxed);
 }
 
-/// One in how many contended unlocks says where the lock had been held.
+/// One in how many contended unlocks says where the lock had been held; zero if none does.
 #[must_use]
 pub fn holder_sampling() -> u32 {
     ONE_IN.load(Ordering::Relaxed)
@@ -69,7 +84,11 @@ pub(crate) fn note_wait(waited_ns: u64) {
 /// Counts a wait that has just ended, of what `labels` say, at the stack of this thread.
 #[inline(never)]
 pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
-    let sample_ns = SAMPLE_NS.load(Ordering::Relaxed) as f64;
+    let sample_ns = SAMPLE_NS.load(Ordering::Relaxed);
+    if sample_ns == 0 {
+        return;
+    }
+    let sample_ns = sample_ns as f64;
     let share = waited_ns as f64 / sample_ns;
     if share < 1.0 && uniform() >= share {
         return;
@@ -81,7 +100,7 @@ pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
 #[inline]
 pub(crate) fn note_wait_by_chance(labels: Labels, one_in: u32, waited_ns: impl FnOnce() -> u64) {
     let weight = f64::from(one_in.max(1));
-    if uniform() * weight < 1.0 {
+    if SAMPLE_NS.load(Ordering::Relaxed) != 0 && uniform() * weight < 1.0 {
         keep(labels, weight, waited_ns() as f64 * weight);
     }
 }
@@ -150,6 +169,9 @@ pub fn observe_waits(observer: WaitObserver) {
 #[inline(never)]
 pub(crate) fn holder() -> usize {
     let one_in = ONE_IN.load(Ordering::Relaxed);
+    if one_in == 0 {
+        return 0;
+    }
     if one_in > 1 && uniform() * f64::from(one_in) >= 1.0 {
         return 0;
     }
@@ -188,6 +210,7 @@ mod tests {
     fn threads_that_give_one_lock_back_are_drawn_like_any_others() {
         const THREADS: usize = 4_000;
         const { assert!(2 * SITES_MAX < 1 << SITE_BITS) };
+        sample_waits();
         let draw = || std::thread::spawn(holder).join().unwrap();
         let drawn = (0..THREADS).map(|_| draw()).filter(|holder| *holder != 0).count();
         let share = 1.0 / f64::from(HOLDERS_ONE_IN);
@@ -198,6 +221,7 @@ mod tests {
     #[test]
     fn of_waits_that_are_kept_by_chance_one_in_so_many_is_and_weighs_as_much_more() {
         const WAITS: u32 = 100_000;
+        sample_waits();
         let labels = Labels { operation: 91, ..Labels::default() };
         (0..WAITS).for_each(|_| note_wait_by_chance(labels, 50, || 1_000));
         let sites = BLOCKED.all();
@@ -211,6 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_weighs_as_much_as_it_was_unlikely() {
+        sample_waits();
         let holder = (0..10_000).map(|_| holder()).find(|holder| *holder != 0).unwrap();
         assert_eq!(holder >> SITE_BITS, HOLDERS_ONE_IN as usize);
         let number = holder & ((1 << SITE_BITS) - 1);

@@ -146,7 +146,7 @@ impl Execution {
     /// Bytes of memory that it takes now, those of the values that the caller keeps among them.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.run.memory_bytes()
+        self.run.held_bytes()
     }
 
     fn fill(&mut self, most: usize) -> Result<(), QueryError> {

@@ -182,10 +182,15 @@ impl Journal {
         lay_down_at(active, &mark);
     }
 
-    /// Says that the batch is written in full.
+    /// Says that the batch is written in full. An error says that a page of the segment could not
+    /// be written: nothing is acknowledged any more.
     #[inline]
-    pub(crate) fn complete_batch(&self, appender: &Appender) {
+    pub(crate) fn complete_batch(&self, appender: &Appender) -> Result<()> {
+        if let Some(active) = &appender.active {
+            active.segment.check_written().map_err(|error| self.poison(&error))?;
+        }
         self.appended.store(appender.next_sequence - 1, Ordering::Release);
+        Ok(())
     }
 }
 

@@ -362,6 +362,7 @@ impl Journal {
                 let batch_goes_on = record.batch_goes_on && !is_collected;
                 visit(&Record { batch_goes_on, ..record })?;
             }
+            segment.check_places()?;
         }
         Ok(())
     }

@@ -79,6 +79,7 @@ impl Journal {
             let target = shared.map.pointer().add(full.end as usize);
             std::ptr::copy_nonoverlapping(footer.as_ptr(), target, footer.len());
         }
+        segment.check_written()?;
         shared.file.set_length(length as u64).map_err(failed)?;
         shared.file.sync().map_err(failed)?;
         // SAFETY: as above; from here on nobody writes to the map.

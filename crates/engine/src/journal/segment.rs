@@ -367,9 +367,26 @@ impl Segment {
         key: &[u8],
         expected_length: usize,
     ) -> Result<Option<Value>> {
-        let Some(offset) = self.place(sequence) else { return Ok(None) };
+        let Some(offset) = self.place(sequence) else {
+            // Zeros say that there is none.
+            return self.check_places().map(|()| None);
+        };
         self.prefetch(offset as usize, expected_length);
         self.read_at(offset, sequence, key).map(Some)
+    }
+
+    /// An error if a page with places of a sealed segment cannot be read: to be asked behind a
+    /// look for one.
+    pub(crate) fn check_places(&self) -> Result<()> {
+        let Some(footer) = self.footer() else { return Ok(()) };
+        let end = footer.offset + footer.length();
+        self.shared.map.check(footer.offset as usize..end as usize, &self.shared.path)
+    }
+
+    /// An error if a page of a segment that grows was lost: what was written there is nowhere.
+    #[inline]
+    pub(super) fn check_written(&self) -> Result<()> {
+        self.shared.map.check(0..self.shared.map.length(), &self.shared.path)
     }
 
     /// Reads the record at `offset`, and checks that it is that of `key` with `sequence`.
@@ -380,6 +397,7 @@ impl Segment {
             || !keys_equal(record.key, key)
             || record.kind != RecordKind::Put
         {
+            self.check_places()?;
             let what = format!(
                 "expected sequence {sequence} with the key looked up, found sequence {} ({:?})",
                 record.sequence, record.kind
@@ -472,6 +490,7 @@ impl Segment {
     pub(crate) fn record_at(&self, offset: u64) -> Result<Record<'_>> {
         let (start, end) = (offset as usize, self.records_end());
         if start < FILE_HEADER_LENGTH || start + RECORD_LENGTH_MIN > end {
+            self.check_places()?;
             let what = "the place lies outside of the records";
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
@@ -487,8 +506,11 @@ impl Segment {
         // checksum fails.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.shared.map.pointer().add(start), length) };
-        Record::decode(bytes, self.shared.store_seed)
-            .map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
+        Record::decode(bytes, self.shared.store_seed).map_err(|damage| {
+            let unreadable = self.shared.map.check(start..start + length, &self.shared.path).err();
+            let damaged = || Error::corruption(&self.shared.path, offset, damage.text());
+            unreadable.unwrap_or_else(damaged)
+        })
     }
 
     /// What the manifest shall hold of the segment.

@@ -22,7 +22,9 @@ impl Journal {
         let begun = counting.now();
         let segments = self.segments.load();
         let Some(segment) = segments.find(sequence) else { return Ok(None) };
-        let Some(offset) = segment.place(sequence) else { return Ok(None) };
+        let Some(offset) = segment.place(sequence) else {
+            return segment.check_places().map(|()| None);
+        };
         counting.add_since(Count::PlaceTicks, begun);
         counting.add(Count::PlaceSamples, 1);
         let is_resident = segment.shared.map.is_resident(offset as usize, expected_length);

@@ -251,8 +251,11 @@ impl State {
     fn merge_tables(&self, merging: &Merging, levels: &Levels, stats: &mut JobStats) -> Result<()> {
         let merged = self.write_in_parts(merging, levels)?;
         let numbers = merged.numbers();
-        let tables = self
-            .open_new(merged.tables)
+        // What the merge has taken for absent would be gone with its tables.
+        let tables = merging
+            .tables()
+            .try_for_each(|table| table.check_all())
+            .and_then(|()| self.open_new(merged.tables))
             .inspect_err(|_| self.remove_tables(numbers.iter().copied()))?;
         stats.add_part(&merged.stats);
         stats.bytes_in = merging.size_bytes();

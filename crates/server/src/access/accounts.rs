@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use crate::access::credentials::Credentials;
 use crate::access::error::AccessError;
 use crate::access::file::{AccountFile, FileStamp};
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, Proof};
 use crate::access::jwt::{self, Subject};
 use crate::access::password;
 use crate::access::record::{AccountList, AccountRecord};
@@ -39,7 +39,7 @@ pub enum Verdict {
     Known(Identity),
     /// There are none, or they are wrong.
     Denied,
-    /// Only [`Accounts::verify_slowly`] can tell, and takes milliseconds.
+    /// Only [`Accounts::verify_password`] can tell, and takes milliseconds.
     Slow,
 }
 
@@ -110,7 +110,7 @@ impl Accounts {
                     return Verdict::Known(identity);
                 }
                 match state.verified.load().get(&self.key.digest(&name, &password)) {
-                    Some(true) => state.account(&name),
+                    Some(true) => state.account(&name, Proof::Password),
                     Some(false) => Verdict::Denied,
                     None => Verdict::Slow,
                 }
@@ -118,17 +118,13 @@ impl Accounts {
         }
     }
 
-    /// Judges a name and password, however long it takes, and remembers the outcome. Never to be
-    /// called on an event loop.
-    #[must_use]
-    pub fn verify_slowly(&self, authorization: &[u8]) -> Option<Identity> {
-        match Credentials::parse(authorization)? {
-            Credentials::Bearer(_) => None,
-            Credentials::Basic { name, password } => self.verify_password(&name, &password),
-        }
+    /// What stands for a name and a password in this process.
+    pub(crate) fn digest(&self, name: &str, password: &str) -> Digest {
+        self.key.digest(name, password)
     }
 
-    /// Whose name and password these are. Never to be called on an event loop.
+    /// Whose name and password these are, which is remembered. Takes milliseconds: never to be
+    /// called on an event loop.
     #[must_use]
     pub fn verify_password(&self, name: &str, password: &str) -> Option<Identity> {
         let state = self.state.load();
@@ -142,7 +138,7 @@ impl Accounts {
             state.remember(digest, is_right);
             is_right
         });
-        match state.account(name) {
+        match state.account(name, Proof::Password) {
             Verdict::Known(identity) if is_right => Some(identity),
             _ => None,
         }
@@ -230,9 +226,11 @@ impl State {
         state
     }
 
-    fn account(&self, name: &str) -> Verdict {
+    fn account(&self, name: &str, proof: Proof) -> Verdict {
         match self.by_name.get(name) {
-            Some(record) if record.active => Verdict::Known(Identity::Account(Arc::clone(record))),
+            Some(record) if record.active => {
+                Verdict::Known(Identity::Account(Arc::clone(record), proof))
+            }
             _ => Verdict::Denied,
         }
     }
@@ -241,11 +239,11 @@ impl State {
         if let Some(hash) = token::hash(token) {
             let found = self.token(&hash, now_unix_seconds);
             return found.map_or(Verdict::Denied, |record| {
-                Verdict::Known(Identity::Account(Arc::clone(record)))
+                Verdict::Known(Identity::Account(Arc::clone(record), Proof::Token))
             });
         }
         match jwt::verify(&self.jwt_secret, token, now_unix_seconds) {
-            Some(Subject::Account(name)) => self.account(&name),
+            Some(Subject::Account(name)) => self.account(&name, Proof::Token),
             Some(Subject::Superuser) => Verdict::Known(Identity::Superuser),
             None => Verdict::Denied,
         }
@@ -255,7 +253,7 @@ impl State {
     fn token_of(&self, name: &str, password: &str, now_unix_seconds: u64) -> Option<Identity> {
         let record = self.token(&token::hash(password)?, now_unix_seconds)?;
         let is_owner = name.is_empty() || name == record.name;
-        is_owner.then(|| Identity::Account(Arc::clone(record)))
+        is_owner.then(|| Identity::Account(Arc::clone(record), Proof::Token))
     }
 
     /// The account of the token with this hash. The look-up may take a time that depends on the
@@ -322,31 +320,30 @@ mod tests {
         let accounts = with_ada(&folder);
         let header = basic("ada", "secret");
         assert!(matches!(accounts.verify(Some(&header), 0), Verdict::Slow));
-        let identity = accounts.verify_slowly(&header).unwrap();
+        let identity = accounts.verify_password("ada", "secret").unwrap();
         assert!(identity.may(Scope::Table("entities"), Right::Read));
         assert!(!identity.may(Scope::Table("entities"), Right::Write));
         assert_eq!(name_of(accounts.verify(Some(&header), 0)).as_deref(), Some("ada"));
         let wrong = basic("ada", "guess");
-        assert!(accounts.verify_slowly(&wrong).is_none());
+        assert!(accounts.verify_password("ada", "guess").is_none());
         assert!(matches!(accounts.verify(Some(&wrong), 0), Verdict::Denied), "also remembered");
-        assert!(accounts.verify_slowly(&basic("bob", "secret")).is_none());
+        assert!(accounts.verify_password("bob", "secret").is_none());
     }
 
     #[test]
     fn what_was_known_is_forgotten_with_a_change() {
         let folder = TempDir::new().unwrap();
         let accounts = with_ada(&folder);
-        let header = basic("ada", "secret");
-        assert!(accounts.verify_slowly(&header).is_some());
+        assert!(accounts.verify_password("ada", "secret").is_some());
         accounts.change(|list| list.account("ada")?.set_password("other")).unwrap();
-        assert!(accounts.verify_slowly(&header).is_none(), "the old password is gone");
-        assert!(accounts.verify_slowly(&basic("ada", "other")).is_some());
+        assert!(accounts.verify_password("ada", "secret").is_none(), "the old password is gone");
+        assert!(accounts.verify_password("ada", "other").is_some());
         let stop = |list: &mut AccountList| {
             list.account("ada")?.active = false;
             Ok(())
         };
         accounts.change(stop).unwrap();
-        assert!(accounts.verify_slowly(&basic("ada", "other")).is_none(), "it may not log in");
+        assert!(accounts.verify_password("ada", "other").is_none(), "it may not log in");
     }
 
     #[test]

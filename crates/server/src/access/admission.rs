@@ -9,7 +9,8 @@ use pellucid_clock::WallTime;
 use pellucid_http::{Admission, Applicant, Denial, Head, Header, Refusal};
 use pellucid_thread::Mutex;
 
-use crate::access::accounts::{Accounts, Verdict};
+use crate::access::accounts::Verdict;
+use crate::access::attempts::TooMany;
 use crate::access::gate::{CHALLENGES, DENIED, is_open_to_all};
 use crate::access::identity::Identity;
 use crate::access::record::ACCOUNTS_MAX;
@@ -70,15 +71,20 @@ impl Api {
         authorization: &[u8],
         applicant: &Applicant<'_, Later>,
     ) -> Admission {
-        let (authorization, denial) = (authorization.to_vec(), denial_of(head));
-        let (shared, judge) = (self.shared.clone(), applicant.judge());
-        let verify = move |accounts: &Accounts| match accounts.verify_slowly(&authorization) {
-            Some(identity) => Admission::Granted(shared.bodies.of(&identity)),
-            None => denied(denial),
+        let (shared, judge, denial) = (self.shared.clone(), applicant.judge(), denial_of(head));
+        let then = move |identity: Option<Identity>| {
+            judge.decide(match identity {
+                Some(identity) => Admission::Granted(shared.bodies.of(&identity)),
+                None => denied(denial),
+            });
         };
-        match self.shared.verifier.try_run(verify, move |admission| judge.decide(admission)) {
-            true => Admission::Pending,
-            false => Admission::Refused(Refusal::Overloaded),
+        let from = Some(applicant.address());
+        match self.shared.verifier.verify_header(authorization, from, then) {
+            Ok(()) => Admission::Pending,
+            Err(TooMany { seconds }) => {
+                let what = TooMany::WHAT;
+                Admission::Refused(Refusal::TooManyAttempts { what, seconds })
+            }
         }
     }
 }

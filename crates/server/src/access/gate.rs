@@ -8,6 +8,7 @@ use pellucid_cluster::PEER_PATH;
 use pellucid_http::{Handled, Head, Header, Request, Response};
 
 use crate::access::accounts::Verdict;
+use crate::access::attempts::TooMany;
 use crate::access::identity::Identity;
 use crate::access::rights::{Right, Scope};
 use crate::names::Operation;
@@ -195,21 +196,22 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
+        let mut seconds = 1;
         if let Some(held) = HeldRequest::of(request) {
-            let completer = exchange.completer();
-            let verify = move |accounts: &crate::access::Accounts| {
-                let authorization = held.with_request(|r| r.header("authorization").map(Vec::from));
-                let identity = authorization.and_then(|header| accounts.verify_slowly(&header));
-                Later::Verified { request: Box::new(held), identity }
+            let authorization = request.header("authorization").unwrap_or_default();
+            let (completer, from) = (exchange.completer(), Some(exchange.address()));
+            let then = move |identity| {
+                completer.complete(Later::Verified { request: Box::new(held), identity });
             };
-            let then = move |verified| completer.complete(verified);
-            if self.shared.verifier.try_run(verify, then) {
-                return Handled::Later;
+            match self.shared.verifier.verify_header(authorization, from, then) {
+                Ok(()) => return Handled::Later,
+                Err(too_many) => seconds = too_many.seconds,
             }
         }
         route(exchange, Operation::Refused);
-        begin_answer(response, exchange, 503, &[("Retry-After", b"1")]);
-        response.finish_text("too many passwords wait to be verified: try again in a moment");
+        let after = seconds.to_string();
+        begin_answer(response, exchange, 429, &[("Retry-After", after.as_bytes())]);
+        response.finish_text(TooMany::WHAT);
         Handled::Done
     }
 }

@@ -5,6 +5,15 @@ use std::sync::Arc;
 use crate::access::record::AccountRecord;
 use crate::access::rights::{Right, Scope};
 
+/// How an account has shown that it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By its password.
+    Password,
+    /// By a token, which may have been lent, or found somewhere.
+    Token,
+}
+
 /// Whose request it is. Cheap to clone: it is passed along with requests.
 #[derive(Clone, Default)]
 pub enum Identity {
@@ -16,7 +25,7 @@ pub enum Identity {
     /// Whoever knows the server's secret: everything is allowed.
     Superuser,
     /// An account: what its grants allow.
-    Account(Arc<AccountRecord>),
+    Account(Arc<AccountRecord>, Proof),
 }
 
 impl Identity {
@@ -26,7 +35,7 @@ impl Identity {
         match self {
             Identity::Nobody => Right::None,
             Identity::Anybody | Identity::Superuser => Right::Write,
-            Identity::Account(record) => record.right(scope),
+            Identity::Account(record, _) => record.right(scope),
         }
     }
 
@@ -40,8 +49,18 @@ impl Identity {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
-            Identity::Account(record) => Some(&record.name),
+            Identity::Account(record, _) => Some(&record.name),
             Identity::Nobody | Identity::Anybody | Identity::Superuser => None,
+        }
+    }
+
+    /// Whether it may set passwords, its own or another's: a token that somebody got for a day
+    /// must not become a password for ever.
+    #[must_use]
+    pub fn may_set_passwords(&self) -> bool {
+        match self {
+            Identity::Nobody | Identity::Account(_, Proof::Token) => false,
+            Identity::Anybody | Identity::Superuser | Identity::Account(_, Proof::Password) => true,
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod accounts;
 mod admission;
+mod attempts;
 mod credentials;
 mod error;
 mod file;
@@ -27,10 +28,11 @@ mod verifier;
 
 pub use accounts::{Accounts, Authentication, Verdict};
 pub(crate) use admission::BodyBudgets;
+pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
 pub(crate) use gate::{HeldRequest, Judged, is_open_to_all};
-pub use identity::Identity;
+pub use identity::{Identity, Proof};
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};
 pub use secret::Secret;

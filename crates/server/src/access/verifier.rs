@@ -1,67 +1,115 @@
 //! The thread that verifies passwords, and follows the file of the accounts between two of them.
+//! How many may wait for it, and who, is the business of [`Attempts`].
 
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
-use pellucid_thread::{HandedOver, WaitKind};
+use pellucid_thread::{HandedOver, Mutex, WaitKind};
 
 use crate::access::accounts::Accounts;
+use crate::access::attempts::{Attempts, Origin, PENDING_MAX, TooMany};
+use crate::access::credentials::Credentials;
+use crate::access::identity::Identity;
+use crate::access::verified::Digest;
 use crate::log::Log;
 
-/// Passwords that may wait to be verified: what one thread does in about a second.
-const JOBS_MAX: usize = 64;
 /// How often the file is looked at.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
-type Job = Box<dyn FnOnce(&Accounts) + Send>;
+/// A password that is to be verified.
+struct Attempt {
+    digest: Digest,
+    origin: Origin,
+    name: String,
+    password: String,
+}
 
 /// Hands passwords to the thread, which ends with the last of these handles.
 #[derive(Clone)]
 pub(crate) struct Verifier {
-    jobs: SyncSender<Job>,
+    accounts: Arc<Accounts>,
+    attempts: Arc<Mutex<Attempts>>,
+    queue: SyncSender<Attempt>,
 }
 
 impl Verifier {
     pub(crate) fn start(accounts: Arc<Accounts>, log: Log) -> io::Result<Verifier> {
-        let (jobs, received) = sync_channel(JOBS_MAX);
+        let (queue, received) = sync_channel(PENDING_MAX);
+        let attempts = Arc::new(Mutex::new(Attempts::default()));
+        let verifier = Verifier { accounts, attempts, queue };
+        let (accounts, attempts) = (Arc::clone(&verifier.accounts), Arc::clone(&verifier.attempts));
         let run = move || {
             static ACCESS: pellucid_thread::Job = pellucid_thread::Job::new("access");
             let _job = pellucid_thread::start_job(&ACCESS);
-            run(&received, &accounts, &log);
+            // Requests of those who are known go before; a system that refuses makes it no worse.
+            let _ = pellucid_thread::schedule_for_background();
+            run(&received, &accounts, &attempts, &log);
         };
         std::thread::Builder::new().name("pellucid-access".to_owned()).spawn(run)?;
-        Ok(Verifier { jobs })
+        Ok(verifier)
     }
 
-    /// Has `verify` done soon, and `then` with its verdict; says no if too many wait. The request
-    /// that this thread is at waits for it, first in the queue and then for the verdict.
+    /// As [`Verifier::verify`], with a name and password as the header `Authorization` has them.
     #[track_caller]
-    pub(crate) fn try_run<V>(
+    pub(crate) fn verify_header(
         &self,
-        verify: impl FnOnce(&Accounts) -> V + Send + 'static,
-        then: impl FnOnce(V) + Send + 'static,
-    ) -> bool {
-        let put_down = HandedOver::put_down(WaitKind::Thread);
-        let job = move |accounts: &Accounts| {
-            put_down.count();
-            let verdict = verify(accounts);
-            // Before its event loop hears of it, which may answer before this thread goes on.
-            drop(put_down);
-            then(verdict);
-        };
-        match self.jobs.try_send(Box::new(job)) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+        authorization: &[u8],
+        from: Option<IpAddr>,
+        then: impl FnOnce(Option<Identity>) + Send + 'static,
+    ) -> Result<(), TooMany> {
+        match Credentials::parse(authorization) {
+            Some(Credentials::Basic { name, password }) => self.verify(name, password, from, then),
+            Some(Credentials::Bearer(_)) | None => {
+                then(None);
+                Ok(())
+            }
         }
+    }
+
+    /// Has a name and password from this address verified soon, and `then` called with whose they
+    /// are. The request that this thread is at waits for it.
+    ///
+    /// # Errors
+    /// If too many wait, or this name has to wait; `then` is not called.
+    #[track_caller]
+    pub(crate) fn verify(
+        &self,
+        name: String,
+        password: String,
+        from: Option<IpAddr>,
+        then: impl FnOnce(Option<Identity>) + Send + 'static,
+    ) -> Result<(), TooMany> {
+        let put_down = HandedOver::put_down(WaitKind::Thread);
+        let waiter = move |identity| {
+            // Before its event loop hears of it, which may answer before this thread goes on.
+            put_down.end();
+            then(identity);
+        };
+        let (digest, origin) = (self.accounts.digest(&name, &password), Origin::of(from));
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = attempts.enter(digest, &name, origin, Box::new(waiter), Instant::now())?;
+        // There are no more of them than the queue has room for.
+        if is_first && self.queue.try_send(Attempt { digest, origin, name, password }).is_err() {
+            attempts.leave(digest, origin, true, Instant::now());
+            return Err(TooMany { seconds: 1 });
+        }
+        Ok(())
     }
 }
 
-fn run(jobs: &Receiver<Job>, accounts: &Accounts, log: &Log) {
+fn run(queue: &Receiver<Attempt>, accounts: &Accounts, attempts: &Mutex<Attempts>, log: &Log) {
     loop {
-        match jobs.recv_timeout(REFRESH_EVERY) {
-            Ok(job) => job(accounts),
+        match queue.recv_timeout(REFRESH_EVERY) {
+            Ok(Attempt { digest, origin, name, password }) => {
+                let identity = accounts.verify_password(&name, &password);
+                let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+                let waiters = attempts.leave(digest, origin, identity.is_some(), Instant::now());
+                drop(attempts);
+                waiters.into_iter().for_each(|waiter| waiter(identity.clone()));
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

@@ -1,7 +1,6 @@
 //! The entry node's side: requests for keys of others, and what their owners answer.
 
 use pellucid_account::Stamp;
-use pellucid_clock::WallTime;
 use pellucid_cluster::{
     AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Failure, Hello, PROTOCOL,
     PROTOCOL_OF_ANY_VERSION, TraceOfAsk,
@@ -10,7 +9,7 @@ use pellucid_http::{Handled, Request, Response};
 use pellucid_store::{Acknowledgement, Condition, Head, Object, Value, Written};
 use pellucid_thread::{HandedOver, WaitKind};
 
-use super::links::Context;
+use super::links::{ARRIVING_MAX, Context};
 use super::{Brought, Waiting};
 use crate::batch;
 use crate::conditions::{KeptConditions, ReadConditions, Verdict};
@@ -239,20 +238,22 @@ impl Api {
             protocol,
             from: field("pellucid-from"),
             to: field("pellucid-to"),
-            nodes: field("pellucid-nodes"),
-            time: field("pellucid-time"),
-            proof: field("pellucid-proof"),
+            key: field("pellucid-key"),
         };
-        match links.cluster.welcome(hello, WallTime::now().unix_ms() / 1_000) {
+        if self.shared.accounts.is_enforced() {
+            links.cluster.require_secret();
+        }
+        match links.cluster.greet(hello) {
             Err(refused) => respond_text(response, exchange, refused.status, &refused.what),
-            Ok(welcome) => {
-                links.arriving.push((exchange.ticket(), welcome.from));
+            Ok((key, greeted)) => {
+                if links.arriving.len() >= ARRIVING_MAX {
+                    links.arriving.remove(0);
+                }
+                links.arriving.push((exchange.ticket(), greeted));
                 exchange.timeline.stamp(Stamp::Executed);
                 response.status(101).header("Connection", b"Upgrade");
                 response.header("Upgrade", PROTOCOL.as_bytes());
-                if let Some(proof) = &welcome.proof {
-                    response.header("Pellucid-Proof", proof.as_bytes());
-                }
+                response.header("Pellucid-Key", key.as_bytes());
                 response.finish_without_body();
                 Handled::Upgrade
             }

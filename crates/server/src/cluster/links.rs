@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use mio::net::TcpStream;
 use pellucid_account::Record;
-use pellucid_cluster::{Callers, Cluster, Outcome, OwnerAnswer, Peers, RangePages};
+use pellucid_cluster::{Callers, Cluster, Greeted, Outcome, OwnerAnswer, Peers, RangePages};
 use pellucid_http::{LinkTurn, Messenger, Ticket};
 use pellucid_thread::{HandedOver, Mutex};
 
@@ -13,8 +13,13 @@ use super::serve::{Served, serve};
 use super::{Brought, Waiting};
 use crate::service::{Api, Later};
 
+/// The number of the link that is a timer.
+const TIMER: usize = 0;
 /// Numbers of links: up to here those of peers, from here on those of callers.
 const CALLERS_AT: usize = 1_000;
+/// Callers that have greeted and whose connections are on their way: the transport hands them over
+/// within the same wake-up, but for those that are gone.
+pub(super) const ARRIVING_MAX: usize = 64;
 /// Buffers for payloads that are kept for the next, and how large they may be.
 const BUFFERS_KEPT: usize = 64;
 const BUFFER_BYTES_KEPT: usize = 64 * 1024;
@@ -33,8 +38,8 @@ pub(crate) struct Links {
     pub(super) peers: Peers<Context>,
     callers: Callers<Option<Record>>,
     messenger: Messenger<Later>,
-    /// Connections that are on their way from the transport, and whose they are.
-    pub(super) arriving: Vec<(Ticket, usize)>,
+    /// Connections that are on their way from the transport, and who has greeted on them.
+    pub(super) arriving: Vec<(Ticket, Greeted)>,
     pub(super) ranges: Vec<(Ticket, Weak<Mutex<RangePages>>)>,
     buffers: Vec<Vec<u8>>,
 }
@@ -134,18 +139,34 @@ impl Api {
     }
 
     pub(crate) fn link_ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
+        self.attend_link(link, Vec::new(), turn);
+    }
+
+    /// Does what an event of this link asks for, behind what was `unread` of it.
+    fn attend_link(&mut self, link: usize, unread: Vec<u8>, turn: &mut LinkTurn<'_, Later>) {
         let Some(links) = self.links.as_deref_mut() else { return };
         let Links { peers, callers, cluster, messenger, buffers, .. } = links;
+        if self.shared.accounts.is_enforced() {
+            cluster.require_secret();
+        }
         let registry = turn.registry();
         match link.checked_sub(CALLERS_AT) {
-            None => peers.ready(link, registry, &mut |context, outcome| {
-                bring(context, outcome, buffers, turn);
-            }),
+            None => {
+                if link == TIMER {
+                    callers.tick(registry);
+                }
+                peers.ready(link, registry, &mut |context, outcome| {
+                    bring(context, outcome, buffers, turn);
+                });
+            }
             Some(slot) => {
                 let (shared, random) = (&self.shared, &mut self.random);
-                callers.ready(slot, registry, &mut |reply, ask| {
+                callers.ready(slot, unread, registry, &mut |reply, ask| {
                     serve(shared, cluster, messenger, random, turn, reply, &ask)
                 });
+                while let Some(node) = callers.next_met() {
+                    peers.retry_soon(node);
+                }
             }
         }
     }
@@ -199,10 +220,9 @@ impl Api {
         let Some(at) = links.arriving.iter().position(|(known, _)| *known == ticket) else {
             return;
         };
-        let (_, node) = links.arriving.swap_remove(at);
-        links.peers.retry_soon(node);
-        if let Some(slot) = links.callers.adopt(socket, unread, node, turn.registry()) {
-            self.link_ready(CALLERS_AT + slot, turn);
+        let (_, greeted) = links.arriving.swap_remove(at);
+        if let Some(slot) = links.callers.adopt(socket, greeted, turn.registry()) {
+            self.attend_link(CALLERS_AT + slot, unread, turn);
         }
     }
 }

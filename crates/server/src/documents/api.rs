@@ -163,7 +163,6 @@ impl DocumentApi {
         }
         let now = Answered::Now;
         match (call.segment(0), call.segment(1)) {
-            (Some("_open"), Some("auth")) => self.login_call(call).map(now),
             (Some("_admin"), Some(_)) => self.admin_call(call).map(now),
             (Some("_api"), Some("database")) => self.database_call(call, caller).map(now),
             (Some("_api"), Some("user")) => self.user_call(call, caller).map(now),

@@ -163,7 +163,7 @@ pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
             fail_on_warning: given.fail_on_warning.is_true(),
             full_count: given.full_count.is_true(),
             profile: profile > 0,
-            is_light: false,
+            ..QueryOptions::default()
         },
         batch_size,
         counts: given.count.is_true(),

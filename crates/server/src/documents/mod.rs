@@ -27,6 +27,8 @@ mod upkeep;
 mod work;
 mod writing;
 
+use std::sync::Arc;
+
 use pellucid_account::{Phase, Stamp, Timeline};
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_http::{Handled, Request, Response};
@@ -40,12 +42,14 @@ pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::keep_up;
 
+use crate::access::{Identity, TooMany};
 use crate::names::Outcome;
 use crate::service::{Api, Later, Loop, route};
 use crate::timing::add_server_timing;
 
 use api::{Answered, add_cross_origin};
 use call::{Call, Method};
+use people::LogIn;
 use reply::Reply;
 use work::Work;
 
@@ -93,6 +97,11 @@ impl Api {
         }
         if let Some(refusal) = self.refuse_early(request, &call) {
             return self.reply_now(refusal, response, exchange);
+        }
+        if let (Some("_open"), Some("auth"), 2..=3) =
+            (call.segment(0), call.segment(1), call.segments.len())
+        {
+            return self.log_in(&call, response, exchange);
         }
         let api = &self.shared.documents;
         if let Some(reply) = api.answer_light(&call, &self.caller, exchange.timeline) {
@@ -145,6 +154,37 @@ impl Api {
             return None;
         }
         answered
+    }
+
+    /// Answers a log-in. Its password waits with those of other requests, and not where calls do.
+    fn log_in(
+        &self,
+        call: &Call<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let api = &self.shared.documents;
+        let (name, password) = match api.log_in(call) {
+            Err(error) => return self.reply_now(Reply::error(&error), response, exchange),
+            Ok(LogIn::Answered(reply)) => return self.reply_now(reply, response, exchange),
+            Ok(LogIn::Asked { name, password }) => (name, password),
+        };
+        let (api, completer, whose) = (Arc::clone(api), exchange.completer(), name.clone());
+        let then = move |identity: Option<Identity>| {
+            let reply = api.logged_in(&whose, identity.is_some());
+            let returned = Returned { reply, timeline: None, parts: Vec::new(), queued_ns: 0 };
+            completer.complete(Later::Documents(Box::new(returned)));
+        };
+        let from = Some(exchange.address());
+        match self.shared.verifier.verify(name, password, from, then) {
+            Ok(()) => Handled::Later,
+            Err(too_many) => {
+                let error = DocumentError::new(ErrorNumber::QUEUE_FULL, TooMany::WHAT);
+                let reply = Reply::error_as(429, &error);
+                let reply = reply.with_header("Retry-After", too_many.seconds.to_string());
+                self.reply_now(reply, response, exchange)
+            }
+        }
     }
 
     /// What is refused whoever asks.

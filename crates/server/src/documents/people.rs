@@ -12,6 +12,14 @@ use super::reply::Reply;
 
 type Answer = Result<Reply, DocumentError>;
 
+/// What a log-in needs.
+pub(crate) enum LogIn {
+    /// Nothing more.
+    Answered(Reply),
+    /// Its password has to be verified.
+    Asked { name: String, password: String },
+}
+
 impl DocumentApi {
     /// Answers a call to `/_api/user…`. For threads that may block.
     pub(crate) fn user_call(&self, call: &Call<'_>, caller: &Identity) -> Answer {
@@ -48,6 +56,12 @@ impl DocumentApi {
             (Method::Put | Method::Patch, Some(name)) => {
                 let body = call.object()?;
                 let replaces = call.method == Method::Put;
+                // What replaces an account and says no password takes the one that it has away.
+                if (replaces || password_in(&body).is_some()) && !caller.may_set_passwords() {
+                    let message = "a token does not set passwords: log in with name and password \
+                                   (Basic)";
+                    return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
+                }
                 let changed =
                     self.accounts.change(|list| set(list.account(name)?, &body, replaces));
                 changed.map_err(problem)?;
@@ -61,27 +75,33 @@ impl DocumentApi {
         }
     }
 
-    /// Answers a call to `/_open/auth…`. For threads that may block.
-    pub(crate) fn login_call(&self, call: &Call<'_>) -> Answer {
+    /// Reads a call to `/_open/auth…`.
+    pub(crate) fn log_in(&self, call: &Call<'_>) -> Result<LogIn, DocumentError> {
         if call.method != Method::Post {
             return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
         }
         if call.segment(2) == Some("renew") {
-            return Ok(Reply::value(200, &json!({})));
+            return Ok(LogIn::Answered(Reply::value(200, &json!({}))));
         }
         let bad = || DocumentError::from(ErrorNumber::HTTP_BAD_PARAMETER);
         let body: Value = serde_json::from_slice(&call.body).map_err(|_| bad())?;
         let name = body["username"].as_str().ok_or_else(bad)?;
         let password = body["password"].as_str().ok_or_else(bad)?;
-        let is_right = self.accounts.verify_password(name, password).is_some();
         // Where nobody is asked, the default credentials of drivers are as good as any.
-        let is_default = !self.accounts.is_enforced() && name == "root" && password.is_empty();
-        if !is_right && !is_default {
+        if !self.accounts.is_enforced() && name == "root" && password.is_empty() {
+            return Ok(LogIn::Answered(self.logged_in(name, true)));
+        }
+        Ok(LogIn::Asked { name: name.to_owned(), password: password.to_owned() })
+    }
+
+    /// The answer to a log-in whose password was verified.
+    pub(crate) fn logged_in(&self, name: &str, is_right: bool) -> Reply {
+        if !is_right {
             let message = "Wrong credentials";
-            return Err(DocumentError::new(ErrorNumber::HTTP_UNAUTHORIZED, message));
+            return Reply::error(&DocumentError::new(ErrorNumber::HTTP_UNAUTHORIZED, message));
         }
         let token = self.accounts.sign(name, WallTime::now().unix_ms() / 1_000);
-        Ok(Reply::value(200, &json!({ "jwt": token })))
+        Reply::value(200, &json!({ "jwt": token }))
     }
 
     /// Makes the accounts that a new database names, with the right to it; those that there are
@@ -126,14 +146,17 @@ fn show(account: &AccountRecord) -> Value {
     json!({ "user": account.name, "active": account.active, "extra": account.extra() })
 }
 
+fn password_in(body: &Map<String, Value>) -> Option<&str> {
+    body.get("passwd").or_else(|| body.get("password")).and_then(Value::as_str)
+}
+
 /// Sets what a body says of an account; if it replaces, the rest gets its default.
 fn set(
     account: &mut AccountRecord,
     body: &Map<String, Value>,
     replaces: bool,
 ) -> Result<(), AccessError> {
-    let password = body.get("passwd").or_else(|| body.get("password")).and_then(Value::as_str);
-    match password {
+    match password_in(body) {
         Some(password) => account.set_password(password)?,
         None if replaces => account.set_password("")?,
         None => {}

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use pellucid_http::{Handled, Request, Response};
 use pellucid_profile::{Kind, Profile, Profiler, Resolved};
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Job, sample_waits, start_job};
 
 use crate::admin::Page;
 use crate::names::NAMES;
@@ -68,8 +68,9 @@ impl Drop for Place {
 }
 
 impl Profiles {
-    /// Starts sampling processor time at `hertz`; zero for never.
+    /// Starts sampling waits, and processor time at `hertz`; zero for never.
     pub(crate) fn start(hertz: u32) -> io::Result<Profiles> {
+        sample_waits();
         let profiler = (hertz > 0).then(|| Profiler::start(hertz)).transpose()?;
         Ok(Profiles { profiler, recordings: Arc::default() })
     }

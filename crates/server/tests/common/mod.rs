@@ -5,6 +5,7 @@
 pub(crate) mod client;
 pub(crate) mod collector;
 pub(crate) mod nodes;
+pub(crate) mod peer;
 pub(crate) mod stores;
 
 use std::net::SocketAddr;

@@ -114,7 +114,7 @@ impl TableCursor {
         let block = self.aimed.take().unwrap_or_else(|| self.table.block_for(key));
         if block == self.table.blocks() {
             self.block = block;
-            return Ok(());
+            return self.table.check_index();
         }
         // The last key of the block is not below `key`, so the entry is in it.
         let index = self.search(block, key)?;
@@ -143,6 +143,7 @@ impl TableCursor {
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         let block = self.table.block_for(key);
         if block == self.table.blocks() {
+            self.table.check_index()?;
             return self.seek_last();
         }
         match self.search(block, key)? {
@@ -154,6 +155,7 @@ impl TableCursor {
     /// Moves one entry on; the cursor must stand on one.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
+        self.check_left()?;
         if self.index + 1 < self.entries {
             self.index += 1;
             return self.read();
@@ -164,6 +166,7 @@ impl TableCursor {
     /// Moves one entry back; the cursor must stand on one.
     #[inline]
     pub(crate) fn previous(&mut self) -> Result<()> {
+        self.check_left()?;
         if self.index > 0 {
             self.index -= 1;
             return self.read();
@@ -171,7 +174,18 @@ impl TableCursor {
         self.enter_before(self.block)
     }
 
+    /// An error if the block of the entry that is left could not be read: of its head and its value
+    /// that is seen behind their use alone.
+    #[inline]
+    fn check_left(&self) -> Result<()> {
+        match self.block < self.table.blocks() {
+            true => self.table.check_block(self.block),
+            false => Ok(()),
+        }
+    }
+
     fn search(&self, block: usize, key: &[u8]) -> Result<usize> {
+        self.table.check_index()?;
         let opened = self.table.open_block(block)?;
         let found = opened.block().and_then(|block| block.search(key, u64::MAX));
         found.map_err(|fault| self.table.corrupted(block, fault))
@@ -238,6 +252,6 @@ impl TableCursor {
             let begin = value.as_ptr().addr() - base.as_ptr().addr();
             begin..begin + value.len()
         });
-        Ok(())
+        table.check_block(self.block)
     }
 }

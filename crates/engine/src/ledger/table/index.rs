@@ -258,6 +258,11 @@ impl IndexShape {
         }
     }
 
+    /// The last key of block `block`. `bytes` is the index that this shape was read from.
+    pub(super) fn last_key<'a>(&self, bytes: &'a [u8], block: usize) -> Option<&'a [u8]> {
+        key_at(bytes, block)
+    }
+
     /// Bytes held in memory.
     #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {

@@ -1,13 +1,14 @@
 //! Reads a table through a map of its file.
 
 mod directories;
+mod unreadable;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pellucid_account::EngineCounts;
-use pellucid_io::{FileSystem, MapMode};
+use pellucid_io::{FileSystem, MapMode, any_unreadable};
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
 use super::closing::{Part, check_facts, read_closing};
@@ -285,6 +286,7 @@ impl Table {
     fn check_sum(&self, block: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         let seed = part_seed(self.store_identity, self.facts.number, offset);
         if bytes.len() < 4 || read_u32(bytes, 0) != checksum(seed, &bytes[4..]) {
+            self.check_block(block)?;
             let what = "the checksum of the block is wrong";
             return Err(Error::corruption(&self.path, offset, what));
         }
@@ -295,6 +297,9 @@ impl Table {
     /// The error for a fault in block `block`.
     #[cold]
     pub(super) fn corrupted(&self, block: usize, fault: BlockFault) -> Error {
+        if let Err(unreadable) = self.check_block(block) {
+            return unreadable;
+        }
         let begin = self.block_place(block).start as u64;
         Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
     }
@@ -303,6 +308,20 @@ impl Table {
     /// record. `hash` is that of the key.
     #[inline]
     pub(crate) fn get<R: Records>(
+        &self,
+        (key, hash, at_sequence): (&[u8], u64, u64),
+        counts: &mut EngineCounts,
+        records: &mut R,
+    ) -> Result<Option<Answer<R::Answer>>> {
+        let answer = self.answer((key, hash, at_sequence), counts, records);
+        if any_unreadable() {
+            self.check_way_to(key)?;
+        }
+        answer
+    }
+
+    #[inline]
+    fn answer<R: Records>(
         &self,
         (key, hash, at_sequence): (&[u8], u64, u64),
         counts: &mut EngineCounts,

@@ -3,6 +3,7 @@
 
 use pellucid_account::EngineCounts;
 use pellucid_clock::{Clock, Ticks};
+use pellucid_io::any_unreadable;
 
 use super::reader::{Table, count_absent};
 use crate::error::{Error, Result};
@@ -74,6 +75,19 @@ impl Table {
     /// As [`Table::get`], with the times of its steps.
     #[cold]
     pub(crate) fn get_by_steps(
+        &self,
+        sought: (&[u8], u64, u64),
+        counts: &mut EngineCounts,
+        steps: &mut StepTimes,
+    ) -> Result<Option<FoundEntry>> {
+        let found = self.find_by_steps(sought, counts, steps);
+        if any_unreadable() {
+            self.check_way_to(sought.0)?;
+        }
+        found
+    }
+
+    fn find_by_steps(
         &self,
         (key, hash, at_sequence): (&[u8], u64, u64),
         counts: &mut EngineCounts,

@@ -80,11 +80,13 @@ impl Table {
                 return;
             }
             if self.collect(block_index, &mut key, builder, rules).is_err() {
-                self.is_plain.store(true, Ordering::Relaxed);
-                self.is_nameless.store(true, Ordering::Relaxed);
-                self.stems.do_without();
+                self.do_without();
                 return;
             }
+        }
+        if self.check_all().is_err() {
+            self.do_without();
+            return;
         }
         if knows_stems && self.stems.is_wanted() {
             match builder.stems(self.blocks(), budget) {
@@ -107,6 +109,13 @@ impl Table {
             }
             None => {}
         }
+    }
+
+    /// Has look-ups go without what cannot be made.
+    fn do_without(&self) {
+        self.is_plain.store(true, Ordering::Relaxed);
+        self.is_nameless.store(true, Ordering::Relaxed);
+        self.stems.do_without();
     }
 
     fn collect(

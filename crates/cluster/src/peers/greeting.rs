@@ -1,0 +1,109 @@
+//! From a connection to one on which asks are sent.
+
+use pellucid_clock::Ticks;
+
+use crate::board::{PeerState, add};
+use crate::cluster::News;
+use crate::handshake::{WELCOME_BYTES_MAX, read_verdict, read_welcome};
+use crate::link::{Channel, Greeting, Stage};
+use crate::outcome::Outcome;
+use crate::outlet::Outlet;
+use crate::session::KeyShare;
+use crate::socket::{Received, receive, send_some, tune};
+
+use super::{Peers, READ_BYTES};
+
+impl<C> Peers<C> {
+    /// Asks for the protocol once the kernel has connected.
+    pub(super) fn greet(
+        &mut self,
+        node: usize,
+        now: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) -> Result<(), String> {
+        let Some(link) = &mut self.links[node] else { return Ok(()) };
+        let nothing = Stage::Absent { retry_at: Ticks(0) };
+        let Stage::Connecting { socket, by } = std::mem::replace(&mut link.stage, nothing) else {
+            return Ok(());
+        };
+        if let Ok(Some(error)) | Err(error) = socket.take_error() {
+            return Err(error.to_string());
+        }
+        if socket.peer_addr().is_err() {
+            link.stage = Stage::Connecting { socket, by };
+            return Ok(());
+        }
+        tune(&socket);
+        let share = KeyShare::new()?;
+        let hello = self.cluster.hello(node, &share);
+        let greeting = Box::new(Greeting { hello, sent: 0, share, input: Vec::new() });
+        link.stage = Stage::Greeting { socket, by, greeting };
+        self.meet(node, now, sink)
+    }
+
+    /// Goes on with the greeting, and proves that this node is one of the cluster.
+    pub(super) fn meet(
+        &mut self,
+        node: usize,
+        now: Ticks,
+        sink: &mut dyn FnMut(C, Outcome<'_>),
+    ) -> Result<(), String> {
+        let Some(link) = &mut self.links[node] else { return Ok(()) };
+        let Stage::Greeting { socket, greeting, .. } = &mut link.stage else { return Ok(()) };
+        let Greeting { hello, sent, input, .. } = &mut **greeting;
+        *sent += send_some(socket, &hello[*sent..]).map_err(|error| error.to_string())?;
+        let mut is_over = false;
+        loop {
+            match receive(socket, &mut self.scratch).map_err(|error| error.to_string())? {
+                Received::Bytes(count) => input.extend_from_slice(&self.scratch[..count]),
+                Received::Nothing => break,
+                Received::End => {
+                    is_over = true;
+                    break;
+                }
+            }
+            if input.len() > WELCOME_BYTES_MAX + READ_BYTES {
+                break;
+            }
+        }
+        let Some((length, theirs)) = read_welcome(input)? else {
+            return if is_over { Err("it closed the connection".to_owned()) } else { Ok(()) };
+        };
+        let nothing = Stage::Absent { retry_at: Ticks(0) };
+        let stage = std::mem::replace(&mut link.stage, nothing);
+        let Stage::Greeting { socket, by, greeting } = stage else { return Ok(()) };
+        let Greeting { share, mut input, .. } = *greeting;
+        let session = self.cluster.agree_with(node, share, &theirs)?;
+        let mut outlet = Outlet::new(session.sealer);
+        let list = self.cluster.nodes().text();
+        let sent = outlet.send_first(&socket, list.as_bytes());
+        link.stage = Stage::Proving { socket, by };
+        link.channel = Some(Box::new(Channel { outlet, opener: session.opener }));
+        sent.map_err(|error| error.to_string())?;
+        // No further event tells of what is there already.
+        self.take_bundles(node, &mut input[length..], self.clock.now(), sink)?;
+        self.read(node, now, sink)
+    }
+
+    /// Takes what the peer says to this node's proof, if that is what came first. False if it was
+    /// taken before.
+    pub(super) fn prove(&mut self, node: usize, verdict: &[u8]) -> Result<bool, String> {
+        let Some(link) = &mut self.links[node] else { return Ok(false) };
+        if !matches!(link.stage, Stage::Proving { .. }) {
+            return Ok(false);
+        }
+        read_verdict(verdict)?;
+        let nothing = Stage::Absent { retry_at: Ticks(0) };
+        if let Stage::Proving { socket, .. } = std::mem::replace(&mut link.stage, nothing) {
+            link.stage = Stage::Ready { socket };
+        }
+        (link.down, link.failures, link.heard) = (None, 0, self.clock.now());
+        let board = self.cluster.board(node);
+        add(&board.counters.connected, 1);
+        if board.set(self.index, PeerState::Ready, None) {
+            let line = format!("the peer {} is there again", self.cluster.url(node));
+            self.cluster.log(News::Good(&line));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,363 @@
+//! The keys of one connection between nodes, and the bundles that they seal.
+//!
+//! Both sides say a key share of their own, made for this connection alone (X25519, RFC 7748). From
+//! what the shares have in common, the cluster's secret, and all that was said before come two
+//! keys, one for each direction (HKDF-SHA-256, RFC 5869). Whoever does not know the secret has
+//! other keys, so that a bundle that opens proves that its sender knows it. A bundle (AES-128-GCM)
+//! is sealed under its number: none can be changed, left out, sent again or put elsewhere.
+
+use std::fmt::Write;
+
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
+use ring::hmac;
+use ring::rand::SystemRandom;
+
+use crate::frame::PROTOCOL;
+
+/// Bytes of a key share.
+const SHARE_BYTES: usize = 32;
+/// Bytes of a key of the cipher.
+const KEY_BYTES: usize = 16;
+/// Bytes before a bundle: its length.
+const LENGTH_BYTES: usize = 4;
+/// Bytes by which a sealed bundle is longer than what it holds.
+const TAG_BYTES: usize = 16;
+/// Bytes that a bundle may hold.
+pub const BUNDLE_BYTES_MAX: usize = 32 * 1024;
+
+/// Which end of a connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It has asked for the protocol, and asks.
+    Caller,
+    /// It answers.
+    Owner,
+}
+
+/// What both ends say of themselves in the clear, and have to have said alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Parties<'a> {
+    /// The caller.
+    pub from: &'a str,
+    /// Whom it means to have reached.
+    pub to: &'a str,
+    /// What the nodes of the cluster know, if they know anything.
+    pub secret: Option<&'a [u8]>,
+}
+
+/// One end's share of a connection's keys.
+pub struct KeyShare {
+    private: EphemeralPrivateKey,
+    text: String,
+}
+
+impl KeyShare {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    pub fn new() -> Result<KeyShare, String> {
+        let failed = |_| "the system gives no randomness".to_owned();
+        let private =
+            EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(failed)?;
+        let public = private.compute_public_key().map_err(failed)?;
+        Ok(KeyShare { private, text: hex(public.as_ref()) })
+    }
+
+    /// What the other end is told, in hexadecimal.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::fmt::Debug for KeyShare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("KeyShare").field(&self.text).finish()
+    }
+}
+
+/// Both directions of one connection.
+pub struct Session {
+    /// Of what this end sends.
+    pub sealer: Sealer,
+    /// Of what the other end sends.
+    pub opener: Opener,
+}
+
+impl Session {
+    /// The session of `own` and of `theirs`, as the other end has told it; nothing if that is no
+    /// key share.
+    #[must_use]
+    pub fn agree(own: KeyShare, theirs: &str, side: Side, parties: Parties<'_>) -> Option<Session> {
+        let shares = match side {
+            Side::Caller => [own.text.as_str(), theirs],
+            Side::Owner => [theirs, own.text.as_str()],
+        };
+        let said = [PROTOCOL, parties.from, parties.to, shares[0], shares[1]].join("\n");
+        let public = UnparsedPublicKey::new(&X25519, unhex(theirs)?);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, parties.secret.unwrap_or_default());
+        let agreed = agree_ephemeral(own.private, &public, |common| {
+            let mut extract = hmac::Context::with_key(&key);
+            extract.update(common);
+            extract.update(said.as_bytes());
+            hmac::Key::new(hmac::HMAC_SHA256, extract.sign().as_ref())
+        });
+        let agreed = agreed.ok()?;
+        let of_caller = direction(&agreed, b"caller\x01");
+        let of_owner = direction(&agreed, b"owner\x01");
+        let (sealed_by, opened_by) = match side {
+            Side::Caller => (of_caller, of_owner),
+            Side::Owner => (of_owner, of_caller),
+        };
+        let opener = Opener { key: opened_by, count: 0, sealed: Vec::new(), opened: Vec::new() };
+        Some(Session { sealer: Sealer { key: sealed_by, count: 0 }, opener })
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Session")
+    }
+}
+
+fn direction(agreed: &hmac::Key, name: &[u8]) -> LessSafeKey {
+    let bytes = hmac::sign(agreed, name);
+    let key = UnboundKey::new(&AES_128_GCM, &bytes.as_ref()[..KEY_BYTES]);
+    LessSafeKey::new(key.expect("the key has the length of the cipher's keys"))
+}
+
+/// The number of the next bundle, which no other of its key ever has.
+fn next_nonce(count: &mut u64) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&count.to_le_bytes());
+    *count += 1;
+    Nonce::assume_unique_for_key(bytes)
+}
+
+/// Seals what one end sends.
+pub struct Sealer {
+    key: LessSafeKey,
+    count: u64,
+}
+
+impl Sealer {
+    /// Appends `bytes` to `out` as bundles; as one that is empty, if there are none.
+    pub fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut rest = bytes;
+        loop {
+            let (bundle, behind) = rest.split_at(rest.len().min(BUNDLE_BYTES_MAX));
+            let length = (bundle.len() + TAG_BYTES) as u32;
+            out.extend_from_slice(&length.to_le_bytes());
+            let begin = out.len();
+            out.extend_from_slice(bundle);
+            let nonce = next_nonce(&mut self.count);
+            let tag = self.key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut out[begin..]);
+            let tag = tag.expect("a bundle is far below what the cipher seals");
+            out.extend_from_slice(tag.as_ref());
+            rest = behind;
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+/// Opens what the other end sends.
+pub struct Opener {
+    key: LessSafeKey,
+    count: u64,
+    /// The beginning of a bundle that has not come whole.
+    sealed: Vec<u8>,
+    /// What was opened and is no whole frame.
+    opened: Vec<u8>,
+}
+
+impl Opener {
+    /// Opens the bundles that `bytes` complete, and has `take` called with what is known from
+    /// where it has got to; it says how much of that it took.
+    ///
+    /// # Errors
+    /// If the other end has not sealed them so, and what `take` says: nothing of the connection can
+    /// be used any more.
+    pub fn open(
+        &mut self,
+        bytes: &mut [u8],
+        take: &mut dyn FnMut(&[u8]) -> Result<usize, String>,
+    ) -> Result<(), String> {
+        if self.sealed.is_empty() {
+            let used = self.open_whole(bytes, take)?;
+            self.sealed.extend_from_slice(&bytes[used..]);
+        } else {
+            let mut sealed = std::mem::take(&mut self.sealed);
+            sealed.extend_from_slice(bytes);
+            let used = self.open_whole(&mut sealed, take)?;
+            sealed.drain(..used);
+            self.sealed = sealed;
+        }
+        Ok(())
+    }
+
+    fn open_whole(
+        &mut self,
+        bytes: &mut [u8],
+        take: &mut dyn FnMut(&[u8]) -> Result<usize, String>,
+    ) -> Result<usize, String> {
+        let mut used = 0;
+        while let Some((length, rest)) = bytes[used..].split_first_chunk_mut::<LENGTH_BYTES>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length > BUNDLE_BYTES_MAX + TAG_BYTES {
+                let max = BUNDLE_BYTES_MAX + TAG_BYTES;
+                return Err(format!("a bundle of {length} bytes, where {max} are accepted"));
+            }
+            let Some(bundle) = rest.get_mut(..length) else { break };
+            let nonce = next_nonce(&mut self.count);
+            let opened = self.key.open_in_place(nonce, Aad::empty(), bundle);
+            let opened = opened.map_err(|_| "a bundle that it has not sealed".to_owned())?;
+            if self.opened.is_empty() {
+                let taken = take(opened)?;
+                self.opened.extend_from_slice(&opened[taken..]);
+            } else {
+                self.opened.extend_from_slice(opened);
+                let taken = take(&self.opened)?;
+                self.opened.drain(..taken);
+            }
+            used += LENGTH_BYTES + length;
+        }
+        Ok(used)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<[u8; SHARE_BYTES]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * SHARE_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut bytes = [0; SHARE_BYTES];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTIES: Parties<'static> =
+        Parties { from: "http://a:1", to: "http://b:2", secret: Some(b"the cluster's secret") };
+
+    fn both(of_caller: Parties<'_>, of_owner: Parties<'_>) -> (Session, Session) {
+        let (one, two) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
+        let (first, second) = (one.text().to_owned(), two.text().to_owned());
+        let caller = Session::agree(one, &second, Side::Caller, of_caller).unwrap();
+        (caller, Session::agree(two, &first, Side::Owner, of_owner).unwrap())
+    }
+
+    /// What comes of bytes that are read in pieces of this length, all of it taken at once.
+    fn opened(opener: &mut Opener, bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
+        let mut all = Vec::new();
+        for piece in bytes.chunks(piece) {
+            opener.open(&mut piece.to_vec(), &mut |bytes| {
+                all.extend_from_slice(bytes);
+                Ok(bytes.len())
+            })?;
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn what_one_end_seals_the_other_opens_in_pieces_of_any_length() {
+        let long: Vec<u8> = (0..3 * BUNDLE_BYTES_MAX + 7).map(|at| at as u8).collect();
+        for piece in [1, 5, 1_000, usize::MAX] {
+            let (mut caller, mut owner) = both(PARTIES, PARTIES);
+            let mut bytes = Vec::new();
+            caller.sealer.seal(b"ask", &mut bytes);
+            caller.sealer.seal(b"", &mut bytes);
+            caller.sealer.seal(&long, &mut bytes);
+            assert!(!bytes.windows(16).any(|window| *window == long[..16]), "it can be read");
+            let expected = [b"ask".as_slice(), &long].concat();
+            assert!(opened(&mut owner.opener, &bytes, piece).unwrap() == expected, "{piece}");
+            let mut answer = Vec::new();
+            owner.sealer.seal(b"answer", &mut answer);
+            assert_eq!(opened(&mut caller.opener, &answer, piece).unwrap(), b"answer");
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_comes_again_with_what_follows() {
+        let (mut caller, mut owner) = both(PARTIES, PARTIES);
+        let mut bytes = Vec::new();
+        caller.sealer.seal(b"abc", &mut bytes);
+        caller.sealer.seal(b"de", &mut bytes);
+        let mut seen = Vec::new();
+        let take = &mut |bytes: &[u8]| {
+            seen.push(bytes.to_vec());
+            Ok(bytes.len().min(2))
+        };
+        owner.opener.open(&mut bytes, take).unwrap();
+        assert_eq!(seen, [b"abc".to_vec(), b"cde".to_vec()]);
+    }
+
+    #[test]
+    fn ends_that_differ_in_anything_understand_nothing() {
+        for other in [
+            Parties { secret: Some(b"another"), ..PARTIES },
+            Parties { secret: None, ..PARTIES },
+            Parties { from: "http://c:1", ..PARTIES },
+            Parties { to: "http://c:1", ..PARTIES },
+        ] {
+            let (mut caller, mut owner) = both(PARTIES, other);
+            let mut bytes = Vec::new();
+            caller.sealer.seal(b"ask", &mut bytes);
+            let error = opened(&mut owner.opener, &bytes, usize::MAX).unwrap_err();
+            assert!(error.contains("not sealed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn bundles_that_are_changed_left_out_or_sent_again_end_the_session() {
+        let sealed = |count: usize| {
+            let (mut caller, owner) = both(PARTIES, PARTIES);
+            let mut bundles = vec![Vec::new(); count];
+            bundles.iter_mut().for_each(|bundle| caller.sealer.seal(b"ask", bundle));
+            (bundles, owner.opener, caller.opener)
+        };
+        let (bundles, _, _) = sealed(1);
+        for bit in 8 * LENGTH_BYTES..8 * bundles[0].len() {
+            let (mut bundles, mut opener, _) = sealed(1);
+            bundles[0][bit / 8] ^= 1 << (bit % 8);
+            assert!(opened(&mut opener, &bundles[0], usize::MAX).is_err(), "bit {bit}");
+        }
+        for order in [&[0, 0][..], &[1], &[0, 2], &[1, 0]] {
+            let (bundles, mut opener, _) = sealed(3);
+            let bytes: Vec<u8> = order.iter().flat_map(|at| bundles[*at].clone()).collect();
+            assert!(opened(&mut opener, &bytes, usize::MAX).is_err(), "{order:?}");
+        }
+        // Nor does an end take its own for the other's.
+        let (bundles, _, mut own) = sealed(1);
+        assert!(opened(&mut own, &bundles[0], usize::MAX).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_no_share_and_no_bundle() {
+        for theirs in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"0".repeat(64)] {
+            let own = KeyShare::new().unwrap();
+            assert!(Session::agree(own, theirs, Side::Owner, PARTIES).is_none(), "{theirs}");
+        }
+        let (_, mut owner) = both(PARTIES, PARTIES);
+        let error = opened(&mut owner.opener, &[0xff; 64], usize::MAX).unwrap_err();
+        assert!(error.contains("bytes, where"), "{error}");
+        let (_, mut owner) = both(PARTIES, PARTIES);
+        assert!(opened(&mut owner.opener, &[0; 64], usize::MAX).is_err(), "too short for a tag");
+    }
+}

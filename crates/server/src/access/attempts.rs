@@ -1,0 +1,290 @@
+//! Passwords that wait to be verified, and names at which wrong ones came.
+//!
+//! A password costs milliseconds of a processor, and strangers may send as many as they like. So
+//! those that wait are few, of each address and of each name fewer still, and a name that got wrong
+//! ones from an address has to wait there, longer each time. Elsewhere it does not: nobody can keep
+//! an account from its owner. The same password of many requests is verified once.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::access::identity::Identity;
+use crate::access::verified::Digest;
+
+/// Passwords that may wait to be verified: what one thread does in about a second.
+pub(crate) const PENDING_MAX: usize = 64;
+/// Different passwords of one address that may wait.
+const PENDING_OF_ADDRESS_MAX: usize = 16;
+/// Different passwords of one name that may wait.
+const PENDING_OF_NAME_MAX: usize = 16;
+/// Requests that may wait for one password.
+const WAITERS_MAX: usize = 4_096;
+/// Wrong passwords of a name from an address that cost no wait.
+const FREE_FAILURES: u32 = 10;
+/// The first wait, doubled with each further wrong password, and the longest.
+const DELAY_FIRST: Duration = Duration::from_secs(1);
+const DELAY_MAX: Duration = Duration::from_secs(60);
+/// How long wrong passwords are remembered after the last of them.
+const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
+/// Names with addresses that are remembered. Beyond it, one with the fewest failures is forgotten.
+const REMEMBERED_MAX: usize = 4_096;
+
+/// Whoever waits for a verdict.
+pub(crate) type Waiter = Box<dyn FnOnce(Option<Identity>) + Send>;
+
+/// A password cannot be verified now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany {
+    /// After how many seconds to come again.
+    pub(crate) seconds: u64,
+}
+
+impl TooMany {
+    /// What the client is told.
+    pub(crate) const WHAT: &'static str =
+        "too many passwords wait to be verified, or were wrong: try again later";
+}
+
+/// Where passwords come from: an address of IPv4, or the 64 bits of IPv6 that one customer has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Origin(u128);
+
+impl Origin {
+    /// Of the client at this address; those whose address is not known are one.
+    pub(crate) fn of(address: Option<IpAddr>) -> Origin {
+        const PREFIX: u128 = !0 << 64;
+        Origin(match address.map(|address| address.to_canonical()) {
+            None => 0,
+            Some(IpAddr::V4(address)) => u128::from(address.to_bits()),
+            Some(IpAddr::V6(address)) => address.to_bits() & PREFIX,
+        })
+    }
+}
+
+struct Pending {
+    digest: Digest,
+    name: String,
+    origin: Origin,
+    waiters: Vec<Waiter>,
+}
+
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Failures {
+    fn delay(&self) -> Duration {
+        match self.count.checked_sub(FREE_FAILURES) {
+            None => Duration::ZERO,
+            Some(beyond) => DELAY_FIRST.saturating_mul(1 << beyond.min(16)).min(DELAY_MAX),
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now.duration_since(self.last) >= FORGET_AFTER
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    pending: Vec<Pending>,
+    failures: HashMap<(String, Origin), Failures>,
+}
+
+impl Attempts {
+    /// Notes who waits for the verdict about a password. True if it is the first that does, so that
+    /// the password has to be verified.
+    ///
+    /// # Errors
+    /// If too many wait, or the name has to wait.
+    pub(crate) fn enter(
+        &mut self,
+        digest: Digest,
+        name: &str,
+        origin: Origin,
+        waiter: Waiter,
+        now: Instant,
+    ) -> Result<bool, TooMany> {
+        let same = |of: &&mut Pending| of.digest == digest && of.origin == origin;
+        if let Some(pending) = self.pending.iter_mut().find(same) {
+            if pending.waiters.len() >= WAITERS_MAX {
+                return Err(TooMany { seconds: 1 });
+            }
+            pending.waiters.push(waiter);
+            return Ok(false);
+        }
+        if let Some(failures) = self.failures.get(&(name.to_owned(), origin)) {
+            let until = failures.last + failures.delay();
+            if now < until {
+                let seconds = (until - now).as_millis().div_ceil(1_000) as u64;
+                return Err(TooMany { seconds });
+            }
+        }
+        let of_address = self.pending.iter().filter(|of| of.origin == origin).count();
+        let of_name = self.pending.iter().filter(|of| of.name == name).count();
+        if self.pending.len() >= PENDING_MAX
+            || of_address >= PENDING_OF_ADDRESS_MAX
+            || of_name >= PENDING_OF_NAME_MAX
+        {
+            return Err(TooMany { seconds: 1 });
+        }
+        let waiters = vec![waiter];
+        self.pending.push(Pending { digest, name: name.to_owned(), origin, waiters });
+        Ok(true)
+    }
+
+    /// Takes those who wait for a password, and notes whether it was right.
+    pub(crate) fn leave(
+        &mut self,
+        digest: Digest,
+        origin: Origin,
+        is_right: bool,
+        now: Instant,
+    ) -> Vec<Waiter> {
+        let same = |of: &Pending| of.digest == digest && of.origin == origin;
+        let Some(place) = self.pending.iter().position(same) else { return Vec::new() };
+        let Pending { name, waiters, .. } = self.pending.swap_remove(place);
+        let key = (name, origin);
+        if is_right {
+            self.failures.remove(&key);
+        } else {
+            self.note_failure(key, now);
+        }
+        waiters
+    }
+
+    fn note_failure(&mut self, key: (String, Origin), now: Instant) {
+        if self.failures.len() >= REMEMBERED_MAX && !self.failures.contains_key(&key) {
+            self.failures.retain(|_, failures| !failures.is_over(now));
+            if self.failures.len() >= REMEMBERED_MAX {
+                let least = self.failures.iter().min_by_key(|(_, of)| (of.count, of.last));
+                if let Some(least) = least.map(|(key, _)| key.clone()) {
+                    self.failures.remove(&least);
+                }
+            }
+        }
+        let failures = self.failures.entry(key).or_insert(Failures { count: 0, last: now });
+        if failures.is_over(now) {
+            failures.count = 0;
+        }
+        failures.count = failures.count.saturating_add(1);
+        failures.last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::verified::Key;
+
+    struct Bench {
+        attempts: Attempts,
+        key: Key,
+        now: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            Bench {
+                attempts: Attempts::default(),
+                key: Key::random().unwrap(),
+                now: Instant::now(),
+            }
+        }
+
+        fn enter(&mut self, name: &str, password: &str, address: &str) -> Result<bool, TooMany> {
+            let origin = Origin::of(Some(address.parse().unwrap()));
+            let digest = self.key.digest(name, password);
+            self.attempts.enter(digest, name, origin, Box::new(drop), self.now)
+        }
+
+        fn leave(&mut self, name: &str, password: &str, address: &str, is_right: bool) -> usize {
+            let origin = Origin::of(Some(address.parse().unwrap()));
+            let digest = self.key.digest(name, password);
+            self.attempts.leave(digest, origin, is_right, self.now).len()
+        }
+
+        fn fail(&mut self, name: &str, address: &str, times: u32) {
+            for guess in 0..times {
+                let guess = guess.to_string();
+                self.enter(name, &guess, address).unwrap();
+                self.leave(name, &guess, address, false);
+            }
+        }
+    }
+
+    #[test]
+    fn a_password_that_many_send_is_verified_once() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.1"), Ok(true));
+        for _ in 0..100 {
+            assert_eq!(bench.enter("ada", "secret", "10.0.0.1"), Ok(false));
+        }
+        assert_eq!(bench.leave("ada", "secret", "10.0.0.1", true), 101);
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.1"), Ok(true));
+    }
+
+    #[test]
+    fn one_address_and_one_name_leave_room_for_others() {
+        let mut bench = Bench::new();
+        for guess in 0..PENDING_OF_ADDRESS_MAX {
+            let name = format!("name {guess}");
+            assert_eq!(bench.enter(&name, "x", "10.0.0.1"), Ok(true));
+        }
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.1"), Err(TooMany { seconds: 1 }));
+        for guess in 0..PENDING_OF_NAME_MAX {
+            let address = format!("10.0.1.{guess}");
+            assert_eq!(bench.enter("ada", &guess.to_string(), &address), Ok(true));
+        }
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.2"), Err(TooMany { seconds: 1 }));
+        assert_eq!(bench.enter("bob", "secret", "10.0.0.2"), Ok(true));
+    }
+
+    #[test]
+    fn wrong_passwords_cost_longer_each_time_there_and_nowhere_else() {
+        let mut bench = Bench::new();
+        bench.fail("ada", "10.0.0.1", FREE_FAILURES);
+        assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(TooMany { seconds: 1 }));
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.2"), Ok(true), "from elsewhere");
+        assert_eq!(bench.enter("bob", "secret", "10.0.0.1"), Ok(true), "another name");
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(TooMany { seconds }));
+            bench.now += Duration::from_secs(seconds);
+            bench.fail("ada", "10.0.0.1", 1);
+        }
+        bench.now += FORGET_AFTER;
+        bench.fail("ada", "10.0.0.1", FREE_FAILURES);
+    }
+
+    #[test]
+    fn the_right_password_ends_the_wait() {
+        let mut bench = Bench::new();
+        bench.fail("ada", "10.0.0.1", FREE_FAILURES - 1);
+        bench.enter("ada", "secret", "10.0.0.1").unwrap();
+        bench.leave("ada", "secret", "10.0.0.1", true);
+        bench.fail("ada", "10.0.0.1", FREE_FAILURES);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_most_guessed_is_kept() {
+        let mut bench = Bench::new();
+        bench.fail("ada", "10.0.0.1", FREE_FAILURES);
+        for name in 0..REMEMBERED_MAX + 10 {
+            bench.fail(&name.to_string(), "10.0.0.1", 1);
+        }
+        assert_eq!(bench.attempts.failures.len(), REMEMBERED_MAX);
+        assert!(bench.enter("ada", "next", "10.0.0.1").is_err());
+    }
+
+    #[test]
+    fn addresses_of_one_customer_are_one() {
+        let of = |text: &str| Origin::of(Some(text.parse().unwrap()));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}
