@@ -74,6 +74,10 @@ pub const COMPRESSED_STREAMS_MAX: usize = 64;
 /// late by [`Limits::exchange`], whatever it sent before.
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 
+/// Bytes of a body that are taken from no budget, so that connections which send next to nothing
+/// keep nobody else from sending.
+pub const BODY_BYTES_FREE: usize = 16 * 1024;
+
 /// TLS handshakes that a loop goes on with in one wake-up, after all else: the signature of one
 /// takes up to a millisecond (RSA), in which the others' requests wait.
 pub const HANDSHAKES_PER_TURN_MAX: usize = 2;

@@ -61,10 +61,14 @@ impl<S: Service> EventLoop<S> {
         while at < session.receiving.len() {
             begin_request(Phase::Parse.label());
             let bodies = session.receiving.len();
-            let before = session.receiving[at].body.len();
-            let taken = self.take_body(slot, connection, &mut session.receiving[at], bodies, turn);
-            if session.receiving[at].body.len() > before {
+            let receiving = &mut session.receiving[at];
+            let (before, was_judged) = (receiving.body.len(), receiving.is_judged());
+            let taken = self.take_body(slot, connection, receiving, bodies, turn);
+            if receiving.body.len() > before {
                 session.quiet_bytes = 0;
+            }
+            if receiving.is_judged() && !was_judged {
+                session.note_untaken_body();
             }
             match taken {
                 Ok(Poll::Pending) => at += 1,
@@ -76,6 +80,7 @@ impl<S: Service> EventLoop<S> {
                     self.answer_stream(slot, connection, session, stream, &body, arrival);
                 }
                 Err(refusal) => {
+                    session.note_untaken_body();
                     let (stream, _) = session.receiving.swap_remove(at).into_parts();
                     self.refuse_stream(connection, session, stream, &refusal, turn);
                 }

@@ -44,6 +44,9 @@ pub(crate) struct Session {
     pub(super) next_key: u32,
     /// Bytes that came since the client last asked for, gave or took anything.
     pub(super) quiet_bytes: usize,
+    /// Bytes that may still come of bodies that nobody takes in, as they are refused or judged:
+    /// their clients do not know.
+    late_bytes: usize,
     /// What pieces of responses hold of the server's memory.
     memory: Share,
     /// Since when the client is told to open no more streams.
@@ -85,6 +88,11 @@ impl Receiving {
     /// Whether more of the body would have to be here.
     pub(super) fn is_late(&self, now: Ticks) -> bool {
         matches!(&self.standing, Standing::Admitted(hold) if hold.is_late(now))
+    }
+
+    /// Whether another thread judges its head.
+    pub(super) fn is_judged(&self) -> bool {
+        matches!(self.standing, Standing::Judging)
     }
 
     /// The body, and what it holds.
@@ -160,6 +168,7 @@ impl Session {
             answered: Vec::new(),
             next_key: 0,
             quiet_bytes: 0,
+            late_bytes: 0,
             memory: limits.memory.share(usize::MAX),
             leaving_since: None,
         }
@@ -175,6 +184,12 @@ impl Session {
     pub(super) fn take_key(&mut self) -> u32 {
         self.next_key = self.next_key.wrapping_add(1);
         self.next_key
+    }
+
+    /// Notes that nobody takes in what is under way of a body.
+    pub(super) fn note_untaken_body(&mut self) {
+        let late_bytes = self.late_bytes + STREAM_WINDOW_BYTES as usize;
+        self.late_bytes = late_bytes.min(CONNECTION_WINDOW_BYTES as usize);
     }
 
     /// Notes what another thread found out about the request that it knows by `key`.
@@ -242,6 +257,10 @@ impl Session {
 
     /// Ends a connection that keeps us busy and asks for nothing.
     pub(super) fn check_quiet(&mut self) {
+        let excess_bytes = self.quiet_bytes.saturating_sub(QUIET_BYTES_MAX);
+        let late_bytes = excess_bytes.min(self.late_bytes);
+        (self.quiet_bytes, self.late_bytes) =
+            (self.quiet_bytes - late_bytes, self.late_bytes - late_bytes);
         if self.quiet_bytes > QUIET_BYTES_MAX
             && let State::Open(protocol) = &mut self.state
         {
