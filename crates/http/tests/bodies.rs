@@ -5,6 +5,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::task::Poll;
 use std::time::Duration;
 
 use common::{ACCOUNT_BYTES, Running, await_held, connect, listener, release, start, start_at};
@@ -119,17 +120,26 @@ fn one_connection_does_not_take_the_memory_of_all() {
     let socket = connect(&running);
     socket.set_nonblocking(true).unwrap();
     let mut client = common::h2_client::Client::new(socket);
-    let bodies: Vec<Vec<u8>> = (0..4).map(|_| vec![b'x'; 250_000]).collect();
-    let requests: Vec<_> = bodies.iter().map(|body| ("/", &body[..])).collect();
-    let answers = client.exchange(&requests);
-    let statuses: Vec<_> = answers
-        .iter()
-        .map(|answer| answer.as_ref().map_or(0, |answer| answer.0.status.as_u16()))
-        .collect();
-    assert!(statuses.contains(&503), "{statuses:?} {answers:?}");
-    assert_eq!(running.stats().body_bytes, 0);
-    let alone = client.exchange(&[("/", &bodies[0])]);
-    assert_eq!(alone[0].as_ref().unwrap().0.status, 200);
+    let mut send = client.send.clone();
+    client.run(|context| send.poll_ready(context)).unwrap();
+    let request = http::Request::post("http://localhost/").body(()).unwrap();
+    let (_first, mut stream) = send.send_request(request, false).unwrap();
+    stream.send_data(bytes::Bytes::from(vec![b'x'; 250_000]), false).unwrap();
+    client.run(|_| match running.stats().body_bytes {
+        250_000.. => Poll::Ready(()),
+        _ => Poll::Pending,
+    });
+    let body = vec![b'x'; 200_000];
+    let status = |answers: Vec<Result<common::h2_client::Answer, h2::Error>>| {
+        answers[0].as_ref().unwrap().0.status.as_u16()
+    };
+    assert_eq!(status(client.exchange(&[("/", &body)])), 503);
+    stream.send_reset(h2::Reason::CANCEL);
+    client.run(|_| match running.stats().body_bytes {
+        0 => Poll::Ready(()),
+        _ => Poll::Pending,
+    });
+    assert_eq!(status(client.exchange(&[("/", &body)])), 200);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use super::{
 use crate::bodies::BodyHold;
 use crate::client_watch::ClientWatch;
 use crate::connection::Begun;
-use crate::limits::{Limits, OUTPUT_BYTES_FREE};
+use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
 use crate::response::Manner;
 use crate::service::Admission;
 
@@ -257,6 +257,10 @@ impl Session {
 
     /// Ends a connection that keeps us busy and asks for nothing.
     pub(super) fn check_quiet(&mut self) {
+        // What it asks for is not looked at while it leaves too much of our answers lying.
+        if self.held_bytes() >= OUTPUT_BYTES_MAX {
+            self.quiet_bytes = 0;
+        }
         let excess_bytes = self.quiet_bytes.saturating_sub(QUIET_BYTES_MAX);
         let late_bytes = excess_bytes.min(self.late_bytes);
         (self.quiet_bytes, self.late_bytes) =
