@@ -112,6 +112,15 @@ impl Value {
     pub(crate) fn owned(bytes: impl Into<HeldValue>) -> Value {
         Value(ValueBytes::Copied(bytes.into()))
     }
+
+    /// Bytes of memory that it takes; none where it lies in a mapped file.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match &self.0 {
+            ValueBytes::Mapped { .. } => 0,
+            ValueBytes::Copied(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl Deref for Value {

@@ -1,12 +1,15 @@
 //! New connections: taken in by the first event loop, and given to the one that has fewest.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use mio::net::TcpStream;
 use mio::{Interest, Token};
 use pellucid_clock::Ticks;
 
+use crate::clients::Seat;
 use crate::connection::Connection;
 use crate::cuts::Cut;
 use crate::event_loop::EventLoop;
@@ -26,10 +29,11 @@ impl<S: Service> EventLoop<S> {
         for _ in 0..ACCEPTS_MAX {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
-                Ok((socket, _)) => self.place(socket, woke),
+                Ok((socket, peer)) => self.place(socket, peer.ip(), woke),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The peer may be gone already, or we are out of file descriptors: the next sweep
+                Err(error) if is_of_descriptors(&error) && self.turn_away() => {}
+                // The peer may be gone already, or the system is out of memory: the next sweep
                 // tries again, as no event will remind us.
                 Err(_) => break,
             }
@@ -37,23 +41,42 @@ impl<S: Service> EventLoop<S> {
         self.accept_again = true;
     }
 
+    /// Accepts a connection by the descriptor that is spared for it, and closes it: its client
+    /// would wait in vain otherwise. False if that cannot be.
+    fn turn_away(&mut self) -> bool {
+        if self.spare_descriptor.take().is_none() {
+            self.spare_descriptor = spare_descriptor();
+            return false;
+        }
+        let accepted = self.listener.as_ref().map(|listener| listener.accept().is_ok());
+        self.spare_descriptor = spare_descriptor();
+        if accepted == Some(true) {
+            self.shared.cuts.refused(Cut::System);
+        }
+        accepted == Some(true)
+    }
+
     /// Gives a new connection to the loop that has fewest.
-    fn place(&mut self, socket: TcpStream, woke: Ticks) {
+    fn place(&mut self, socket: TcpStream, address: IpAddr, woke: Ticks) {
         if self.shared.connections_open() >= self.limits.connections {
             self.shared.cuts.refused(Cut::Full);
             return;
         }
+        let Some(seat) = self.clients.seat(address, &self.limits) else {
+            self.shared.cuts.refused(Cut::Address);
+            return;
+        };
         let owner = self.shared.least_busy_loop();
         self.shared.loads[owner].fetch_add(1, Ordering::Relaxed);
         let socket = std::net::TcpStream::from(socket);
         if owner == self.index {
-            self.adopt(socket, woke);
+            self.adopt(socket, seat, woke);
         } else {
-            self.mailboxes[owner].post(Letter::Accepted(socket));
+            self.mailboxes[owner].post(Letter::Accepted(socket, seat));
         }
     }
 
-    pub(crate) fn adopt(&mut self, socket: std::net::TcpStream, woke: Ticks) {
+    pub(crate) fn adopt(&mut self, socket: std::net::TcpStream, seat: Seat, woke: Ticks) {
         let mut socket = TcpStream::from_std(socket);
         let id = self.connections.next();
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -67,9 +90,9 @@ impl<S: Service> EventLoop<S> {
             self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        tune(&socket);
+        tune(&socket, seat.address());
         let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut connection = Connection::new(socket, number as u32, id.generation, woke);
+        let mut connection = Connection::new(socket, seat, number as u32, id.generation, woke);
         if let Some(certificates) = &self.shared.certificates {
             let Ok(session) = Session::new(certificates.config()) else {
                 self.shared.cuts.refused(Cut::System);
@@ -82,12 +105,22 @@ impl<S: Service> EventLoop<S> {
     }
 }
 
+/// Whether the process, or the system, has no descriptor left.
+fn is_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// A descriptor that is given up for a moment where there is no other.
+pub(crate) fn spare_descriptor() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
 /// Sets what a new connection needs of its socket. A socket that does not take an option still
 /// works.
-fn tune(socket: &TcpStream) {
+fn tune(socket: &TcpStream, peer: IpAddr) {
     // Without it, a response in two writes waits for the client's delayed acknowledgement.
     let _ = socket.set_nodelay(true);
-    if socket.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()) {
+    if peer.to_canonical().is_loopback() {
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
     }

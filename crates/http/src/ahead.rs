@@ -50,7 +50,7 @@ impl<S: Service> EventLoop<S> {
         let Some(mut connection) = self.connections.take(slot) else { return };
         connection.note_event(peer, woke);
         if !connection.may_be_read_ahead() {
-            let fate = self.advance(slot, &mut connection, woke);
+            let fate = self.take_turn(slot, &mut connection, woke);
             return self.settle(slot, connection, fate);
         }
         let ReadAhead { buffer, used, .. } = &mut self.ahead;

@@ -1,35 +1,176 @@
-//! The budget for request bodies that are coming in: one for all connections together.
+//! Memory for request bodies that are coming in.
+//!
+//! A body takes it as its bytes arrive, whatever length it was declared with: from what all bodies
+//! may have, from the server's memory, and from what its connection, its address and its account
+//! may have. One that comes with its head in one read takes none.
 
-use std::sync::atomic::Ordering;
+use pellucid_budget::{Budget, Share};
+use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::Connection;
 use crate::event_loop::EventLoop;
+use crate::limits::{BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN};
+use crate::refusal::Refusal;
 use crate::service::Service;
 
+/// What one body holds, until it is dropped.
+pub(crate) struct BodyHold {
+    /// Its shares of the budgets, each with what a refusal calls it.
+    shares: Vec<(Share, &'static str)>,
+    held_bytes: usize,
+    /// By when more of it has to be here.
+    due: Ticks,
+    exchange_ticks: u64,
+}
+
+impl BodyHold {
+    /// Makes room for `more` bytes at the end of `buffer`, of a body that ends at `end_bytes` if
+    /// that is known. The buffer doubles, as far as there is memory for that.
+    pub(crate) fn grow(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        more: usize,
+        end_bytes: Option<usize>,
+    ) -> Result<(), Refusal> {
+        let least = buffer.len() + more;
+        if least <= BODY_BYTES_FREE || least <= self.held_bytes && least <= buffer.capacity() {
+            return Ok(());
+        }
+        let doubled = least.max(buffer.len() * 2);
+        let wanted = end_bytes.map_or(doubled, |end| doubled.min(end.max(least)));
+        let wanted = match self.take(wanted) {
+            Ok(()) => wanted,
+            Err(_) => self.take(least).map(|()| least)?,
+        };
+        let spare = wanted - buffer.len();
+        buffer.try_reserve_exact(spare).map_err(|_| Refusal::BodiesFull("to this server"))
+    }
+
+    /// Takes memory until it holds `bytes`: of every budget or of none.
+    fn take(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let more = bytes.saturating_sub(self.held_bytes);
+        for at in 0..self.shares.len() {
+            let (share, whose) = &mut self.shares[at];
+            if share.take(more).is_err() {
+                let refusal = Refusal::BodiesFull(whose);
+                self.shares[..at].iter_mut().for_each(|(share, _)| share.give_back(more));
+                return Err(refusal);
+            }
+        }
+        self.held_bytes += more;
+        Ok(())
+    }
+
+    /// Notes that `bytes` arrived, of one body among `bodies` that share a connection: they earn it
+    /// the time that they take at the least rate, and never more than it may be late.
+    pub(crate) fn note_arrived(&mut self, bytes: usize, bodies: usize, clock: &Clock, now: Ticks) {
+        let bytes = (bytes as u64).saturating_mul(bodies as u64);
+        let earned_ns = bytes.saturating_mul(1_000_000_000) / BODY_BYTES_PER_SECOND_MIN;
+        let latest = now.0.saturating_add(self.exchange_ticks);
+        self.due = Ticks(self.due.0.saturating_add(clock.ticks(earned_ns)).min(latest));
+    }
+
+    /// Whether more of the body would have to be here.
+    pub(crate) fn is_late(&self, now: Ticks) -> bool {
+        now > self.due
+    }
+}
+
 impl<S: Service> EventLoop<S> {
-    /// Makes the connection hold `bytes` of the budget for bodies, if the budget has them.
-    pub(crate) fn reserve_body(&self, connection: &mut Connection, bytes: usize) -> bool {
-        let more = bytes.saturating_sub(connection.reserved_bytes);
-        let before = self.shared.body_bytes.fetch_add(more, Ordering::Relaxed);
-        if before + more > self.limits.body_bytes_in_flight {
-            self.shared.body_bytes.fetch_sub(more, Ordering::Relaxed);
-            return false;
-        }
-        connection.reserved_bytes += more;
-        true
+    /// Begins to take in a body that may come, `account`'s if that is known.
+    pub(crate) fn begin_hold(
+        &self,
+        connection: &mut Connection,
+        account: Option<&Budget>,
+        now: Ticks,
+    ) -> Box<BodyHold> {
+        let of_connection = connection
+            .bodies
+            .get_or_insert_with(|| Budget::new(self.limits.body_bytes_per_connection));
+        let budgets = [
+            (Some(&*of_connection), "on this connection"),
+            (Some(connection.seat.bodies()), "from this address"),
+            (account, "from this account"),
+            (Some(&self.shared.bodies), "to this server"),
+            (Some(&self.limits.memory), "to this server"),
+        ];
+        let shares = budgets.into_iter();
+        let shares =
+            shares.filter_map(|(budget, whose)| Some((budget?.share(usize::MAX), whose))).collect();
+        let exchange_ns = u64::try_from(self.limits.exchange.as_nanos()).unwrap_or(u64::MAX);
+        let exchange_ticks = self.clock.ticks(exchange_ns);
+        let due = Ticks(now.0.saturating_add(exchange_ticks));
+        Box::new(BodyHold { shares, held_bytes: 0, due, exchange_ticks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pellucid_budget::LEASE_BYTES;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn hold(budgets: &[&Budget]) -> BodyHold {
+        let shares = budgets.iter().map(|budget| (budget.share(usize::MAX), "here")).collect();
+        BodyHold { shares, held_bytes: 0, due: Ticks(0), exchange_ticks: 0 }
     }
 
-    /// Gives back a part of what the connection holds of the budget.
-    pub(crate) fn release(&self, connection: &mut Connection, bytes: usize) {
-        connection.reserved_bytes -= bytes;
-        self.shared.body_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// What was declared was taken at once.
+    #[test]
+    fn a_body_takes_what_has_arrived_and_gives_it_back() {
+        let (all, own) = (Budget::new(10 * MIB), Budget::new(8 * MIB));
+        let (mut body, mut buffer) = (hold(&[&all, &own]), Vec::new());
+        for _ in 0..32 {
+            body.grow(&mut buffer, 64 << 10, Some(1 << 30)).unwrap();
+            buffer.resize(buffer.len() + (64 << 10), 0);
+            let used = all.used_bytes();
+            assert!(used >= buffer.capacity() && used <= 2 * buffer.len(), "{used}");
+            assert_eq!(own.used_bytes(), used);
+        }
+        drop(body);
+        assert_eq!((all.used_bytes(), own.used_bytes()), (0, 0));
     }
 
-    /// Gives back what the connection holds of the budget.
-    pub(crate) fn release_body(&self, connection: &mut Connection) {
-        let held = std::mem::take(&mut connection.reserved_bytes);
-        if held > 0 {
-            self.shared.body_bytes.fetch_sub(held, Ordering::Relaxed);
+    #[test]
+    fn it_grows_to_the_end_of_a_budget_and_not_beyond_its_own() {
+        let (all, own) = (Budget::new(10 * MIB), Budget::new(5 * MIB));
+        let (mut body, mut buffer) = (hold(&[&all, &own]), vec![0; 3 * MIB]);
+        body.grow(&mut buffer, MIB, None).unwrap();
+        buffer.resize(4 * MIB, 0);
+        body.grow(&mut buffer, MIB, None).unwrap();
+        buffer.resize(5 * MIB, 0);
+        assert_eq!(body.grow(&mut buffer, 1, None), Err(Refusal::BodiesFull("here")));
+        assert_eq!(own.used_bytes(), 5 * MIB);
+        assert!(all.used_bytes() <= 5 * MIB + 2 * LEASE_BYTES, "of all or of none");
+        let (mut short, mut buffer) = (hold(&[&all]), Vec::new());
+        short.grow(&mut buffer, BODY_BYTES_FREE, Some(30_000)).unwrap();
+        assert_eq!(buffer.capacity(), 0, "a little is taken from nobody");
+        buffer.resize(BODY_BYTES_FREE, 0);
+        short.grow(&mut buffer, 1, Some(30_000)).unwrap();
+        assert_eq!(buffer.capacity(), 30_000, "no more than the declared end");
+    }
+
+    /// A body of 1 GiB that stood still had eighteen hours.
+    #[test]
+    fn time_is_earned_by_what_arrives_and_not_saved() {
+        let clock = Clock::monotonic();
+        let at = |seconds: u64| Ticks(clock.ticks(seconds * 1_000_000_000));
+        let exchange_ticks = clock.ticks(Duration::from_secs(30).as_nanos() as u64);
+        let begin = || BodyHold { due: at(30), exchange_ticks, ..hold(&[]) };
+        let mut silent = begin();
+        silent.note_arrived(1 << 30, 1, &clock, at(1));
+        assert!(!silent.is_late(at(31)) && silent.is_late(at(32)), "30 s after its last byte");
+        let (mut steady, mut slow, mut shared) = (begin(), begin(), begin());
+        for second in (10..=600).step_by(10) {
+            steady.note_arrived(10 * 16 * 1024, 1, &clock, at(second));
+            slow.note_arrived(1, 1, &clock, at(second));
+            shared.note_arrived(10 * 1024, 16, &clock, at(second));
+            assert!(!steady.is_late(at(second + 10)) && !shared.is_late(at(second + 10)));
         }
+        assert!(slow.is_late(at(31)), "bytes now and then earn next to nothing");
     }
 }

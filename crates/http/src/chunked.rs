@@ -58,6 +58,11 @@ impl ChunkedDecoder {
         &self.body
     }
 
+    /// Where the body is decoded to, for room to be made in it.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.body
+    }
+
     /// Decodes from the beginning of `bytes` and returns how many belonged to the body: all of
     /// them, unless the body ends within them.
     ///

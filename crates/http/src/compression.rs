@@ -247,6 +247,10 @@ struct CompressedBody {
 }
 
 impl BodySource for CompressedBody {
+    fn held_bytes(&self) -> usize {
+        self.source.held_bytes()
+    }
+
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         self.piece.clear();
         let filled = self.source.fill(&mut self.piece);
@@ -287,6 +291,10 @@ impl WholeBody {
 }
 
 impl BodySource for WholeBody {
+    fn held_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         let end = (self.sent_bytes + READ_BYTES_MAX).min(self.body.len());
         out.extend_from_slice(&self.body[self.sent_bytes..end]);

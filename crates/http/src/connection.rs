@@ -4,15 +4,18 @@ use std::collections::VecDeque;
 
 use mio::net::TcpStream;
 use pellucid_account::{Flight, Record, RequestFacts, Timeline};
+use pellucid_budget::{Budget, Share};
 use pellucid_clock::Ticks;
 
+use crate::bodies::BodyHold;
 use crate::chunked::ChunkedDecoder;
 use crate::client_watch::ClientWatch;
+use crate::clients::Seat;
 use crate::event_loop::Turn;
 use crate::gather::Peer;
 use crate::http2;
 use crate::response::{Manner, Streamed};
-use crate::service::BodySource;
+use crate::service::{Admission, BodySource};
 use crate::taking::Taking;
 use crate::tls::Session;
 
@@ -20,6 +23,8 @@ use crate::tls::Session;
 /// buffers of the event loop, and only what is left over moves here.
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
+    /// Its place among the connections of its address.
+    pub(crate) seat: Seat,
     /// What stands between socket and buffers on a listener with TLS.
     pub(crate) tls: Option<Box<Session>>,
     pub(crate) generation: u32,
@@ -40,8 +45,16 @@ pub(crate) struct Connection {
     pub(crate) is_put_by: bool,
     /// The connection ends when the output is out.
     pub(crate) closing: Closing,
-    /// What this connection holds of the budget for bodies.
-    pub(crate) reserved_bytes: usize,
+    /// What bodies of this connection may take together; nothing before the first of them.
+    pub(crate) bodies: Option<Budget>,
+    /// What the body of the request that comes in holds, or of the one that is answered.
+    pub(crate) body: Option<Box<BodyHold>>,
+    /// What another thread found out about the request whose body is to come.
+    pub(crate) admission: Option<Box<Admission>>,
+    /// What `output` holds of the server's memory.
+    pub(crate) output_memory: Option<Share>,
+    /// Its TLS handshake waits for its turn.
+    pub(crate) is_queued: bool,
     /// When the first byte of the incomplete request arrived.
     pub(crate) begun: Option<Begun>,
     /// What profiles know the incomplete request by, if it was sampled; or zero.
@@ -65,6 +78,8 @@ pub(crate) struct Connection {
 pub(crate) enum Stage {
     /// Reading and answering requests.
     Serving,
+    /// A request is judged by its head; nothing is read until it may go on.
+    Judging,
     /// A request was handed over; nothing is read until it is back.
     Waiting(ParkingPlace),
     /// A response is streamed; nothing is read until it is out.
@@ -123,6 +138,8 @@ pub(crate) struct Streaming {
     pub(crate) keep_alive: bool,
     /// Shows the request among those under way.
     pub(crate) _flight: Flight,
+    /// What the source holds of the server's memory.
+    pub(crate) _memory: Option<Share>,
 }
 
 /// A response that is encoded; it is written once everything before `end` is.
@@ -146,9 +163,16 @@ pub(crate) struct Begun {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: TcpStream, number: u32, generation: u32, now: Ticks) -> Connection {
+    pub(crate) fn new(
+        socket: TcpStream,
+        seat: Seat,
+        number: u32,
+        generation: u32,
+        now: Ticks,
+    ) -> Connection {
         Connection {
             socket,
+            seat,
             tls: None,
             generation,
             number,
@@ -160,7 +184,11 @@ impl Connection {
             stage: Stage::Serving,
             is_put_by: false,
             closing: Closing::No,
-            reserved_bytes: 0,
+            bodies: None,
+            body: None,
+            admission: None,
+            output_memory: None,
+            is_queued: false,
             begun: None,
             early: 0,
             progress_at: now,
@@ -251,11 +279,13 @@ impl Connection {
     }
 
     /// Keeps what of `input` was not used. `input` is the connection's own buffer, taken out.
-    pub(crate) fn put_back(&mut self, mut input: Vec<u8>, used: usize) {
+    pub(crate) fn put_back(&mut self, input: Vec<u8>, used: usize) {
         assert!(self.input.is_empty(), "the input was taken out to be parsed");
-        input.drain(..used);
-        if !input.is_empty() {
+        if used == 0 {
             self.input = input;
+        } else if used < input.len() {
+            // A copy: the buffer of a large body is not held for what follows it.
+            self.input = input[used..].to_vec();
         }
     }
 }

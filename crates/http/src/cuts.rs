@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Cut {
     /// As many connections were open as may be.
     Full,
+    /// As many connections were open from its address as may be.
+    Address,
+    /// As many TLS handshakes waited as may.
+    Handshakes,
     /// The system had no room for it.
     System,
     /// The server stops.
@@ -23,31 +27,38 @@ pub enum Cut {
     ResponseStalled,
     /// The client took its responses too slowly.
     ResponseSlow,
+    /// There was no memory for responses that the client does not take.
+    Memory,
 }
 
 /// How many reasons there are.
-const CUTS: usize = 8;
+const CUTS: usize = 11;
 
 impl Cut {
     /// Why a new connection is refused.
-    pub const OF_NEW_CONNECTIONS: [Cut; 3] = [Cut::Full, Cut::System, Cut::Stopping];
+    pub const OF_NEW_CONNECTIONS: [Cut; 5] =
+        [Cut::Full, Cut::Address, Cut::Handshakes, Cut::System, Cut::Stopping];
     /// Why a connection is ended.
-    pub const OF_CONNECTIONS: [Cut; 6] = [
+    pub const OF_CONNECTIONS: [Cut; 7] = [
         Cut::Stopping,
         Cut::Idle,
         Cut::HandshakeSlow,
         Cut::RequestSlow,
         Cut::ResponseStalled,
         Cut::ResponseSlow,
+        Cut::Memory,
     ];
     /// Why a stream of HTTP/2 is ended, and its connection not.
-    pub const OF_STREAMS: [Cut; 3] = [Cut::RequestSlow, Cut::ResponseStalled, Cut::ResponseSlow];
+    pub const OF_STREAMS: [Cut; 4] =
+        [Cut::RequestSlow, Cut::ResponseStalled, Cut::ResponseSlow, Cut::Memory];
 
     /// The name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Cut::Full => "full",
+            Cut::Address => "address",
+            Cut::Handshakes => "handshakes",
             Cut::System => "system",
             Cut::Stopping => "stopping",
             Cut::Idle => "idle",
@@ -55,6 +66,7 @@ impl Cut {
             Cut::RequestSlow => "request_slow",
             Cut::ResponseStalled => "response_stalled",
             Cut::ResponseSlow => "response_slow",
+            Cut::Memory => "memory",
         }
     }
 }

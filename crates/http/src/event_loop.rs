@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,9 +13,11 @@ use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::LOOP_PHASE;
 
+use crate::acceptance::spare_descriptor;
 use crate::ahead::ReadAhead;
 use crate::batch::Batch;
 use crate::client_watch::ClientWatch;
+use crate::clients::Clients;
 use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
 use crate::gather::{Gather, Peer, Ready, ReadyList, sleep_to_the_point};
@@ -99,6 +102,12 @@ pub(crate) struct EventLoop<S: Service> {
     /// Connections that had more to do than a turn may take.
     pub(crate) again: Vec<usize>,
     pub(crate) accept_again: bool,
+    /// Of the loop that accepts: who is connected, and the descriptor with which it turns others
+    /// away where there is no more.
+    pub(crate) clients: Clients,
+    pub(crate) spare_descriptor: Option<OwnedFd>,
+    /// TLS handshakes that wait for their turn.
+    pub(crate) handshakes: VecDeque<ConnectionId>,
     pub(crate) stop_by: Option<Ticks>,
     pub(crate) requests: u64,
     /// What a turn of the service's links led to.
@@ -118,6 +127,7 @@ impl<S: Service> EventLoop<S> {
         recorder: Recorder,
     ) -> EventLoop<S> {
         let clock = shared.clock;
+        let spare_descriptor = listener.as_ref().and_then(|_| spare_descriptor());
         EventLoop {
             index,
             poll,
@@ -127,7 +137,7 @@ impl<S: Service> EventLoop<S> {
             service,
             recorder,
             clock,
-            limits: shared.limits,
+            limits: shared.limits.clone(),
             wire: vec![0; if shared.certificates.is_some() { WIRE_BYTES_MAX } else { 0 }].into(),
             compressor: Compressor::new(Arc::clone(&shared), index),
             shared,
@@ -141,6 +151,9 @@ impl<S: Service> EventLoop<S> {
             date_until: clock.now(),
             again: Vec::new(),
             accept_again: false,
+            clients: Clients::default(),
+            spare_descriptor,
+            handshakes: VecDeque::new(),
             stop_by: None,
             requests: 0,
             due: Vec::new(),
@@ -170,11 +183,12 @@ impl<S: Service> EventLoop<S> {
         loop {
             self.recorder.rest();
             pellucid_thread::set_phase(LOOP_PHASE);
-            let pause = if self.again.is_empty() { ticker.limit() } else { Some(Duration::ZERO) };
+            let is_busy = !self.again.is_empty() || !self.handshakes.is_empty();
+            let pause = if is_busy { Some(Duration::ZERO) } else { ticker.limit() };
             let looked = self.clock.now();
             let mut woke = self.wait_for_events(&mut events, pause)?;
             ready.add(&events, woke);
-            if gather.is_due(looked, woke, &ready) && self.again.is_empty() {
+            if gather.is_due(looked, woke, &ready) && !is_busy {
                 self.pause(woke);
                 let again = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
                 gather.idle(woke, again);
@@ -200,6 +214,7 @@ impl<S: Service> EventLoop<S> {
             self.settle_links(woke);
             self.write_batch();
             self.batch.is_open = false;
+            self.go_on_with_handshakes(woke);
             let again = std::mem::take(&mut self.again);
             if !again.is_empty() {
                 again.into_iter().for_each(|slot| self.turn(slot, woke, Peer::Open));
@@ -286,7 +301,8 @@ impl<S: Service> EventLoop<S> {
     fn read_mail(&mut self, woke: Ticks) {
         for letter in self.mailbox.collect() {
             match letter {
-                Letter::Accepted(socket) => self.adopt(socket, woke),
+                Letter::Accepted(socket, seat) => self.adopt(socket, seat, woke),
+                Letter::Judged(id, admission) => self.judged(id, admission, woke),
                 Letter::Completed(id, later) => self.resume(id, later, woke),
                 Letter::Abandoned(id) => self.fail_away(id, woke),
                 Letter::GoOn(id) => self.go_on(id, woke),
@@ -308,7 +324,7 @@ impl<S: Service> EventLoop<S> {
     fn turn(&mut self, slot: usize, woke: Ticks, peer: Peer) {
         self.with_connection(slot, |this, connection| {
             connection.note_event(peer, woke);
-            this.advance(slot, connection, woke)
+            this.take_turn(slot, connection, woke)
         });
     }
 
@@ -316,7 +332,7 @@ impl<S: Service> EventLoop<S> {
         match fate {
             Fate::Keep => self.connections.put(slot, connection),
             Fate::Drop if matches!(connection.stage, Stage::Leaving) => {
-                self.release_body(&mut connection);
+                connection.body = None;
                 self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
                 self.connections.free(slot);
                 self.give_away(slot, connection);
@@ -327,7 +343,6 @@ impl<S: Service> EventLoop<S> {
 
     /// Ends a connection, and accounts for the responses that it did not get out.
     fn discard(&mut self, slot: usize, mut connection: Connection) {
-        self.release_body(&mut connection);
         if connection.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             add(&self.shared.tls[self.index].handshakes_failed, 1);
         } else if connection.closing == Closing::Cleanly
@@ -350,7 +365,7 @@ impl<S: Service> EventLoop<S> {
                 self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
             }
             Stage::Http2(session) => self.abandon(*session),
-            Stage::Serving | Stage::Lingering { .. } | Stage::Leaving => {}
+            Stage::Serving | Stage::Judging | Stage::Lingering { .. } | Stage::Leaving => {}
         }
         self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
         self.connections.free(slot);
@@ -387,7 +402,7 @@ impl<S: Service> EventLoop<S> {
                 Closing::No => {}
             }
             let step = match connection.stage {
-                Stage::Waiting(_) => return Fate::Keep,
+                Stage::Waiting(_) | Stage::Judging => return Fate::Keep,
                 Stage::Leaving => return Fate::Drop,
                 Stage::Streaming(_) => self.pump(connection),
                 Stage::Lingering { .. } => self.linger(connection),
@@ -414,7 +429,7 @@ impl<S: Service> EventLoop<S> {
             if let Stage::Http2(session) = &mut connection.stage
                 && let Some(parked) = session.take_parked(id.stream)
             {
-                this.complete_stream(id, &connection.socket, session, *parked, later);
+                this.complete_stream(id, connection.seat.address(), session, *parked, later);
             } else if this.complete(id, connection, later) == Fate::Drop {
                 return Fate::Drop;
             }

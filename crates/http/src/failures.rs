@@ -60,7 +60,7 @@ impl<S: Service> EventLoop<S> {
         (out, begin): (&mut Vec<u8>, usize),
     ) {
         out.truncate(begin);
-        self.release_body(connection);
+        connection.body = None;
         self.note_failure(failure, &mut timeline, &mut facts);
         let manner = Manner { keep_alive: false, coding: None, ..manner };
         Response::new(out, &self.date_line, manner).refuse(&Refusal::Failed);

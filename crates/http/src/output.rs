@@ -5,12 +5,14 @@ use std::io::ErrorKind;
 
 use mio::net::TcpStream;
 use pellucid_account::{Phase, Record};
+use pellucid_budget::{Budget, OverBudget, Share};
 use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::connection::{Connection, Finished};
+use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate};
-use crate::limits::BATCH_CONNECTIONS_MAX;
-use crate::service::Service;
+use crate::limits::{BATCH_CONNECTIONS_MAX, OUTPUT_BYTES_FREE, RESPONSE_BYTES_FREE};
+use crate::service::{Handled, Service};
 use crate::socket::send;
 use crate::tls::Sent;
 
@@ -62,19 +64,55 @@ impl<S: Service> EventLoop<S> {
         let Some(sent) = self.send_out(connection, out) else { return Fate::Drop };
         out.drain(..sent);
         connection.output = std::mem::take(out);
-        Fate::Keep
+        self.count_output(connection)
     }
 
     /// Writes `bytes` behind what the connection has unsent: where there is something, they wait
     /// until that is out.
     pub(crate) fn send_behind(&mut self, connection: &mut Connection, bytes: &[u8]) -> Fate {
-        if connection.has_unsent() {
-            connection.output.extend_from_slice(bytes);
+        let mut sent = 0;
+        if !connection.has_unsent() {
+            let Some(count) = self.send_out(connection, bytes) else { return Fate::Drop };
+            sent = count;
+        }
+        connection.output.extend_from_slice(&bytes[sent..]);
+        self.count_output(connection)
+    }
+
+    /// Takes memory for what the connection has unsent. Where there is none, a client that does not
+    /// take its responses is cut.
+    #[inline]
+    fn count_output(&mut self, connection: &mut Connection) -> Fate {
+        if connection.output.len() <= OUTPUT_BYTES_FREE {
+            connection.output_memory = None;
             return Fate::Keep;
         }
-        let Some(sent) = self.send_out(connection, bytes) else { return Fate::Drop };
-        connection.output.extend_from_slice(&bytes[sent..]);
+        let memory = &self.limits.memory;
+        let share = connection.output_memory.get_or_insert_with(|| memory.share(usize::MAX));
+        let (bytes, held) = (connection.output.capacity(), share.held_bytes());
+        if bytes <= held {
+            share.give_back(held - bytes);
+        } else if share.take(bytes - held).is_err() {
+            self.shared.cuts.connection(Cut::Memory);
+            return Fate::Drop;
+        }
         Fate::Keep
+    }
+
+    /// Takes memory for a response that may have to wait for its client: for `written_bytes` of it,
+    /// which its connection holds, and for what its source brings of its own.
+    pub(crate) fn hold_response(
+        &self,
+        connection: &mut Connection,
+        written_bytes: usize,
+        handled: &Handled,
+    ) -> Result<Option<Share>, OverBudget> {
+        let memory = &self.limits.memory;
+        if written_bytes > RESPONSE_BYTES_FREE {
+            let share = connection.output_memory.get_or_insert_with(|| memory.share(usize::MAX));
+            share.take(written_bytes)?;
+        }
+        hold_source(memory, handled)
     }
 
     /// Writes as much of `out` as the kernel takes, and records the responses that are out. Returns
@@ -138,6 +176,18 @@ impl<S: Service> EventLoop<S> {
             queue.iter_mut().for_each(|finished| finished.end -= sent);
             connection.finished = queue;
         }
+    }
+}
+
+/// Takes memory for what a streamed response holds until it is out.
+pub(crate) fn hold_source(memory: &Budget, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+    match handled {
+        Handled::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {
+            let mut share = memory.share(usize::MAX);
+            share.take(source.held_bytes())?;
+            Ok(Some(share))
+        }
+        _ => Ok(None),
     }
 }
 

@@ -6,7 +6,7 @@ use pellucid_account::Phase;
 use pellucid_clock::Ticks;
 
 use crate::connection::{Closing, Connection, Stage};
-use crate::event_loop::{EventLoop, Step, Turn};
+use crate::event_loop::{EventLoop, Fate, Step, Turn};
 use crate::service::Service;
 use crate::socket::{Received, receive_some};
 
@@ -64,15 +64,33 @@ impl<S: Service> EventLoop<S> {
     ) {
         if connection.input.is_empty() {
             let used = self.process(slot, connection, bytes, turn);
-            connection.input.extend_from_slice(&bytes[used..]);
+            self.take_in(connection, &bytes[used..], turn);
             return;
         }
-        connection.input.extend_from_slice(bytes);
+        self.take_in(connection, bytes, turn);
         if connection.input.len() >= connection.wanted_bytes {
             let input = std::mem::take(&mut connection.input);
             let used = self.process(slot, connection, &input, turn);
             connection.put_back(input, used);
         }
+    }
+
+    /// Adds to what is not parsed yet. Where it is a body, it takes memory for it, and is refused if
+    /// there is none.
+    fn take_in(&mut self, connection: &mut Connection, bytes: &[u8], turn: Turn) {
+        if let Some(body) = &mut connection.body
+            && connection.chunked.is_none()
+        {
+            body.note_arrived(bytes.len(), 1, &self.clock, turn.woke);
+            let end = Some(connection.wanted_bytes);
+            if let Err(refusal) = body.grow(&mut connection.input, bytes.len(), end) {
+                if self.refuse_incomplete(connection, &refusal, turn.woke) == Fate::Drop {
+                    connection.closing = Closing::AtOnce;
+                }
+                return;
+            }
+        }
+        connection.input.extend_from_slice(bytes);
     }
 
     /// A read that did not fill its buffer has drained the socket: the next byte is a new event.

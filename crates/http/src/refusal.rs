@@ -2,8 +2,17 @@
 
 use std::fmt;
 
+/// How a client without good credentials is answered, in the form that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// How it may say who it is, as `WWW-Authenticate` has it.
+    pub challenges: &'static [&'static [u8]],
+    /// The type of the body, and the body; a line of text if there is none.
+    pub body: Option<(&'static str, &'static str)>,
+}
+
 /// Why a request is refused by the transport. The connection is closed after each of them but
-/// [`Refusal::Overloaded`], because what follows on it can no longer be told apart from the
+/// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told apart from the
 /// refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -15,9 +24,15 @@ pub enum Refusal {
     HeadTooLarge,
     /// The body is, or is declared to be, longer than this many bytes.
     BodyTooLarge(usize),
-    /// The body is longer than one may be whose sender has not said who he is. What follows are the
-    /// challenges that tell him how to.
-    Unauthorized(&'static [&'static [u8]]),
+    /// The head does not say, or not truly, who sends the body that is to come.
+    Unauthorized(Denial),
+    /// Who sends the body that is to come cannot be found out now.
+    TooManyAttempts {
+        /// What the client is told.
+        what: &'static str,
+        /// After how many seconds it may come again.
+        seconds: u64,
+    },
     /// A transfer coding other than `chunked`.
     UnknownCoding,
     /// Neither HTTP/1.0 nor HTTP/1.1.
@@ -30,6 +45,10 @@ pub enum Refusal {
     Overloaded,
     /// The request's code panicked.
     Failed,
+    /// The body does not fit beside those that are coming in already: those of what is named here.
+    BodiesFull(&'static str),
+    /// There is no memory for the response.
+    ResponseTooLarge,
     /// Anything but TLS where TLS is spoken.
     PlainText,
 }
@@ -44,11 +63,12 @@ impl Refusal {
             Refusal::HeadTooLarge => 431,
             Refusal::BodyTooLarge(_) => 413,
             Refusal::Unauthorized(_) => 401,
+            Refusal::TooManyAttempts { .. } => 429,
             Refusal::UnknownCoding => 501,
             Refusal::UnknownVersion => 505,
             Refusal::UnknownExpectation => 417,
             Refusal::TooSlow => 408,
-            Refusal::Overloaded => 503,
+            Refusal::Overloaded | Refusal::BodiesFull(_) | Refusal::ResponseTooLarge => 503,
             Refusal::Failed => 500,
         }
     }
@@ -56,14 +76,23 @@ impl Refusal {
     /// Whether the connection can be used on.
     #[must_use]
     pub fn keeps_connection(&self) -> bool {
-        matches!(self, Refusal::Overloaded)
+        matches!(self, Refusal::Overloaded | Refusal::ResponseTooLarge)
+    }
+
+    /// After how many seconds the same may be asked again, if that may be.
+    #[must_use]
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        match self {
+            Refusal::TooManyAttempts { seconds, .. } => Some(*seconds),
+            _ => (self.status() == 503).then_some(1),
+        }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Malformed(what) => f.write_str(what),
+            Refusal::Malformed(what) | Refusal::TooManyAttempts { what, .. } => f.write_str(what),
             Refusal::TargetTooLong => f.write_str("the request line is too long"),
             Refusal::HeadTooLarge => f.write_str("the request's head is too large"),
             Refusal::BodyTooLarge(limit) => {
@@ -84,6 +113,15 @@ impl fmt::Display for Refusal {
             Refusal::PlainText => {
                 f.write_str("this port speaks TLS: use https:// in place of http://")
             }
+            Refusal::BodiesFull(whose) => write!(
+                f,
+                "the bodies that are coming in {whose} leave no room for this one: try again in a \
+                 moment"
+            ),
+            Refusal::ResponseTooLarge => f.write_str(
+                "the responses that wait for their clients leave no memory for this one: try again \
+                 in a moment",
+            ),
             Refusal::Overloaded => {
                 f.write_str("too many requests are in flight: try again in a moment")
             }

@@ -23,6 +23,7 @@ impl<S: Service> EventLoop<S> {
         out: &mut Vec<u8>,
     ) {
         (connection.begun, connection.wanted_bytes) = (None, 0);
+        connection.body = None;
         let arrival = Arrival { begun, received, waited_until: None, bytes: 0 };
         let mut timeline = self.timeline(connection, &arrival);
         timeline.stamp(Stamp::Parsed);
@@ -36,16 +37,18 @@ impl<S: Service> EventLoop<S> {
         connection.closing = Closing::AfterLinger;
     }
 
-    pub(crate) fn overloaded(
+    /// Refuses a request that came whole, behind which others may follow.
+    pub(crate) fn refuse_whole(
         &mut self,
         connection: &mut Connection,
+        refusal: &Refusal,
         manner: Manner,
         timeline: Timeline,
         facts: RequestFacts,
         out: &mut Vec<u8>,
     ) {
-        self.release_body(connection);
-        self.write_refusal(connection, &Refusal::Overloaded, manner, timeline, facts, out);
+        connection.body = None;
+        self.write_refusal(connection, refusal, manner, timeline, facts, out);
         if !manner.keep_alive {
             self.close_after_response(connection);
         }
@@ -89,16 +92,20 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Answers a request that did not come in within its time.
-    pub(crate) fn refuse_slow(&mut self, connection: &mut Connection, now: Ticks) -> Fate {
+    /// Answers a request that is not whole and will not be.
+    pub(crate) fn refuse_incomplete(
+        &mut self,
+        connection: &mut Connection,
+        refusal: &Refusal,
+        now: Ticks,
+    ) -> Fate {
         let turn = Turn::at(now, now);
         let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
         connection.input = Vec::new();
         connection.chunked = None;
         let received = self.read_clock();
-        self.release_body(connection);
         self.with_out(|this, out| {
-            this.refuse(connection, &Refusal::TooSlow, None, begun, received, out);
+            this.refuse(connection, refusal, None, begun, received, out);
             this.flush(connection, out)
         })
     }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
@@ -39,6 +38,15 @@ pub(crate) struct Arrival {
     /// Until when it waited for its predecessors on the connection.
     pub(crate) waited_until: Option<Ticks>,
     pub(crate) bytes: usize,
+}
+
+/// What the service made of a request, and the request's account.
+struct Concluded {
+    handled: Handled,
+    outcome: Option<Outcome>,
+    manner: Manner,
+    timeline: Timeline,
+    facts: RequestFacts,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -182,29 +190,40 @@ impl<S: Service> EventLoop<S> {
                 return Look::Used(bytes.len());
             }
         };
+        let present = bytes.len() - head.head_bytes;
+        let is_whole = matches!(head.framing, Framing::Length(length) if length <= present);
+        if !is_whole {
+            match self.let_body_in(id_of(slot, connection), connection, &head, turn.woke) {
+                Ok(true) => {}
+                Ok(false) => return Look::Incomplete,
+                Err(refusal) => {
+                    self.refuse(connection, &refusal, Some(&head), begun, turn.received, out);
+                    return Look::Used(bytes.len());
+                }
+            }
+        }
         let body_bytes_max = self.service.body_bytes_max(&head);
         let arrival =
             |bytes: usize| Arrival { begun, received: turn.received, waited_until, bytes };
         match head.framing {
             Framing::Length(length) if length > body_bytes_max => {
-                let refusal = self.service.refusal_of_body(&head, body_bytes_max);
+                let refusal = Refusal::BodyTooLarge(body_bytes_max);
                 self.refuse(connection, &refusal, Some(&head), begun, turn.received, out);
                 Look::Used(bytes.len())
             }
-            Framing::Length(length) if bytes.len() - head.head_bytes >= length => {
+            Framing::Length(length) if is_whole => {
                 let end = head.head_bytes + length;
                 let body = &bytes[head.head_bytes..end];
                 self.answer(slot, connection, &head, body, arrival(end), out);
                 Look::Used(end)
             }
             Framing::Length(length) => {
-                let end = head.head_bytes + length;
-                self.await_body(connection, &head, begun, turn.received, end, bytes.len(), out)
+                invite(&head, present, out);
+                connection.wanted_bytes = head.head_bytes + length;
+                Look::Incomplete
             }
             Framing::Chunked => {
-                if head.expects_continue && bytes.len() == head.head_bytes {
-                    out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-                }
+                invite(&head, present, out);
                 connection.wanted_bytes = 0;
                 connection.chunked = Some(Box::new(ChunkedRequest {
                     head: bytes[..head.head_bytes].to_vec(),
@@ -214,34 +233,6 @@ impl<S: Service> EventLoop<S> {
                 Look::Used(head.head_bytes)
             }
         }
-    }
-
-    /// A body that is still to come is given room, within the budget for all of them.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the parts of one request, split by the borrow of its bytes"
-    )]
-    fn await_body(
-        &mut self,
-        connection: &mut Connection,
-        head: &Head<'_, '_>,
-        begun: Begun,
-        received: Ticks,
-        end: usize,
-        present: usize,
-        out: &mut Vec<u8>,
-    ) -> Look {
-        if !self.reserve_body(connection, end) {
-            let refusal = Refusal::Overloaded;
-            self.refuse(connection, &refusal, Some(head), begun, received, out);
-            connection.closing = Closing::AfterLinger;
-            return Look::Used(present);
-        }
-        if head.expects_continue && present == head.head_bytes {
-            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
-        connection.wanted_bytes = end;
-        Look::Incomplete
     }
 
     #[allow(
@@ -259,19 +250,23 @@ impl<S: Service> EventLoop<S> {
         out: &mut Vec<u8>,
     ) -> Look {
         let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
-        let fed = request.decoder.feed(bytes).and_then(|used| {
-            let held = request.decoder.body().len() + request.head.len();
-            if self.reserve_body(connection, held) { Ok(used) } else { Err(Refusal::Overloaded) }
-        });
-        let used = match fed {
+        let before = request.decoder.body().len();
+        let room = connection
+            .body
+            .as_mut()
+            .map_or(Ok(()), |body| body.grow(request.decoder.buffer(), bytes.len(), None));
+        let used = match room.and_then(|()| request.decoder.feed(bytes)) {
             Ok(used) => used,
             Err(refusal) => {
-                let refusal = self.refusal_of_chunked(refusal, &request.head);
                 self.refuse(connection, &refusal, None, begun, turn.received, out);
-                connection.closing = Closing::AfterLinger;
                 return Look::Used(bytes.len());
             }
         };
+        if let Some(body) = &mut connection.body {
+            // What frames the body earns it no time.
+            let decoded = request.decoder.body().len() - before;
+            body.note_arrived(decoded, 1, &self.clock, turn.woke);
+        }
         request.wire_bytes += used;
         if !request.decoder.is_complete() {
             connection.chunked = Some(request);
@@ -284,16 +279,6 @@ impl<S: Service> EventLoop<S> {
             self.answer(slot, connection, &head, request.decoder.body(), arrival, out);
         }
         Look::Used(used)
-    }
-
-    /// Asks the service what a chunked body is refused with that has become too long.
-    fn refusal_of_chunked(&self, refusal: Refusal, head: &[u8]) -> Refusal {
-        let Refusal::BodyTooLarge(limit_bytes) = refusal else { return refusal };
-        let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        match parse(head, &mut space, usize::MAX) {
-            Ok(Some(head)) => self.service.refusal_of_body(&head, limit_bytes),
-            _ => refusal,
-        }
     }
 
     fn answer(
@@ -321,7 +306,8 @@ impl<S: Service> EventLoop<S> {
         let mut facts = self.facts(connection, arrival.bytes);
         let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
         if in_flight >= self.limits.requests_in_flight {
-            self.overloaded(connection, manner, timeline, facts, out);
+            let refusal = Refusal::Overloaded;
+            self.refuse_whole(connection, &refusal, manner, timeline, facts, out);
             return;
         }
         let Head { method, path, query, headers, .. } = *head;
@@ -336,7 +322,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id_of(slot, connection),
-                socket: &connection.socket,
+                address: connection.seat.address(),
                 may_upgrade: connection.tls.is_none() && !manner.is_old,
                 is_taken: &is_taken,
                 watch: None,
@@ -358,8 +344,8 @@ impl<S: Service> EventLoop<S> {
             assert!(outcome.is_none(), "a request is either answered or handed over");
             return self.park(connection, manner, timeline, facts, watch);
         }
-        let written = begin..out.len();
-        self.conclude(connection, handled, outcome, timeline, facts, written);
+        let concluded = Concluded { handled, outcome, manner, timeline, facts };
+        self.conclude(connection, concluded, out, begin);
     }
 
     /// Brings a request that was handed over back to the service.
@@ -404,7 +390,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut facts,
                 mailbox: &self.mailbox,
                 connection: id,
-                socket: &connection.socket,
+                address: connection.seat.address(),
                 may_upgrade: false,
                 is_taken: &is_taken,
                 watch,
@@ -426,8 +412,8 @@ impl<S: Service> EventLoop<S> {
             assert!(outcome.is_none(), "a request is either answered or handed over");
             return self.park(connection, manner, timeline, facts, watch);
         }
-        let written = begin..out.len();
-        self.conclude(connection, handled, outcome, timeline, facts, written);
+        let concluded = Concluded { handled, outcome, manner, timeline, facts };
+        self.conclude(connection, concluded, out, begin);
     }
 
     /// Has the connection wait for a request that was handed over.
@@ -452,33 +438,47 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
+    /// Goes on with a request that the service has answered. Its response is in `out`, from `begin`
+    /// on.
     fn conclude(
         &mut self,
         connection: &mut Connection,
-        handled: Handled,
-        outcome: Option<Outcome>,
-        mut timeline: Timeline,
-        mut facts: RequestFacts,
-        written: Range<usize>,
+        concluded: Concluded,
+        out: &mut Vec<u8>,
+        begin: usize,
     ) {
+        let Concluded { handled, outcome, manner, mut timeline, mut facts } = concluded;
         let outcome = outcome.expect("a service that is done has finished its response");
-        self.release_body(connection);
+        connection.body = None;
+        let Ok(memory) = self.hold_response(connection, out.len() - begin, &handled) else {
+            out.truncate(begin);
+            let refusal = Refusal::ResponseTooLarge;
+            return self.refuse_whole(connection, &refusal, manner, timeline, facts, out);
+        };
         timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
-        facts.response_bytes = saturating_u32(written.len());
+        facts.response_bytes = saturating_u32(out.len() - begin);
         let is_upgrade = matches!(handled, Handled::Upgrade);
         match (handled, outcome.streamed) {
             (Handled::Stream(source), framing) if framing != Streamed::No => {
                 self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
                 let keep_alive = outcome.keep_alive;
                 let _flight = self.recorder.send_away(&timeline);
-                let streaming = Streaming { source, framing, timeline, facts, keep_alive, _flight };
+                let streaming = Streaming {
+                    source,
+                    framing,
+                    timeline,
+                    facts,
+                    keep_alive,
+                    _flight,
+                    _memory: memory,
+                };
                 connection.stage = Stage::Streaming(Box::new(streaming));
             }
             _ => {
                 self.last = timeline.stamp(Stamp::Encoded);
                 let record = self.recorder.seal(&timeline, facts);
-                self.finish(connection, record, written.end);
+                self.finish(connection, record, out.len());
                 if is_upgrade {
                     connection.stage = Stage::Leaving;
                 } else if !outcome.keep_alive {
@@ -530,6 +530,13 @@ impl<S: Service> EventLoop<S> {
 
 pub(crate) fn id_of(slot: usize, connection: &Connection) -> ConnectionId {
     ConnectionId { slot: slot as u32, generation: connection.generation, stream: 0 }
+}
+
+/// Has a client send the body that waits for our word.
+fn invite(head: &Head<'_, '_>, present: usize, out: &mut Vec<u8>) {
+    if head.expects_continue && present == 0 {
+        out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+    }
 }
 
 pub(crate) fn saturating_u32(value: usize) -> u32 {

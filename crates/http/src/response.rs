@@ -389,12 +389,16 @@ impl<'a> Response<'a> {
     /// The whole answer to what the transport refuses.
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
         self.status(refusal.status());
-        if *refusal == Refusal::Overloaded {
-            self.header("Retry-After", b"1");
+        if let Some(seconds) = refusal.retry_after_seconds() {
+            self.header_with("Retry-After", |out| write_decimal(out, seconds));
         }
-        if let Refusal::Unauthorized(challenges) = refusal {
-            for challenge in *challenges {
+        if let Refusal::Unauthorized(denial) = refusal {
+            for challenge in denial.challenges {
                 self.header("WWW-Authenticate", challenge);
+            }
+            if let Some((content_type, body)) = denial.body {
+                self.header("Content-Type", content_type.as_bytes());
+                return self.finish(body.as_bytes());
             }
         }
         self.finish_text(&refusal.to_string());

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use mio::{Interest, Poll, Waker};
 use pellucid_account::Account;
+use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 
 use crate::compression::{CompressionFigures, CompressionMeter};
@@ -39,7 +40,8 @@ pub(crate) struct Shared {
     pub(crate) loads: Vec<AtomicUsize>,
     pub(crate) connections_ever: AtomicU64,
     pub(crate) requests_in_flight: AtomicUsize,
-    pub(crate) body_bytes: AtomicUsize,
+    /// What bodies that come in take together.
+    pub(crate) bodies: Budget,
 }
 
 impl Shared {
@@ -127,7 +129,7 @@ impl ServerGauge {
             connections_open: self.shared.connections_open(),
             connections_ever: self.shared.connections_ever.load(Ordering::Relaxed),
             requests_in_flight: self.shared.requests_in_flight.load(Ordering::Relaxed),
-            body_bytes: self.shared.body_bytes.load(Ordering::Relaxed),
+            body_bytes: self.shared.bodies.used_bytes(),
         }
     }
 }
@@ -147,6 +149,7 @@ impl<L: Send + 'static> Server<L> {
         assert!(loops > 0, "somebody has to serve");
         let Endpoint { listener, limits, certificates } = endpoint;
         let address = listener.local_addr()?;
+        let bodies = Budget::new(limits.body_bytes_in_flight);
         let shared = Arc::new(Shared {
             clock: account.clock(),
             limits,
@@ -158,7 +161,7 @@ impl<L: Send + 'static> Server<L> {
             loads: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             connections_ever: AtomicU64::new(0),
             requests_in_flight: AtomicUsize::new(0),
-            body_bytes: AtomicUsize::new(0),
+            bodies,
         });
         let polls: Vec<Poll> = (0..loops).map(|_| Poll::new()).collect::<io::Result<_>>()?;
         let mailboxes = polls

@@ -8,9 +8,11 @@ use std::sync::{Arc, PoisonError};
 use mio::net::TcpStream;
 
 use pellucid_account::{RequestFacts, Timeline};
+use pellucid_budget::Budget;
 use pellucid_thread::{Mutex, Panicked};
 
 use crate::client_watch::ClientWatch;
+use crate::clients::Seat;
 use crate::head::Head;
 use crate::links::{LinkTurn, Ticket};
 use crate::refusal::Refusal;
@@ -26,10 +28,11 @@ pub trait Service: 'static {
     /// Bytes that the body of this request may have.
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize;
 
-    /// What a request is refused with whose body is longer than that.
-    fn refusal_of_body(&self, head: &Head<'_, '_>, limit_bytes: usize) -> Refusal {
-        let _ = head;
-        Refusal::BodyTooLarge(limit_bytes)
+    /// Judges by its head a request whose body is not here yet: whether whoever sends it may send
+    /// one. A request that came whole is not judged here, but by [`Service::handle`].
+    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Self::Later>) -> Admission {
+        let _ = (head, applicant);
+        Admission::Granted(None)
     }
 
     /// Answers a request. The service takes the stamps `routed`, `started` and `executed`.
@@ -101,6 +104,52 @@ pub trait Service: 'static {
     }
 }
 
+/// What becomes of a request whose body is not here yet.
+#[derive(Debug)]
+pub enum Admission {
+    /// The body may come. It counts for this budget, an account's, beside those of the transport.
+    Granted(Option<Budget>),
+    /// It is refused, and none of its body is taken.
+    Refused(Refusal),
+    /// Another thread finds it out, and tells the [`Judge`] taken from the applicant. Until then
+    /// nothing more of it is read.
+    Pending,
+}
+
+/// A request whose body is not here yet.
+pub struct Applicant<'a, L> {
+    pub(crate) mailbox: &'a Arc<Mailbox<L>>,
+    pub(crate) connection: ConnectionId,
+    pub(crate) address: IpAddr,
+}
+
+impl<L> Applicant<'_, L> {
+    /// The address that the request comes from.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// What tells the event loop from any thread what becomes of the request.
+    #[must_use]
+    pub fn judge(&self) -> Judge<L> {
+        Judge { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+    }
+}
+
+/// Tells an event loop what becomes of a request that was [`Admission::Pending`].
+pub struct Judge<L> {
+    mailbox: Arc<Mailbox<L>>,
+    connection: ConnectionId,
+}
+
+impl<L> Judge<L> {
+    /// Lets the request go on, or refuses it, if its connection is still there.
+    pub fn decide(self, admission: Admission) {
+        self.mailbox.post(Letter::Judged(self.connection, admission));
+    }
+}
+
 /// How a request left the service.
 pub enum Handled {
     /// The response is finished.
@@ -123,6 +172,11 @@ pub trait BodySource {
     /// Whether a piece takes so long that other connections have their turn after each.
     fn is_costly(&self) -> bool {
         false
+    }
+
+    /// Bytes of memory that the body takes until it is out, beside the pieces of it.
+    fn held_bytes(&self) -> usize {
+        0
     }
 
     /// Ticks of the account's clock that went into compressing the pieces so far: zero for a body
@@ -155,7 +209,7 @@ pub struct Exchange<'a, L> {
     pub facts: &'a mut RequestFacts,
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
-    pub(crate) socket: &'a TcpStream,
+    pub(crate) address: IpAddr,
     pub(crate) may_upgrade: bool,
     /// Whether a [`Completer`] was taken.
     pub(crate) is_taken: &'a Cell<bool>,
@@ -164,17 +218,16 @@ pub struct Exchange<'a, L> {
 }
 
 impl<L> Exchange<'_, L> {
+    /// The address that the request comes from.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// What stands for the request where a link of this loop will complete it.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         Ticket(self.connection)
-    }
-
-    /// The address at the other end of the connection, if there still is one. Asks the system: for
-    /// requests that are seldom.
-    #[must_use]
-    pub fn peer_address(&self) -> Option<IpAddr> {
-        self.socket.peer_addr().ok().map(|address| address.ip())
     }
 
     /// Whether the connection can be taken over: it speaks HTTP/1.1 without TLS.
@@ -264,8 +317,10 @@ pub(crate) struct Mailbox<L> {
 }
 
 pub(crate) enum Letter<L> {
-    /// A connection to own from now on.
-    Accepted(std::net::TcpStream),
+    /// A connection to own from now on, and its place among those of its address.
+    Accepted(std::net::TcpStream, Seat),
+    /// What becomes of a request that was judged by its head.
+    Judged(ConnectionId, Admission),
     /// The end of a hand-over.
     Completed(ConnectionId, L),
     /// A panic was the end of a hand-over.

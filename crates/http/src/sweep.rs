@@ -8,7 +8,8 @@ use crate::client_watch::ClientWatch;
 use crate::connection::{Closing, Connection, Stage};
 use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate};
-use crate::limits::{BODY_BYTES_PER_SECOND_MIN, HALF_CLOSE_GRACE, Limits};
+use crate::limits::{HALF_CLOSE_GRACE, Limits};
+use crate::refusal::Refusal;
 use crate::service::Service;
 use crate::taking::Taking;
 
@@ -31,6 +32,7 @@ impl<S: Service> EventLoop<S> {
         if self.accept_again {
             self.accept(now);
         }
+        self.clients.forget_gone();
         for slot in 0..self.connections.bound() {
             self.with_connection(slot, |this, connection| {
                 this.sweep_connection(slot, connection, now)
@@ -57,7 +59,7 @@ impl<S: Service> EventLoop<S> {
             }
             Verdict::RefuseSlow => {
                 self.shared.cuts.connection(Cut::RequestSlow);
-                match self.refuse_slow(connection, now) {
+                match self.refuse_incomplete(connection, &Refusal::TooSlow, now) {
                     Fate::Keep => self.advance(slot, connection, now),
                     Fate::Drop => Fate::Drop,
                 }
@@ -116,7 +118,7 @@ impl<S: Service> EventLoop<S> {
         let reader = self.cut_of_reader(connection, now).map(Verdict::Drop);
         match &connection.stage {
             Stage::Lingering { .. } if longer(connection.progress_at, LINGER) => Verdict::Leave,
-            Stage::Lingering { .. } | Stage::Waiting(_) => Verdict::Keep,
+            Stage::Lingering { .. } | Stage::Waiting(_) | Stage::Judging => Verdict::Keep,
             _ if reader.is_some() => reader.unwrap_or(Verdict::Keep),
             Stage::Streaming(_) | Stage::Http2(_) | Stage::Leaving => Verdict::Keep,
             Stage::Serving if connection.closing != Closing::No => Verdict::Keep,
@@ -128,13 +130,12 @@ impl<S: Service> EventLoop<S> {
                 }
             }
             Stage::Serving => {
-                let held = connection.input.len() + connection.reserved_bytes;
-                let body = Duration::from_secs(held as u64 / BODY_BYTES_PER_SECOND_MIN);
-                let limit = self.limits.exchange + body;
-                match connection.begun {
-                    Some(begun) if longer(begun.at, limit) => Verdict::RefuseSlow,
-                    _ => Verdict::Keep,
-                }
+                let is_late = match (&connection.body, connection.begun) {
+                    (Some(body), _) => body.is_late(now),
+                    (None, Some(begun)) => longer(begun.at, self.limits.exchange),
+                    (None, None) => false,
+                };
+                if is_late { Verdict::RefuseSlow } else { Verdict::Keep }
             }
         }
     }

@@ -4,10 +4,12 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use common::{Running, connect, start};
 use pellucid_http::{Cut, Limits};
+use socket2::{Domain, Socket, Type};
 
 /// Sends all of `text`, and gives back all that comes until the server closes.
 fn exchange(running: &Running, text: &[u8]) -> String {
@@ -209,11 +211,13 @@ fn the_budget_for_bodies_bounds_them_all_together() {
     let mut first = connect(&running);
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n";
     first.write_all(head.as_bytes()).unwrap();
-    while running.server.as_ref().unwrap().gauge().stats().body_bytes == 0 {
+    first.write_all("z".repeat(300_000).as_bytes()).unwrap();
+    while running.stats().body_bytes < 300_000 {
         std::thread::yield_now();
     }
-    assert_eq!(statuses(&exchange(&running, head.as_bytes())), ["503"]);
-    first.write_all("z".repeat(400_000).as_bytes()).unwrap();
+    let second = exchange(&running, (head.to_owned() + &"z".repeat(400_000)).as_bytes());
+    assert_eq!(statuses(&second), ["503"]);
+    first.write_all("z".repeat(100_000).as_bytes()).unwrap();
     let mut answer = [0; 12];
     first.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
@@ -232,6 +236,32 @@ fn connections_beyond_the_limit_are_closed() {
     let _ = second.read_to_end(&mut rest);
     assert!(rest.is_empty());
     assert_eq!(running.cuts().refused(Cut::Full), 1);
+}
+
+/// One address could have all connections.
+#[test]
+fn connections_of_one_address_beyond_its_limit_are_closed() {
+    let running = start(Limits { connections_of_loopback: 2, ..Limits::default() });
+    let is_served = |socket: &mut TcpStream| {
+        // One that is closed may be reset while it is written to.
+        let _ = socket.write_all(request("/", "", "x").as_bytes());
+        socket.read(&mut [0; 12]).is_ok_and(|count| count > 0)
+    };
+    let (mut first, mut second) = (connect(&running), connect(&running));
+    assert!(is_served(&mut first) && is_served(&mut second));
+    assert!(!is_served(&mut connect(&running)));
+    assert_eq!(running.cuts().refused(Cut::Address), 1);
+    let elsewhere = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    elsewhere.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    elsewhere.connect(&running.address.into()).unwrap();
+    assert!(is_served(&mut TcpStream::from(elsewhere)), "others have their places");
+    drop(first);
+    while running.stats().connections_open > 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    while !is_served(&mut connect(&running)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -451,6 +451,10 @@ struct ValueBody {
 }
 
 impl BodySource for ValueBody {
+    fn held_bytes(&self) -> usize {
+        self.value.held_bytes()
+    }
+
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         let end = (self.sent + READ_BYTES_MAX).min(self.value.len());
         out.extend_from_slice(&self.value[self.sent..end]);

@@ -26,7 +26,9 @@ use pellucid_store::{
 };
 use pellucid_thread::Recurring;
 
-use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
+use crate::access::{
+    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Verifier,
+};
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
@@ -144,6 +146,9 @@ impl ServerOptions {
     /// The defaults, for a store in `data`: one event loop per core, loopback only.
     #[must_use]
     pub fn new(data: PathBuf) -> ServerOptions {
+        let mut limits =
+            Limits { requests_in_flight: REQUESTS_IN_FLIGHT_DEFAULT, ..Limits::default() };
+        limits.set_bodies(BODY_BYTES_IN_FLIGHT_DEFAULT, BODY_BYTES_MAX);
         ServerOptions {
             data,
             store: StoreKind::Embedded,
@@ -155,11 +160,7 @@ impl ServerOptions {
             jwt_secret: None,
             exposure: Exposure::default(),
             accounting: Accounting::Full,
-            limits: Limits {
-                body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_DEFAULT,
-                requests_in_flight: REQUESTS_IN_FLIGHT_DEFAULT,
-                ..Limits::default()
-            },
+            limits,
             slow_request: Duration::from_secs(1),
             export: None,
             trace_share: 0.0,
@@ -357,6 +358,7 @@ fn share(
         followed: FollowFigures::default(),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,
+        bodies: BodyBudgets::new(options.limits.body_bytes_per_account),
         profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
         log,
         version: env!("CARGO_PKG_VERSION"),

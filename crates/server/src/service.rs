@@ -9,7 +9,8 @@ use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_cluster::Cluster;
 use pellucid_http::{
-    Exchange, Handled, Head, LinkTurn, Refusal, Request, Response, ServerGauge, Service, Ticket,
+    Admission, Applicant, Exchange, Handled, Head, LinkTurn, Refusal, Request, Response,
+    ServerGauge, Service, Ticket,
 };
 use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
@@ -18,7 +19,7 @@ use pellucid_store::{
 use pellucid_thread::{Panicked, set_operation};
 
 use crate::access::{
-    Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
+    Accounts, BodyBudgets, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
 };
 use crate::admin::Page;
 use crate::admin::compact::FullMerge;
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) helper: Helper,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
+    pub(crate) bodies: BodyBudgets,
     pub(crate) keys: Keys,
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: FullMerge,
@@ -168,9 +170,6 @@ impl Service for Api {
     type Later = Later;
 
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
-        if !self.may_send_much(head) {
-            return OTHER_BODY_BYTES_MAX;
-        }
         match Target::of(head.method, head.path, head.query).route.body {
             BodyLimit::Little => OTHER_BODY_BYTES_MAX,
             BodyLimit::Value => self.shared.store.value_bytes_max(),
@@ -179,11 +178,8 @@ impl Service for Api {
         }
     }
 
-    fn refusal_of_body(&self, head: &Head<'_, '_>, limit_bytes: usize) -> Refusal {
-        if self.may_send_much(head) || is_open_to_all(head) {
-            return Refusal::BodyTooLarge(limit_bytes);
-        }
-        Refusal::Unauthorized(&CHALLENGES)
+    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
+        self.admit_body(head, applicant)
     }
 
     fn handle(

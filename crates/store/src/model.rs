@@ -103,6 +103,15 @@ impl Value {
             Value::Owned(_) => true,
         }
     }
+
+    /// Bytes of memory that it takes; none where it lies in a mapped file.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Value::Mapped(value) => value.held_bytes(),
+            Value::Owned(value) => value.capacity(),
+        }
+    }
 }
 
 impl Deref for Value {

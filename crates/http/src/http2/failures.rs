@@ -33,7 +33,7 @@ impl<S: Service> EventLoop<S> {
             response.outcome()
         };
         let handled = Handled::Done;
-        let answered = Answered { handled, outcome, fields, timeline, facts };
+        let answered = Answered { handled, outcome, fields, manner, timeline, facts };
         self.conclude_stream(session, respond, answered, body);
     }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use pellucid_account::{Flight, RequestFacts, Timeline, TransportPart};
+use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
 use crate::failures::fill;
@@ -25,6 +26,8 @@ pub(super) struct Sending {
     /// How fast the client takes it. Streams of one connection share its rate, so what a stream
     /// takes counts as often as there are streams.
     pub(super) taking: Taking,
+    /// What it holds of the server's memory, beyond a piece.
+    pub(super) memory: Option<Share>,
     /// Whether it counts as a request in flight.
     pub(super) is_counted: bool,
     /// Shows the request among those under way.

@@ -12,6 +12,7 @@ use h2::server::{Builder, Connection as Protocol, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 use http::request::Parts;
 use pellucid_account::{Flight, Record, RequestFacts, Timeline};
+use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
 use super::pipe::{Pipe, PipeEnd};
@@ -20,10 +21,12 @@ use super::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS_MAX, QUIET_BYTES_MAX, RESETS_PENDING_MAX,
     SEND_BUFFER_BYTES_MAX, STREAM_WINDOW_BYTES,
 };
+use crate::bodies::BodyHold;
 use crate::client_watch::ClientWatch;
 use crate::connection::Begun;
-use crate::limits::Limits;
+use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
 use crate::response::Manner;
+use crate::service::Admission;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -41,6 +44,11 @@ pub(crate) struct Session {
     pub(super) next_key: u32,
     /// Bytes that came since the client last asked for, gave or took anything.
     pub(super) quiet_bytes: usize,
+    /// Bytes that may still come of bodies that nobody takes in, as they are refused or judged:
+    /// their clients do not know.
+    late_bytes: usize,
+    /// What pieces of responses hold of the server's memory.
+    memory: Share,
     /// Since when the client is told to open no more streams.
     pub(super) leaving_since: Option<Ticks>,
 }
@@ -57,8 +65,54 @@ pub(super) struct Receiving {
     pub(super) stream: RecvStream,
     pub(super) respond: SendResponse<Bytes>,
     pub(super) body: Vec<u8>,
+    /// What the client declared it to have.
+    pub(super) length: Option<usize>,
     pub(super) body_bytes_max: usize,
     pub(super) begun: Begun,
+    /// What another thread knows the request by that judges it.
+    pub(super) key: u32,
+    pub(super) standing: Standing,
+}
+
+/// How far a body is let in.
+pub(super) enum Standing {
+    /// It may be here whole with its head, and then nobody is asked.
+    Unasked,
+    /// Another thread judges its head; nothing is taken in.
+    Judging,
+    Judged(Box<Admission>),
+    Admitted(Box<BodyHold>),
+}
+
+impl Receiving {
+    /// Whether more of the body would have to be here.
+    pub(super) fn is_late(&self, now: Ticks) -> bool {
+        matches!(&self.standing, Standing::Admitted(hold) if hold.is_late(now))
+    }
+
+    /// Whether another thread judges its head.
+    pub(super) fn is_judged(&self) -> bool {
+        matches!(self.standing, Standing::Judging)
+    }
+
+    /// The body, and what it holds.
+    pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
+        let Receiving { parts, respond, body, begun, standing, .. } = self;
+        let hold = match standing {
+            Standing::Admitted(hold) => Some(hold),
+            _ => None,
+        };
+        (Stream { parts, respond, begun, hold }, body)
+    }
+}
+
+/// A stream's request, as far as it is known, and its way back.
+pub(super) struct Stream {
+    pub(super) parts: Parts,
+    pub(super) respond: SendResponse<Bytes>,
+    pub(super) begun: Begun,
+    /// What its body holds.
+    pub(super) hold: Option<Box<BodyHold>>,
 }
 
 /// A request that is with the service, and its way back.
@@ -69,6 +123,8 @@ pub(super) struct Away {
     pub(super) facts: RequestFacts,
     /// Told when the client is gone, where somebody wants to know.
     pub(super) watch: Option<ClientWatch>,
+    /// What its body holds.
+    pub(super) _hold: Option<Box<BodyHold>>,
 }
 
 /// A request that was handed over.
@@ -112,6 +168,8 @@ impl Session {
             answered: Vec::new(),
             next_key: 0,
             quiet_bytes: 0,
+            late_bytes: 0,
+            memory: limits.memory.share(usize::MAX),
             leaving_since: None,
         }
     }
@@ -120,6 +178,28 @@ impl Session {
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.quiet_bytes += bytes.len();
         self.pipe.borrow_mut().feed(bytes);
+    }
+
+    /// The number of the next stream within the server.
+    pub(super) fn take_key(&mut self) -> u32 {
+        self.next_key = self.next_key.wrapping_add(1);
+        self.next_key
+    }
+
+    /// Notes that nobody takes in what is under way of a body.
+    pub(super) fn note_untaken_body(&mut self) {
+        let late_bytes = self.late_bytes + STREAM_WINDOW_BYTES as usize;
+        self.late_bytes = late_bytes.min(CONNECTION_WINDOW_BYTES as usize);
+    }
+
+    /// Notes what another thread found out about the request that it knows by `key`.
+    pub(crate) fn judged(&mut self, key: u32, admission: Admission) {
+        let mut judged = self.receiving.iter_mut().filter(|receiving| receiving.key == key);
+        if let Some(receiving) = judged.next()
+            && matches!(receiving.standing, Standing::Judging)
+        {
+            receiving.standing = Standing::Judged(Box::new(admission));
+        }
     }
 
     /// Whether responses wait to be given to the protocol.
@@ -177,6 +257,14 @@ impl Session {
 
     /// Ends a connection that keeps us busy and asks for nothing.
     pub(super) fn check_quiet(&mut self) {
+        // What it asks for is not looked at while it leaves too much of our answers lying.
+        if self.held_bytes() >= OUTPUT_BYTES_MAX {
+            self.quiet_bytes = 0;
+        }
+        let excess_bytes = self.quiet_bytes.saturating_sub(QUIET_BYTES_MAX);
+        let late_bytes = excess_bytes.min(self.late_bytes);
+        (self.quiet_bytes, self.late_bytes) =
+            (self.quiet_bytes - late_bytes, self.late_bytes - late_bytes);
         if self.quiet_bytes > QUIET_BYTES_MAX
             && let State::Open(protocol) = &mut self.state
         {
@@ -195,6 +283,19 @@ impl Session {
                 true
             }
         }
+    }
+
+    /// Takes memory for pieces of responses that wait for the client's windows. False if there is
+    /// none.
+    pub(super) fn hold_pieces(&mut self) -> bool {
+        let pieces = self.sending.iter().filter(|sending| sending.memory.is_none());
+        let bytes = pieces.map(|sending| sending.pending.len()).sum::<usize>();
+        let (wanted, held) = (bytes.saturating_sub(OUTPUT_BYTES_FREE), self.memory.held_bytes());
+        if wanted > held {
+            return self.memory.take(wanted - held).is_ok();
+        }
+        self.memory.give_back(held - wanted);
+        true
     }
 
     /// Bytes of responses that wait for the client's windows.

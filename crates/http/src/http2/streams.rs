@@ -1,25 +1,24 @@
 //! From frames to answers: the part of the event loop that answers the streams of a connection.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
-use http::request::Parts;
-use mio::net::TcpStream;
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
+use pellucid_budget::{OverBudget, Share};
 use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
-use super::heads::{body_length, head_of};
+use super::heads::head_of;
 use super::sending::{Sending, Sent};
-use super::session::{Away, Parked, ParkedRequest, Polled, Receiving, Session};
-use crate::connection::{Begun, Connection};
+use super::session::{Away, Parked, ParkedRequest, Polled, Session, Stream};
+use crate::connection::Connection;
 use crate::event_loop::{EventLoop, Turn};
 use crate::head::Head;
-use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
+use crate::output::hold_source;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::requests::{Arrival, id_of, saturating_u32};
@@ -30,18 +29,12 @@ use crate::taking::Taking;
 /// Room for the headers of a usual response, so that they are laid out once.
 pub(super) const FIELDS_USUAL: usize = 8;
 
-/// A stream's request, as far as it is known, and its way back.
-struct Stream {
-    parts: Parts,
-    respond: SendResponse<Bytes>,
-    begun: Begun,
-}
-
 /// A response that a service has finished, with its account.
 pub(super) struct Answered {
     pub(super) handled: Handled,
     pub(super) outcome: Option<Outcome>,
     pub(super) fields: HeaderMap,
+    pub(super) manner: Manner,
     pub(super) timeline: Timeline,
     pub(super) facts: RequestFacts,
 }
@@ -70,7 +63,7 @@ impl<S: Service> EventLoop<S> {
                     session.quiet_bytes = 0;
                     let (request, respond) = *request;
                     let (parts, body) = request.into_parts();
-                    let stream = Stream { parts, respond, begun };
+                    let stream = Stream { parts, respond, begun, hold: None };
                     if body.is_end_stream() {
                         let received = turn.received;
                         let arrival = Arrival { begun, received, waited_until, bytes: 0 };
@@ -85,123 +78,7 @@ impl<S: Service> EventLoop<S> {
         false
     }
 
-    /// Notes a request whose body comes in, unless it is announced to be too large.
-    fn begin_body(
-        &mut self,
-        connection: &mut Connection,
-        session: &mut Session,
-        stream: Stream,
-        body: RecvStream,
-        turn: Turn,
-    ) {
-        let length = body_length(&stream.parts);
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
-            .map(|head| self.service.body_bytes_max(&head));
-        let refusal = match limit {
-            Err(refusal) => refusal,
-            Ok(limit) if length.is_some_and(|length| length > limit) => {
-                self.refusal_of_long(Refusal::BodyTooLarge(limit), &stream.parts)
-            }
-            Ok(body_bytes_max) => {
-                let Stream { parts, respond, begun } = stream;
-                let (stream, body) = (body, Vec::new());
-                session.receiving.push(Receiving {
-                    parts,
-                    stream,
-                    respond,
-                    body,
-                    body_bytes_max,
-                    begun,
-                });
-                return;
-            }
-        };
-        self.refuse_stream(connection, session, stream, &refusal, turn);
-    }
-
-    /// Takes in what came of bodies, and answers the requests that are whole by it.
-    pub(super) fn take_bodies(
-        &mut self,
-        slot: usize,
-        connection: &mut Connection,
-        session: &mut Session,
-        turn: Turn,
-    ) {
-        let mut at = 0;
-        while at < session.receiving.len() {
-            begin_request(Phase::Parse.label());
-            let before = session.receiving[at].body.len();
-            let taken = self.take_body(connection, &mut session.receiving[at]);
-            if session.receiving[at].body.len() > before {
-                session.quiet_bytes = 0;
-            }
-            match taken {
-                Ok(Poll::Pending) => at += 1,
-                Ok(Poll::Ready(false)) => {
-                    let gone = session.receiving.swap_remove(at);
-                    self.release(connection, gone.body.len());
-                }
-                Ok(Poll::Ready(true)) => {
-                    let Receiving { parts, respond, body, begun, .. } =
-                        session.receiving.swap_remove(at);
-                    let (received, bytes) = (turn.received, body.len());
-                    let arrival = Arrival { begun, received, waited_until: None, bytes };
-                    let stream = Stream { parts, respond, begun };
-                    self.answer_stream(slot, connection, session, stream, &body, arrival);
-                    self.release(connection, bytes);
-                }
-                Err(refusal) => {
-                    let Receiving { parts, respond, body, begun, .. } =
-                        session.receiving.swap_remove(at);
-                    self.release(connection, body.len());
-                    let refusal = self.refusal_of_long(refusal, &parts);
-                    let stream = Stream { parts, respond, begun };
-                    self.refuse_stream(connection, session, stream, &refusal, turn);
-                }
-            }
-        }
-    }
-
-    /// Asks the service what a body is refused with that is too long.
-    fn refusal_of_long(&self, refusal: Refusal, parts: &Parts) -> Refusal {
-        let Refusal::BodyTooLarge(limit_bytes) = refusal else { return refusal };
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        match head_of(parts, &mut space, 0) {
-            Ok(head) => self.service.refusal_of_body(&head, limit_bytes),
-            Err(_) => refusal,
-        }
-    }
-
-    /// Takes in what there is of one body. Ready once it ended: true if it is whole.
-    fn take_body(
-        &mut self,
-        connection: &mut Connection,
-        receiving: &mut Receiving,
-    ) -> Result<Poll<bool>, Refusal> {
-        let mut context = Context::from_waker(Waker::noop());
-        loop {
-            match receiving.stream.poll_data(&mut context) {
-                Poll::Pending => return Ok(Poll::Pending),
-                Poll::Ready(None) => return Ok(Poll::Ready(true)),
-                Poll::Ready(Some(Err(_))) => return Ok(Poll::Ready(false)),
-                Poll::Ready(Some(Ok(data))) => {
-                    if receiving.body.len() + data.len() > receiving.body_bytes_max {
-                        return Err(Refusal::BodyTooLarge(receiving.body_bytes_max));
-                    }
-                    let whole = connection.reserved_bytes + data.len();
-                    if !self.reserve_body(connection, whole) {
-                        return Err(Refusal::Overloaded);
-                    }
-                    receiving.body.extend_from_slice(&data);
-                    // It fails only for streams that are gone, which the next poll tells.
-                    let _ = receiving.stream.flow_control().release_capacity(data.len());
-                }
-            }
-        }
-    }
-
-    fn answer_stream(
+    pub(super) fn answer_stream(
         &mut self,
         slot: usize,
         connection: &mut Connection,
@@ -239,10 +116,10 @@ impl<S: Service> EventLoop<S> {
         }
         let Head { method, path, query, headers, .. } = head;
         let request = Request { method, path, query, headers, body };
-        session.next_key = session.next_key.wrapping_add(1);
-        let id = ConnectionId { stream: session.next_key, ..id_of(slot, connection) };
-        let away = Away { respond: stream.respond, manner, timeline, facts, watch: None };
-        let at = (id, &connection.socket);
+        let id = ConnectionId { stream: session.take_key(), ..id_of(slot, connection) };
+        let Stream { respond, hold, .. } = stream;
+        let away = Away { respond, manner, timeline, facts, watch: None, _hold: hold };
+        let at = (id, connection.seat.address());
         self.serve_stream(session, at, away, |service, response, exchange| {
             service.handle(&request, response, exchange)
         });
@@ -252,7 +129,7 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn complete_stream(
         &mut self,
         id: ConnectionId,
-        socket: &TcpStream,
+        address: IpAddr,
         session: &mut Session,
         parked: ParkedRequest,
         later: S::Later,
@@ -261,7 +138,7 @@ impl<S: Service> EventLoop<S> {
         self.recorder.take_back(&away.timeline, flight);
         set_operation(away.facts.operation + 1);
         set_phase(Phase::Execute.label());
-        self.serve_stream(session, (id, socket), away, |service, response, exchange| {
+        self.serve_stream(session, (id, address), away, |service, response, exchange| {
             service.resume(later, response, exchange)
         });
     }
@@ -270,7 +147,7 @@ impl<S: Service> EventLoop<S> {
     fn serve_stream(
         &mut self,
         session: &mut Session,
-        (id, socket): (ConnectionId, &TcpStream),
+        (id, address): (ConnectionId, IpAddr),
         mut away: Away,
         serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
     ) {
@@ -284,7 +161,7 @@ impl<S: Service> EventLoop<S> {
                 facts: &mut away.facts,
                 mailbox: &this.mailbox,
                 connection: id,
-                socket,
+                address,
                 may_upgrade: false,
                 is_taken: &is_taken,
                 watch: away.watch.take(),
@@ -294,7 +171,7 @@ impl<S: Service> EventLoop<S> {
                 let handled = serve(service, &mut response, &mut exchange);
                 (response.conclude(handled), exchange.watch)
             });
-            let Away { respond, manner, timeline, facts, .. } = away;
+            let Away { respond, manner, timeline, facts, _hold, .. } = away;
             let ((handled, outcome), watch) = match called {
                 Ok(called) => called,
                 Err(panicked) => {
@@ -307,11 +184,11 @@ impl<S: Service> EventLoop<S> {
                 assert!(outcome.is_none(), "a request is either answered or handed over");
                 this.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
                 let flight = this.recorder.send_away(&timeline);
-                let away = Away { respond, manner, timeline, facts, watch };
+                let away = Away { respond, manner, timeline, facts, watch, _hold };
                 session.parked.push(Parked { key: id.stream, away, flight });
                 return;
             }
-            let answered = Answered { handled, outcome, fields, timeline, facts };
+            let answered = Answered { handled, outcome, fields, manner, timeline, facts };
             this.conclude_stream(session, respond, answered, body);
         });
     }
@@ -323,7 +200,11 @@ impl<S: Service> EventLoop<S> {
         answered: Answered,
         body: &[u8],
     ) {
-        let Answered { handled, outcome, fields, mut timeline, mut facts } = answered;
+        let Answered { handled, outcome, fields, manner, mut timeline, mut facts } = answered;
+        let Ok(memory) = self.hold_stream(body.len(), &handled) else {
+            let refusal = Refusal::ResponseTooLarge;
+            return self.write_stream_refusal(session, respond, &refusal, manner, timeline, facts);
+        };
         let outcome = outcome.expect("a service that is done has finished its response");
         timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
@@ -363,6 +244,7 @@ impl<S: Service> EventLoop<S> {
                     facts,
                     progress_at,
                     taking: Taking::default(),
+                    memory,
                     is_counted,
                     _flight,
                 });
@@ -372,6 +254,17 @@ impl<S: Service> EventLoop<S> {
             self.last = timeline.stamp(Stamp::Encoded);
             session.answered.push(self.recorder.seal(&timeline, facts));
         }
+    }
+
+    /// Takes memory for a response that may have to wait for its client's window.
+    fn hold_stream(&self, bytes: usize, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+        let memory = &self.limits.memory;
+        if bytes <= RESPONSE_BYTES_FREE {
+            return hold_source(memory, handled);
+        }
+        let mut share = memory.share(usize::MAX);
+        share.take(bytes)?;
+        Ok(Some(share))
     }
 
     /// Gives the protocol of each response what the client's window takes. True if anything moved.
@@ -416,7 +309,7 @@ impl<S: Service> EventLoop<S> {
         session.answered.push(self.recorder.seal(&timeline, facts));
     }
 
-    fn refuse_stream(
+    pub(super) fn refuse_stream(
         &mut self,
         connection: &mut Connection,
         session: &mut Session,
@@ -456,24 +349,8 @@ impl<S: Service> EventLoop<S> {
             timeline.stamp_at(Stamp::Started, at);
             timeline.stamp_at(Stamp::Executed, at);
             let handled = Handled::Done;
-            let answered = Answered { handled, outcome, fields, timeline, facts };
+            let answered = Answered { handled, outcome, fields, manner, timeline, facts };
             this.conclude_stream(session, respond, answered, body);
         });
-    }
-
-    /// Refuses the requests whose bodies take too long.
-    pub(super) fn refuse_late(
-        &mut self,
-        connection: &mut Connection,
-        session: &mut Session,
-        is_late: impl Fn(&Receiving) -> bool,
-        turn: Turn,
-    ) {
-        while let Some(at) = session.receiving.iter().position(&is_late) {
-            let Receiving { parts, respond, body, begun, .. } = session.receiving.swap_remove(at);
-            self.release(connection, body.len());
-            let stream = Stream { parts, respond, begun };
-            self.refuse_stream(connection, session, stream, &Refusal::TooSlow, turn);
-        }
     }
 }

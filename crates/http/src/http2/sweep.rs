@@ -5,11 +5,10 @@ use std::time::Duration;
 use h2::Reason;
 use pellucid_clock::Ticks;
 
-use super::session::{Receiving, Session};
+use super::session::Session;
 use crate::connection::{Connection, Stage};
 use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate, Turn};
-use crate::limits::BODY_BYTES_PER_SECOND_MIN;
 use crate::service::Service;
 
 /// How long a client may take to leave after it was told to.
@@ -63,13 +62,7 @@ impl<S: Service> EventLoop<S> {
         turn: Turn,
     ) -> bool {
         let before = session.receiving.len();
-        let (clock, exchange) = (self.clock, self.limits.exchange);
-        let is_late = |receiving: &Receiving| {
-            let body = receiving.body.len() as u64 / BODY_BYTES_PER_SECOND_MIN;
-            let limit = exchange + Duration::from_secs(body);
-            u128::from(clock.nanoseconds(turn.woke.since(receiving.begun.at))) > limit.as_nanos()
-        };
-        self.refuse_late(connection, session, is_late, turn);
+        self.refuse_late(connection, session, turn);
         let late = before - session.receiving.len();
         (0..late).for_each(|_| self.shared.cuts.stream(Cut::RequestSlow));
         late > 0

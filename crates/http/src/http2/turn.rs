@@ -8,6 +8,7 @@ use pellucid_thread::begin_request;
 
 use super::session::Session;
 use crate::connection::{Closing, Connection, Stage};
+use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate, Step, Turn};
 use crate::limits::BATCH_BYTES_MAX;
 use crate::service::Service;
@@ -57,7 +58,7 @@ impl<S: Service> EventLoop<S> {
         mut session: Box<Session>,
         turn: Turn,
     ) -> Step {
-        let (is_over, moved, was_full, fate) = self.with_out(|this, out| {
+        let (is_over, moved, was_full, mut fate) = self.with_out(|this, out| {
             std::mem::swap(&mut session.pipe.borrow_mut().output, out);
             let (is_over, moved) = this.run_streams(slot, connection, &mut session, turn);
             let was_full = {
@@ -75,13 +76,16 @@ impl<S: Service> EventLoop<S> {
             };
             (is_over, moved, was_full, fate)
         });
+        if !session.hold_pieces() {
+            self.shared.cuts.connection(Cut::Memory);
+            fate = Fate::Drop;
+        }
         let (has_input, ended) = {
             let pipe = &mut *session.pipe.borrow_mut();
             pipe.shrink();
             (pipe.has_input(), pipe.ended)
         };
         if is_over {
-            self.release_body(connection);
             self.abandon(*session);
         } else {
             connection.stage = Stage::Http2(session);

@@ -7,15 +7,17 @@ pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp, Timeline};
+use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_http::{
-    BodySource, Certificates, CutFigures, Endpoint, Exchange, Filled, Handled, Head, Limits,
-    LinkTurn, Refusal, Request, Response, Server, ServerStats, Service, Ticket, listen,
+    Admission, Applicant, BodySource, Certificates, CutFigures, Denial, Endpoint, Exchange, Filled,
+    Handled, Head, Limits, LinkTurn, Refusal, Request, Response, Server, ServerStats, Service,
+    Ticket, listen,
 };
 use pellucid_thread::Panicked;
 
@@ -28,9 +30,15 @@ const NAMES: Names = Names {
 
 /// Gates at which `/held` holds up its event loop, by the number that is its body: nobody there,
 /// somebody waits, open.
-static GATES: [AtomicU8; 7] = [const { AtomicU8::new(0) }; 7];
+static GATES: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 const WAITS: u8 = 1;
 const OPEN: u8 = 2;
+
+/// Bytes of the response of `/large`, and of what `/held-pieces` holds.
+pub(crate) const LARGE_BYTES: usize = 1_000_000;
+/// What bodies of the account may take.
+pub(crate) const ACCOUNT_BYTES: usize = 300_000;
+static ACCOUNT: LazyLock<Budget> = LazyLock::new(|| Budget::new(ACCOUNT_BYTES));
 
 /// Returns once somebody waits at the gate.
 pub(crate) fn await_held(gate: usize) {
@@ -91,9 +99,14 @@ struct Echo {
 struct Pieces {
     left: usize,
     broken: bool,
+    held_bytes: usize,
 }
 
 impl BodySource for Pieces {
+    fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         self.left -= 1;
         out.extend(std::iter::repeat_n(b'a' + (self.left % 26) as u8, 50_000));
@@ -132,6 +145,30 @@ impl Service for Echo {
 
     fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
         1_000_000
+    }
+
+    /// As the header `x-admit` says: not at all, as an account's, or, once a gate is open, as
+    /// another thread says.
+    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Vec<u8>>) -> Admission {
+        let header = head.headers.iter().find(|header| header.name == "x-admit");
+        let value = header.map_or("", |header| std::str::from_utf8(header.value).unwrap());
+        let denial = Denial { challenges: &[b"Basic"], body: None };
+        let (how, gate) = value.split_once(' ').unwrap_or((value, ""));
+        let (gate, judge) = (gate.to_owned(), applicant.judge());
+        let later = |admission| {
+            std::thread::spawn(move || {
+                hold(gate.as_bytes());
+                judge.decide(admission);
+            });
+            Admission::Pending
+        };
+        match how {
+            "no" => Admission::Refused(Refusal::Unauthorized(denial)),
+            "account" => Admission::Granted(Some(ACCOUNT.clone())),
+            "later" => later(Admission::Granted(None)),
+            "not-later" => later(Admission::Refused(Refusal::Unauthorized(denial))),
+            _ => Admission::Granted(None),
+        }
     }
 
     fn handle(
@@ -184,11 +221,20 @@ impl Service for Echo {
             "/pieces" | "/broken" => {
                 response.status(200).finish_streamed(None);
                 let broken = request.path == "/broken";
-                Handled::Stream(Box::new(Pieces { left: 40, broken }))
+                Handled::Stream(Box::new(Pieces { left: 40, broken, held_bytes: 0 }))
+            }
+            "/large" => {
+                response.status(200).finish(&vec![b'x'; LARGE_BYTES]);
+                Handled::Done
+            }
+            "/held-pieces" => {
+                response.status(200).finish_streamed(None);
+                let pieces = Pieces { left: 40, broken: false, held_bytes: LARGE_BYTES };
+                Handled::Stream(Box::new(pieces))
             }
             "/endless" => {
                 response.status(200).finish_streamed(None);
-                Handled::Stream(Box::new(Pieces { left: usize::MAX, broken: true }))
+                Handled::Stream(Box::new(Pieces { left: usize::MAX, broken: true, held_bytes: 0 }))
             }
             "/panic" => {
                 response.status(200).header("X-Begun", b"as if all were well");
@@ -274,13 +320,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// The transport's figures now.
+    pub(crate) fn stats(&self) -> ServerStats {
+        self.server.as_ref().unwrap().gauge().stats()
+    }
+
     /// What was refused or cut until now.
     pub(crate) fn cuts(&self) -> CutFigures {
         self.stats().cuts
-    }
-
-    pub(crate) fn stats(&self) -> ServerStats {
-        self.server.as_ref().unwrap().gauge().stats()
     }
 
     /// Returns once the figures are like that.

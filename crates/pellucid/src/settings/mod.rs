@@ -190,6 +190,14 @@ struct Settings {
     /// Most connections at a time [default: 16384].
     #[arg(long, env = "PELLUCID_CONNECTIONS_MAX")]
     connections_max: Option<usize>,
+    /// Most connections at a time from one address, or one network of 64 bits in IPv6
+    /// [default: a quarter of connections-max].
+    #[arg(long, env = "PELLUCID_CONNECTIONS_PER_ADDRESS_MAX")]
+    connections_per_address_max: Option<usize>,
+    /// The same for addresses of this machine's loopback, where a proxy connects from
+    /// [default: connections-max].
+    #[arg(long, env = "PELLUCID_CONNECTIONS_OF_LOOPBACK_MAX")]
+    connections_of_loopback_max: Option<usize>,
     /// Most requests that wait for the store or are streamed at a time [default: 8192].
     #[arg(long, env = "PELLUCID_REQUESTS_IN_FLIGHT_MAX")]
     requests_in_flight_max: Option<usize>,

@@ -60,6 +60,8 @@ impl Settings {
             queued_calls_max: Some(options.documents.queued_calls_max),
             arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
+            connections_per_address_max: None,
+            connections_of_loopback_max: None,
             requests_in_flight_max: Some(limits.requests_in_flight),
             bodies_max: None,
             idle_timeout: Some(Span(limits.idle)),
@@ -183,13 +185,19 @@ impl Settings {
         limits.head_bytes = self.head_max.map_or(limits.head_bytes, bytes);
         limits.compressed_from_bytes =
             self.compress_from.map_or(limits.compressed_from_bytes, bytes);
-        limits.connections = self.connections_max.unwrap_or(limits.connections);
+        limits.set_connections(self.connections_max.unwrap_or(limits.connections));
+        if let Some(connections) = self.connections_per_address_max {
+            limits.connections_per_address = connections;
+        }
+        if let Some(connections) = self.connections_of_loopback_max {
+            limits.connections_of_loopback = connections;
+        }
         limits.requests_in_flight =
             self.requests_in_flight_max.unwrap_or(limits.requests_in_flight);
         let largest_body = options.batch_bytes_max.max(options.embedded.value_bytes_max);
         let largest = largest_body.saturating_add(limits.head_bytes);
-        limits.body_bytes_in_flight =
-            self.bodies_max.map_or(limits.body_bytes_in_flight.max(largest), bytes);
+        let bodies = self.bodies_max.map_or(limits.body_bytes_in_flight.max(largest), bytes);
+        limits.set_bodies(bodies, largest);
         if limits.body_bytes_in_flight < largest {
             return Err(Failure::usage(format!(
                 "--bodies-max has to hold the largest request, {largest} bytes: raise it, or lower \

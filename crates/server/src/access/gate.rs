@@ -20,6 +20,10 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 pub(crate) const CHALLENGES: [&[u8]; 2] =
     [b"Basic realm=\"pellucid\", charset=\"UTF-8\"", b"Bearer realm=\"pellucid\""];
 
+/// What the document API's clients are told without good credentials.
+pub(crate) const DENIED: &str = "{\"error\":true,\"code\":401,\"errorNum\":11,\
+    \"errorMessage\":\"not authorized to execute this request\"}";
+
 /// Bytes of requests that wait for their password, over all event loops.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -88,13 +92,6 @@ impl Drop for HeldRequest {
 }
 
 impl Api {
-    /// Whether somebody of whom nothing is known may send a body of more than a little: without
-    /// credentials a request will be refused, and its body need not come.
-    pub(crate) fn may_send_much(&self, head: &Head<'_, '_>) -> bool {
-        let is_named = |header: &&Header<'_>| header.name.eq_ignore_ascii_case("authorization");
-        !self.shared.accounts.is_enforced() || head.headers.iter().any(|h| is_named(&h))
-    }
-
     /// Lets a request through, or answers it.
     pub(crate) fn judge(
         &self,
@@ -155,7 +152,7 @@ impl Api {
         let mut seconds = 1;
         if let Some(held) = HeldRequest::of(request) {
             let authorization = request.header("authorization").unwrap_or_default();
-            let (completer, from) = (exchange.completer(), exchange.peer_address());
+            let (completer, from) = (exchange.completer(), Some(exchange.address()));
             let then = move |identity| {
                 completer.complete(Later::Verified { request: Box::new(held), identity });
             };

@@ -3,12 +3,14 @@
 //! [`Accounts`] is what a running server asks. A request's header `Authorization` is judged at once
 //! where that takes microseconds: a token, a web token, a password that was right before. A
 //! password that is new to this process costs Argon2's milliseconds, and [`Verdict::Slow`] says so:
-//! the request is then handed over (see `gate`), since an event loop must not wait.
+//! the request is then handed over (see `gate`), since an event loop must not wait. Where a body is
+//! still to come, its head is judged first (see `admission`).
 //!
 //! Accounts live in a file beside the store ([`AccountFile`]), which the command line changes and
 //! the server follows.
 
 mod accounts;
+mod admission;
 mod attempts;
 mod credentials;
 mod error;
@@ -25,10 +27,11 @@ mod verified;
 mod verifier;
 
 pub use accounts::{Accounts, Authentication, Verdict};
+pub(crate) use admission::BodyBudgets;
 pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
-pub(crate) use gate::{CHALLENGES, HeldRequest, Judged, is_open_to_all};
+pub(crate) use gate::{HeldRequest, Judged, is_open_to_all};
 pub use identity::{Identity, Proof};
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};

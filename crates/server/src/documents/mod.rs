@@ -209,7 +209,7 @@ impl Api {
             let returned = Returned { reply, timeline: None, parts: Vec::new(), queued_ns: 0 };
             completer.complete(Later::Documents(Box::new(returned)));
         };
-        let from = exchange.peer_address();
+        let from = Some(exchange.address());
         match self.shared.verifier.verify(name, password, from, then) {
             Ok(()) => Handled::Later,
             Err(too_many) => {

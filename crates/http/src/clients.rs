@@ -1,0 +1,130 @@
+//! Clients by their addresses, and what each holds of what there is for all.
+//!
+//! The loop that accepts owns the table, so that it needs no lock. A connection holds its place
+//! itself, on whichever loop it is: the place is free once the connection is dropped.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pellucid_budget::Budget;
+
+use crate::limits::Limits;
+
+/// An address as limits know it. Of IPv6 it is the network of 64 bits, within which one client has
+/// any address that it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Network {
+    V4(Ipv4Addr),
+    V6(u64),
+}
+
+impl Network {
+    fn of(address: IpAddr) -> Network {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Network::V4(address),
+            IpAddr::V6(address) => Network::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+/// What the connections of one address hold together.
+#[derive(Debug)]
+struct Client {
+    connections: AtomicUsize,
+    bodies: Budget,
+}
+
+/// A connection's place among those of its address.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    address: IpAddr,
+    client: Arc<Client>,
+}
+
+impl Seat {
+    /// The address that the connection is from.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The budget for bodies that come in from this address.
+    pub(crate) fn bodies(&self) -> &Budget {
+        &self.client.bodies
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.client.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The addresses from which connections are open.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    by_network: HashMap<Network, Arc<Client>>,
+}
+
+impl Clients {
+    /// A place for a connection from `address`, if that has not too many.
+    pub(crate) fn seat(&mut self, address: IpAddr, limits: &Limits) -> Option<Seat> {
+        let is_loopback = address.to_canonical().is_loopback();
+        let connections_max = match is_loopback {
+            true => limits.connections_of_loopback,
+            false => limits.connections_per_address,
+        };
+        let client = self.by_network.entry(Network::of(address)).or_insert_with(|| {
+            let bodies = Budget::new(limits.body_bytes_per_address);
+            Arc::new(Client { connections: AtomicUsize::new(0), bodies })
+        });
+        // Only this thread adds to it.
+        if client.connections.load(Ordering::Relaxed) >= connections_max {
+            return None;
+        }
+        client.connections.fetch_add(1, Ordering::Relaxed);
+        Some(Seat { address, client: Arc::clone(client) })
+    }
+
+    /// Forgets the addresses that have no connection any more.
+    pub(crate) fn forget_gone(&mut self) {
+        self.by_network.retain(|_, client| Arc::strong_count(client) > 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One address could have all connections.
+    #[test]
+    fn each_address_has_its_own_places() {
+        let limits = Limits { connections_per_address: 2, ..Limits::default() };
+        let mut clients = Clients::default();
+        let mut seat = |address: &str| clients.seat(address.parse().unwrap(), &limits);
+        let first = seat("192.0.2.1").unwrap();
+        let _second = seat("::ffff:192.0.2.1").unwrap();
+        assert!(seat("192.0.2.1").is_none() && seat("192.0.2.2").is_some());
+        drop(first);
+        assert!(seat("192.0.2.1").is_some(), "a place is free once its connection is gone");
+        let _third = seat("2001:db8:1:2::1").unwrap();
+        let _fourth = seat("2001:db8:1:2:ffff::2").unwrap();
+        assert!(seat("2001:db8:1:2:3::3").is_none(), "a network of 64 bits is one client");
+        assert!(seat("2001:db8:1:3::1").is_some());
+        let local: Vec<_> = (0..10).map(|_| seat("127.0.0.1")).collect();
+        assert!(local.iter().all(Option::is_some), "this machine's own have a limit of their own");
+    }
+
+    #[test]
+    fn addresses_without_connections_are_forgotten() {
+        let (limits, mut clients) = (Limits::default(), Clients::default());
+        let seats: Vec<_> =
+            (0..100).map(|last| clients.seat([192, 0, 2, last].into(), &limits).unwrap()).collect();
+        clients.forget_gone();
+        assert_eq!(clients.by_network.len(), 100);
+        drop(seats);
+        clients.forget_gone();
+        assert_eq!(clients.by_network.len(), 0);
+    }
+}
