@@ -90,6 +90,7 @@ impl Api {
                 store: shared.store.figures(),
                 engine: shared.store.engine_stats(),
                 cursors: shared.documents.queries.cursor_figures(),
+                memory: shared.documents.memory.clone(),
                 process: ProcessFigures::now(),
                 followed: shared.followed_figures(),
                 slow: shared.account.slow(0),

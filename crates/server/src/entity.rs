@@ -455,6 +455,9 @@ impl BodySource for ValueBody {
         let end = (self.sent + READ_BYTES_MAX).min(self.value.len());
         out.extend_from_slice(&self.value[self.sent..end]);
         self.sent = end;
+        if !self.value.is_readable() {
+            return Filled::Broken;
+        }
         if end == self.value.len() { Filled::Last } else { Filled::More }
     }
 }

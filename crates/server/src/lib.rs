@@ -25,6 +25,7 @@ mod lifetime;
 mod log;
 mod metrics;
 mod names;
+mod panics;
 mod process;
 mod profiles;
 mod query;

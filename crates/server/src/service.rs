@@ -15,7 +15,7 @@ use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
     Table, Written,
 };
-use pellucid_thread::set_operation;
+use pellucid_thread::{Panicked, set_operation};
 
 use crate::access::{
     Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
@@ -287,6 +287,10 @@ impl Service for Api {
         turn: &mut LinkTurn<'_, Later>,
     ) {
         self.adopt_caller(ticket, socket, unread, turn);
+    }
+
+    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
+        self.log_panic(panicked, timeline, facts);
     }
 
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_http::{Handled, Response};
 use pellucid_store::StoreError;
-use pellucid_thread::{Job, schedule_for_background, start_job};
+use pellucid_thread::{Job, run_contained, schedule_for_background, start_job};
 use serde_json::json;
 
 use super::Page;
@@ -58,7 +58,9 @@ impl Api {
             drop(place);
             completer.complete(Later::Page(page));
         };
-        let thread = std::thread::Builder::new().name("pellucid-compact".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("pellucid-compact".to_owned())
+            .spawn(|| run_contained(run));
         match thread {
             Ok(_) => Handled::Later,
             Err(error) => {

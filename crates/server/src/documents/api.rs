@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::Statements;
+use pellucid_budget::{Budget, Share};
 use pellucid_document::{Collection, DocumentError, Documents, ErrorNumber, is_document_key};
 use pellucid_http::Response;
 use pellucid_store::{Acknowledgement, Pending, Result as StoreResult, Written};
@@ -14,6 +15,7 @@ use crate::routes::{DocumentHandler, Handler, Method, Runs};
 
 use super::about::unknown_path;
 use super::call::Call;
+use super::control::Calls;
 use super::judging::{Refused, judge_account};
 use super::pool::Pool;
 use super::queries::Queries;
@@ -30,6 +32,10 @@ pub(crate) struct DocumentApi {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pool: Pool,
     pub(crate) queries: Arc<Queries>,
+    /// The calls that workers are at.
+    pub(crate) calls: Calls,
+    /// What all requests may take together.
+    pub(crate) memory: Budget,
     pub(crate) slow_queries: SlowQueries,
     /// Queries that were asked before.
     pub(crate) statements: Statements,
@@ -87,6 +93,11 @@ impl DocumentApi {
             Runs::IfSmall => call.body.len() <= LIGHT_BODY_BYTES_MAX && !call.is_array(),
             Runs::IfPlanned | Runs::OnWorker => false,
         }
+    }
+
+    /// The memory of one call: none yet.
+    pub(super) fn memory_of_call(&self) -> Share {
+        self.memory.share(self.settings.query_memory_max)
     }
 
     /// Answers a call.

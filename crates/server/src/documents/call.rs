@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 pub(crate) use crate::routes::Method;
 use crate::routes::{Path, Route, Runs, Target, decode};
 
+use super::control::Control;
+
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Call<'a> {
@@ -27,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(crate) request: u64,
     /// Whether it is on a thread that may wait for the medium.
     pub(crate) may_wait: bool,
+    /// What ends it from elsewhere, once a worker is to make it.
+    pub(crate) control: Option<Control>,
 }
 
 impl<'a> Call<'a> {
@@ -46,6 +50,7 @@ impl<'a> Call<'a> {
             body: Cow::Borrowed(request.body),
             request: 0,
             may_wait: false,
+            control: None,
         }
     }
 
@@ -72,7 +77,21 @@ impl<'a> Call<'a> {
             body: Cow::Owned(self.body.into_owned()),
             request: self.request,
             may_wait: true,
+            control: self.control,
         }
+    }
+
+    /// The call, under this control.
+    pub(crate) fn controlled(self, control: Control) -> Call<'a> {
+        Call { control: Some(control), ..self }
+    }
+
+    /// Goes on, unless it was ended from elsewhere; for whatever takes long.
+    ///
+    /// # Errors
+    /// 1500.
+    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+        self.control.as_ref().map_or(Ok(()), Control::check)
     }
 
     /// The name of the database.

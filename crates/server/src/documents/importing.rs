@@ -40,7 +40,8 @@ impl DocumentApi {
         if call.is_set("overwrite") {
             self.documents.truncate(collection)?;
         }
-        let report = self.documents.import(collection, &call.body, &options, timeline)?;
+        let goes_on = || call.check();
+        let report = self.documents.import(collection, &call.body, &options, &goes_on, timeline)?;
         let mut body = json!({
             "error": false,
             "created": report.created,

@@ -6,8 +6,12 @@ use pellucid_document::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::access::Identity;
+
 use super::api::DocumentApi;
 use super::call::{Call, Method};
+use super::owner::Owner;
+use super::queries::Running;
 use super::reply::Reply;
 
 type Answer = Result<Reply, DocumentError>;
@@ -28,16 +32,23 @@ impl DocumentApi {
     }
 
     /// Answers a call to the indexes of a collection. For threads that may block.
-    pub(crate) fn indexes_call(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+    pub(crate) fn indexes_call(
+        &self,
+        call: &Call<'_>,
+        collection: &Collection,
+        caller: &Identity,
+    ) -> Answer {
         match call.method {
             Method::Get => Ok(list(collection)),
             // Errors are 400 here, whatever their number.
             Method::Post => {
-                Ok(self.create_index(call, collection).unwrap_or_else(|error| match error.number {
+                let created = self.create_index(call, collection, caller);
+                Ok(created.unwrap_or_else(|error| match error.number {
                     ErrorNumber::NOT_IMPLEMENTED
                     | ErrorNumber::COLLECTION_NOT_FOUND
                     | ErrorNumber::STORE_FULL
                     | ErrorNumber::READ_ONLY
+                    | ErrorNumber::QUERY_KILLED
                     | ErrorNumber::INTERNAL => Reply::error(&error),
                     _ => Reply::error_as(400, &error),
                 }))
@@ -46,9 +57,19 @@ impl DocumentApi {
         }
     }
 
-    fn create_index(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+    /// Makes an index. It takes as long as the collection is large, and is listed and ended as a
+    /// query is.
+    fn create_index(&self, call: &Call<'_>, collection: &Collection, caller: &Identity) -> Answer {
         let wanted = wanted_index(&call.object()?)?;
-        let (definition, is_new) = self.documents.create_index(collection, wanted)?;
+        let text = format!("create an index of {}", collection.name());
+        let id = self.documents.next_tick()?;
+        let owner = Owner::of(caller);
+        let running =
+            Running::beside_queries(id, call.database(), text, owner, self.memory_of_call());
+        let listed = self.queries.begin(running);
+        let goes_on = || listed.check();
+        let made = self.documents.create_index_while(collection, wanted, &goes_on);
+        let (definition, is_new) = made?;
         let mut fields = describe(&collection.name(), &definition);
         fields["isNewlyCreated"] = json!(is_new);
         Ok(Reply::success(if is_new { 201 } else { 200 }, fields))

@@ -14,7 +14,7 @@ use crate::routes::Runs;
 use super::api::DocumentApi;
 use super::asked::{Asked, asked};
 use super::call::Call;
-use super::cursor::{check_rights, cursor, rest_of, running_error};
+use super::cursor::{check_rights, rest_of, running_error};
 use super::extra::{Done, push_trailer};
 use super::queries::{Cursor, Telling, Times, stopwatch};
 use super::reply::Reply;
@@ -65,7 +65,7 @@ impl DocumentApi {
                 // A number may have to be written down, and that is not a read.
                 let given = self.documents.next_tick().and_then(|id| {
                     cursor.id = id;
-                    self.give(cursor, 201, call.request)
+                    self.give(cursor, 201, call)
                 });
                 Some(given.unwrap_or_else(|error| Reply::error(&error)))
             }
@@ -84,7 +84,7 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Result<Light, Away>> {
-        let mut asked = asked(call).ok()?;
+        let mut asked = asked(call, &self.settings, &self.memory).ok()?;
         if asked.is_stream || asked.profile != 0 {
             return None;
         }
@@ -125,7 +125,10 @@ impl DocumentApi {
             }
             Err(error) => Some(failed(&error)),
             // Its number comes when it is known that it is kept.
-            Ok(rest) => Some(Ok(Light::Rest(cursor(0, &asked, database, rest, &data)))),
+            Ok(rest) => {
+                let cursor = self.cursor(0, &asked, (&database, caller), rest, &data);
+                Some(Ok(Light::Rest(cursor)))
+            }
         }
     }
 }

@@ -10,16 +10,21 @@ mod array;
 mod asked;
 mod call;
 mod collections;
+mod control;
 mod cursor;
 mod document;
+mod encoding;
 mod extra;
 mod importing;
 mod indexes;
 mod judging;
 mod light;
+mod memory;
+mod owner;
 mod people;
 mod pool;
 mod queries;
+mod query_calls;
 mod refusals;
 mod reply;
 mod settings;
@@ -37,8 +42,10 @@ use pellucid_store::PartTime;
 
 pub(crate) use api::{Answer, Answered, Calling, DocumentApi};
 pub(crate) use collections::current_database;
+pub(crate) use control::Calls;
+pub(crate) use memory::request_memory_default;
 pub(crate) use pool::{Pool, QUEUED_CALLS_MAX};
-pub(crate) use queries::CursorFigures;
+pub(crate) use queries::{CursorFigures, Queries};
 pub(crate) use refusals::unbuilt;
 pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
@@ -94,7 +101,7 @@ impl Api {
             return self.reply_now(reply, response, exchange);
         }
         let Some(answered) = self.answer_here(&call, exchange.timeline) else {
-            return self.hand_over(call.into_owned(), response, exchange);
+            return self.hand_over(call, response, exchange);
         };
         match answered {
             Answered::Now(reply) => {
@@ -231,14 +238,18 @@ impl Api {
     /// Gives a call to a worker.
     fn hand_over(
         &self,
-        call: Call<'static>,
+        call: Call<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let bytes = call.body.len();
-        let work = Work::of(call, &self.shared.documents, self.caller.clone(), exchange);
-        if self.shared.documents.pool.try_run(bytes, move |queued_ns| work.begin(queued_ns)) {
-            return Handled::Later;
+        let (bytes, api) = (call.body.len(), &self.shared.documents);
+        let mut memory = api.memory.share(usize::MAX);
+        if memory.take(bytes).is_ok() {
+            let work = (call.into_owned(), memory);
+            let work = Work::of(work, api, self.caller.clone(), exchange);
+            if api.pool.try_run(bytes, move |queued_ns| work.begin(queued_ns)) {
+                return Handled::Later;
+            }
         }
         let full = Reply::from(ErrorNumber::QUEUE_FULL).with_header("Retry-After", "1".to_owned());
         self.reply_now(full, response, exchange)
@@ -292,6 +303,7 @@ impl Api {
         } else {
             queued_ns
         };
+        let reply = reply.counted(&self.shared.documents.memory);
         reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
     }
 }

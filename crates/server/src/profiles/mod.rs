@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use pellucid_http::{Handled, Response};
 use pellucid_profile::{Kind, Profile, Profiler, Resolved};
-use pellucid_thread::{Job, sample_waits, start_job};
+use pellucid_thread::{Job, run_contained, sample_waits, start_job};
 
 use crate::admin::Page;
 use crate::names::NAMES;
@@ -162,7 +162,9 @@ impl Api {
             completer
                 .complete(Later::Page(recorded.unwrap_or_else(|what| Page::refusal(503, what))));
         };
-        let thread = std::thread::Builder::new().name("pellucid-prof".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("pellucid-prof".to_owned())
+            .spawn(|| run_contained(run));
         match thread {
             Ok(_) => Handled::Later,
             Err(error) => {

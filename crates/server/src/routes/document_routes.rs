@@ -93,8 +93,9 @@ const MANY: CollectionHandler = |api, calling, _, collection| {
 const IMPORT: CollectionHandler = |api, calling, _, collection| {
     api.import_call(calling.call, collection, calling.timeline).map(Now)
 };
-const INDEXES: CollectionHandler =
-    |api, calling, _, collection| api.indexes_call(calling.call, collection).map(Now);
+const INDEXES: CollectionHandler = |api, calling, _, collection| {
+    api.indexes_call(calling.call, collection, calling.caller).map(Now)
+};
 const INDEX: CollectionHandler =
     |api, calling, _, collection| api.index_call(calling.call, collection).map(Now);
 const VIEW: CollectionHandler =
@@ -113,7 +114,7 @@ const CURSORS: DatabaseHandler = |api, Calling { call, caller, timeline }, datab
 const EXPLAIN: DatabaseHandler =
     |api, calling, database| api.explain_call(calling.call, database, calling.caller).map(Now);
 const QUERIES: DatabaseHandler =
-    |api, calling, database| api.query_call(calling.call, database).map(Now);
+    |api, calling, database| api.query_call(calling.call, database, calling.caller).map(Now);
 const LIST: DatabaseHandler =
     |api, calling, database| api.list_collections(calling.call, database, calling.caller).map(Now);
 const CREATE: DatabaseHandler =
