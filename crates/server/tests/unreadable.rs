@@ -53,8 +53,7 @@ fn what_is_gone_is_an_error_of_its_request_that_names_file_and_offset() {
     if std::env::var_os(CHILD).is_none() {
         let name = "what_is_gone_is_an_error_of_its_request_that_names_file_and_offset";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let output =
-            child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}\n{told}", output.status);
         return;
