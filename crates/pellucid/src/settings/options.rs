@@ -220,7 +220,8 @@ impl Settings {
             documents.query_runtime_max = longest.0;
         }
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
-        documents.query_memory_max = self.query_memory_max.map_or(documents.query_memory_max, bytes);
+        documents.query_memory_max =
+            self.query_memory_max.map_or(documents.query_memory_max, bytes);
         options.request_memory = self.request_memory.map_or(options.request_memory, bytes);
         if documents.query_memory_max == 0 || options.request_memory == 0 {
             return Err(Failure::usage("--query-memory-max and --request-memory are above zero"));

@@ -213,7 +213,8 @@ mod tests {
     fn read(body: &str) -> Asked {
         let body = body.as_bytes();
         let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
-        let call = Call::of(&Request { method, path, query, headers, body }).unwrap();
+        let mut target = crate::routes::Target::of(method, path, query);
+        let call = Call::of(&Request { method, path, query, headers, body }, &mut target);
         asked(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
     }
 
