@@ -377,6 +377,7 @@ fn serve(
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
+    let stop = options.limits.stop;
     let endpoint =
         Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
     let account = shared.account.clone();
@@ -401,7 +402,7 @@ fn serve(
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
-    let (data, stop) = (options.data, options.limits.stop);
+    let data = options.data;
     Ok(RunningServer {
         server,
         shared,

@@ -18,9 +18,7 @@ use pellucid_store::{
 };
 use pellucid_thread::{Panicked, set_operation};
 
-use crate::access::{
-    Accounts, BodyBudgets, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
-};
+use crate::access::{Accounts, BodyBudgets, HeldRequest, Identity, Judged, Verifier};
 use crate::admin::Page;
 use crate::admin::compact::FullMerge;
 use crate::cluster::{Brought, Links, OwnerParts, Served, no_documents};

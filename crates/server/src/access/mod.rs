@@ -31,7 +31,7 @@ pub(crate) use admission::BodyBudgets;
 pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
-pub(crate) use gate::{HeldRequest, Judged, is_open_to_all};
+pub(crate) use gate::{HeldRequest, Judged};
 pub use identity::{Identity, Proof};
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};
