@@ -237,9 +237,7 @@ fn fields(
             Err(over) => return gathering.fail(over.into()),
         };
         match gathering.wants(document.view()) {
-            ControlFlow::Continue(true) => {
-                gathering.take(document.size_bytes(), || Ok(document))
-            }
+            ControlFlow::Continue(true) => gathering.take(document.size_bytes(), || Ok(document)),
             ControlFlow::Continue(false) => ControlFlow::Continue(()),
             ControlFlow::Break(()) => ControlFlow::Break(()),
         }

@@ -174,7 +174,8 @@ impl<'a> Builder<'a> {
             return Err(QueryError::new(number::VARIABLE_REDECLARED, message));
         }
         if self.scope.len() >= NODES_MAX {
-            let message = format!("too much nesting or too many objects: over {NODES_MAX} variables");
+            let message =
+                format!("too much nesting or too many objects: over {NODES_MAX} variables");
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
         self.scope.push(Binding { name: name.to_owned(), code });

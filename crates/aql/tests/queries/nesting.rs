@@ -36,8 +36,8 @@ fn values_nest_no_deeper_than_they_may() {
     for text in [
         nested(100, 380, "RETURN LENGTH(a100)"),
         nested(16, 380, insert),
-        nested(16, 12, &format!("{insert} UPDATE 'a' WITH {{v: NEW}} IN people")),
-        nested(20, 10, "RETURN a20").replace("a19", "{a: a19}"),
+        nested(16, 12, &format!("{insert} UPDATE 'a' WITH {{v: [[[[[[[[NEW]]]]]]]]}} IN people")),
+        nested(20, 10, "RETURN a20").replace("[a19]", "[{a: a19}]"),
         nested(20, 10, "COLLECT x = i INTO g RETURN g"),
         nested(20, 10, "RETURN PUSH([], a20)"),
         nested(20, 10, "RETURN APPEND([], [a20])"),
@@ -83,7 +83,10 @@ fn plans_are_bounded_and_as_long_as_they_may_be() {
     let both = |count: usize| {
         let fors: String = (0..60).map(|place| format!("FOR b{place} IN [1] ")).collect();
         (0..count).fold("1".to_owned(), |inner, place| {
-            format!("(LET x{place} = {inner} {} RETURN 1)", fors.replace('b', &format!("c{place}_")))
+            format!(
+                "(LET x{place} = {inner} {} RETURN 1)",
+                fors.replace('b', &format!("c{place}_"))
+            )
         })
     };
     for (text, expected) in [

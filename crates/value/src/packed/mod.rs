@@ -31,9 +31,9 @@ mod text;
 
 pub use build::Builder;
 pub use check::{Damage, check};
+pub(crate) use depth::depth;
 pub use front::{FRONT_MAX, Front, with_front};
 pub use measure::json_length;
-pub(crate) use depth::depth;
 pub(crate) use measure::node_length;
 pub(crate) use text::write_json;
 
