@@ -52,8 +52,8 @@ pub fn encode(value: Ref<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// As [`encode`], whatever the depth. Nulls count for nothing at the end of an array and anywhere in
-/// an object.
+/// As [`encode`], whatever the depth. Nulls count for nothing at the end of an array and anywhere
+/// in an object.
 fn encode_parts(value: Ref<'_>, out: &mut Vec<u8>) {
     let (mut nulls, mut name) = (0, None);
     for step in Walk::sorted(value) {

@@ -4,6 +4,7 @@
 mod account;
 mod collect;
 mod conditions;
+mod contents;
 mod index;
 mod list;
 mod point;
@@ -14,20 +15,20 @@ mod walk;
 mod write;
 
 use std::collections::{HashSet, VecDeque};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pellucid_clock::Stopwatch;
-use pellucid_value::{Ref, Value, index_key};
+use pellucid_value::{Value, index_key};
 
 pub use account::NodeAccount;
+pub(crate) use contents::contents;
 pub use point::PointResult;
 use walk::Walk;
 
 use crate::evaluate::Row;
 use crate::plan::{Node, NodeKind, Pipeline, Plan};
 use crate::run::{KillSwitch, QueryOptions, Run, Stats, Warning};
-use crate::{CollectionId, QueryError, Source, Visitor, number};
+use crate::{QueryError, Source, number};
 
 /// How many rows a node is asked for at once, at most.
 const BATCH_ROWS: usize = 1000;
@@ -556,53 +557,6 @@ pub(crate) fn subquery(
     run.free_memory_down_to(before_bytes);
     run.depth -= 1;
     Ok(Value::array(values)?)
-}
-
-/// Takes documents as they are.
-struct All<'a> {
-    documents: Vec<Value>,
-    most: usize,
-    run: &'a mut Run,
-    failed: Option<QueryError>,
-}
-
-impl Visitor for All<'_> {
-    fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
-        ControlFlow::Continue(true)
-    }
-
-    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
-        if let Err(error) = self.run.take_memory(document.len() + 2 * size_of::<Value>()) {
-            self.failed = Some(error);
-            return ControlFlow::Break(());
-        }
-        self.documents.push(Value::open(document).unwrap_or_default());
-        let is_full = self.documents.len() >= self.most;
-        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-/// All documents of a collection.
-pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
-    let mut scan = run.source.scan(collection)?;
-    run.stats.cursors_created += 1;
-    let before_bytes = run.memory_bytes();
-    let mut all = All { documents: Vec::new(), most: 0, run, failed: None };
-    loop {
-        all.run.check()?;
-        let before = all.documents.len();
-        all.most = before + BATCH_ROWS;
-        let more = scan.advance(&mut all)?;
-        all.run.stats.scanned_full += (all.documents.len() - before) as u64;
-        if let Some(error) = all.failed {
-            return Err(error);
-        }
-        if !more {
-            // They count where they stay.
-            all.run.free_memory_down_to(before_bytes);
-            return Ok(all.documents);
-        }
-    }
 }
 
 /// How much memory a row keeps.

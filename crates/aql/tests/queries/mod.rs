@@ -3,6 +3,7 @@
 mod indexes;
 mod language;
 mod limits;
+mod nesting;
 mod prefixes;
 mod writes;
 

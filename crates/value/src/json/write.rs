@@ -117,9 +117,12 @@ pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
 
 /// As [`write`], whatever the depth, until there are so many bytes.
 fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
-    let begin = |text| match str::floor_char_boundary(text, most) {
-        end if end < text.len() => &text[..end],
-        _ => text,
+    let begin = |text: &str| {
+        let mut end = most.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        end
     };
     // A comma stands before all values but the first of an array, and before all names but the
     // first of an object.
@@ -133,7 +136,7 @@ fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
                 if has_before {
                     out.push(b',');
                 }
-                write_string(begin(name), out);
+                write_string(&name[..begin(name)], out);
                 out.push(b':');
                 is_named = true;
             }
@@ -146,7 +149,7 @@ fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
                 match value {
                     Ref::Array(_) => out.push(b'['),
                     Ref::Object(_) => out.push(b'{'),
-                    Ref::String(text) => write_string(begin(text), out),
+                    Ref::String(text) => write_string(&text[..begin(text)], out),
                     scalar => write_parts(scalar, out),
                 }
                 if matches!(value, Ref::Array(_) | Ref::Object(_)) {
