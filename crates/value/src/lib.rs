@@ -9,6 +9,7 @@
 //! The rules (order of types, truthiness, casts, how numbers print) are those of ArangoDB's AQL.
 
 mod cast;
+mod each;
 pub mod index_key;
 pub mod json;
 mod kind;
@@ -29,7 +30,7 @@ pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
 pub use number::{Number, compare_numbers};
 pub use object::{Object, ObjectBuilder};
-pub use order::{compare, equal};
+pub use order::{compare, compare_with, equal};
 pub use reference::{ArrayRef, Members, ObjectRef, Ref};
 pub use shared::Shared;
 pub use text::Text;

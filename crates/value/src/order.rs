@@ -5,20 +5,43 @@
 //! So `[]` equals `[null]`. Strings compare byte by byte.
 
 use std::cmp::Ordering;
+use std::convert::Infallible;
 
 use crate::{ArrayRef, ObjectRef, Ref, compare_numbers};
+
+/// Bytes of text whose comparison is one step of [`compare_with`].
+const STEP_BYTES: usize = 4096;
 
 /// How `left` compares to `right`.
 #[must_use]
 pub fn compare(left: Ref<'_>, right: Ref<'_>) -> Ordering {
-    match (left, right) {
+    let Ok(order) = compare_with(left, right, &mut |_| Ok::<(), Infallible>(()));
+    order
+}
+
+/// As [`compare`], for long values: `tick` is called with the number of steps that follow.
+///
+/// # Errors
+/// That of `tick`, which ends it.
+pub fn compare_with<E>(
+    left: Ref<'_>,
+    right: Ref<'_>,
+    tick: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Ordering, E> {
+    Ok(match (left, right) {
         (Ref::Bool(left), Ref::Bool(right)) => left.cmp(&right),
         (Ref::Number(left), Ref::Number(right)) => compare_numbers(left, right),
-        (Ref::String(left), Ref::String(right)) => left.cmp(right),
-        (Ref::Array(left), Ref::Array(right)) => compare_arrays(left, right),
-        (Ref::Object(left), Ref::Object(right)) => compare_objects(left, right),
+        (Ref::String(left), Ref::String(right)) => {
+            let steps = left.len().min(right.len()) / STEP_BYTES;
+            if steps > 0 {
+                tick(steps)?;
+            }
+            left.cmp(right)
+        }
+        (Ref::Array(left), Ref::Array(right)) => compare_arrays(left, right, tick)?,
+        (Ref::Object(left), Ref::Object(right)) => compare_objects(left, right, tick)?,
         _ => left.kind().cmp(&right.kind()),
-    }
+    })
 }
 
 /// Whether the two are the same in the order of values.
@@ -30,26 +53,36 @@ pub fn equal(left: Ref<'_>, right: Ref<'_>) -> bool {
     }
 }
 
-fn compare_arrays(left: ArrayRef<'_>, right: ArrayRef<'_>) -> Ordering {
+fn compare_arrays<E>(
+    left: ArrayRef<'_>,
+    right: ArrayRef<'_>,
+    tick: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Ordering, E> {
     for place in 0..left.len().max(right.len()) {
+        tick(1)?;
         let left = left.get(place).unwrap_or(Ref::Null);
         let right = right.get(place).unwrap_or(Ref::Null);
-        let order = compare(left, right);
+        let order = compare_with(left, right, tick)?;
         if order != Ordering::Equal {
-            return order;
+            return Ok(order);
         }
     }
-    Ordering::Equal
+    Ok(Ordering::Equal)
 }
 
-fn compare_objects(left: ObjectRef<'_>, right: ObjectRef<'_>) -> Ordering {
+fn compare_objects<E>(
+    left: ObjectRef<'_>,
+    right: ObjectRef<'_>,
+    tick: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Ordering, E> {
     let (mut lefts, mut rights) = (left.sorted().peekable(), right.sorted().peekable());
     loop {
+        tick(1)?;
         let names = match (lefts.peek(), rights.peek()) {
             (Some((left, _)), Some((right, _))) => left.cmp(right),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (None, None) => return Ordering::Equal,
+            (None, None) => return Ok(Ordering::Equal),
         };
         let mut left = Ref::Null;
         let mut right = Ref::Null;
@@ -59,9 +92,9 @@ fn compare_objects(left: ObjectRef<'_>, right: ObjectRef<'_>) -> Ordering {
         if names != Ordering::Less {
             right = rights.next().map_or(Ref::Null, |(_, value)| value);
         }
-        let order = compare(left, right);
+        let order = compare_with(left, right, tick)?;
         if order != Ordering::Equal {
-            return order;
+            return Ok(order);
         }
     }
 }
