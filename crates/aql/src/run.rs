@@ -194,6 +194,11 @@ impl Run {
         }
     }
 
+    /// What is left of it when a query is planned: what was odd, and the memory that it took.
+    pub(crate) fn into_parts(self) -> (Vec<Warning>, Share) {
+        (self.warnings, self.share)
+    }
+
     /// Takes note of something odd.
     pub(crate) fn warn(
         &mut self,

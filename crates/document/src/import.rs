@@ -252,7 +252,14 @@ impl Import<'_> {
                         }
                     }
                     builder.end();
-                    self.document(number, &builder.finish())?;
+                    match builder.finish() {
+                        Ok(document) => self.document(number, &document)?,
+                        Err(over) => {
+                            let message = format!("at position {number}: {over}");
+                            self.refuse(message, ErrorNumber::TOO_MUCH_NESTING.into())?;
+                            continue;
+                        }
+                    }
                 }
                 _ => self.unparsable(number, line)?,
             }
@@ -268,7 +275,7 @@ impl Import<'_> {
             return self.unparsable(number, text.as_bytes());
         };
         let begin = self.waiting.len();
-        match self.with_prefixes(object) {
+        match self.with_prefixes(object)? {
             Some(document) => self.waiting.extend_from_slice(&document),
             None => self.waiting.extend_from_slice(document),
         }
@@ -277,10 +284,10 @@ impl Import<'_> {
     }
 
     /// The edge with prefixes before its ends, if they are asked for.
-    fn with_prefixes(&self, object: ObjectRef<'_>) -> Option<Vec<u8>> {
+    fn with_prefixes(&self, object: ObjectRef<'_>) -> Result<Option<Vec<u8>>> {
         let options = self.options;
         if options.from_prefix.is_none() && options.to_prefix.is_none() {
-            return None;
+            return Ok(None);
         }
         let mut builder = Builder::with(Vec::new(), Duplicates::Last);
         builder.begin_object();
@@ -307,7 +314,8 @@ impl Import<'_> {
             }
         }
         builder.end();
-        Some(builder.finish())
+        let too_large = |_| DocumentError::from(ErrorNumber::DOCUMENT_TOO_LARGE);
+        builder.finish().map(Some).map_err(too_large)
     }
 
     fn unparsable(&mut self, number: u64, text: &[u8]) -> Result<()> {

@@ -51,7 +51,7 @@ mod tests {
     proptest! {
         #[test]
         fn they_are_what_lists_of_them_are(value in values()) {
-            for value in [Value::open(&value.to_packed()).unwrap(), value] {
+            for value in [Value::open(&value.to_packed().unwrap()).unwrap(), value] {
                 prop_assert_eq!(value.each().collect::<Vec<_>>(), value.elements());
                 for sorted in [false, true] {
                     let members: Vec<(Text, Value)> = value.each_member(sorted).collect();

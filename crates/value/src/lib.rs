@@ -8,8 +8,10 @@
 //!
 //! The rules (order of types, truthiness, casts, how numbers print) are those of ArangoDB's AQL.
 
+mod array;
 mod cast;
 mod each;
+mod extent;
 pub mod index_key;
 pub mod json;
 mod kind;
@@ -24,8 +26,11 @@ mod samples;
 mod shared;
 mod text;
 mod value;
+mod walk;
 
+pub use array::Array;
 pub use cast::{number_of_text, to_array, to_number, to_text, write_text};
+pub use extent::{OverLimit, VALUE_BYTES_MAX};
 pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
 pub use number::{Number, compare_numbers};

@@ -50,7 +50,7 @@ impl Code {
                 let before_bytes = run.memory_bytes();
                 let elements = compute_all(elements, row, run)?;
                 run.free_memory_down_to(before_bytes);
-                Ok(Value::array(elements))
+                Ok(Value::array(elements)?)
             }
             Self::Object(members) => object(members, row, run),
             Self::Subquery(pipeline) => crate::execute::subquery(pipeline, row, run),
@@ -59,7 +59,7 @@ impl Code {
                 Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
             }
             Self::CollectionContents(collection, _) => {
-                crate::execute::contents(*collection, run).map(Value::array)
+                Ok(Value::array(crate::execute::contents(*collection, run)?)?)
             }
         }
     }
@@ -153,7 +153,7 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
         object.insert(name, value);
     }
     run.free_memory_down_to(before_bytes);
-    Ok(object.finish())
+    Ok(object.finish()?)
 }
 
 fn unary(operator: Unary, operand: &Value, run: &mut Run) -> Result<Value, QueryError> {
@@ -309,7 +309,7 @@ impl Expansion {
             }
         }
         run.free_memory_down_to(before_bytes);
-        Ok(Value::array(result))
+        Ok(Value::array(result)?)
     }
 
     /// Nothing if the element is left out, and its projection if there is one.

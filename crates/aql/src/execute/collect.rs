@@ -102,7 +102,7 @@ fn groups(
             row[own.slot] = total.finish(own.aggregator, run)?;
         }
         if let Some((slot, _)) = collect.into {
-            row[slot] = Value::array(group.rows);
+            row[slot] = Value::array(group.rows)?;
         }
         if let Some(slot) = collect.count {
             row[slot] = Value::Int(i64::try_from(group.count).unwrap_or(i64::MAX));
@@ -120,7 +120,7 @@ fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value, QueryError> {
             for (name, code) in variables {
                 object.insert(name.as_str(), code.compute(row, run)?);
             }
-            Ok(object.finish())
+            Ok(object.finish()?)
         }
     }
 }
@@ -217,9 +217,9 @@ impl Total {
                 if aggregator == Aggregator::Unique {
                     values.sort_by_key(|(place, _)| *place);
                 }
-                Value::array(values.into_iter().map(|(_, value)| value).collect())
+                Value::array(values.into_iter().map(|(_, value)| value).collect())?
             }
-            Self::All(values) => aggregate(aggregator, Value::array(values), run)?,
+            Self::All(values) => aggregate(aggregator, Value::array(values)?, run)?,
         })
     }
 }

@@ -100,7 +100,7 @@ impl Conditions {
                 object.insert(name.clone(), value.to_value());
             }
         }
-        self.scratch[self.slot] = object.finish();
+        self.scratch[self.slot] = object.finish()?;
         all_hold(&self.partial, &self.scratch, run)
     }
 
@@ -181,7 +181,7 @@ pub(super) struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    fn fail(&mut self, error: QueryError) -> ControlFlow<()> {
+    pub(super) fn fail(&mut self, error: QueryError) -> ControlFlow<()> {
         self.failed = Some(error);
         ControlFlow::Break(())
     }

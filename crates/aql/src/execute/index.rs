@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
-use pellucid_value::{ObjectBuilder, Value, index_key};
+use pellucid_value::{ObjectBuilder, OverLimit, Value, index_key};
 
 use super::conditions::{Conditions, Gathering};
 use super::scan::gather;
@@ -206,7 +206,10 @@ fn fields(
     let more = scan.advance(&mut |values| {
         let mut row = gathering.row.clone();
         let all: Vec<_> = access.index.fields.iter().map(path).zip(values).collect();
-        row[access.slot] = document_of(&all, 0);
+        row[access.slot] = match document_of(&all, 0) {
+            Ok(document) => document,
+            Err(over) => return gathering.fail(over.into()),
+        };
         match gathering.wants(row[access.slot].view()) {
             ControlFlow::Continue(true) => gathering.take(row),
             ControlFlow::Continue(false) => ControlFlow::Continue(()),
@@ -223,7 +226,7 @@ fn path(field: &IndexField) -> &[String] {
 }
 
 /// An object that has these values at their paths, of which `depth` names lie behind.
-fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Value {
+fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Result<Value, OverLimit> {
     let mut object = ObjectBuilder::new();
     for (path, value) in fields {
         let Some(name) = path.get(depth) else { continue };
@@ -232,7 +235,7 @@ fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Value {
         } else if object.get(name).is_none() {
             let same = |(other, _): &&(&[String], &Value)| other.get(depth) == Some(name);
             let inner: Vec<_> = fields.iter().filter(same).copied().collect();
-            object.insert(name.as_str(), document_of(&inner, depth + 1));
+            object.insert(name.as_str(), document_of(&inner, depth + 1)?);
         }
     }
     object.finish()

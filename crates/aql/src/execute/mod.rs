@@ -37,8 +37,6 @@ const BATCH_ROWS_MIN: usize = 16;
 const BATCH_BYTES_MAX: usize = 16 << 20;
 /// What a value that was returned takes beside itself where no other is to be like it.
 const SEEN_BYTES: usize = 48;
-/// How many subqueries may run within each other.
-const SUBQUERIES_MAX: usize = 60;
 
 /// A value of a result, and what it counts as memory.
 struct Kept {
@@ -461,10 +459,6 @@ pub(crate) fn subquery(
     row: &[Value],
     run: &mut Run,
 ) -> Result<Value, QueryError> {
-    if run.depth == SUBQUERIES_MAX {
-        let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
-        return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
-    }
     run.depth += 1;
     let row: Row = row.into();
     let mut runs: Vec<NodeRun> = pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
@@ -478,7 +472,7 @@ pub(crate) fn subquery(
     // Its rows are gone, and its result counts where it stays.
     run.free_memory_down_to(before_bytes);
     run.depth -= 1;
-    Ok(Value::array(values))
+    Ok(Value::array(values)?)
 }
 
 /// Takes documents as they are.

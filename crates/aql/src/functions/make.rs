@@ -274,7 +274,7 @@ impl<'r> ListMaker<'r> {
     /// The array.
     pub(super) fn finish(mut self) -> Result<Value, QueryError> {
         self.elements.shrink_to_fit();
-        Ok(Value::array(self.elements))
+        Ok(Value::array(self.elements)?)
     }
 }
 
@@ -315,6 +315,6 @@ impl<'r> ObjectMaker<'r> {
 
     /// The object.
     pub(super) fn finish(self) -> Result<Value, QueryError> {
-        Ok(self.object.finish())
+        Ok(self.object.finish()?)
     }
 }

@@ -179,7 +179,7 @@ pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String
         run.tick()?;
         run.take_memory(NAME_BYTES.saturating_add(name.len()))?;
         names.insert(name.into_owned());
-        Ok(())
+        Ok::<(), QueryError>(())
     };
     match &arguments[1..] {
         [list] if is_array(list) => list.each().try_for_each(|name| add(&name))?,

@@ -136,7 +136,7 @@ fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 
 fn sort(run: &mut Run, elements: Vec<Value>) -> Result<Value, QueryError> {
     let sorted = set::sorted(elements, run)?;
-    Ok(Value::array(sorted))
+    Ok(Value::array(sorted)?)
 }
 
 fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

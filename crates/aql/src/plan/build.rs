@@ -10,8 +10,10 @@ use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::run::Run;
 use crate::{Collection, CollectionId, Parsed, QueryError, number};
 
-/// How many variables and nodes a query may have.
+/// How many nodes a query may have, and how many variables one place of it may see.
 const NODES_MAX: usize = 4000;
+/// How many subqueries may lie in each other.
+const SUBQUERIES_MAX: usize = 60;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -74,13 +76,16 @@ impl<'a> Builder<'a> {
         let mut pipeline = Pipeline { nodes, width: self.variables.len() };
         self.estimate(&mut pipeline.nodes);
         let slots = self.parameters.iter().flat_map(|parameters| parameters.slots.clone());
+        let parameters = slots.collect();
+        let (warnings, memory) = self.run.into_parts();
         let plan = Plan {
             pipeline: Arc::new(pipeline),
-            parameters: slots.collect(),
+            parameters,
             variables: self.variables,
             collections: self.collections,
-            warnings: self.run.warnings,
+            warnings,
             rules: self.rules,
+            memory,
         };
         Ok((plan, self.parameters))
     }
@@ -113,6 +118,10 @@ impl<'a> Builder<'a> {
 
     /// The nodes of a query or subquery, in the scope as it is.
     pub(super) fn query(&mut self, query: &Query) -> Result<Vec<Node>, QueryError> {
+        if self.outer_scope.len() > SUBQUERIES_MAX {
+            let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
         let outer = std::mem::take(&mut self.nodes);
         let around = self.scope.clone();
         self.outer_scope.push(around.len());
@@ -132,6 +141,7 @@ impl<'a> Builder<'a> {
             let message = format!("too much nesting or too many objects: over {NODES_MAX} nodes");
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
+        self.run.take_memory(size_of::<Node>())?;
         self.nodes.push(Node { id: self.next_id, kind, cost: 0.0, items: 0.0 });
         self.next_id += 1;
         Ok(())
@@ -148,6 +158,10 @@ impl<'a> Builder<'a> {
         if self.scope.iter().any(|binding| binding.name == name) {
             let message = format!("variable '{name}' is assigned multiple times");
             return Err(QueryError::new(number::VARIABLE_REDECLARED, message));
+        }
+        if self.scope.len() >= NODES_MAX {
+            let message = format!("too much nesting or too many objects: over {NODES_MAX} variables");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
         self.scope.push(Binding { name: name.to_owned(), code });
         Ok(())

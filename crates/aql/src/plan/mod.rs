@@ -13,6 +13,7 @@ mod writes;
 
 use std::sync::Arc;
 
+use pellucid_budget::Share;
 use pellucid_value::Value;
 
 use crate::evaluate::{Code, Slot};
@@ -35,6 +36,8 @@ pub struct Plan {
     pub(crate) rules: Vec<&'static str>,
     /// The bind variables that are variables of the plan.
     pub(crate) parameters: Vec<(Slot, String)>,
+    /// The memory that it takes.
+    pub(crate) memory: Share,
 }
 
 /// The rules of the planner, by which it changes plans.

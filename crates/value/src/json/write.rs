@@ -4,6 +4,7 @@
 use std::io::Write as _;
 
 use crate::packed::write_json;
+use crate::walk::{Step, Walk};
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
@@ -69,9 +70,51 @@ pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     };
     let begin = out.len();
     if write_json(node, out).is_none() {
-        // Damaged: as much of it as can be read.
+        // Deeper than values may be now, or damaged: as much of it as can be read.
         out.truncate(begin);
-        write_parts(value, out);
+        write_steps(value, out);
+    }
+}
+
+/// As [`write`], whatever the depth.
+fn write_steps(value: Ref<'_>, out: &mut Vec<u8>) {
+    // A comma stands before all values but the first of an array, and before all names but the
+    // first of an object.
+    let (mut has_before, mut is_named) = (false, false);
+    for step in Walk::new(value) {
+        match step {
+            Step::Name(name) => {
+                if has_before {
+                    out.push(b',');
+                }
+                write_string(name, out);
+                out.push(b':');
+                is_named = true;
+            }
+            Step::Value(value) => {
+                if has_before && !std::mem::take(&mut is_named) {
+                    out.push(b',');
+                }
+                is_named = false;
+                has_before = true;
+                match value {
+                    Ref::Array(_) => out.push(b'['),
+                    Ref::Object(_) => out.push(b'{'),
+                    scalar => write_parts(scalar, out),
+                }
+                if matches!(value, Ref::Array(_) | Ref::Object(_)) {
+                    has_before = false;
+                }
+            }
+            Step::EndArray => {
+                out.push(b']');
+                has_before = true;
+            }
+            Step::EndObject => {
+                out.push(b'}');
+                has_before = true;
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@
 
 mod build;
 mod check;
+mod depth;
 mod front;
 mod measure;
 mod text;
@@ -32,13 +33,14 @@ pub use build::Builder;
 pub use check::{Damage, check};
 pub use front::{FRONT_MAX, Front, with_front};
 pub use measure::json_length;
+pub(crate) use depth::depth;
 pub(crate) use text::write_json;
 
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// The first byte of a packed document.
 pub const FORMAT: u8 = 1;
-/// How deep arrays and objects may lie in each other.
+/// How many arrays and objects may lie in each other.
 pub const DEPTH_MAX: usize = 200;
 
 pub(crate) mod tag {
