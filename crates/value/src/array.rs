@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
-use crate::extent::{Extent, OverLimit};
 use crate::Value;
+use crate::extent::{Extent, OverLimit};
 
 /// Elements in their order. Made by [`Value::array`], never changed afterwards.
 #[derive(Clone, Debug, Default)]

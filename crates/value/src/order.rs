@@ -102,14 +102,16 @@ impl<'a> Pair<'a> {
     /// differ.
     fn of(left: Ref<'a>, right: Ref<'a>) -> Option<Self> {
         match (left, right) {
-            (
-                Ref::Array(ArrayRef::Built(left)),
-                Ref::Array(ArrayRef::Built(right)),
-            ) if Arc::ptr_eq(left, right) => None,
-            (
-                Ref::Object(ObjectRef::Built(left)),
-                Ref::Object(ObjectRef::Built(right)),
-            ) if Arc::ptr_eq(left, right) => None,
+            (Ref::Array(ArrayRef::Built(left)), Ref::Array(ArrayRef::Built(right)))
+                if Arc::ptr_eq(left, right) =>
+            {
+                None
+            }
+            (Ref::Object(ObjectRef::Built(left)), Ref::Object(ObjectRef::Built(right)))
+                if Arc::ptr_eq(left, right) =>
+            {
+                None
+            }
             (Ref::Array(left), Ref::Array(right)) => Some(Self::Arrays(left, right, 0)),
             (Ref::Object(left), Ref::Object(right)) => {
                 Some(Self::Objects(left.sorted().peekable(), right.sorted().peekable()))

@@ -81,7 +81,8 @@ mod tests {
         let holders = || Arc::strong_count(&whole.bytes);
         let mut object = ObjectBuilder::new();
         object.insert("name", document.attribute("name"));
-        let mut kept = Value::array(vec![document.attribute("tags"), object.finish().unwrap()]).unwrap();
+        let mut kept =
+            Value::array(vec![document.attribute("tags"), object.finish().unwrap()]).unwrap();
         let mut long = document.attribute("long");
         assert_eq!(holders(), 4, "each part holds the document");
         let before = kept.to_json();

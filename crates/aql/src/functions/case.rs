@@ -2,8 +2,8 @@
 
 use pellucid_value::Value;
 
-use super::make::{STEP_BYTES, TextMaker, pieces, text};
 use super::Function;
+use super::make::{STEP_BYTES, TextMaker, pieces, text};
 use crate::QueryError;
 use crate::run::Run;
 

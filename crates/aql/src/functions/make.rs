@@ -296,11 +296,7 @@ impl<'r> ObjectMaker<'r> {
     }
 
     /// Adds a member whose name and value count elsewhere.
-    pub(super) fn insert(
-        &mut self,
-        name: impl Into<Text>,
-        value: Value,
-    ) -> Result<(), QueryError> {
+    pub(super) fn insert(&mut self, name: impl Into<Text>, value: Value) -> Result<(), QueryError> {
         self.run.take_memory(MEMBER_BYTES)?;
         self.run.tick()?;
         self.object.insert(name, value);

@@ -95,6 +95,11 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
     ALL.get(name).copied()
 }
 
+/// The name of each function, and how many arguments it takes at least and at most.
+pub fn functions() -> impl Iterator<Item = (&'static str, usize, usize)> {
+    ALL.values().map(|function| (function.name, function.least, function.most))
+}
+
 /// The value of an aggregate that needs all values at once.
 pub(crate) fn aggregate(
     aggregator: Aggregator,

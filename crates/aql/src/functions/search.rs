@@ -43,11 +43,7 @@ pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>
 }
 
 /// The last place of `part` in `own`.
-pub(super) fn find_last(
-    run: &mut Run,
-    own: &str,
-    part: &str,
-) -> Result<Option<usize>, QueryError> {
+pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>, QueryError> {
     let mut end = own.len();
     loop {
         let from = boundary(own, end.saturating_sub(WINDOW_BYTES.saturating_add(part.len())));

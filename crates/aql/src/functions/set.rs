@@ -107,21 +107,12 @@ impl Set {
     }
 
     /// The place of the value that is equal.
-    pub(crate) fn place(
-        &self,
-        value: Ref<'_>,
-        run: &mut Run,
-    ) -> Result<Option<usize>, QueryError> {
+    pub(crate) fn place(&self, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>, QueryError> {
         let hash = self.hash(value, run)?;
         self.find(hash, value, run)
     }
 
-    fn find(
-        &self,
-        hash: u64,
-        value: Ref<'_>,
-        run: &mut Run,
-    ) -> Result<Option<usize>, QueryError> {
+    fn find(&self, hash: u64, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>, QueryError> {
         let mut place = self.heads.get(&hash).copied().unwrap_or(NO_OTHER);
         while let Some(member) = self.members.get(place) {
             if equal(member.value.view(), value, run)? {
@@ -151,11 +142,7 @@ impl Set {
 
 /// Hashes what is the same for equal values: whole numbers by what they are, arrays without the
 /// nulls at their end, objects by name without null members.
-fn hash_into(
-    value: Ref<'_>,
-    hasher: &mut impl Hasher,
-    run: &mut Run,
-) -> Result<(), QueryError> {
+fn hash_into(value: Ref<'_>, hasher: &mut impl Hasher, run: &mut Run) -> Result<(), QueryError> {
     run.tick()?;
     hasher.write_u8(value.kind() as u8);
     match value {

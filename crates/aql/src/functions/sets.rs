@@ -23,11 +23,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// The members of the set whose marks are such.
-fn marked(
-    run: &mut Run,
-    set: Set,
-    stays: impl Fn(usize) -> bool,
-) -> Result<Value, QueryError> {
+fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value, QueryError> {
     let mut list = ListMaker::new(run);
     for (value, _) in set.into_marked().filter(|(_, mark)| stays(*mark)) {
         list.push(value)?;

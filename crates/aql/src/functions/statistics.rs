@@ -30,11 +30,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Gives `add` the numbers of an array but for nulls; false if there is anything else.
-fn numbers(
-    run: &mut Run,
-    list: &Value,
-    mut add: impl FnMut(Number),
-) -> Result<bool, QueryError> {
+fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<bool, QueryError> {
     let Some(elements) = list.view().as_array() else { return Ok(false) };
     for element in elements.iter() {
         run.tick()?;

@@ -88,7 +88,7 @@ fn functions_end_when_the_query_should() {
             format!("UNIQUE(RANGE(1, 30 * ({number})))"),
             format!("LENGTH(SPLIT(REPEAT({long}, 200), ['a', 'not there']))"),
             format!("LENGTH(SUBSTITUTE(REPEAT({long}, 200), ['a', 'not there'], 'b'))"),
-            format!("ZIP(RANGE(1, 9 * ({number})), RANGE(1, 9 * ({number})))"),
+            format!("ZIP(RANGE(1, 30 * ({number})), RANGE(1, 30 * ({number})))"),
         ] {
             let text = format!("FOR x IN people LIMIT 1 RETURN {value}");
             let error = run_with(&people(), &text, "{}", options.clone()).err();

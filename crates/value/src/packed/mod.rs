@@ -31,9 +31,10 @@ mod text;
 
 pub use build::Builder;
 pub use check::{Damage, check};
+pub(crate) use depth::depth;
 pub use front::{FRONT_MAX, Front, with_front};
 pub use measure::json_length;
-pub(crate) use depth::depth;
+pub(crate) use measure::node_length;
 pub(crate) use text::write_json;
 
 use crate::{ArrayRef, Number, ObjectRef, Ref};
@@ -353,6 +354,8 @@ mod tests {
             let text = value.to_json();
             let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
             prop_assert_eq!(json_length(&document), Some(text.len()));
+            prop_assert_eq!(crate::json::length(value.view()), text.len());
+            prop_assert_eq!(crate::json::length(super::open(&document).unwrap()), text.len());
             for cut in 0..document.len() {
                 let _ = json_length(&document[..cut]);
             }

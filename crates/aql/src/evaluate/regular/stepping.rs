@@ -49,8 +49,7 @@ impl Stepping {
             .which_captures(WhichCaptures::None);
         let mut builder = Builder::new();
         let regex = builder.syntax(syntax).thompson(thompson).dfa(config).build(pattern).ok()?;
-        let (forward, reverse) =
-            (regex.forward().create_cache(), regex.reverse().create_cache());
+        let (forward, reverse) = (regex.forward().create_cache(), regex.reverse().create_cache());
         let check_bytes =
             (CHECK_STEPS / states.max(1)).clamp(*CHECK_BYTES.start(), *CHECK_BYTES.end());
         Some(Self { regex, forward, reverse, check_bytes })
