@@ -238,7 +238,7 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let (from, to, step) = (number(&arguments[0]), number(&arguments[1]), number(&arguments[2]));
     let is_endless = step == 0.0 || (from < to && step < 0.0) || (from > to && step > 0.0);
     let steps = ((to - from) / step).floor();
-    if is_endless || !(steps < RANGE_ELEMENTS_MAX) {
+    if is_endless || steps.is_nan() || steps >= RANGE_ELEMENTS_MAX {
         return wrong(run, "RANGE");
     }
     let count = steps as usize;

@@ -180,7 +180,7 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
         let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.')?;
         let amount: f64 = rest[..end].parse().ok()?;
         // Beyond this nothing is a date; the product with a length is whole milliseconds.
-        if !(amount <= MOMENT_MAX as f64) {
+        if amount > MOMENT_MAX as f64 {
             return None;
         }
         let letter = rest[end..].chars().next()?;

@@ -88,8 +88,10 @@ fn results_stay() {
         ("UNION_DISTINCT([1, '1'], [1.0, -0.0, 0])", "[1,\"1\",0]"),
         ("SORTED(['b', 2, null, 'a', [1], true, 1.5])", "[null,true,1.5,2,\"a\",\"b\",[1]]"),
         ("SORTED_UNIQUE([3, 1, 3.0, 2])", "[1,2,3]"),
-        ("MERGE_RECURSIVE({a: {x: 1}, b: 1}, {a: 2}, {a: {y: 3}}, {a: {z: {}}, b: null})",
-         r#"{"a":{"y":3,"z":{}},"b":null}"#),
+        (
+            "MERGE_RECURSIVE({a: {x: 1}, b: 1}, {a: 2}, {a: {y: 3}}, {a: {z: {}}, b: null})",
+            r#"{"a":{"y":3,"z":{}},"b":null}"#,
+        ),
         ("SUBSTITUTE('aabbaab', ['a', 'aab', 'b'], ['1', '2', '3'])", "\"232\""),
         ("SUBSTITUTE('aaaa', ['a', 'a'], ['1', '2'], 2)", "\"11aa\""),
         ("SPLIT('a,b;;c', [',', ';', ';;'])", r#"["a","b","c"]"#),
