@@ -245,6 +245,20 @@ impl Run {
         Ok(())
     }
 
+    /// As [`tick`](Self::tick), for so many steps.
+    pub(crate) fn tick_by(&mut self, steps: usize) -> Result<(), QueryError> {
+        match u32::try_from(steps) {
+            Ok(steps) if steps < self.until_check => {
+                self.until_check -= steps;
+                Ok(())
+            }
+            _ => {
+                self.until_check = CHECK_ROWS;
+                self.check()
+            }
+        }
+    }
+
     /// As [`tick`](Self::tick), at once.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         self.check_killed()?;

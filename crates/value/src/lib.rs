@@ -10,6 +10,7 @@
 
 mod array;
 mod cast;
+mod each;
 mod extent;
 pub mod index_key;
 pub mod json;

@@ -53,6 +53,12 @@ impl Object {
         }
     }
 
+    /// The member in this place, as they were inserted, or by name if `sorted`.
+    pub(crate) fn member(&self, place: usize, sorted: bool) -> Option<&(Text, Value)> {
+        let place = if sorted { *self.order.get(place)? as usize } else { place };
+        self.members.get(place)
+    }
+
     /// The member that is in this place by name.
     #[must_use]
     pub fn sorted(&self, place: usize) -> Option<(&str, &Value)> {

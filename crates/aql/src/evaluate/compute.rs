@@ -3,8 +3,9 @@
 use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
 
-use super::operators::{arithmetic, compare_by, range};
+use super::operators::{arithmetic, compare_by, holding, range};
 use super::{Code, Expansion, Name, Quantity, Question};
+use crate::functions::text;
 use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
 use crate::{QueryError, number};
@@ -39,11 +40,7 @@ impl Code {
                 let left = operands.0.compute(row, run)?;
                 let right = operands.1.compute(row, run)?;
                 let Some(elements) = left.view().as_array() else { return Ok(Value::Bool(false)) };
-                let holding = elements
-                    .iter()
-                    .filter(|element| compare_by(*operator, *element, right.view()))
-                    .count();
-                quantity.holds(holding, elements.len(), row, run).map(Value::Bool)
+                quantity.is_met(*operator, elements, &right, row, run).map(Value::Bool)
             }
             Self::Ternary(parts) => {
                 let condition = parts.0.compute(row, run)?;
@@ -82,7 +79,7 @@ impl Code {
             }
             Self::Binary(operator, operands) if let Some(order) = plain(*operator) => {
                 match (operands.0.peek(row), operands.1.peek(row)) {
-                    (Some(left), Some(right)) => Ok(compare_by(order, left, right)),
+                    (Some(left), Some(right)) => compare_by(order, left, right, run),
                     _ => Ok(self.compute(row, run)?.is_true()),
                 }
             }
@@ -146,7 +143,14 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
             Name::Fixed(name) => Text::from(std::sync::Arc::clone(name)),
             Name::Computed(name) => {
                 let name = name.compute(row, run)?;
-                Text::from(pellucid_value::to_text(name.view()))
+                match name {
+                    Value::String(name) => name,
+                    name => {
+                        let name = text(run, &name)?;
+                        run.take_memory(name.len())?;
+                        Text::from(&*name)
+                    }
+                }
             }
         };
         let value = value.compute(row, run)?;
@@ -185,7 +189,7 @@ fn binary(
         Binary::Range => {
             let left = operands.0.compute(row, run)?;
             let right = operands.1.compute(row, run)?;
-            Ok(Value::array(range(&left, &right)?)?)
+            range(&left, &right, run)
         }
         Binary::Plus | Binary::Minus | Binary::Times | Binary::Divide | Binary::Modulo => {
             let left = operands.0.compute(row, run)?;
@@ -194,16 +198,43 @@ fn binary(
         }
         _ => {
             if let (Some(left), Some(right)) = (operands.0.peek(row), operands.1.peek(row)) {
-                return Ok(Value::Bool(compare_by(operator, left, right)));
+                return compare_by(operator, left, right, run).map(Value::Bool);
             }
             let left = operands.0.compute(row, run)?;
             let right = operands.1.compute(row, run)?;
-            Ok(Value::Bool(compare_by(operator, left.view(), right.view())))
+            compare_by(operator, left.view(), right.view(), run).map(Value::Bool)
         }
     }
 }
 
 impl Quantity {
+    /// Whether the comparison holds for as many elements as it should; it ends as soon as that is
+    /// known.
+    fn is_met(
+        &self,
+        operator: Binary,
+        elements: ArrayRef<'_>,
+        right: &Value,
+        row: &[Value],
+        run: &mut Run,
+    ) -> Result<bool, QueryError> {
+        let negated = negated(operator).filter(|_| matches!(self, Self::All));
+        Ok(match self {
+            // All hold if for none the opposite does.
+            Self::All => match negated {
+                Some(opposite) => holding(opposite, elements, right, 1, run)? == 0,
+                None => holding(operator, elements, right, usize::MAX, run)? == elements.len(),
+            },
+            Self::Any => holding(operator, elements, right, 1, run)? > 0,
+            Self::None => holding(operator, elements, right, 1, run)? == 0,
+            Self::AtLeast(count) => {
+                let least = to_number(count.compute(row, run)?.view()).to_int();
+                let Ok(least) = usize::try_from(least) else { return Ok(true) };
+                holding(operator, elements, right, least, run)? >= least
+            }
+        })
+    }
+
     fn holds(
         &self,
         holding: usize,
@@ -221,6 +252,21 @@ impl Quantity {
             }
         })
     }
+}
+
+/// The operator that holds where this one does not.
+fn negated(operator: Binary) -> Option<Binary> {
+    Some(match operator {
+        Binary::Equal => Binary::NotEqual,
+        Binary::NotEqual => Binary::Equal,
+        Binary::Less => Binary::GreaterEqual,
+        Binary::LessEqual => Binary::Greater,
+        Binary::Greater => Binary::LessEqual,
+        Binary::GreaterEqual => Binary::Less,
+        Binary::In => Binary::NotIn,
+        Binary::NotIn => Binary::In,
+        _ => return None,
+    })
 }
 
 /// Adds the elements of `list` to `elements`, those of arrays in their place down to `levels`.

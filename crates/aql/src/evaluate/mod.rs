@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pellucid_value::{Ref, Value};
 
 pub(crate) use operators::{compare_by, like, like_prefix, range_bounds};
-pub(crate) use regular::Regexes;
+pub(crate) use regular::{Expression, Matches, Regexes};
 
 use crate::CollectionId;
 use crate::functions::Function;

@@ -41,14 +41,14 @@ struct Quick {
 }
 
 impl Quick {
-    fn holds(&mut self, document: Ref<'_>) -> bool {
+    fn holds(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
         let (first, rest) = self.names.split_first().map_or(("", &[][..]), |(a, b)| (a, b));
         let object = document.as_object();
         let value = object.and_then(|object| object.get_near(first, &mut self.place));
         let own = rest.iter().fold(value.unwrap_or(Ref::Null), |value, name| value.attribute(name));
         let other = self.other.view();
         let (left, right) = if self.is_turned { (other, own) } else { (own, other) };
-        compare_by(self.operator, left, right)
+        compare_by(self.operator, left, right, run)
     }
 }
 
@@ -87,8 +87,10 @@ impl Conditions {
 
     /// Whether all holds that can be asked of a document as it lies in the store.
     pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
-        if !self.quick.iter_mut().all(|quick| quick.holds(document)) {
-            return Ok(false);
+        for quick in &mut self.quick {
+            if !quick.holds(document, run)? {
+                return Ok(false);
+            }
         }
         if self.partial.is_empty() {
             return Ok(true);

@@ -1,5 +1,6 @@
 //! What queries do, one concept at a time.
 
+mod bounds;
 mod indexes;
 mod language;
 mod limits;
