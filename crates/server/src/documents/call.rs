@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pellucid_document::{DocumentError, ErrorNumber, SYSTEM_DATABASE};
-use pellucid_http::Request;
+use pellucid_http::{ClientWatch, Request};
 use serde_json::{Map, Value};
 
 /// See the module.
@@ -26,6 +26,8 @@ pub(crate) struct Call<'a> {
     pub(crate) request: u64,
     /// Whether it is on a thread that may wait for the medium.
     pub(crate) may_wait: bool,
+    /// Whether its client is there, once it is handed over.
+    pub(crate) client: Option<ClientWatch>,
 }
 
 /// The methods that there are.
@@ -105,6 +107,7 @@ impl<'a> Call<'a> {
             body: Cow::Borrowed(request.body),
             request: 0,
             may_wait: false,
+            client: None,
         })
     }
 
@@ -131,7 +134,13 @@ impl<'a> Call<'a> {
             body: Cow::Owned(self.body.into_owned()),
             request: self.request,
             may_wait: true,
+            client: self.client,
         }
+    }
+
+    /// Whether it was handed over, and its client is gone meanwhile.
+    pub(crate) fn is_forsaken(&self) -> bool {
+        self.client.as_ref().is_some_and(ClientWatch::is_gone)
     }
 
     /// Whether it reads one document and changes nothing.

@@ -77,6 +77,11 @@ impl DocumentApi {
     ) -> Answer {
         let asked = asked(call)?;
         let since = stopwatch();
+        let kill = KillSwitch::default();
+        if let Some(client) = &call.client {
+            let kill = kill.clone();
+            client.when_gone(move || kill.kill());
+        }
         let listed = self.queries.begin(Running {
             id: self.documents.next_tick()?,
             database: database.name.clone(),
@@ -85,7 +90,7 @@ impl DocumentApi {
             is_stream: asked.is_stream,
             begun: WallTime::now(),
             since,
-            kill: KillSwitch::default(),
+            kill,
             user: name_of(caller),
             is_modification: AtomicBool::new(false),
         });
@@ -170,6 +175,13 @@ impl DocumentApi {
                 self.keep(cursor)?;
                 return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
             }
+        }
+        // Where a batch may be asked for again, its client may come back for it.
+        if let (Some(client), Some(listed), false) =
+            (&call.client, &cursor.listed, cursor.may_retry)
+        {
+            let kill = listed.kill.clone();
+            client.when_gone(move || kill.kill());
         }
         self.give(cursor, 200, call.request)
     }

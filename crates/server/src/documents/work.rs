@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
-use pellucid_document::{ATTEMPTS_MAX, Pauses};
+use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, Pauses};
 use pellucid_http::Completer;
 use pellucid_store::{Arrival, Written};
 
@@ -30,11 +30,12 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn of(
-        call: Call<'static>,
+        mut call: Call<'static>,
         api: &Arc<DocumentApi>,
         caller: Identity,
         exchange: &mut Loop<'_>,
     ) -> Work {
+        call.client = Some(exchange.client_watch());
         let (api, completer) = (Arc::clone(api), exchange.completer());
         let timeline = exchange.timeline.clone();
         let pauses = Pauses::new();
@@ -45,6 +46,10 @@ impl Work {
     pub(super) fn begin(mut self, queued_ns: u64) {
         self.queued_ns = queued_ns;
         self.timeline.stamp(Stamp::Started);
+        if self.call.is_forsaken() {
+            // It was not begun, and nobody waits for it.
+            return self.complete(ErrorNumber::QUERY_KILLED.into());
+        }
         self.make();
     }
 
