@@ -7,8 +7,8 @@ mod common;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use common::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers, post,
@@ -149,10 +149,25 @@ fn text_of_http2() -> Vec<u8> {
     .concat()
 }
 
+/// How one of the watched connections is served.
+#[derive(Default)]
+struct Served {
+    count: AtomicUsize,
+    /// Its longest wait for an answer since this was last asked for.
+    longest_us: AtomicU64,
+}
+
+impl Served {
+    fn note(&self, begun: Instant) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.longest_us.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
 /// Connections that ask again and again, all the time.
 struct Watched {
     is_over: Arc<AtomicBool>,
-    served: Vec<Arc<AtomicUsize>>,
+    served: Vec<Arc<Served>>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
@@ -162,7 +177,7 @@ impl Watched {
         let (mut served, mut threads) = (Vec::new(), Vec::new());
         for is_http2 in [false, true] {
             let (running, is_over) = (Arc::clone(running), Arc::clone(&is_over));
-            let count = Arc::new(AtomicUsize::new(0));
+            let count = Arc::new(Served::default());
             served.push(Arc::clone(&count));
             threads.push(std::thread::spawn(move || {
                 let protocol = if is_http2 { "h2" } else { "http/1.1" };
@@ -189,14 +204,20 @@ impl Watched {
         Watched { is_over, served, threads }
     }
 
+    fn counts(&self) -> impl Iterator<Item = usize> {
+        self.served.iter().map(|served| served.count.load(Ordering::Relaxed))
+    }
+
+    /// The longest wait of any of them since the last call.
+    fn take_longest(&self) -> Duration {
+        let longest = self.served.iter().map(|served| served.longest_us.swap(0, Ordering::Relaxed));
+        Duration::from_micros(longest.max().unwrap_or(0))
+    }
+
     /// Returns once each was served some more.
     fn await_served(&self) {
-        let before: Vec<_> =
-            self.served.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let are_served = || {
-            let now = self.served.iter().map(|count| count.load(Ordering::Relaxed));
-            now.zip(&before).all(|(now, before)| now > before + 2)
-        };
+        let before: Vec<_> = self.counts().collect();
+        let are_served = || self.counts().zip(&before).all(|(now, before)| now > before + 2);
         common::await_that(are_served, || "a watched connection is not served".to_owned());
     }
 
@@ -206,8 +227,9 @@ impl Watched {
     }
 }
 
-fn ask_http1(mut stream: impl Read + Write, is_over: &AtomicBool, count: &AtomicUsize) {
+fn ask_http1(mut stream: impl Read + Write, is_over: &AtomicBool, served: &Served) {
     while !is_over.load(Ordering::Relaxed) {
+        let begun = Instant::now();
         let text = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\nwatched";
         stream.write_all(text).unwrap();
         stream.flush().unwrap();
@@ -218,16 +240,17 @@ fn ask_http1(mut stream: impl Read + Write, is_over: &AtomicBool, count: &Atomic
             assert!(received > 0, "a watched connection was ended");
             answer.extend_from_slice(&piece[..received]);
         }
-        count.fetch_add(1, Ordering::Relaxed);
+        served.note(begun);
     }
 }
 
-fn ask_http2(stream: impl Read + Write + Unpin, is_over: &AtomicBool, count: &AtomicUsize) {
+fn ask_http2(stream: impl Read + Write + Unpin, is_over: &AtomicBool, served: &Served) {
     let mut client = common::h2_client::Client::new(stream);
     while !is_over.load(Ordering::Relaxed) {
+        let begun = Instant::now();
         let (_, body) = client.exchange(&[("/", b"watched")]).remove(0).unwrap();
         assert_eq!(body, b"watched");
-        count.fetch_add(1, Ordering::Relaxed);
+        served.note(begun);
     }
 }
 
@@ -305,5 +328,73 @@ fn a_reset_behind_the_preface_takes_nothing_with_it() {
         let watched = Watched::start(&running, tls);
         watched.await_served();
         watched.end();
+    }
+}
+
+/// Seconds of the soak, unless the environment says otherwise.
+const SOAK_SECONDS: u64 = 3;
+/// A watched connection that waits for longer was forgotten, however busy the machine is.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Numbers without a pattern, the same ones each time (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}
+
+/// Connections of all kinds end anyhow and anywhere, beside eight that are watched. For an hour:
+/// `make soak-resets`, which says what the eight waited for at most, and what they do without that.
+#[test]
+fn resets_at_random_hold_nobody_up() {
+    let seconds = std::env::var("PELLUCID_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
+    let time = Duration::from_secs(seconds.unwrap_or(SOAK_SECONDS));
+    let servers = [false, true]
+        .map(|tls| Arc::new(start_with(Limits::default(), tls.then(|| certificates("first")))));
+    let watched: Vec<_> = [false, true, false, true]
+        .map(|tls| Watched::start(&servers[usize::from(tls)], tls))
+        .into_iter()
+        .collect();
+    let longest = || watched.iter().map(Watched::take_longest).max().unwrap_or_default();
+    watched.iter().for_each(Watched::await_served);
+    longest();
+    std::thread::sleep(time.min(Duration::from_secs(30)));
+    let idle = longest();
+    let mut scripts = Vec::new();
+    for (tls, protocol) in [(false, "h1"), (false, "h2"), (true, "http/1.1"), (true, "h2")] {
+        scripts.push(Script {
+            running: Arc::clone(&servers[usize::from(tls)]),
+            tls: tls.then(|| client_config_for("first", rustls::ALL_VERSIONS, &[protocol])),
+            text: if protocol == "h2" { text_of_http2() } else { text_of_http1() },
+            // Who half closes takes what comes, which is more than the window in HTTP/2.
+            patience: Duration::from_secs(60),
+        });
+    }
+    let (begun, mut random, mut ended) = (Instant::now(), Random(0x9e37_79b9_7f4a_7c15), 0_u64);
+    while begun.elapsed() < time {
+        let script = &scripts[random.below(4)];
+        let ending = ENDINGS[random.below(3)];
+        let (send, receive) = match random.below(2) {
+            0 => (random.below(script.text.len() + 1_200), random.below(4_096)),
+            _ => (usize::MAX, random.below(50_000)),
+        };
+        // Where all is sent, what is received is what ends it.
+        script.play(send, receive, ending);
+        ended += 1;
+    }
+    watched.iter().for_each(Watched::await_served);
+    let waited = longest();
+    println!("{ended} connections ended; the longest wait: {waited:?}, and {idle:?} without them");
+    assert!(ended > 0 && waited < WAIT_MAX, "{waited:?}");
+    watched.into_iter().for_each(Watched::end);
+    for running in &servers {
+        running.until("nothing is left", |stats| {
+            stats.connections_open == 0 && stats.requests_in_flight == 0 && stats.body_bytes == 0
+        });
     }
 }

@@ -387,6 +387,30 @@ fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
     }
 }
 
+/// All of them ran on after their clients had exited, and nobody else had a thread.
+#[test]
+fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
+    let server = start();
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    let query = request("POST", "/_api/cursor", &[], endless().to_string().as_bytes());
+    let mut asking: Vec<_> = (0..4).map(|_| server.sent(&query)).collect();
+    wait_for(|| (running(&mut client).len() == 4).then_some(()));
+    // More than there are threads for, so that the last ones wait.
+    asking.extend((0..200).map(|_| server.sent(&query)));
+    let import = request("POST", "/_api/import?collection=c", &[], br#"{"_key":"late"}"#);
+    asking.push(server.sent(&import));
+    wait_for(|| {
+        let count = running(&mut client).len();
+        std::thread::sleep(Duration::from_millis(50));
+        (count > 4 && running(&mut client).len() == count).then_some(())
+    });
+    drop(asking);
+    wait_for(|| running(&mut client).is_empty().then_some(()));
+    let answer = ask(&mut client, &json!({"query": "RETURN LENGTH(c)"}));
+    assert_eq!(answer.json()["result"], json!([0]), "the import was not begun");
+}
+
 /// The header is the account's `queue` of the same request, and none that was measured beside it.
 #[test]
 fn the_time_in_the_queue_is_that_of_the_account() {

@@ -88,9 +88,9 @@ fn number_in(body: &[u8]) -> usize {
 
 /// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a
 /// while, `/held` until it is released), from another thread (`/later`), when its client is gone
-/// (`/watched`), or in pieces (`/pieces`, `/endless`, and `/waiting` with none that ever comes); or,
-/// when links are settled, with how many were put by for that (`/put-by`, and
-/// `/held-put-by`, which is held before).
+/// (`/watched`), or in pieces (`/pieces`, `/endless`, and `/waiting` with none that ever comes);
+/// or, when links are settled, with how many were put by for that (`/put-by`, and `/held-put-by`,
+/// which is held before).
 #[derive(Default)]
 struct Echo {
     put_by: Vec<Ticket>,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pellucid_document::{DocumentError, ErrorNumber};
-use pellucid_http::Request;
+use pellucid_http::{ClientWatch, Request};
 use serde_json::{Map, Value};
 
 pub(crate) use crate::routes::Method;
@@ -31,6 +31,8 @@ pub(crate) struct Call<'a> {
     pub(crate) may_wait: bool,
     /// What ends it from elsewhere, once a worker is to make it.
     pub(crate) control: Option<Control>,
+    /// Whether its client is there, once it is handed over.
+    pub(crate) client: Option<ClientWatch>,
 }
 
 impl<'a> Call<'a> {
@@ -51,6 +53,7 @@ impl<'a> Call<'a> {
             request: 0,
             may_wait: false,
             control: None,
+            client: None,
         }
     }
 
@@ -78,6 +81,7 @@ impl<'a> Call<'a> {
             request: self.request,
             may_wait: true,
             control: self.control,
+            client: self.client,
         }
     }
 
@@ -92,6 +96,11 @@ impl<'a> Call<'a> {
     /// 1500.
     pub(crate) fn check(&self) -> Result<(), DocumentError> {
         self.control.as_ref().map_or(Ok(()), Control::check)
+    }
+
+    /// Whether it was handed over, and its client is gone meanwhile.
+    pub(crate) fn is_forsaken(&self) -> bool {
+        self.client.as_ref().is_some_and(ClientWatch::is_gone)
     }
 
     /// The name of the database.

@@ -83,6 +83,11 @@ impl DocumentApi {
         self.bound(&mut asked.options);
         let kept = asked.query.len() * 2 + asked.bind_variables.size_bytes();
         memory.give_back(memory.held_bytes().saturating_sub(kept));
+        let kill = KillSwitch::default();
+        if let Some(client) = &call.client {
+            let kill = kill.clone();
+            client.when_gone(move || kill.kill());
+        }
         let listed = self.queries.begin(Running {
             id: self.documents.next_tick()?,
             database: database.name.clone(),
@@ -91,7 +96,7 @@ impl DocumentApi {
             is_stream: asked.is_stream,
             begun: WallTime::now(),
             since,
-            kill: KillSwitch::default(),
+            kill,
             runtime_max: asked.options.runtime_max,
             owner: Owner::of(caller),
             is_modification: AtomicBool::new(false),
@@ -208,6 +213,13 @@ impl DocumentApi {
                 self.keep(cursor)?;
                 return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
             }
+        }
+        // Where a batch may be asked for again, its client may come back for it.
+        if let (Some(client), Some(listed), false) =
+            (&call.client, &cursor.listed, cursor.may_retry)
+        {
+            let kill = listed.running().kill.clone();
+            client.when_gone(move || kill.kill());
         }
         self.give(cursor, 200, call)
     }

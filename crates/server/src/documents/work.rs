@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
 use pellucid_budget::Share;
-use pellucid_document::{ATTEMPTS_MAX, Pauses};
+use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, Pauses};
 use pellucid_http::Completer;
 use pellucid_store::{Arrival, Written};
 
@@ -34,11 +34,12 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn of(
-        (call, memory): (Call<'static>, Share),
+        (mut call, memory): (Call<'static>, Share),
         api: &Arc<DocumentApi>,
         caller: Identity,
         exchange: &mut Loop<'_>,
     ) -> Work {
+        call.client = Some(exchange.client_watch());
         let method = format!("{:?}", call.method).to_uppercase();
         let what = format!("{method} {}", call.path);
         let control = Control::new(what, api.settings.query_runtime_max);
@@ -59,6 +60,10 @@ impl Work {
     pub(super) fn begin(mut self, queued_ns: u64) {
         self.queued_ns = queued_ns;
         self.timeline.stamp(Stamp::Started);
+        if self.call.is_forsaken() {
+            // It was not begun, and nobody waits for it.
+            return self.complete(ErrorNumber::QUERY_KILLED.into());
+        }
         self.make();
     }
 
