@@ -308,9 +308,8 @@ impl Reader<'_> {
         let touches = |part: &(u64, u64), offset, length| {
             part.0 < offset + length && offset < part.0 + part.1
         };
-        let is_unreadable = |offset, length| {
-            unreadable.iter().any(|part| touches(part, offset, length))
-        };
+        let is_unreadable =
+            |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
         walk_records(map.bytes(), (identity, number, seed), first_sequence, |found| match found {
             Found::Record { sequence, offset, length } => {

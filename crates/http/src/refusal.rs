@@ -78,9 +78,9 @@ impl fmt::Display for Refusal {
                 f.write_str("the only expectation known is `100-continue`")
             }
             Refusal::TooSlow => f.write_str("the request was not sent in time"),
-            Refusal::Failed => f.write_str(
-                "a mistake in the server ended this request: its log says more",
-            ),
+            Refusal::Failed => {
+                f.write_str("a mistake in the server ended this request: its log says more")
+            }
             Refusal::PlainText => {
                 f.write_str("this port speaks TLS: use https:// in place of http://")
             }

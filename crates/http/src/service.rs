@@ -52,12 +52,7 @@ pub trait Service: 'static {
 
     /// The code of a request panicked, here or where it was handed over to; it is answered with 500
     /// after this. `panicked` is what is known of that on this thread.
-    fn panicked(
-        &mut self,
-        panicked: Option<&Panicked>,
-        timeline: &Timeline,
-        facts: &RequestFacts,
-    ) {
+    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
         let _ = (panicked, timeline, facts);
     }
 

@@ -32,8 +32,7 @@ impl FileSystem for SystemFileSystem {
     }
 
     fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
-        let file =
-            reserve::open(|| fs::OpenOptions::new().read(true).write(writable).open(path))?;
+        let file = reserve::open(|| fs::OpenOptions::new().read(true).write(writable).open(path))?;
         Ok(Arc::new(SystemFile { file }))
     }
 

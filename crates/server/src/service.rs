@@ -280,12 +280,7 @@ impl Service for Api {
         self.adopt_caller(ticket, socket, unread, turn);
     }
 
-    fn panicked(
-        &mut self,
-        panicked: Option<&Panicked>,
-        timeline: &Timeline,
-        facts: &RequestFacts,
-    ) {
+    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
         self.log_panic(panicked, timeline, facts);
     }
 

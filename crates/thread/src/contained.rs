@@ -4,7 +4,10 @@
 //! that request, unless data that others use was being changed ([`Indivisible`]): then nobody may
 //! see it as it is. A thread of the process's own that ends would be missed without a word, so a
 //! panic there ends the process, once [`end_process_on_other_panics`] was called.
-#![allow(clippy::print_stderr, reason = "the last words of a process go there, as the standard's do")]
+#![allow(
+    clippy::print_stderr,
+    reason = "the last words of a process go there, as the standard's do"
+)]
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -187,6 +190,9 @@ mod tests {
             eprintln!("it lives");
         });
         let Some((told, is_aborted)) = ended else { return };
-        assert!(is_aborted && told.contains("half changed") && !told.contains("it lives"), "{told}");
+        assert!(
+            is_aborted && told.contains("half changed") && !told.contains("it lives"),
+            "{told}"
+        );
     }
 }

@@ -99,7 +99,8 @@ impl Content {
     pub(crate) fn new(live: &[u8], durable: Vec<u8>) -> Content {
         let buffer = Buffer::zeroed(live.len());
         buffer.copy_in(0, live);
-        let images = Images { live: Arc::new(buffer), length: live.len(), durable, bad: Vec::new() };
+        let images =
+            Images { live: Arc::new(buffer), length: live.len(), durable, bad: Vec::new() };
         Content { images: Mutex::new(images) }
     }
 

@@ -71,7 +71,9 @@ impl Api {
             drop(place);
             completer.complete(Later::Page(page));
         };
-        let thread = std::thread::Builder::new().name("pellucid-compact".to_owned()).spawn(|| run_contained(run));
+        let thread = std::thread::Builder::new()
+            .name("pellucid-compact".to_owned())
+            .spawn(|| run_contained(run));
         match thread {
             Ok(_) => Handled::Later,
             Err(error) => {

@@ -167,7 +167,9 @@ impl Api {
             completer
                 .complete(Later::Page(recorded.unwrap_or_else(|what| Page::refusal(503, what))));
         };
-        let thread = std::thread::Builder::new().name("pellucid-prof".to_owned()).spawn(|| run_contained(run));
+        let thread = std::thread::Builder::new()
+            .name("pellucid-prof".to_owned())
+            .spawn(|| run_contained(run));
         match thread {
             Ok(_) => Handled::Later,
             Err(error) => {

@@ -476,7 +476,8 @@ impl Table {
             let place = self.block_place(block);
             let block_bytes = &self.bytes()[place.clone()];
             let checked = self.check_sum(block, place.start as u64, block_bytes);
-            let is_sound = || check_block(block_bytes).map_err(|fault| self.corrupted(block, fault));
+            let is_sound =
+                || check_block(block_bytes).map_err(|fault| self.corrupted(block, fault));
             checked.and_then(|()| is_sound()).err()
         })
     }
