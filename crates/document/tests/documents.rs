@@ -288,12 +288,36 @@ fn import_options(form: ImportForm) -> ImportOptions {
     }
 }
 
+/// An import and the making of an index went on to their ends, whatever became of who asked.
+#[test]
+fn long_work_ends_when_it_is_told_to() {
+    let world = world();
+    let people = world.make("people");
+    let lines = "{\"n\":1}\n".repeat(5_000);
+    let (asked, refusal) = (AtomicU64::new(0), ErrorNumber::QUERY_KILLED);
+    let once = || match asked.fetch_add(1, Ordering::Relaxed) {
+        0 => Ok(()),
+        _ => Err(refusal.into()),
+    };
+    let options = import_options(ImportForm::Lines);
+    let (body, mut timeline) = (lines.as_bytes(), Timeline::off());
+    let ended = world.documents.import(&people, body, &options, &once, &mut timeline);
+    assert_eq!(ended.unwrap_err().number, refusal);
+    assert_eq!(people.count(), 2_000, "what was written until then is there");
+    asked.store(0, Ordering::Relaxed);
+    let index = || persistent(&["n"], false, false);
+    let ended = world.documents.create_index_while(&people, index(), &once);
+    assert_eq!(ended.unwrap_err().number, refusal);
+    assert!(people.shape().indexes.is_empty());
+    assert!(world.documents.create_index(&people, index()).unwrap().1);
+}
+
 #[test]
 fn imports_count_what_they_did() {
     let world = world();
     let people = world.make("people");
     let import = |text: &str, options: &ImportOptions| {
-        world.documents.import(&people, text.as_bytes(), options, &mut Timeline::off())
+        world.documents.import(&people, text.as_bytes(), options, &|| Ok(()), &mut Timeline::off())
     };
     let lines = import_options(ImportForm::Lines);
     let report =

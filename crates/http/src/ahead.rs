@@ -13,6 +13,7 @@ use pellucid_clock::Ticks;
 
 use crate::connection::Connection;
 use crate::event_loop::{EventLoop, Fate, Step, Turn};
+use crate::gather::Peer;
 use crate::limits::{AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, READ_BYTES_MAX};
 use crate::service::Service;
 use crate::socket::{Received, receive_some};
@@ -45,10 +46,9 @@ impl ReadAhead {
 impl<S: Service> EventLoop<S> {
     /// Reads what a connection has, to be answered by [`EventLoop::serve_ahead`]; gives it its turn
     /// now where there is more to it than that.
-    pub(crate) fn read_ahead(&mut self, slot: usize, woke: Ticks, peer_closed: bool) {
+    pub(crate) fn read_ahead(&mut self, slot: usize, woke: Ticks, peer: Peer) {
         let Some(mut connection) = self.connections.take(slot) else { return };
-        connection.ended |= peer_closed;
-        connection.is_drained = false;
+        connection.note_event(peer, woke);
         if !connection.may_be_read_ahead() {
             let fate = self.advance(slot, &mut connection, woke);
             return self.settle(slot, connection, fate);

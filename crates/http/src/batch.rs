@@ -12,8 +12,8 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::{Closing, Connection, Stage};
 use crate::event_loop::{EventLoop, Fate};
+use crate::lending::emptied;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX, BATCH_PAUSE_MAX};
-use crate::output::OUTPUT_KEPT_BYTES;
 use crate::requests::id_of;
 use crate::service::{ConnectionId, Service};
 
@@ -24,7 +24,7 @@ pub(crate) struct Batch {
     /// Whether it is to be written before anything is added.
     pub(crate) is_full: bool,
     /// The responses, one connection's after the other's.
-    pub(crate) out: Vec<u8>,
+    out: Vec<u8>,
     /// Whose they are.
     parts: Vec<(ConnectionId, Range<usize>)>,
     /// When the first of them was put by.
@@ -41,17 +41,28 @@ impl Batch {
 }
 
 impl<S: Service> EventLoop<S> {
-    /// Puts by what `out` has from `begin` on, the responses of `connection`. Where it will be read
-    /// no further, or has much to send, it is written now.
+    /// Lends what is put by, so that more is written behind it; says where `call` has begun.
+    #[inline]
+    pub(crate) fn with_batch<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self, &mut Vec<u8>) -> T,
+    ) -> (usize, T) {
+        let mut out = std::mem::take(&mut self.batch.out);
+        let begin = out.len();
+        let value = call(self, &mut out);
+        self.batch.out = out;
+        (begin, value)
+    }
+
+    /// Puts by what the batch has from `begin` on, the responses of `connection`. Where it will be
+    /// read no further, or has much to send, it is written now.
     pub(crate) fn put_by(
         &mut self,
         slot: usize,
         connection: &mut Connection,
-        out: Vec<u8>,
         begin: usize,
     ) -> Fate {
-        let end = out.len();
-        self.batch.out = out;
+        let end = self.batch.out.len();
         // Positions so far are those of the whole batch.
         connection.finished.iter_mut().for_each(|finished| finished.end -= begin);
         let may_wait = matches!(connection.stage, Stage::Serving)
@@ -79,14 +90,12 @@ impl<S: Service> EventLoop<S> {
 
     /// Writes what was put by from `begin` on, and nothing before it.
     fn write_apart(&mut self, connection: &mut Connection, begin: usize) -> Fate {
-        let mut out = std::mem::take(&mut self.batch.out);
-        let sent = self.send_out(connection, &out[begin..]);
-        if let Some(sent) = sent {
-            connection.output.extend_from_slice(&out[begin + sent..]);
-        }
-        out.truncate(begin);
-        self.batch.out = out;
-        if sent.is_some() { Fate::Keep } else { Fate::Drop }
+        let (_, fate) = self.with_batch(|this, out| {
+            let fate = this.send_behind(connection, &out[begin..]);
+            out.truncate(begin);
+            fate
+        });
+        fate
     }
 
     /// As [`EventLoop::put_by`], for responses that stand in a buffer of their own.
@@ -94,39 +103,28 @@ impl<S: Service> EventLoop<S> {
         &mut self,
         slot: usize,
         connection: &mut Connection,
-        mut out: Vec<u8>,
+        out: &[u8],
     ) -> Fate {
-        let mut batch = std::mem::take(&mut self.batch.out);
-        let begin = batch.len();
-        batch.extend_from_slice(&out);
+        let begin = self.batch.out.len();
+        self.batch.out.extend_from_slice(out);
         connection.finished.iter_mut().for_each(|finished| finished.end += begin);
-        out.clear();
-        self.out = out;
-        self.put_by(slot, connection, batch, begin)
+        self.put_by(slot, connection, begin)
     }
 
     /// Writes what was put by.
     pub(crate) fn write_batch(&mut self) {
         self.batch.is_full = false;
-        let mut out = std::mem::take(&mut self.batch.out);
+        // What comes of it is not put by: this is not the place to write that.
+        let is_open = std::mem::replace(&mut self.batch.is_open, false);
         let mut parts = std::mem::take(&mut self.batch.parts);
+        let out = std::mem::take(&mut self.batch.out);
         for (id, range) in parts.drain(..) {
-            let Some(mut connection) = self.connections.take_by_id(id) else { continue };
-            connection.is_put_by = false;
-            let bytes = &out[range];
-            let fate = match self.send_out(&mut connection, bytes) {
-                Some(sent) => {
-                    connection.output.extend_from_slice(&bytes[sent..]);
-                    Fate::Keep
-                }
-                None => Fate::Drop,
-            };
-            self.settle(id.slot as usize, connection, fate);
+            self.with_connection_of(id, |this, connection| {
+                connection.is_put_by = false;
+                this.send_behind(connection, &out[range])
+            });
         }
-        out.clear();
-        if out.capacity() > OUTPUT_KEPT_BYTES {
-            out = Vec::new();
-        }
-        (self.batch.out, self.batch.parts) = (out, parts);
+        (self.batch.parts, self.batch.out) = (parts, emptied(out));
+        self.batch.is_open = is_open;
     }
 }

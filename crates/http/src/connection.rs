@@ -7,7 +7,9 @@ use pellucid_account::{Flight, Record, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
 use crate::chunked::ChunkedDecoder;
+use crate::client_watch::ClientWatch;
 use crate::event_loop::Turn;
+use crate::gather::Peer;
 use crate::http2;
 use crate::response::{Manner, Streamed};
 use crate::service::BodySource;
@@ -50,8 +52,10 @@ pub(crate) struct Connection {
     pub(crate) taking: Taking,
     /// It is known which protocol the client speaks.
     pub(crate) is_settled: bool,
-    /// The peer will send no more.
-    pub(crate) ended: bool,
+    /// Since when it is known that the peer sends no more.
+    pub(crate) ended_at: Option<Ticks>,
+    /// The peer neither sends nor takes any more: the connection was reset, or closed by both.
+    pub(crate) is_gone: bool,
     /// All that the kernel had was read, and no event has come since: reading again would be a
     /// system call for nothing.
     pub(crate) is_drained: bool,
@@ -100,6 +104,8 @@ pub(crate) struct Parked {
     pub(crate) manner: Manner,
     /// Shows the request among those under way.
     pub(crate) flight: Flight,
+    /// Told when the client is gone, where somebody wants to know.
+    pub(crate) watch: Option<ClientWatch>,
 }
 
 /// Places that a loop keeps for the next requests that are handed over.
@@ -160,9 +166,32 @@ impl Connection {
             progress_at: now,
             taking: Taking::default(),
             is_settled: false,
-            ended: false,
+            ended_at: None,
+            is_gone: false,
             is_drained: false,
         }
+    }
+
+    /// Notes an event: what it says of the peer, and that there may be something to read.
+    #[inline]
+    pub(crate) fn note_event(&mut self, peer: Peer, woke: Ticks) {
+        if peer != Peer::Open {
+            self.ended_at.get_or_insert(woke);
+            self.is_gone |= peer == Peer::Gone;
+        }
+        self.is_drained = false;
+    }
+
+    /// Whether it is known that the peer sends no more: then a read brings the end, or an error.
+    #[inline]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+
+    /// Whether only the socket's failure is left to be told: nothing that the client has sent will
+    /// be read, and nothing that is sent arrives.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_gone && matches!(self.stage, Stage::Waiting(_) | Stage::Streaming(_))
     }
 
     /// A request whose first byte the wake-up of `turn` has brought.

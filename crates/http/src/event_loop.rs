@@ -14,12 +14,12 @@ use pellucid_thread::LOOP_PHASE;
 
 use crate::ahead::ReadAhead;
 use crate::batch::Batch;
+use crate::client_watch::ClientWatch;
 use crate::compression::Compressor;
 use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
-use crate::gather::{Gather, Ready, ReadyList, sleep_to_the_point};
-use crate::limits::{
-    GATHER_PAUSE, LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, READ_BYTES_MAX, TURNS_MAX,
-};
+use crate::gather::{Gather, Peer, Ready, ReadyList, sleep_to_the_point};
+use crate::lending::Buffers;
+use crate::limits::{GATHER_PAUSE, LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, TURNS_MAX};
 use crate::links::{Due, LINKS, link_of};
 use crate::output::SPARE_QUEUES_MAX;
 use crate::response::DateLine;
@@ -80,14 +80,12 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
     pub(crate) connections: Slots,
-    /// Where requests are read to and, if they are whole, parsed in.
-    pub(crate) scratch: Box<[u8]>,
+    /// Where requests are read to and responses are encoded.
+    pub(crate) buffers: Buffers,
     /// Where ciphertext is read to; empty without TLS.
     pub(crate) wire: Box<[u8]>,
     /// What was read for connections whose turn is still to come.
     pub(crate) ahead: ReadAhead,
-    /// Where responses are encoded.
-    pub(crate) out: Vec<u8>,
     /// Responses that are written when the other connections of the wake-up have theirs.
     pub(crate) batch: Batch,
     /// Queues for the responses of connections that have none, so that idle ones hold no memory.
@@ -96,8 +94,6 @@ pub(crate) struct EventLoop<S: Service> {
     pub(crate) spare_places: Vec<ParkingPlace>,
     /// What bodies are compressed with.
     pub(crate) compressor: Compressor,
-    /// Where the bodies of streams are written, before the protocol frames them.
-    pub(crate) body: Vec<u8>,
     pub(crate) date_line: DateLine,
     pub(crate) date_until: Ticks,
     /// Connections that had more to do than a turn may take.
@@ -136,13 +132,11 @@ impl<S: Service> EventLoop<S> {
             compressor: Compressor::new(Arc::clone(&shared), index),
             shared,
             connections: Slots::default(),
-            scratch: vec![0; READ_BYTES_MAX].into_boxed_slice(),
+            buffers: Buffers::default(),
             ahead: ReadAhead::default(),
-            out: Vec::new(),
             batch: Batch::new(&clock),
             spare_queues: Vec::with_capacity(SPARE_QUEUES_MAX),
             spare_places: Vec::with_capacity(SPARE_PLACES_MAX),
-            body: Vec::new(),
             date_line: DateLine::at(clock.wall()),
             date_until: clock.now(),
             again: Vec::new(),
@@ -208,7 +202,7 @@ impl<S: Service> EventLoop<S> {
             self.batch.is_open = false;
             let again = std::mem::take(&mut self.again);
             if !again.is_empty() {
-                again.into_iter().for_each(|slot| self.turn(slot, woke, false));
+                again.into_iter().for_each(|slot| self.turn(slot, woke, Peer::Open));
                 self.settle_links(woke);
             }
             // A tick may come a moment early by this clock.
@@ -226,9 +220,9 @@ impl<S: Service> EventLoop<S> {
     fn serve_ready(&mut self, ready: &mut ReadyList, ticker: &mut Ticker, woke: Ticks) {
         // A response that nothing else waits beside is written at once.
         self.batch.is_open = ready.len() > 1;
-        for Ready { token, is_closed, woke } in ready.drain() {
+        for Ready { token, peer, woke } in ready.drain() {
             if token.0 < LINKS && self.batch.is_open {
-                self.read_ahead(token.0, woke, is_closed);
+                self.read_ahead(token.0, woke, peer);
             } else {
                 // Letters and time limits are for connections that are in their places.
                 self.serve_ahead(woke);
@@ -238,7 +232,7 @@ impl<S: Service> EventLoop<S> {
                     TICKER => ticker.take(),
                     token => match link_of(token) {
                         Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
-                        None => self.turn(token.0, woke, is_closed),
+                        None => self.turn(token.0, woke, peer),
                     },
                 }
             }
@@ -247,6 +241,7 @@ impl<S: Service> EventLoop<S> {
             }
         }
         self.serve_ahead(woke);
+        self.connections.reuse_freed();
     }
 
     /// Looks away for [`GATHER_PAUSE`] from `woke` on. Under full load there is always something to
@@ -293,7 +288,7 @@ impl<S: Service> EventLoop<S> {
             match letter {
                 Letter::Accepted(socket) => self.adopt(socket, woke),
                 Letter::Completed(id, later) => self.resume(id, later, woke),
-                Letter::Abandoned(id) => self.abandon(id, woke),
+                Letter::Abandoned(id) => self.fail_away(id, woke),
                 Letter::GoOn(id) => self.go_on(id, woke),
                 Letter::Told(message) => {
                     self.link_turn(woke, |service, turn| service.told(message, turn));
@@ -310,12 +305,11 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    fn turn(&mut self, slot: usize, woke: Ticks, peer_closed: bool) {
-        let Some(mut connection) = self.connections.take(slot) else { return };
-        connection.ended |= peer_closed;
-        connection.is_drained = false;
-        let fate = self.advance(slot, &mut connection, woke);
-        self.settle(slot, connection, fate);
+    fn turn(&mut self, slot: usize, woke: Ticks, peer: Peer) {
+        self.with_connection(slot, |this, connection| {
+            connection.note_event(peer, woke);
+            this.advance(slot, connection, woke)
+        });
     }
 
     pub(crate) fn settle(&mut self, slot: usize, mut connection: Box<Connection>, fate: Fate) {
@@ -346,20 +340,16 @@ impl<S: Service> EventLoop<S> {
         }
         match connection.stage {
             Stage::Waiting(place) => {
-                let parked = place.expect("a connection waits for the request that is parked");
-                self.recorder.record(&parked.timeline, parked.facts);
+                if let Some(parked) = *place {
+                    parked.watch.iter().for_each(ClientWatch::tell);
+                    self.recorder.record(&parked.timeline, parked.facts);
+                }
             }
             Stage::Streaming(streaming) => {
                 self.recorder.record(&streaming.timeline, streaming.facts);
                 self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
             }
-            Stage::Http2(session) => {
-                let (abandoned, in_flight) = session.abandoned();
-                for (timeline, facts) in abandoned {
-                    self.recorder.record(&timeline, facts);
-                }
-                self.shared.requests_in_flight.fetch_sub(in_flight, Ordering::Relaxed);
-            }
+            Stage::Http2(session) => self.abandon(*session),
             Stage::Serving | Stage::Lingering { .. } | Stage::Leaving => {}
         }
         self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
@@ -380,6 +370,9 @@ impl<S: Service> EventLoop<S> {
             return Fate::Drop;
         }
         for _ in 0..TURNS_MAX {
+            if connection.is_lost() {
+                return Fate::Drop;
+            }
             if !connection.output.is_empty() {
                 return Fate::Keep;
             }
@@ -417,20 +410,16 @@ impl<S: Service> EventLoop<S> {
 
     pub(crate) fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
-        let Some(mut connection) = self.connections.take_by_id(id) else { return };
-        let slot = id.slot as usize;
-        if let Stage::Http2(session) = &mut connection.stage
-            && let Some(parked) = session.take_parked(id.stream)
-        {
-            self.complete_stream(id, &connection.socket, session, *parked, later);
-            let fate = self.advance(slot, &mut connection, woke);
-            return self.settle(slot, connection, fate);
-        }
-        let fate = match self.complete(id, &mut connection, later) {
-            Fate::Keep => self.advance(slot, &mut connection, woke),
-            Fate::Drop => Fate::Drop,
-        };
-        self.settle(slot, connection, fate);
+        self.with_connection_of(id, |this, connection| {
+            if let Stage::Http2(session) = &mut connection.stage
+                && let Some(parked) = session.take_parked(id.stream)
+            {
+                this.complete_stream(id, &connection.socket, session, *parked, later);
+            } else if this.complete(id, connection, later) == Fate::Drop {
+                return Fate::Drop;
+            }
+            this.advance(id.slot as usize, connection, woke)
+        });
     }
 }
 

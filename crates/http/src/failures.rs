@@ -73,37 +73,33 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Ends a request that was handed over to code that panicked.
-    pub(crate) fn abandon(&mut self, id: ConnectionId, woke: Ticks) {
+    pub(crate) fn fail_away(&mut self, id: ConnectionId, woke: Ticks) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
-        let Some(mut connection) = self.connections.take_by_id(id) else { return };
-        let slot = id.slot as usize;
-        if let Stage::Http2(session) = &mut connection.stage
-            && let Some(parked) = session.take_parked(id.stream)
-        {
-            self.abandon_stream(session, *parked);
-            let fate = self.advance(slot, &mut connection, woke);
-            return self.settle(slot, connection, fate);
-        }
-        let fate = match self.abandon_parked(&mut connection) {
-            Fate::Keep => self.advance(slot, &mut connection, woke),
-            Fate::Drop => Fate::Drop,
-        };
-        self.settle(slot, connection, fate);
+        self.with_connection_of(id, |this, connection| {
+            if let Stage::Http2(session) = &mut connection.stage
+                && let Some(parked) = session.take_parked(id.stream)
+            {
+                this.fail_stream_away(session, *parked);
+            } else if this.fail_parked(connection) == Fate::Drop {
+                return Fate::Drop;
+            }
+            this.advance(id.slot as usize, connection, woke)
+        });
     }
 
-    fn abandon_parked(&mut self, connection: &mut Connection) -> Fate {
+    fn fail_parked(&mut self, connection: &mut Connection) -> Fate {
         let stage = std::mem::replace(&mut connection.stage, Stage::Serving);
         let Stage::Waiting(mut place) = stage else {
             connection.stage = stage;
             return Fate::Keep;
         };
-        let parked = place.take().expect("a connection waits for the request that is parked");
-        let Parked { timeline, facts, manner, flight } = parked;
+        let Some(parked) = place.take() else { return Fate::Keep };
+        let Parked { timeline, facts, manner, flight, .. } = parked;
         self.recorder.take_back(&timeline, flight);
-        let mut out = std::mem::take(&mut self.out);
-        let begin = out.len();
-        let account = (timeline, facts);
-        self.fail(connection, (None, false), manner, account, (&mut out, begin));
-        self.flush(connection, out)
+        self.with_out(|this, out| {
+            let (account, begin) = ((timeline, facts), out.len());
+            this.fail(connection, (None, false), manner, account, (out, begin));
+            this.flush(connection, out)
+        })
     }
 }

@@ -12,6 +12,7 @@ mod ahead;
 mod batch;
 mod bodies;
 mod chunked;
+mod client_watch;
 mod compression;
 mod connection;
 mod cuts;
@@ -20,6 +21,7 @@ mod failures;
 mod gather;
 mod head;
 mod http2;
+mod lending;
 mod limits;
 mod links;
 mod output;
@@ -41,15 +43,16 @@ mod ticker;
 mod tls;
 
 pub use chunked::ChunkedDecoder;
+pub use client_watch::ClientWatch;
 pub use compression::CompressionFigures;
 pub use cuts::{Cut, CutFigures};
 pub use head::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
     AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX,
     BATCH_PAUSE_MAX, BODY_BYTES_PER_SECOND_MIN, CHUNK_LINE_BYTES_MAX, COMPRESSED_STREAMS_MAX,
-    GATHER_CONNECTIONS_MAX, GATHER_PAUSE, GATHER_WORK_TO_IDLE, HEADERS_MAX, LINGER_BYTES_MAX,
-    LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
-    RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
+    GATHER_CONNECTIONS_MAX, GATHER_PAUSE, GATHER_WORK_TO_IDLE, HALF_CLOSE_GRACE, HEADERS_MAX,
+    LINGER_BYTES_MAX, LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_MAX,
+    READ_BYTES_MAX, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
 pub use links::{LinkTurn, Messenger, Ticket};
 pub use refusal::Refusal;

@@ -47,6 +47,11 @@ pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Times in a row that one connection is served within a wake-up before its neighbours are.
 pub const TURNS_MAX: usize = 16;
 
+/// How long a request that was handed over goes on for a client that says that it sends no more.
+/// Most of those have closed their sockets, and are gone (nginx and Go take all of them for it at
+/// once); but HTTP/1.1 allows for one that waits for its answer still, as `nc -N` does.
+pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
+
 /// Bytes that are read and thrown away after a refusal, so that the client gets to read it.
 pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 

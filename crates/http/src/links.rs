@@ -176,9 +176,9 @@ impl<S: Service> EventLoop<S> {
     }
 
     pub(crate) fn go_on(&mut self, id: ConnectionId, woke: Ticks) {
-        let Some(mut connection) = self.connections.take_by_id(id) else { return };
-        let fate = self.advance(id.slot as usize, &mut connection, woke);
-        self.settle(id.slot as usize, connection, fate);
+        self.with_connection_of(id, |this, connection| {
+            this.advance(id.slot as usize, connection, woke)
+        });
     }
 
     /// Gives a connection whose last response is out to the service.

@@ -24,7 +24,8 @@ pub(crate) const SPARE_QUEUES_MAX: usize = BATCH_CONNECTIONS_MAX + 1;
 const QUEUE_KEPT_RESPONSES: usize = 16;
 
 impl<S: Service> EventLoop<S> {
-    /// Notes a response that is encoded up to `end`: it is recorded when it is out.
+    /// Notes a response that is encoded up to `end` of what follows the connection's output: it is
+    /// recorded when it is out.
     #[inline]
     pub(crate) fn finish(
         &mut self,
@@ -38,6 +39,7 @@ impl<S: Service> EventLoop<S> {
             connection.finished = spare;
         }
         let encrypted_ticks = connection.encrypted_ticks();
+        let end = connection.output.len() + end;
         connection.finished.push_back(Finished { record, end, encrypted_ticks });
     }
 
@@ -52,23 +54,32 @@ impl<S: Service> EventLoop<S> {
 
     /// Writes `out`, which ends with the responses in `connection.finished`, and records those that
     /// are out. What the kernel does not take stays with the connection.
-    pub(crate) fn flush(&mut self, connection: &mut Connection, mut out: Vec<u8>) -> Fate {
-        let Some(sent) = self.send_out(connection, &out) else { return Fate::Drop };
-        if sent == out.len() {
-            out.clear();
-            if out.capacity() <= OUTPUT_KEPT_BYTES {
-                self.out = out;
-            }
-        } else {
-            out.drain(..sent);
-            connection.output = out;
+    pub(crate) fn flush(&mut self, connection: &mut Connection, out: &mut Vec<u8>) -> Fate {
+        if connection.has_unsent() || out.len() <= OUTPUT_KEPT_BYTES {
+            return self.send_behind(connection, out);
         }
+        // So large a buffer is not kept for others, so the rest need not be copied.
+        let Some(sent) = self.send_out(connection, out) else { return Fate::Drop };
+        out.drain(..sent);
+        connection.output = std::mem::take(out);
+        Fate::Keep
+    }
+
+    /// Writes `bytes` behind what the connection has unsent: where there is something, they wait
+    /// until that is out.
+    pub(crate) fn send_behind(&mut self, connection: &mut Connection, bytes: &[u8]) -> Fate {
+        if connection.has_unsent() {
+            connection.output.extend_from_slice(bytes);
+            return Fate::Keep;
+        }
+        let Some(sent) = self.send_out(connection, bytes) else { return Fate::Drop };
+        connection.output.extend_from_slice(&bytes[sent..]);
         Fate::Keep
     }
 
     /// Writes as much of `out` as the kernel takes, and records the responses that are out. Returns
     /// how many bytes went, or nothing if the socket is of no more use.
-    pub(crate) fn send_out(&mut self, connection: &mut Connection, out: &[u8]) -> Option<usize> {
+    fn send_out(&mut self, connection: &mut Connection, out: &[u8]) -> Option<usize> {
         set_phase(Phase::Write.label());
         let Sent { bytes: sent, progressed, failed } = self.write(connection, out);
         set_phase(LOOP_PHASE);
@@ -86,13 +97,17 @@ impl<S: Service> EventLoop<S> {
         (!failed).then_some(sent)
     }
 
+    /// Writes what the connection has unsent, as far as the kernel takes it.
     pub(crate) fn flush_rest(&mut self, connection: &mut Connection) -> Fate {
-        let output = std::mem::take(&mut connection.output);
-        let fate = self.flush(connection, output);
-        if connection.output.is_empty() {
+        let mut output = std::mem::take(&mut connection.output);
+        let Some(sent) = self.send_out(connection, &output) else { return Fate::Drop };
+        if sent == output.len() {
             connection.progress_at = self.clock.now();
+        } else {
+            output.drain(..sent);
+            connection.output = output;
         }
-        fate
+        Fate::Keep
     }
 
     fn write(&mut self, connection: &mut Connection, out: &[u8]) -> Sent {

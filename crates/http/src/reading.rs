@@ -28,17 +28,18 @@ impl<S: Service> EventLoop<S> {
         }
         let early = std::mem::take(&mut connection.early);
         pellucid_thread::resume_request(Phase::Receive.label(), early);
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let read = self.read(connection, &mut scratch);
-        turn.received = self.read_clock();
-        match read {
-            Ok(Received::Bytes { count, .. }) => {
-                self.digest(slot, connection, &scratch[..count], turn);
+        let read = self.with_scratch(|this, scratch| {
+            let read = this.read(connection, scratch);
+            turn.received = this.read_clock();
+            match read {
+                Ok(Received::Bytes { count, .. }) => {
+                    this.digest(slot, connection, &scratch[..count], turn);
+                }
+                Ok(Received::NotTls) => this.refuse_plain(connection, turn),
+                _ => {}
             }
-            Ok(Received::NotTls) => self.refuse_plain(connection, turn),
-            _ => {}
-        }
-        self.scratch = scratch;
+            read
+        });
         connection.early = pellucid_thread::suspend_request();
         self.after_read(connection, read, woke)
     }
@@ -95,7 +96,7 @@ impl<S: Service> EventLoop<S> {
             Ok(Received::NotTls) => Step::Again,
             Ok(Received::Bytes { filled, .. }) => {
                 connection.progress_at = woke;
-                let more = filled || connection.ended || connection.closing != Closing::No;
+                let more = filled || connection.is_ended() || connection.closing != Closing::No;
                 connection.is_drained = !more;
                 let streaming = matches!(
                     connection.stage,
@@ -104,6 +105,10 @@ impl<S: Service> EventLoop<S> {
                 let unparsed = !connection.input.is_empty()
                     && connection.input.len() >= connection.wanted_bytes;
                 if more || streaming || unparsed { Step::Again } else { Step::Blocked }
+            }
+            // What came was ciphertext without any text in it, and the end follows.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && connection.is_ended() => {
+                Step::Again
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 connection.is_drained = true;

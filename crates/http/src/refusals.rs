@@ -80,9 +80,11 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn refuse_plain(&mut self, connection: &mut Connection, turn: Turn) {
         connection.tls = None;
         let begun = connection.begins(turn);
-        let mut out = std::mem::take(&mut self.out);
-        self.refuse(connection, &Refusal::PlainText, None, begun, turn.received, &mut out);
-        if self.flush(connection, out) == Fate::Drop {
+        let fate = self.with_out(|this, out| {
+            this.refuse(connection, &Refusal::PlainText, None, begun, turn.received, out);
+            this.flush(connection, out)
+        });
+        if fate == Fate::Drop {
             connection.closing = Closing::AtOnce;
         }
     }
@@ -91,12 +93,13 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn refuse_slow(&mut self, connection: &mut Connection, now: Ticks) -> Fate {
         let turn = Turn::at(now, now);
         let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
-        let mut out = std::mem::take(&mut self.out);
         connection.input = Vec::new();
         connection.chunked = None;
         let received = self.read_clock();
-        self.refuse(connection, &Refusal::TooSlow, None, begun, received, &mut out);
         self.release_body(connection);
-        self.flush(connection, out)
+        self.with_out(|this, out| {
+            this.refuse(connection, &Refusal::TooSlow, None, begun, received, out);
+            this.flush(connection, out)
+        })
     }
 }

@@ -10,6 +10,7 @@ use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
+use crate::client_watch::ClientWatch;
 use crate::connection::{
     Begun, ChunkedRequest, Closing, Connection, Parked, ParkingPlace, SPARE_PLACES_MAX, Stage,
     Streaming,
@@ -55,10 +56,34 @@ impl<S: Service> EventLoop<S> {
         {
             return used;
         }
-        let is_batched = self.batch.is_open && connection.tls.is_none();
-        let mut out = std::mem::take(if is_batched { &mut self.batch.out } else { &mut self.out });
+        let (used, fate) = if self.batch.is_open && connection.tls.is_none() {
+            let (begin, used) =
+                self.with_batch(|this, out| this.answer_whole(slot, connection, bytes, turn, out));
+            (used, self.put_by(slot, connection, begin))
+        } else {
+            self.with_out(|this, out| {
+                let used = this.answer_whole(slot, connection, bytes, turn, out);
+                (used, this.flush(connection, out))
+            })
+        };
+        if fate == Fate::Drop {
+            connection.closing = Closing::AtOnce;
+        }
+        used
+    }
+
+    /// Answers the whole requests at the beginning of `bytes`, as far as their answers may wait
+    /// together. Returns how many bytes were used.
+    #[inline]
+    fn answer_whole(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        bytes: &[u8],
+        turn: Turn,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let begin = out.len();
-        assert!(is_batched || begin == 0, "the output of the last turn went out");
         let (mut used, mut waited_until) = (0, turn.waited_until);
         while used < bytes.len()
             && matches!(connection.stage, Stage::Serving)
@@ -72,9 +97,9 @@ impl<S: Service> EventLoop<S> {
             }
             let look = match connection.chunked.take() {
                 Some(request) => {
-                    self.feed(slot, connection, request, rest, turn, waited_until, &mut out)
+                    self.feed(slot, connection, request, rest, turn, waited_until, out)
                 }
-                None => self.look(slot, connection, rest, turn, waited_until, &mut out),
+                None => self.look(slot, connection, rest, turn, waited_until, out),
             };
             match look {
                 Look::Used(count) => used += count,
@@ -88,13 +113,6 @@ impl<S: Service> EventLoop<S> {
         }
         if connection.closing == Closing::AfterLinger {
             used = bytes.len();
-        }
-        let fate = match is_batched {
-            true => self.put_by(slot, connection, out, begin),
-            false => self.flush(connection, out),
-        };
-        if fate == Fate::Drop {
-            connection.closing = Closing::AtOnce;
         }
         used
     }
@@ -321,22 +339,27 @@ impl<S: Service> EventLoop<S> {
                 socket: &connection.socket,
                 may_upgrade: connection.tls.is_none() && !manner.is_old,
                 is_taken: &is_taken,
+                watch: None,
             };
             let service = &mut self.service;
             contain(move || {
                 let handled = service.handle(&request, &mut response, &mut exchange);
-                response.conclude(handled)
+                (response.conclude(handled), exchange.watch)
             })
         };
-        let (handled, outcome) = match called {
+        let ((handled, outcome), watch) = match called {
             Ok(called) => called,
             Err(panicked) => {
                 let panicked = (Some(panicked), is_taken.get());
                 return self.fail(connection, panicked, manner, (timeline, facts), (out, begin));
             }
         };
+        if matches!(handled, Handled::Later) {
+            assert!(outcome.is_none(), "a request is either answered or handed over");
+            return self.park(connection, manner, timeline, facts, watch);
+        }
         let written = begin..out.len();
-        self.conclude(connection, handled, outcome, manner, timeline, facts, written);
+        self.conclude(connection, handled, outcome, timeline, facts, written);
     }
 
     /// Brings a request that was handed over back to the service.
@@ -351,18 +374,31 @@ impl<S: Service> EventLoop<S> {
             connection.stage = stage;
             return Fate::Keep;
         };
-        let parked = place.take().expect("a connection waits for the request that is parked");
+        let Some(parked) = place.take() else { return Fate::Keep };
         self.give_back_place(place);
-        let Parked { mut timeline, mut facts, manner, flight } = parked;
+        self.with_out(|this, out| {
+            this.complete_parked(id, connection, parked, later, out);
+            this.flush(connection, out)
+        })
+    }
+
+    fn complete_parked(
+        &mut self,
+        id: ConnectionId,
+        connection: &mut Connection,
+        parked: Parked,
+        later: S::Later,
+        out: &mut Vec<u8>,
+    ) {
+        let Parked { mut timeline, mut facts, manner, flight, watch } = parked;
         self.recorder.take_back(&timeline, flight);
         set_operation(facts.operation + 1);
         set_phase(Phase::Execute.label());
-        let mut out = std::mem::take(&mut self.out);
         let begin = out.len();
         let is_taken = Cell::new(false);
         let called = {
             let mut response =
-                Response::new(&mut out, &self.date_line, manner).coded_by(&mut self.compressor);
+                Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut timeline,
                 facts: &mut facts,
@@ -371,24 +407,43 @@ impl<S: Service> EventLoop<S> {
                 socket: &connection.socket,
                 may_upgrade: false,
                 is_taken: &is_taken,
+                watch,
             };
             let service = &mut self.service;
             contain(move || {
                 let handled = service.resume(later, &mut response, &mut exchange);
-                response.conclude(handled)
+                (response.conclude(handled), exchange.watch)
             })
         };
-        match called {
-            Ok((handled, outcome)) => {
-                let written = begin..out.len();
-                self.conclude(connection, handled, outcome, manner, timeline, facts, written);
-            }
+        let ((handled, outcome), watch) = match called {
+            Ok(called) => called,
             Err(panicked) => {
                 let panicked = (Some(panicked), is_taken.get());
-                self.fail(connection, panicked, manner, (timeline, facts), (&mut out, begin));
+                return self.fail(connection, panicked, manner, (timeline, facts), (out, begin));
             }
+        };
+        if matches!(handled, Handled::Later) {
+            assert!(outcome.is_none(), "a request is either answered or handed over");
+            return self.park(connection, manner, timeline, facts, watch);
         }
-        self.flush(connection, out)
+        let written = begin..out.len();
+        self.conclude(connection, handled, outcome, timeline, facts, written);
+    }
+
+    /// Has the connection wait for a request that was handed over.
+    fn park(
+        &mut self,
+        connection: &mut Connection,
+        manner: Manner,
+        timeline: Timeline,
+        facts: RequestFacts,
+        watch: Option<ClientWatch>,
+    ) {
+        self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+        let flight = self.recorder.send_away(&timeline);
+        let mut place = self.spare_places.pop().unwrap_or_default();
+        *place = Some(Parked { timeline, facts, manner, flight, watch });
+        connection.stage = Stage::Waiting(place);
     }
 
     fn give_back_place(&mut self, place: ParkingPlace) {
@@ -397,26 +452,15 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one exchange, borrowed apart")]
     fn conclude(
         &mut self,
         connection: &mut Connection,
         handled: Handled,
         outcome: Option<Outcome>,
-        manner: Manner,
         mut timeline: Timeline,
         mut facts: RequestFacts,
         written: Range<usize>,
     ) {
-        if matches!(handled, Handled::Later) {
-            assert!(outcome.is_none(), "a request is either answered or handed over");
-            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-            let flight = self.recorder.send_away(&timeline);
-            let mut place = self.spare_places.pop().unwrap_or_default();
-            *place = Some(Parked { timeline, facts, manner, flight });
-            connection.stage = Stage::Waiting(place);
-            return;
-        }
         let outcome = outcome.expect("a service that is done has finished its response");
         self.release_body(connection);
         timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);

@@ -10,6 +10,7 @@ use mio::net::TcpStream;
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_thread::{Mutex, Panicked};
 
+use crate::client_watch::ClientWatch;
 use crate::head::Head;
 use crate::links::{LinkTurn, Ticket};
 use crate::refusal::Refusal;
@@ -158,6 +159,8 @@ pub struct Exchange<'a, L> {
     pub(crate) may_upgrade: bool,
     /// Whether a [`Completer`] was taken.
     pub(crate) is_taken: &'a Cell<bool>,
+    /// Told when the client is gone, where somebody wants to know.
+    pub(crate) watch: Option<ClientWatch>,
 }
 
 impl<L> Exchange<'_, L> {
@@ -178,6 +181,12 @@ impl<L> Exchange<'_, L> {
     #[must_use]
     pub fn may_upgrade(&self) -> bool {
         self.may_upgrade
+    }
+
+    /// What tells whether the client is gone, while the request is handed over.
+    #[must_use]
+    pub fn client_watch(&mut self) -> ClientWatch {
+        self.watch.get_or_insert_default().clone()
     }
 
     /// What has the request's body asked again from any thread.

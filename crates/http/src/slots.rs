@@ -8,6 +8,9 @@ use crate::service::ConnectionId;
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// Slots that were freed in this wake-up: an event that it has still to look at may be of
+    /// their last connection.
+    freed: Vec<usize>,
     used: usize,
 }
 
@@ -41,10 +44,10 @@ impl Slots {
         self.slots.get_mut(slot)?.connection.take()
     }
 
-    /// As [`Slots::take`], if the connection there is still the one that is meant.
-    pub(crate) fn take_by_id(&mut self, id: ConnectionId) -> Option<Box<Connection>> {
-        let slot = self.slots.get_mut(id.slot as usize)?;
-        if slot.generation == id.generation { slot.connection.take() } else { None }
+    /// Whether the slot still has the connection that is meant.
+    pub(crate) fn is_current(&self, id: ConnectionId) -> bool {
+        let slot = self.slots.get(id.slot as usize);
+        slot.is_some_and(|slot| slot.generation == id.generation)
     }
 
     pub(crate) fn put(&mut self, slot: usize, connection: Box<Connection>) {
@@ -55,8 +58,13 @@ impl Slots {
     /// Frees the slot of a connection that was taken out and is gone.
     pub(crate) fn free(&mut self, slot: usize) {
         self.slots[slot].generation = self.slots[slot].generation.wrapping_add(1);
-        self.free.push(slot);
+        self.freed.push(slot);
         self.used -= 1;
+    }
+
+    /// Has the slots used again that were freed: no event of their last connections is left.
+    pub(crate) fn reuse_freed(&mut self) {
+        self.free.append(&mut self.freed);
     }
 
     /// Connections, taken out or not.

@@ -22,14 +22,22 @@ impl<S: Service> EventLoop<S> {
     /// Sends the next piece of a streamed response.
     pub(crate) fn pump(&mut self, connection: &mut Connection) -> Step {
         let stage = std::mem::replace(&mut connection.stage, Stage::Serving);
-        let Stage::Streaming(mut streaming) = stage else {
+        let Stage::Streaming(streaming) = stage else {
             connection.stage = stage;
             return Step::Blocked;
         };
-        let mut out = std::mem::take(&mut self.out);
+        self.with_out(|this, out| this.pump_piece(connection, streaming, out))
+    }
+
+    fn pump_piece(
+        &mut self,
+        connection: &mut Connection,
+        mut streaming: Box<Streaming>,
+        out: &mut Vec<u8>,
+    ) -> Step {
         set_operation(streaming.facts.operation + 1);
         set_phase(Phase::Encode.label());
-        let filled = fill(&mut streaming, &mut out);
+        let filled = fill(&mut streaming, out);
         let sent_bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
         streaming.facts.response_bytes = streaming.facts.response_bytes.saturating_add(sent_bytes);
         match filled {
@@ -73,7 +81,7 @@ impl<S: Service> EventLoop<S> {
     /// Throws away what the client goes on sending.
     pub(crate) fn linger(&mut self, connection: &mut Connection) -> Step {
         let Stage::Lingering { left_bytes } = &mut connection.stage else { return Step::Blocked };
-        match receive(&connection.socket, &mut self.scratch) {
+        match self.with_scratch(|_, scratch| receive(&connection.socket, scratch)) {
             Ok(0) => Step::Over,
             Ok(count) if count >= *left_bytes => Step::Over,
             Ok(count) => {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use pellucid_clock::Ticks;
 
+use crate::client_watch::ClientWatch;
 use crate::connection::{Closing, Connection, Stage};
 use crate::cuts::Cut;
 use crate::event_loop::{EventLoop, Fate};
-use crate::limits::{BODY_BYTES_PER_SECOND_MIN, Limits};
+use crate::limits::{BODY_BYTES_PER_SECOND_MIN, HALF_CLOSE_GRACE, Limits};
 use crate::service::Service;
 use crate::taking::Taking;
 
@@ -31,33 +32,47 @@ impl<S: Service> EventLoop<S> {
             self.accept(now);
         }
         for slot in 0..self.connections.bound() {
-            let Some(mut connection) = self.connections.take(slot) else { continue };
-            if connection.taking.is_begun() && connection.has_caught_up() {
-                connection.taking = Taking::default();
+            self.with_connection(slot, |this, connection| {
+                this.sweep_connection(slot, connection, now)
+            });
+        }
+    }
+
+    fn sweep_connection(&mut self, slot: usize, connection: &mut Connection, now: Ticks) -> Fate {
+        if connection.taking.is_begun() && connection.has_caught_up() {
+            connection.taking = Taking::default();
+        }
+        self.tell_half_closed(connection, now);
+        if matches!(connection.stage, Stage::Http2(_))
+            && self.cut_of_reader(connection, now).is_none()
+        {
+            return self.sweep_http2(slot, connection, now);
+        }
+        match self.judge(connection, now) {
+            Verdict::Keep => Fate::Keep,
+            Verdict::Leave => Fate::Drop,
+            Verdict::Drop(cut) => {
+                self.shared.cuts.connection(cut);
+                Fate::Drop
             }
-            if matches!(connection.stage, Stage::Http2(_))
-                && self.cut_of_reader(&connection, now).is_none()
-            {
-                let fate = self.sweep_http2(slot, &mut connection, now);
-                self.settle(slot, connection, fate);
-                continue;
+            Verdict::RefuseSlow => {
+                self.shared.cuts.connection(Cut::RequestSlow);
+                match self.refuse_slow(connection, now) {
+                    Fate::Keep => self.advance(slot, connection, now),
+                    Fate::Drop => Fate::Drop,
+                }
             }
-            let fate = match self.judge(&connection, now) {
-                Verdict::Keep => Fate::Keep,
-                Verdict::Leave => Fate::Drop,
-                Verdict::Drop(cut) => {
-                    self.shared.cuts.connection(cut);
-                    Fate::Drop
-                }
-                Verdict::RefuseSlow => {
-                    self.shared.cuts.connection(Cut::RequestSlow);
-                    match self.refuse_slow(&mut connection, now) {
-                        Fate::Keep => self.advance(slot, &mut connection, now),
-                        Fate::Drop => Fate::Drop,
-                    }
-                }
-            };
-            self.settle(slot, connection, fate);
+        }
+    }
+
+    /// Takes a client that has long said that it sends no more for one that is gone. The answer is
+    /// sent nevertheless, as it may be there.
+    fn tell_half_closed(&self, connection: &Connection, now: Ticks) {
+        if let (Stage::Waiting(place), Some(since)) = (&connection.stage, connection.ended_at)
+            && self.longer(since, HALF_CLOSE_GRACE, now)
+        {
+            let watch = place.as_ref().as_ref().and_then(|parked| parked.watch.as_ref());
+            watch.into_iter().for_each(ClientWatch::tell);
         }
     }
 

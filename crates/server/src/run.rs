@@ -4,11 +4,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
+use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_cluster::ClusterOptions;
 #[cfg(feature = "cql")]
@@ -29,7 +31,8 @@ use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
 use crate::documents::{
-    BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, SlowQueries, keep_up,
+    BODY_BYTES_MAX, Calls, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, Queries,
+    SlowQueries, keep_up, request_memory_default,
 };
 use crate::engine_log::log_engine;
 use crate::exposure::Exposure;
@@ -57,6 +60,12 @@ const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
 /// Room for requests that wait: for a full queue of calls, which has an answer of its own that
 /// drivers understand, and for all that run or stream beside it.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
+
+/// How long a stop waits, once requests in flight were cut, for threads that were told to end.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a stop that has waited in vain for threads waits for the store to close.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// The store below.
 #[derive(Clone, Debug)]
@@ -111,6 +120,9 @@ pub struct ServerOptions {
     pub show_keys: bool,
     /// Samples of each busy thread's processor time per second, always; zero for none.
     pub profile_hertz: u32,
+    /// Bytes of memory that all requests may take together: their bodies, the rows of queries,
+    /// results that wait for their readers, and answers on their way.
+    pub request_memory: usize,
     /// Settings of the document API.
     pub documents: DocumentSettings,
     /// Settings of the embedded store.
@@ -155,6 +167,7 @@ impl ServerOptions {
             engine_log: Duration::ZERO,
             show_keys: false,
             profile_hertz: USUAL_HERTZ,
+            request_memory: request_memory_default(),
             documents: DocumentSettings::default(),
             embedded: EmbeddedOptions::default(),
             cluster: None,
@@ -179,6 +192,8 @@ pub enum ServerError {
     Access(AccessError),
     /// It may not be part of its cluster.
     Cluster(String),
+    /// It was to stop, and threads did not end within the time for that. The store is closed.
+    Stuck(String),
     /// A thread could not be started, or an event loop failed.
     Run(std::io::Error),
 }
@@ -198,7 +213,9 @@ impl fmt::Display for ServerError {
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")
             }
-            ServerError::Exposed(what) | ServerError::Cluster(what) => f.write_str(what),
+            ServerError::Exposed(what) | ServerError::Cluster(what) | ServerError::Stuck(what) => {
+                f.write_str(what)
+            }
             ServerError::Access(error) => error.fmt(f),
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
@@ -217,6 +234,8 @@ pub struct RunningServer {
     follower: Follower,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
+    /// How long a stop waits for requests in flight.
+    stop: Duration,
 }
 
 /// Opens the store and serves.
@@ -380,8 +399,18 @@ fn serve(
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
-    let data = options.data;
-    Ok(RunningServer { server, shared, drain, engine_log, upkeep, follower, certificates, data })
+    let (data, stop) = (options.data, options.limits.stop);
+    Ok(RunningServer {
+        server,
+        shared,
+        drain,
+        engine_log,
+        upkeep,
+        follower,
+        certificates,
+        data,
+        stop,
+    })
 }
 
 /// Opens what the document API serves from.
@@ -394,12 +423,15 @@ fn open_documents(
     let documents = documents.map_err(|error| {
         ServerError::Store(options.data.clone(), StoreError::Failed(error.to_string()))
     })?;
+    let memory = Budget::new(options.request_memory);
     Ok(Arc::new(DocumentApi {
         documents: Arc::new(documents),
         accounts: Arc::clone(accounts),
         pool: Pool::start(Clock::system(), options.documents.queued_calls_max)
             .map_err(ServerError::Run)?,
-        queries: Arc::default(),
+        queries: Arc::new(Queries::new(memory.clone())),
+        calls: Calls::default(),
+        memory,
         slow_queries: SlowQueries::default(),
         statements: Statements::default(),
         acknowledgement: options.acknowledgement,
@@ -464,24 +496,77 @@ impl RunningServer {
         count().map_err(|error| ServerError::Store(self.data.clone(), error))
     }
 
-    /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk.
+    /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk. Waits for
+    /// no thread longer than the limit for a stop and [`END_WAIT`].
     ///
     /// # Errors
-    /// If an event loop had failed, or the store could not be closed.
+    /// [`ServerError::Stuck`] if threads did not end in time: the store is closed all the same, and
+    /// the process should end. Otherwise if an event loop had failed, or the store could not be
+    /// closed.
     pub fn stop(self) -> Result<(), ServerError> {
+        let (shared, data) = (Arc::clone(&self.shared), self.data.clone());
+        let wait = self.stop.saturating_add(END_WAIT);
+        let (sender, ended) = sync_channel(1);
+        let end = move || {
+            // Nobody listens any more if it took too long.
+            let _ = sender.send(self.end());
+        };
+        let started = std::thread::Builder::new().name("pellucid-stop".to_owned()).spawn(end);
+        let served = started.ok().and_then(|_| ended.recv_timeout(wait).ok());
+        match served {
+            Some(served) => served.and(close(&shared, data)),
+            None => close_beside_stuck(&shared, data),
+        }
+    }
+
+    /// Ends all threads.
+    fn end(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
         self.shared.account.stop();
-        self.shared.documents.pool.stop();
+        // Nobody waits for their answers any more.
+        let documents = &self.shared.documents;
+        documents.calls.end_all();
+        documents.queries.kill_all();
+        documents.pool.stop();
         drop((self.engine_log, self.certificates, self.upkeep));
         if let Some(drain) = self.drain {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();
         }
         self.follower.finish(&self.shared);
-        // Without the note, the next opening counts.
-        let _ = self.shared.documents.documents.note_counts();
-        self.shared.documents.documents.release();
-        let closed = self.shared.store.close();
-        served.and(closed.map_err(|error| ServerError::Store(self.data, error)))
+        served
     }
+}
+
+/// Closes the store.
+fn close(shared: &Shared, data: PathBuf) -> Result<(), ServerError> {
+    // Without the note, the next opening counts.
+    let _ = shared.documents.documents.note_counts();
+    shared.documents.documents.release();
+    shared.store.close().map_err(|error| ServerError::Store(data, error))
+}
+
+/// Closes the store although threads are at work that do not end, and says which. They find the
+/// store closed, if they ever look.
+fn close_beside_stuck(shared: &Arc<Shared>, data: PathBuf) -> Result<(), ServerError> {
+    let calls = shared.documents.calls.describe();
+    let stuck = match &calls[..] {
+        [] => "threads other than those of calls".to_owned(),
+        calls => calls.join("; "),
+    };
+    let (sender, closed) = sync_channel(1);
+    let closing = Arc::clone(shared);
+    let run = move || {
+        let _ = sender.send(close(&closing, data).err());
+    };
+    let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
+    let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
+    let outcome = match closed {
+        Some(None) => "the store is closed".to_owned(),
+        Some(Some(error)) => error.to_string(),
+        None => "the store did not close in time: the journal has what was acknowledged".to_owned(),
+    };
+    let text = format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
+    shared.log.error(&text);
+    Err(ServerError::Stuck(text))
 }

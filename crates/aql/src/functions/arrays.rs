@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pellucid_value::{Value, equal, to_array};
 
 use super::sets::{filtered, key, once};
-use super::{Function, flag, is_array, is_object, whole, wrong};
+use super::{Function, array, flag, is_array, is_object, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -33,6 +33,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("INTERLEAVE", 2, super::ARGUMENTS_MAX, interleave),
 ];
 
+/// How many levels `FLATTEN` may take away.
+const LEVELS_MAX: i64 = pellucid_value::packed::DEPTH_MAX as i64;
 /// How many elements `RANGE` may give.
 const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
 
@@ -45,9 +47,9 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut elements = list.elements();
     if !flag(arguments, 2) {
         elements.extend(more);
-        return Ok(Value::array(elements));
+        return Ok(Value::array(elements)?);
     }
-    once(run, elements.into_iter().chain(more)).map(Value::array)
+    once(run, elements.into_iter().chain(more)).and_then(array)
 }
 
 fn contains(elements: &[Value], element: &Value) -> bool {
@@ -57,7 +59,7 @@ fn contains(elements: &[Value], element: &Value) -> bool {
 fn push(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let list = &arguments[0];
     if *list == Value::Null {
-        return Ok(Value::array(vec![arguments[1].clone()]));
+        return Ok(Value::array(vec![arguments[1].clone()])?);
     }
     if !is_array(list) {
         return wrong(run, "PUSH");
@@ -66,7 +68,7 @@ fn push(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !flag(arguments, 2) || !contains(&elements, &arguments[1]) {
         elements.push(arguments[1].clone());
     }
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn unshift(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -78,7 +80,7 @@ fn unshift(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !flag(arguments, 2) || !contains(&elements, &arguments[1]) {
         elements.insert(0, arguments[1].clone());
     }
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 /// The array without its first or last element.
@@ -100,7 +102,7 @@ fn without(
     } else {
         elements.pop();
     }
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn place(run: &mut Run, arguments: &[Value], name: &str, place: i64) -> Result<Value, QueryError> {
@@ -122,10 +124,10 @@ fn flatten(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "FLATTEN");
     }
-    let depth = arguments.get(1).map_or(1, whole).max(1);
+    let depth = arguments.get(1).map_or(1, whole).clamp(1, LEVELS_MAX);
     let mut elements = Vec::new();
     flatten_into(&arguments[0], depth, &mut elements);
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn flatten_into(list: &Value, depth: i64, elements: &mut Vec<Value>) {
@@ -156,14 +158,14 @@ fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         },
     };
     let range = usize::try_from(from).unwrap_or(0)..usize::try_from(to.max(from)).unwrap_or(0);
-    Ok(Value::array(elements.get(range).unwrap_or_default().to_vec()))
+    Ok(Value::array(elements.get(range).unwrap_or_default().to_vec())?)
 }
 
 fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if is_array(&arguments[0]) {
         let mut elements = arguments[0].elements();
         elements.reverse();
-        return Ok(Value::array(elements));
+        return Ok(Value::array(elements)?);
     }
     match arguments[0].as_str() {
         Some(text) => Ok(Value::from(text.chars().rev().collect::<String>())),
@@ -193,11 +195,11 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         if from.abs_diff(to) as f64 >= RANGE_ELEMENTS_MAX {
             return wrong(run, "RANGE");
         }
-        return Ok(Value::array(if from <= to {
+        return array(if from <= to {
             (from..=to).map(Value::Int).collect()
         } else {
             (to..=from).rev().map(Value::Int).collect()
-        }));
+        });
     }
     let (from, to, step) = (number(&arguments[0]), number(&arguments[1]), number(&arguments[2]));
     let is_endless = step == 0.0 || (from < to && step < 0.0) || (from > to && step > 0.0);
@@ -208,7 +210,7 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let elements = (0..=count).map(|place| from + step * place as f64);
     let is_whole = [from, step].iter().all(|value| value.fract() == 0.0);
     let value = |value: f64| if is_whole { Value::Int(value as i64) } else { Value::from(value) };
-    Ok(Value::array(elements.map(value).collect()))
+    Ok(Value::array(elements.map(value).collect())?)
 }
 
 fn length(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -234,7 +236,7 @@ fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
         left -= i64::from(goes);
         !goes
     });
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -249,7 +251,7 @@ fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError
         run.tick()?;
         removed.insert(key(&element));
     }
-    filtered(run, arguments[0].elements(), |key| !removed.contains(key)).map(Value::array)
+    filtered(run, arguments[0].elements(), |key| !removed.contains(key)).and_then(array)
 }
 
 /// A place that may be counted from the end.
@@ -268,7 +270,7 @@ fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     {
         elements.remove(place);
     }
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -286,7 +288,7 @@ fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> 
         elements.resize(place + 1, padding.clone());
     }
     elements[place] = arguments[2].clone();
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -297,5 +299,5 @@ fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let places =
         (0..longest).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
-    Ok(Value::array(places.cloned().collect()))
+    Ok(Value::array(places.cloned().collect())?)
 }

@@ -40,7 +40,7 @@ fn document(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
             documents.push(found);
         }
     }
-    Ok(Value::array(documents))
+    Ok(Value::array(documents)?)
 }
 
 fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, QueryError> {

@@ -115,6 +115,11 @@ fn wrong(run: &mut Run, name: &str) -> Result<Value, QueryError> {
     run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
 }
 
+/// An array.
+fn array(elements: Vec<Value>) -> Result<Value, QueryError> {
+    Ok(Value::array(elements)?)
+}
+
 /// Whether a value is an array.
 fn is_array(value: &Value) -> bool {
     value.view().as_array().is_some()

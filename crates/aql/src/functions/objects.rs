@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pellucid_value::{MergeOptions, ObjectBuilder, Text, Value, equal, merge_into, packed};
 
 use super::strings::text;
-use super::{ARGUMENTS_MAX, Function, flag, is_array, is_object, wrong};
+use super::{ARGUMENTS_MAX, Function, array, flag, is_array, is_object, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -53,7 +53,7 @@ fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return wrong(run, "ATTRIBUTES");
     }
     let members = members(&arguments[0], flag(arguments, 1));
-    Ok(Value::array(members.into_iter().map(|(name, _)| name.into()).collect()))
+    Ok(Value::array(members.into_iter().map(|(name, _)| name.into()).collect())?)
 }
 
 fn values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -61,7 +61,7 @@ fn values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return wrong(run, "VALUES");
     }
     let members = members(&arguments[0], flag(arguments, 1));
-    Ok(Value::array(members.into_iter().map(|(_, value)| value).collect()))
+    Ok(Value::array(members.into_iter().map(|(_, value)| value).collect())?)
 }
 
 fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -69,7 +69,8 @@ fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return wrong(run, "ENTRIES");
     }
     let entry = |(name, value): (Text, Value)| Value::array(vec![name.into(), value]);
-    Ok(Value::array(arguments[0].members(true).into_iter().map(entry).collect()))
+    let entries = arguments[0].members(true).into_iter().map(entry);
+    array(entries.collect::<Result<_, _>>()?)
 }
 
 fn has(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -99,9 +100,9 @@ fn merge(
                 object.insert(name, value);
             }
         }
-        return Ok(object.finish());
+        return Ok(object.finish()?);
     }
-    let mut merged = ObjectBuilder::new().finish();
+    let mut merged = ObjectBuilder::new().finish()?;
     for part in parts {
         // Each begins with a copy of those before.
         run.check()?;
@@ -112,7 +113,7 @@ fn merge(
         builder.begin_object();
         merge_into(&mut builder, old, new, MergeOptions::default(), &|_| false);
         builder.end();
-        merged = Value::open(&builder.finish()).unwrap_or_default();
+        merged = Value::open(&builder.finish()?).unwrap_or_default();
     }
     Ok(merged)
 }
@@ -143,7 +144,7 @@ fn select(
             object.insert(name, value);
         }
     }
-    Ok(object.finish())
+    Ok(object.finish()?)
 }
 
 fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -160,7 +161,7 @@ fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         run.tick()?;
         object.insert(text(name), value);
     }
-    Ok(object.finish())
+    Ok(object.finish()?)
 }
 
 fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -227,7 +228,7 @@ fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryEr
     let mut object = ObjectBuilder::new();
     object.insert("collection", collection.into());
     object.insert("key", key.into());
-    Ok(object.finish())
+    Ok(object.finish()?)
 }
 
 fn is_same_collection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

@@ -32,7 +32,7 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let own = text(&arguments[0]);
     let Some(found) = regex.captures(&own) else { return Ok(Value::Null) };
     let groups = found.iter().map(|group| group.map_or("", |group| group.as_str()).into());
-    Ok(Value::array(groups.collect()))
+    Ok(Value::array(groups.collect())?)
 }
 
 fn replace(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -76,5 +76,5 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         parts.push(own[from..].into());
     }
     parts.truncate(most);
-    Ok(Value::array(parts))
+    Ok(Value::array(parts)?)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pellucid_value::{Value, compare, index_key};
 
-use super::{ARGUMENTS_MAX, Function, is_array, wrong};
+use super::{ARGUMENTS_MAX, Function, array, is_array, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -66,14 +66,14 @@ fn union(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION");
     }
-    Ok(Value::array(arguments.iter().flat_map(Value::elements).collect()))
+    Ok(Value::array(arguments.iter().flat_map(Value::elements).collect())?)
 }
 
 fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION_DISTINCT");
     }
-    once(run, arguments.iter().flat_map(Value::elements)).map(Value::array)
+    once(run, arguments.iter().flat_map(Value::elements)).and_then(array)
 }
 
 /// In how many of the arrays each value is.
@@ -93,7 +93,7 @@ fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
     }
     let counts = counts(run, arguments)?;
     let elements = once(run, arguments[0].elements())?;
-    filtered(run, elements, |key| counts.get(key) == Some(&arguments.len())).map(Value::array)
+    filtered(run, elements, |key| counts.get(key) == Some(&arguments.len())).and_then(array)
 }
 
 fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -102,7 +102,7 @@ fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
     }
     let counts = counts(run, arguments)?;
     let elements = once(run, arguments.iter().flat_map(Value::elements))?;
-    filtered(run, elements, |key| counts.get(key) == Some(&1)).map(Value::array)
+    filtered(run, elements, |key| counts.get(key) == Some(&1)).and_then(array)
 }
 
 fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -111,14 +111,14 @@ fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
     let others = counts(run, &arguments[1..])?;
     let elements = once(run, arguments[0].elements())?;
-    filtered(run, elements, |key| !others.contains_key(key)).map(Value::array)
+    filtered(run, elements, |key| !others.contains_key(key)).and_then(array)
 }
 
 fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "UNIQUE");
     }
-    once(run, arguments[0].elements()).map(Value::array)
+    once(run, arguments[0].elements()).and_then(array)
 }
 
 fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -127,7 +127,7 @@ fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
     let mut elements = arguments[0].elements();
     elements.sort_by(|left, right| compare(left.view(), right.view()));
-    Ok(Value::array(elements))
+    Ok(Value::array(elements)?)
 }
 
 fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -139,7 +139,7 @@ fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError
         run.tick()?;
         elements.entry(key(&element)).or_insert(element);
     }
-    Ok(Value::array(elements.into_values().collect()))
+    Ok(Value::array(elements.into_values().collect())?)
 }
 
 fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

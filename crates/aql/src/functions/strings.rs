@@ -185,7 +185,7 @@ const PART_BYTES: usize = 48;
 fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let own = text(&arguments[0]);
     let Some(separators) = arguments.get(1).filter(|value| **value != Value::Null) else {
-        return Ok(Value::array(vec![own.into()]));
+        return Ok(Value::array(vec![own.into()])?);
     };
     let separators: Vec<String> = if is_array(separators) {
         separators.elements().iter().map(text).collect()
@@ -204,7 +204,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if separators.iter().any(String::is_empty) {
         run.take_memory(own.chars().count().min(most) * PART_BYTES)?;
         let characters = own.chars().take(most).map(|character| character.to_string().into());
-        return Ok(Value::array(characters.collect()));
+        return Ok(Value::array(characters.collect())?);
     }
     while parts.len() < most {
         run.tick()?;
@@ -220,7 +220,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         parts.push(rest[..at].into());
         rest = &rest[at + length..];
     }
-    Ok(Value::array(parts))
+    Ok(Value::array(parts)?)
 }
 
 fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

@@ -2,7 +2,7 @@
 
 use pellucid_value::{Kind, Value, to_array, to_number, to_text};
 
-use super::{ARGUMENTS_MAX, Function, is_array, is_object};
+use super::{ARGUMENTS_MAX, Function, array, is_array, is_object};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -12,8 +12,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::number(to_number(arguments[0].view())))
     }),
     Function::pure("TO_BOOL", 1, 1, |_, arguments| Ok(Value::Bool(arguments[0].is_true()))),
-    Function::pure("TO_ARRAY", 1, 1, |_, arguments| Ok(Value::array(to_array(&arguments[0])))),
-    Function::pure("TO_LIST", 1, 1, |_, arguments| Ok(Value::array(to_array(&arguments[0])))),
+    Function::pure("TO_ARRAY", 1, 1, |_, arguments| array(to_array(&arguments[0]))),
+    Function::pure("TO_LIST", 1, 1, |_, arguments| array(to_array(&arguments[0]))),
     Function::pure("IS_NULL", 1, 1, |_, arguments| is(arguments, Kind::Null)),
     Function::pure("IS_BOOL", 1, 1, |_, arguments| is(arguments, Kind::Bool)),
     Function::pure("IS_NUMBER", 1, 1, |_, arguments| is(arguments, Kind::Number)),

@@ -5,7 +5,7 @@ use h2::server::SendResponse;
 use http::HeaderMap;
 use pellucid_account::{RequestFacts, Timeline};
 
-use super::session::{Parked, ParkedRequest, Session};
+use super::session::{Away, Parked, ParkedRequest, Session};
 use super::streams::{Answered, FIELDS_USUAL};
 use crate::event_loop::EventLoop;
 use crate::failures::Failure;
@@ -22,24 +22,29 @@ impl<S: Service> EventLoop<S> {
         failure: Failure,
         manner: Manner,
         (mut timeline, mut facts): (Timeline, RequestFacts),
+        body: &mut Vec<u8>,
     ) {
         self.note_failure(failure, &mut timeline, &mut facts);
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
-        let mut body = std::mem::take(&mut self.body);
+        body.clear();
         let outcome = {
-            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
+            let mut response = Response::of_stream(body, &mut fields, &self.date_line, manner);
             response.refuse(&Refusal::Failed);
             response.outcome()
         };
         let handled = Handled::Done;
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
-        self.conclude_stream(session, respond, answered);
+        let answered = Answered { handled, outcome, fields, timeline, facts };
+        self.conclude_stream(session, respond, answered, body);
     }
 
     /// Ends a request that was handed over to code that panicked.
-    pub(crate) fn abandon_stream(&mut self, session: &mut Session, parked: ParkedRequest) {
-        let Parked { respond, timeline, facts, manner, flight, .. } = parked.0;
+    pub(crate) fn fail_stream_away(&mut self, session: &mut Session, parked: ParkedRequest) {
+        let Parked { away, flight, .. } = parked.0;
+        let Away { respond, manner, timeline, facts, .. } = away;
         self.recorder.take_back(&timeline, flight);
-        self.fail_stream(session, respond, (None, false), manner, (timeline, facts));
+        self.with_body(|this, body| {
+            let account = (timeline, facts);
+            this.fail_stream(session, respond, (None, false), manner, account, body);
+        });
     }
 }

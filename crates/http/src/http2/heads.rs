@@ -26,6 +26,11 @@ pub(super) fn head_of<'h, 'b>(
     space: &'h mut [Header<'b>; HEADERS_MAX],
     length: usize,
 ) -> Result<Head<'h, 'b>, Refusal> {
+    let path = parts.uri.path();
+    // `CONNECT` has no path at all, and services know no other targets than HTTP/1.1 has.
+    if !path.starts_with('/') && path != "*" {
+        return Err(Refusal::Malformed("the request target is neither a path nor a URL"));
+    }
     let mut count = 0;
     let authority = parts.uri.authority().filter(|_| !parts.headers.contains_key("host"));
     let host = authority.map(|authority| ("host", authority.as_str().as_bytes()));
@@ -36,7 +41,7 @@ pub(super) fn head_of<'h, 'b>(
     }
     Ok(Head {
         method: parts.method.as_str(),
-        path: parts.uri.path(),
+        path,
         query: parts.uri.query(),
         headers: &space[..count],
         head_bytes: 0,

@@ -16,6 +16,7 @@ mod sending;
 mod session;
 mod streams;
 mod sweep;
+mod turn;
 mod upgrade;
 
 pub(crate) use session::Session;

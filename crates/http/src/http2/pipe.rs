@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::PREFACE;
+use super::upgrade::FRAME_BYTES_MAX;
 use crate::limits::OUTPUT_BYTES_MAX;
 
 /// Bytes of a frame's head.
@@ -39,9 +40,17 @@ impl Pipe {
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.input.drain(..std::mem::take(&mut self.used));
         self.input.extend_from_slice(bytes);
-        if let Some(at) = self.asked_before.as_ref().and_then(|_| end_of_first_frame(&self.input)) {
-            let frame = self.asked_before.take().unwrap_or_default();
-            self.input.splice(at..at, frame);
+        if self.asked_before.is_none() {
+            return;
+        }
+        match first_frame(&self.input) {
+            FirstFrame::Incomplete => {}
+            FirstFrame::EndsAt(at) => {
+                let frame = self.asked_before.take().unwrap_or_default();
+                self.input.splice(at..at, frame);
+            }
+            // The protocol says what is wrong.
+            FirstFrame::Wrong => self.asked_before = None,
         }
     }
 
@@ -58,12 +67,30 @@ impl Pipe {
     }
 }
 
-/// Where the first frame behind the preface ends.
-fn end_of_first_frame(input: &[u8]) -> Option<usize> {
-    let length = input.get(PREFACE.len()..PREFACE.len() + 3)?;
+/// What is known of the first frame behind the preface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstFrame {
+    Incomplete,
+    EndsAt(usize),
+    /// It is not there, or longer than one may be.
+    Wrong,
+}
+
+fn first_frame(input: &[u8]) -> FirstFrame {
+    let greeting = &input[..input.len().min(PREFACE.len())];
+    if !PREFACE.starts_with(greeting) {
+        return FirstFrame::Wrong;
+    }
+    let Some(length) = input.get(PREFACE.len()..PREFACE.len() + 3) else {
+        return FirstFrame::Incomplete;
+    };
     let length = u32::from_be_bytes([0, length[0], length[1], length[2]]) as usize;
     let end = PREFACE.len() + FRAME_HEAD_BYTES + length;
-    (input.len() >= end).then_some(end)
+    match length > FRAME_BYTES_MAX {
+        true => FirstFrame::Wrong,
+        false if input.len() < end => FirstFrame::Incomplete,
+        false => FirstFrame::EndsAt(end),
+    }
 }
 
 /// The protocol's end of a [`Pipe`].
@@ -109,5 +136,29 @@ impl AsyncWrite for PipeEnd {
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A first frame of 16 MiB was waited for, and held, before anybody looked at it.
+    #[test]
+    fn a_request_from_before_stands_behind_the_first_frame() {
+        let mut pipe = Pipe::new(Some(b"<request>".to_vec()));
+        let settings = [0, 0, 2, 4, 0, 0, 0, 0, 0, 7, 7];
+        for piece in [&PREFACE[..10], &PREFACE[10..], &settings[..4]] {
+            pipe.feed(piece);
+            assert!(!pipe.has_input());
+        }
+        pipe.feed(&[&settings[4..], b"rest"].concat());
+        let expected: [&[u8]; 4] = [PREFACE, &settings, b"<request>", b"rest"];
+        assert!(pipe.has_input() && pipe.input == expected.concat());
+        for wrong in [&b"PRI * HTTP/9"[..], &[&PREFACE[..], &[0, 0x40, 1]].concat()] {
+            let mut pipe = Pipe::new(Some(b"<request>".to_vec()));
+            pipe.feed(wrong);
+            assert!(pipe.has_input() && pipe.input == wrong, "it is for the protocol to refuse");
+        }
     }
 }

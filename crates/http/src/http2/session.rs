@@ -20,6 +20,7 @@ use super::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS_MAX, QUIET_BYTES_MAX, RESETS_PENDING_MAX,
     SEND_BUFFER_BYTES_MAX, STREAM_WINDOW_BYTES,
 };
+use crate::client_watch::ClientWatch;
 use crate::connection::Begun;
 use crate::limits::Limits;
 use crate::response::Manner;
@@ -60,13 +61,20 @@ pub(super) struct Receiving {
     pub(super) begun: Begun,
 }
 
+/// A request that is with the service, and its way back.
+pub(super) struct Away {
+    pub(super) respond: SendResponse<Bytes>,
+    pub(super) manner: Manner,
+    pub(super) timeline: Timeline,
+    pub(super) facts: RequestFacts,
+    /// Told when the client is gone, where somebody wants to know.
+    pub(super) watch: Option<ClientWatch>,
+}
+
 /// A request that was handed over.
 pub(super) struct Parked {
     pub(super) key: u32,
-    pub(super) respond: SendResponse<Bytes>,
-    pub(super) timeline: Timeline,
-    pub(super) facts: RequestFacts,
-    pub(super) manner: Manner,
+    pub(super) away: Away,
     /// Shows the request among those under way.
     pub(super) flight: Flight,
 }
@@ -122,6 +130,19 @@ impl Session {
     /// Whether no stream is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.receiving.is_empty() && self.parked.is_empty() && self.sending.is_empty()
+    }
+
+    /// Tells of the streams that the client has given up while their requests were handed over.
+    pub(super) fn tell_resets(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for Parked { away, .. } in &mut self.parked {
+            if let Some(watch) = &away.watch
+                && away.respond.poll_reset(&mut context).is_ready()
+            {
+                watch.tell();
+                away.watch = None;
+            }
+        }
     }
 
     /// Whether a request that is known by `key` waits for the end of its hand-over.
@@ -191,7 +212,10 @@ impl Session {
     /// requests in flight that nothing else will end.
     pub(crate) fn abandoned(self) -> (Vec<(Timeline, RequestFacts)>, usize) {
         let counted = self.sending.iter().filter(|sending| sending.is_counted).count();
-        let parked = self.parked.into_iter().map(|parked| (parked.timeline, parked.facts));
+        let parked = self.parked.into_iter().map(|Parked { away, .. }| {
+            away.watch.iter().for_each(ClientWatch::tell);
+            (away.timeline, away.facts)
+        });
         let sending = self.sending.into_iter().map(|sending| (sending.timeline, sending.facts));
         (parked.chain(sending).collect(), counted)
     }

@@ -1,4 +1,4 @@
-//! From frames to answers: the part of the event loop that runs the streams of a connection.
+//! From frames to answers: the part of the event loop that answers the streams of a connection.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -15,17 +15,16 @@ use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
 use super::heads::{body_length, head_of};
 use super::sending::{Sending, Sent};
-use super::session::{Parked, ParkedRequest, Polled, Receiving, Session};
-use crate::connection::{Begun, Closing, Connection, Stage};
-use crate::event_loop::{EventLoop, Fate, Step, Turn};
+use super::session::{Away, Parked, ParkedRequest, Polled, Receiving, Session};
+use crate::connection::{Begun, Connection};
+use crate::event_loop::{EventLoop, Turn};
 use crate::head::Head;
-use crate::limits::{BATCH_BYTES_MAX, HEADERS_MAX, OUTPUT_BYTES_MAX};
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::requests::{Arrival, id_of, saturating_u32};
 use crate::response::{Manner, Outcome, Response, Streamed};
 use crate::service::{ConnectionId, Exchange, Handled, Service};
-use crate::socket::Received;
 use crate::taking::Taking;
 
 /// Room for the headers of a usual response, so that they are laid out once.
@@ -43,104 +42,14 @@ pub(super) struct Answered {
     pub(super) handled: Handled,
     pub(super) outcome: Option<Outcome>,
     pub(super) fields: HeaderMap,
-    pub(super) body: Vec<u8>,
     pub(super) timeline: Timeline,
     pub(super) facts: RequestFacts,
 }
 
 impl<S: Service> EventLoop<S> {
-    /// Reads what there is, and answers every whole request in it.
-    pub(crate) fn serve_http2(
-        &mut self,
-        slot: usize,
-        connection: &mut Connection,
-        turn: Turn,
-    ) -> Step {
-        let stage = std::mem::replace(&mut connection.stage, Stage::Serving);
-        let Stage::Http2(mut session) = stage else {
-            connection.stage = stage;
-            return Step::Blocked;
-        };
-        if !connection.input.is_empty() {
-            session.feed(&std::mem::take(&mut connection.input));
-        }
-        let (mut turn, mut filled) = (turn, false);
-        let has_input = session.pipe.borrow().has_input();
-        if !has_input {
-            begin_request(Phase::Receive.label());
-            let mut scratch = std::mem::take(&mut self.scratch);
-            let read = self.read(connection, &mut scratch);
-            turn.received = self.read_clock();
-            match read {
-                Ok(Received::Bytes { count, filled: more }) => {
-                    session.feed(&scratch[..count]);
-                    (connection.progress_at, filled) = (turn.woke, more || connection.ended);
-                }
-                Ok(_) => session.pipe.borrow_mut().ended = true,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => filled = true,
-                Err(_) => {
-                    connection.stage = Stage::Http2(session);
-                    return Step::Over;
-                }
-            }
-            self.scratch = scratch;
-        }
-        self.drive(slot, connection, session, turn, filled)
-    }
-
-    /// Has the protocol digest its input, answers what came of it, and writes.
-    fn drive(
-        &mut self,
-        slot: usize,
-        connection: &mut Connection,
-        mut session: Box<Session>,
-        turn: Turn,
-        filled: bool,
-    ) -> Step {
-        let out = std::mem::take(&mut self.out);
-        assert!(out.is_empty(), "the output of the last turn went out or to its connection");
-        session.pipe.borrow_mut().output = out;
-        let mut is_over = self.take_requests(slot, connection, &mut session, turn);
-        self.take_bodies(slot, connection, &mut session, turn);
-        // What follows is for all streams together.
-        begin_request(Phase::Encode.label());
-        let moved = self.pump_streams(&mut session, turn);
-        session.check_quiet();
-        is_over |= session.poll_output();
-        let (out, was_full) = {
-            let pipe = &mut *session.pipe.borrow_mut();
-            (std::mem::take(&mut pipe.output), std::mem::take(&mut pipe.was_full))
-        };
-        for record in session.answered.drain(..) {
-            self.finish(connection, record, out.len());
-        }
-        let is_batched = self.batch.is_open && connection.tls.is_none() && !is_over;
-        let fate = match is_batched && out.len() <= BATCH_BYTES_MAX {
-            true => self.put_by_copied(slot, connection, out),
-            false => self.flush(connection, out),
-        };
-        let has_input = {
-            let pipe = &mut *session.pipe.borrow_mut();
-            pipe.shrink();
-            pipe.has_input()
-        };
-        let ended = session.pipe.borrow().ended;
-        connection.stage = if is_over { Stage::Serving } else { Stage::Http2(session) };
-        if fate == Fate::Drop {
-            return Step::Over;
-        }
-        if is_over {
-            connection.closing = if ended { Closing::Cleanly } else { Closing::AfterLinger };
-            return Step::Again;
-        }
-        let more = filled || moved || was_full || has_input || ended;
-        if more && !connection.has_unsent() { Step::Again } else { Step::Blocked }
-    }
-
     /// Answers the requests that are whole, and notes the others, unless the client leaves too much
     /// of our answers lying. True if the connection is done.
-    fn take_requests(
+    pub(super) fn take_requests(
         &mut self,
         slot: usize,
         connection: &mut Connection,
@@ -212,7 +121,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Takes in what came of bodies, and answers the requests that are whole by it.
-    fn take_bodies(
+    pub(super) fn take_bodies(
         &mut self,
         slot: usize,
         connection: &mut Connection,
@@ -319,7 +228,7 @@ impl<S: Service> EventLoop<S> {
             is_head: head.method == "HEAD",
             ..Manner::PLAIN
         };
-        let mut facts = self.facts(connection, arrival.bytes);
+        let facts = self.facts(connection, arrival.bytes);
         let in_flight = self.shared.requests_in_flight.load(Ordering::Relaxed);
         if in_flight >= self.limits.requests_in_flight
             || session.parked.len() >= self.limits.streams
@@ -330,50 +239,13 @@ impl<S: Service> EventLoop<S> {
         }
         let Head { method, path, query, headers, .. } = head;
         let request = Request { method, path, query, headers, body };
-        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
-        let mut body = std::mem::take(&mut self.body);
         session.next_key = session.next_key.wrapping_add(1);
-        let key = session.next_key;
-        let is_taken = Cell::new(false);
-        let called = {
-            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
-                .coded_by(&mut self.compressor);
-            let mut exchange = Exchange {
-                timeline: &mut timeline,
-                facts: &mut facts,
-                mailbox: &self.mailbox,
-                connection: ConnectionId { stream: key, ..id_of(slot, connection) },
-                socket: &connection.socket,
-                may_upgrade: false,
-                is_taken: &is_taken,
-            };
-            let service = &mut self.service;
-            contain(move || {
-                let handled = service.handle(&request, &mut response, &mut exchange);
-                response.conclude(handled)
-            })
-        };
-        let (handled, outcome) = match called {
-            Ok(called) => called,
-            Err(panicked) => {
-                body.clear();
-                self.body = body;
-                let failure = (Some(panicked), is_taken.get());
-                let account = (timeline, facts);
-                return self.fail_stream(session, stream.respond, failure, manner, account);
-            }
-        };
-        if matches!(handled, Handled::Later) {
-            assert!(outcome.is_none(), "a request is either answered or handed over");
-            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-            self.body = body;
-            let respond = stream.respond;
-            let flight = self.recorder.send_away(&timeline);
-            session.parked.push(Parked { key, respond, timeline, facts, manner, flight });
-            return;
-        }
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
-        self.conclude_stream(session, stream.respond, answered);
+        let id = ConnectionId { stream: session.next_key, ..id_of(slot, connection) };
+        let away = Away { respond: stream.respond, manner, timeline, facts, watch: None };
+        let at = (id, &connection.socket);
+        self.serve_stream(session, at, away, |service, response, exchange| {
+            service.handle(&request, response, exchange)
+        });
     }
 
     /// Brings a request that was handed over back to the service.
@@ -385,49 +257,63 @@ impl<S: Service> EventLoop<S> {
         parked: ParkedRequest,
         later: S::Later,
     ) {
-        let Parked { key, respond, mut timeline, mut facts, manner, flight } = parked.0;
-        self.recorder.take_back(&timeline, flight);
-        set_operation(facts.operation + 1);
+        let Parked { away, flight, .. } = parked.0;
+        self.recorder.take_back(&away.timeline, flight);
+        set_operation(away.facts.operation + 1);
         set_phase(Phase::Execute.label());
+        self.serve_stream(session, (id, socket), away, |service, response, exchange| {
+            service.resume(later, response, exchange)
+        });
+    }
+
+    /// Has the service answer a request, and does what follows from that.
+    fn serve_stream(
+        &mut self,
+        session: &mut Session,
+        (id, socket): (ConnectionId, &TcpStream),
+        mut away: Away,
+        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
+    ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
-        let mut body = std::mem::take(&mut self.body);
         let is_taken = Cell::new(false);
-        let called = {
-            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
-                .coded_by(&mut self.compressor);
+        self.with_body(|this, body| {
+            let mut response = Response::of_stream(body, &mut fields, &this.date_line, away.manner)
+                .coded_by(&mut this.compressor);
             let mut exchange = Exchange {
-                timeline: &mut timeline,
-                facts: &mut facts,
-                mailbox: &self.mailbox,
+                timeline: &mut away.timeline,
+                facts: &mut away.facts,
+                mailbox: &this.mailbox,
                 connection: id,
                 socket,
                 may_upgrade: false,
                 is_taken: &is_taken,
+                watch: away.watch.take(),
             };
-            let service = &mut self.service;
-            contain(move || {
-                let handled = service.resume(later, &mut response, &mut exchange);
-                response.conclude(handled)
-            })
-        };
-        let (handled, outcome) = match called {
-            Ok(called) => called,
-            Err(panicked) => {
-                body.clear();
-                self.body = body;
-                let failure = (Some(panicked), is_taken.get());
-                return self.fail_stream(session, respond, failure, manner, (timeline, facts));
+            let service = &mut this.service;
+            let called = contain(move || {
+                let handled = serve(service, &mut response, &mut exchange);
+                (response.conclude(handled), exchange.watch)
+            });
+            let Away { respond, manner, timeline, facts, .. } = away;
+            let ((handled, outcome), watch) = match called {
+                Ok(called) => called,
+                Err(panicked) => {
+                    let failure = (Some(panicked), is_taken.get());
+                    let account = (timeline, facts);
+                    return this.fail_stream(session, respond, failure, manner, account, body);
+                }
+            };
+            if matches!(handled, Handled::Later) {
+                assert!(outcome.is_none(), "a request is either answered or handed over");
+                this.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+                let flight = this.recorder.send_away(&timeline);
+                let away = Away { respond, manner, timeline, facts, watch };
+                session.parked.push(Parked { key: id.stream, away, flight });
+                return;
             }
-        };
-        if matches!(handled, Handled::Later) {
-            self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-            self.body = body;
-            let flight = self.recorder.send_away(&timeline);
-            session.parked.push(Parked { key, respond, timeline, facts, manner, flight });
-            return;
-        }
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
-        self.conclude_stream(session, respond, answered);
+            let answered = Answered { handled, outcome, fields, timeline, facts };
+            this.conclude_stream(session, respond, answered, body);
+        });
     }
 
     pub(super) fn conclude_stream(
@@ -435,8 +321,9 @@ impl<S: Service> EventLoop<S> {
         session: &mut Session,
         mut respond: SendResponse<Bytes>,
         answered: Answered,
+        body: &[u8],
     ) {
-        let Answered { handled, outcome, fields, mut body, mut timeline, mut facts } = answered;
+        let Answered { handled, outcome, fields, mut timeline, mut facts } = answered;
         let outcome = outcome.expect("a service that is done has finished its response");
         timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
         facts.status = outcome.status;
@@ -450,9 +337,7 @@ impl<S: Service> EventLoop<S> {
         *response.status_mut() = http::StatusCode::from_u16(outcome.status)
             .expect("a status that has a status line is one that the protocol knows");
         let is_whole = source.is_none() && body.is_empty();
-        let bytes = Bytes::copy_from_slice(&body);
-        body.clear();
-        self.body = body;
+        let bytes = Bytes::copy_from_slice(body);
         let sent = respond.send_response(response, is_whole);
         let mut whole = is_whole || sent.is_err();
         if let Ok(mut stream) = sent
@@ -490,7 +375,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Gives the protocol of each response what the client's window takes. True if anything moved.
-    fn pump_streams(&mut self, session: &mut Session, turn: Turn) -> bool {
+    pub(super) fn pump_streams(&mut self, session: &mut Session, turn: Turn) -> bool {
         let (mut given_bytes, mut moved) = (0, false);
         let streams = session.sending.len();
         for _ in 0..streams {
@@ -559,20 +444,21 @@ impl<S: Service> EventLoop<S> {
         mut facts: RequestFacts,
     ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
-        let mut body = std::mem::take(&mut self.body);
-        let outcome = {
-            let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner);
-            response.refuse(refusal);
-            response.outcome()
-        };
-        let kind = self.service.facts_of_refusal(refusal);
-        (facts.operation, facts.outcome) = (kind.operation, kind.outcome);
-        let at = timeline.stamp(Stamp::Routed);
-        timeline.stamp_at(Stamp::Started, at);
-        timeline.stamp_at(Stamp::Executed, at);
-        let handled = Handled::Done;
-        let answered = Answered { handled, outcome, fields, body, timeline, facts };
-        self.conclude_stream(session, respond, answered);
+        self.with_body(|this, body| {
+            let outcome = {
+                let mut response = Response::of_stream(body, &mut fields, &this.date_line, manner);
+                response.refuse(refusal);
+                response.outcome()
+            };
+            let kind = this.service.facts_of_refusal(refusal);
+            (facts.operation, facts.outcome) = (kind.operation, kind.outcome);
+            let at = timeline.stamp(Stamp::Routed);
+            timeline.stamp_at(Stamp::Started, at);
+            timeline.stamp_at(Stamp::Executed, at);
+            let handled = Handled::Done;
+            let answered = Answered { handled, outcome, fields, timeline, facts };
+            this.conclude_stream(session, respond, answered, body);
+        });
     }
 
     /// Refuses the requests whose bodies take too long.

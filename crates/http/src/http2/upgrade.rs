@@ -12,7 +12,7 @@ pub(crate) const SWITCHING: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
 
 /// Bytes that a frame may have which the client was not asked to take larger ones of.
-const FRAME_BYTES_MAX: usize = 16 * 1024;
+pub(super) const FRAME_BYTES_MAX: usize = 16 * 1024;
 /// The type of the frame, and its flags: it ends the headers and the stream.
 const HEADERS: u8 = 1;
 const END_STREAM_AND_HEADERS: u8 = 0x5;

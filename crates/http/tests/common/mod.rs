@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod frames;
 pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
@@ -14,7 +15,7 @@ use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp, Timeline
 use pellucid_clock::Clock;
 use pellucid_http::{
     BodySource, Certificates, CutFigures, Endpoint, Exchange, Filled, Handled, Head, Limits,
-    LinkTurn, Refusal, Request, Response, Server, Service, Ticket, listen,
+    LinkTurn, Refusal, Request, Response, Server, ServerStats, Service, Ticket, listen,
 };
 use pellucid_thread::Panicked;
 
@@ -36,6 +37,17 @@ pub(crate) fn await_held(gate: usize) {
     await_gate(gate, WAITS);
 }
 
+/// Returns once it is so; what takes longer than most time limits of connections fails the test.
+pub(crate) fn await_that(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not so: {}", what());
+}
+
 /// Opens the gate.
 pub(crate) fn release(gate: usize) {
     GATES[gate].store(OPEN, Ordering::Release);
@@ -49,14 +61,27 @@ fn await_gate(gate: usize, state: u8) {
 
 /// Holds up its caller until the gate is open.
 fn hold(gate: &[u8]) {
-    let gate: usize = std::str::from_utf8(gate).unwrap().parse().unwrap();
+    let gate = number_in(gate);
     GATES[gate].store(WAITS, Ordering::Release);
     await_gate(gate, OPEN);
 }
 
+/// How many clients of `/watched` are gone, by the number that is the body.
+static GONE: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
+
+/// How many clients are gone that `/watched` was told this number by.
+pub(crate) fn gone(number: usize) -> usize {
+    GONE[number].load(Ordering::Acquire)
+}
+
+fn number_in(body: &[u8]) -> usize {
+    std::str::from_utf8(body).unwrap().parse().unwrap()
+}
+
 /// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a
-/// while, `/held` until it is released), from another thread (`/later`), or in pieces (`/pieces`,
-/// `/endless`); or, when links are settled, with how many were put by for that (`/put-by`, and
+/// while, `/held` until it is released), from another thread (`/later`), when its client is gone
+/// (`/watched`), or in pieces (`/pieces`, `/endless`, and `/waiting` with none that ever comes); or,
+/// when links are settled, with how many were put by for that (`/put-by`, and
 /// `/held-put-by`, which is held before).
 #[derive(Default)]
 struct Echo {
@@ -93,6 +118,15 @@ impl BodySource for Panicking {
     }
 }
 
+/// A body that is never there.
+struct Waiting;
+
+impl BodySource for Waiting {
+    fn fill(&mut self, _out: &mut Vec<u8>) -> Filled {
+        Filled::Waiting
+    }
+}
+
 impl Service for Echo {
     type Later = Vec<u8>;
 
@@ -117,6 +151,18 @@ impl Service for Echo {
                     completer.complete(body);
                 });
                 Handled::Later
+            }
+            "/watched" => {
+                let (completer, number) = (exchange.completer(), number_in(request.body));
+                exchange.client_watch().when_gone(move || {
+                    completer.complete(b"gone".to_vec());
+                    GONE[number].fetch_add(1, Ordering::Release);
+                });
+                Handled::Later
+            }
+            "/waiting" => {
+                response.status(200).finish_streamed(None);
+                Handled::Stream(Box::new(Waiting))
             }
             "/slow" => {
                 std::thread::sleep(Duration::from_millis(100));
@@ -230,7 +276,16 @@ pub(crate) struct Running {
 impl Running {
     /// What was refused or cut until now.
     pub(crate) fn cuts(&self) -> CutFigures {
-        self.server.as_ref().unwrap().gauge().stats().cuts
+        self.stats().cuts
+    }
+
+    pub(crate) fn stats(&self) -> ServerStats {
+        self.server.as_ref().unwrap().gauge().stats()
+    }
+
+    /// Returns once the figures are like that.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&ServerStats) -> bool) {
+        await_that(|| is_so(&self.stats()), || format!("{what}: {:?}", self.stats()));
     }
 }
 
@@ -265,8 +320,12 @@ pub(crate) fn start_at(
 
 /// One event loop for all connections.
 pub(crate) fn start_single() -> Running {
+    start_single_with(None)
+}
+
+pub(crate) fn start_single_with(certificates: Option<Arc<Certificates>>) -> Running {
     let (listener, limits) = (listener(), Limits::default());
-    start_endpoint(Endpoint { listener, limits, certificates: None }, 1)
+    start_endpoint(Endpoint { listener, limits, certificates }, 1)
 }
 
 fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {

@@ -172,6 +172,15 @@ struct Settings {
     /// The time between two batches of a streamed result does not count.
     #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
     query_runtime_max: Option<Span>,
+    /// Memory of a query that does not say, whatever it asks for with `memoryLimit`
+    /// [default: 512M].
+    #[arg(long, env = "PELLUCID_QUERY_MEMORY_MAX")]
+    query_memory_max: Option<Size>,
+    /// Memory of all requests together: bodies, queries, results that wait to be read, answers on
+    /// their way [default: half of the machine's or the control group's, or a quarter of a limited
+    /// address space].
+    #[arg(long, env = "PELLUCID_REQUEST_MEMORY")]
+    request_memory: Option<Size>,
     /// Most calls of the document API that wait for a worker [default: 4096]; beyond it: 503/21003.
     #[arg(long, env = "PELLUCID_QUEUED_CALLS_MAX")]
     queued_calls_max: Option<usize>,

@@ -55,6 +55,8 @@ impl Settings {
             compress_from: size(limits.compressed_from_bytes),
             compress_documents_from: size(options.documents.compressed_from_bytes),
             query_runtime_max: Some(Span(options.documents.query_runtime_max)),
+            query_memory_max: size(options.documents.query_memory_max),
+            request_memory: None,
             queued_calls_max: Some(options.documents.queued_calls_max),
             arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
@@ -208,6 +210,12 @@ impl Settings {
         }
         if let Some(longest) = self.query_runtime_max {
             documents.query_runtime_max = longest.0;
+        }
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        documents.query_memory_max = self.query_memory_max.map_or(documents.query_memory_max, bytes);
+        options.request_memory = self.request_memory.map_or(options.request_memory, bytes);
+        if documents.query_memory_max == 0 || options.request_memory == 0 {
+            return Err(Failure::usage("--query-memory-max and --request-memory are above zero"));
         }
         documents.queued_calls_max = self.queued_calls_max.unwrap_or(documents.queued_calls_max);
         if let Some(version) = &self.arangodb_version {

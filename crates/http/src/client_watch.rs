@@ -1,0 +1,90 @@
+//! Clients that are gone before their requests are answered.
+//!
+//! A request that was handed over may take minutes, and nobody reads from its connection meanwhile.
+//! Its work need not go on for nobody.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use pellucid_thread::Mutex;
+
+/// Tells whether the client of a request that was handed over is gone: its connection was reset,
+/// closed or cut, or its stream of HTTP/2 was.
+///
+/// A client that only says that it sends no more (FIN) looks like one that has closed its socket.
+/// For [`crate::HALF_CLOSE_GRACE`] it is taken for one that waits for its answer, and then for one
+/// that is gone.
+#[derive(Clone, Default)]
+pub struct ClientWatch(Arc<Mutex<State>>);
+
+#[derive(Default)]
+enum State {
+    /// The client is there.
+    #[default]
+    There,
+    /// It is there, and this is to be done once it is not.
+    Watched(Box<dyn FnOnce() + Send>),
+    Gone,
+}
+
+impl ClientWatch {
+    /// Whether the client is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Gone)
+    }
+
+    /// Has `call` called once, when the client is gone, by the event loop: so it must not block.
+    /// If the client is gone already, it is called now. It takes the place of what was to be called
+    /// before.
+    pub fn when_gone(&self, call: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*state, State::Gone) {
+            *state = State::Watched(Box::new(call));
+            return;
+        }
+        drop(state);
+        call();
+    }
+
+    /// Tells that the client is gone.
+    pub(crate) fn tell(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *state, State::Gone);
+        drop(state);
+        if let State::Watched(call) = before {
+            call();
+        }
+    }
+}
+
+impl fmt::Debug for ClientWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientWatch").field("is_gone", &self.is_gone()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn what_is_to_be_done_is_done_once() {
+        let (watch, count) = (ClientWatch::default(), Arc::new(AtomicUsize::new(0)));
+        let add = |amount| {
+            let count = Arc::clone(&count);
+            move || {
+                count.fetch_add(amount, Ordering::Relaxed);
+            }
+        };
+        watch.when_gone(add(100));
+        watch.clone().when_gone(add(1));
+        assert!(!watch.is_gone());
+        (0..2).for_each(|_| watch.tell());
+        assert!(watch.is_gone());
+        assert_eq!(count.load(Ordering::Relaxed), 1, "the last one, once");
+        watch.when_gone(add(10));
+        assert_eq!(count.load(Ordering::Relaxed), 11, "at once");
+    }
+}
