@@ -34,7 +34,7 @@ impl Engine {
     /// [`Written::pending`] says so, because this call never waits for the medium.
     ///
     /// # Errors
-    /// [`Error::ConditionFailed`], [`Error::DiskFull`], [`Error::Exhausted`] and the errors of limits
+    /// [`Error::ConditionFailed`], [`Error::DiskFull`], [`Error::Exhausted`] and errors of limits
     /// leave everything as before. [`Error::Poisoned`] says that no write is taken any more.
     pub fn write(
         &self,

@@ -23,7 +23,7 @@ impl Helper {
         let (jobs, received): (SyncSender<Job>, Receiver<Job>) = sync_channel(JOBS_MAX);
         let run = move || {
             let _job = start_job(&PAGES);
-            received.into_iter().for_each(|job| run_contained(job));
+            received.into_iter().for_each(run_contained);
         };
         std::thread::Builder::new().name("pellucid-helper".to_owned()).spawn(run)?;
         Ok(Helper { jobs })

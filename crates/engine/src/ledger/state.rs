@@ -255,8 +255,8 @@ impl State {
         }
     }
 
-    /// Takes no further write from now on, because of `error`. A full disk passes, as does a want of descriptors, and closing is
-    /// no failure; neither comes here.
+    /// Takes no further write from now on, because of `error`. A full disk passes, as does a want
+    /// of descriptors, and closing is no failure; none of them comes here.
     pub(super) fn fail(&self, error: &Error) {
         let mut edit = self.lock_edit();
         if edit.failure.is_none() {
