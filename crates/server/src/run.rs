@@ -24,7 +24,10 @@ use pellucid_store::{
 };
 use pellucid_thread::Recurring;
 
-use crate::access::{AccessError, Accounts, Authentication, Identity, Secret, Verifier};
+use crate::access::{
+    AccessError, Accounts, Authentication, Identity, Secret, Sites, Verifier, host_of,
+    machine_names,
+};
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
@@ -92,6 +95,10 @@ pub struct ServerOptions {
     pub jwt_secret: Option<Secret>,
     /// What is accepted of a listener beyond loopback.
     pub exposure: Exposure,
+    /// Names by which this server is asked, beside addresses and this machine's name.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of other sites whose pages may ask.
+    pub allowed_origins: Vec<String>,
     /// How much is accounted for.
     pub accounting: Accounting,
     /// Limits of the transport.
@@ -142,6 +149,8 @@ impl ServerOptions {
             authentication: Authentication::Auto,
             jwt_secret: None,
             exposure: Exposure::default(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
             accounting: Accounting::Full,
             limits: Limits {
                 body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_DEFAULT,
@@ -336,6 +345,7 @@ fn share(
         traced: Traced::new(options.export.is_some(), options.trace_share),
         full_merge: FullMerge::default(),
         followed: FollowFigures::default(),
+        sites: sites_of(options),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,
         profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
@@ -344,6 +354,16 @@ fn share(
         documents,
         cluster,
     }))
+}
+
+/// The sites whose pages may ask.
+fn sites_of(options: &ServerOptions) -> Sites {
+    let node = options.cluster.as_ref().and_then(|cluster| cluster.node.as_ref());
+    let names = machine_names()
+        .into_iter()
+        .chain(options.allowed_hosts.iter().cloned())
+        .chain(node.map(|node| host_of(node.authority())));
+    Sites::new(options.listen, options.tls.is_some(), names, &options.allowed_origins)
 }
 
 /// Listens, and starts the event loops and what works beside them.

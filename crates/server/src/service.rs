@@ -18,7 +18,7 @@ use pellucid_store::{
 use pellucid_thread::set_operation;
 
 use crate::access::{
-    Accounts, CHALLENGES, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
+    Accounts, CHALLENGES, HeldRequest, Identity, Judged, Sites, Verifier, is_open_to_all,
 };
 use crate::admin::compact::{COMPACT_PATH, FullMerge};
 use crate::admin::{Page, page_of};
@@ -50,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) helper: Helper,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
+    pub(crate) sites: Sites,
     pub(crate) keys: Keys,
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: FullMerge,
@@ -191,7 +192,11 @@ impl Service for Api {
         if let Some(context) = self.shared.traced.begin(request, number, || self.random.next()) {
             response.precede(TRACE_RESPONSE, context.to_string());
         }
-        if !self.shared.accounts.is_enforced() {
+        let is_open = !self.shared.accounts.is_enforced();
+        if let Some(refused) = self.refuse_site(request, is_open, response, exchange) {
+            return refused;
+        }
+        if is_open {
             self.caller = Identity::Anybody;
             return self.dispatch(request, response, exchange);
         }
