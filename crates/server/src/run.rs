@@ -27,7 +27,8 @@ use pellucid_store::{
 use pellucid_thread::Recurring;
 
 use crate::access::{
-    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Verifier,
+    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier, host_of,
+    machine_names,
 };
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
@@ -103,6 +104,10 @@ pub struct ServerOptions {
     pub jwt_secret: Option<Secret>,
     /// What is accepted of a listener beyond loopback.
     pub exposure: Exposure,
+    /// Names by which this server is asked, beside addresses and this machine's name.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of other sites whose pages may ask.
+    pub allowed_origins: Vec<String>,
     /// How much is accounted for.
     pub accounting: Accounting,
     /// Limits of the transport.
@@ -159,6 +164,8 @@ impl ServerOptions {
             authentication: Authentication::Auto,
             jwt_secret: None,
             exposure: Exposure::default(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
             accounting: Accounting::Full,
             limits,
             slow_request: Duration::from_secs(1),
@@ -356,6 +363,7 @@ fn share(
         traced: Traced::new(options.export.is_some(), options.trace_share),
         full_merge: FullMerge::default(),
         followed: FollowFigures::default(),
+        sites: sites_of(options),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,
         bodies: BodyBudgets::new(options.limits.body_bytes_per_account),
@@ -365,6 +373,16 @@ fn share(
         documents,
         cluster,
     }))
+}
+
+/// The sites whose pages may ask.
+fn sites_of(options: &ServerOptions) -> Sites {
+    let node = options.cluster.as_ref().and_then(|cluster| cluster.node.as_ref());
+    let names = machine_names()
+        .into_iter()
+        .chain(options.allowed_hosts.iter().cloned())
+        .chain(node.map(|node| host_of(node.authority())));
+    Sites::new(options.listen, options.tls.is_some(), names, &options.allowed_origins)
 }
 
 /// Listens, and starts the event loops and what works beside them.

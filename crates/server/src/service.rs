@@ -18,7 +18,7 @@ use pellucid_store::{
 };
 use pellucid_thread::{Panicked, set_operation};
 
-use crate::access::{Accounts, BodyBudgets, HeldRequest, Identity, Judged, Verifier};
+use crate::access::{Accounts, BodyBudgets, HeldRequest, Identity, Judged, Sites, Verifier};
 use crate::admin::Page;
 use crate::admin::compact::FullMerge;
 use crate::cluster::{Brought, Links, OwnerParts, Served, no_documents};
@@ -56,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
     pub(crate) bodies: BodyBudgets,
+    pub(crate) sites: Sites,
     pub(crate) keys: Keys,
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: FullMerge,
@@ -191,8 +192,12 @@ impl Service for Api {
         if let Some(context) = self.shared.traced.begin(request, number, || self.random.next()) {
             response.precede(TRACE_RESPONSE, context.to_string());
         }
+        let is_open = !self.shared.accounts.is_enforced();
+        if let Some(refused) = self.refuse_site(request, is_open, response, exchange) {
+            return refused;
+        }
         let mut target = Target::of(request.method, request.path, request.query);
-        if !self.shared.accounts.is_enforced() {
+        if is_open {
             self.caller = Identity::Anybody;
             return self.dispatch(&mut target, request, response, exchange);
         }

@@ -82,6 +82,14 @@ struct Settings {
     #[arg(long, env = "PELLUCID_INSECURE_NO_ACCOUNTS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     insecure_no_accounts: Option<bool>,
+    /// Names by which a server without accounts is asked, separated by commas, beside addresses,
+    /// this machine's name, and names that public DNS cannot have.
+    #[arg(long, env = "PELLUCID_ALLOWED_HOSTS")]
+    allowed_hosts: Option<String>,
+    /// Origins of other sites whose pages may ask, separated by commas:
+    /// https://console.example.com. A browser's requests for pages of other sites are refused.
+    #[arg(long, env = "PELLUCID_ALLOWED_ORIGINS")]
+    allowed_origins: Option<String>,
     /// All nodes of the sharded cluster that this is a part of, this one among them:
     /// http://host:port, separated by commas. Every key belongs to one of them, and any of them
     /// takes any request.

@@ -38,6 +38,8 @@ impl Settings {
             jwt_secret_file: None,
             insecure_no_tls: Some(false),
             insecure_no_accounts: Some(false),
+            allowed_hosts: None,
+            allowed_origins: None,
             cluster: None,
             advertise: None,
             cluster_secret_file: None,
@@ -144,6 +146,8 @@ impl Settings {
             without_tls: self.insecure_no_tls.unwrap_or(false),
             without_accounts: self.insecure_no_accounts.unwrap_or(false),
         };
+        options.allowed_hosts = list_in(self.allowed_hosts.as_deref());
+        options.allowed_origins = list_in(self.allowed_origins.as_deref());
         Ok(())
     }
 
@@ -252,6 +256,12 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// What is between the commas.
+fn list_in(text: Option<&str>) -> Vec<String> {
+    let parts = text.unwrap_or_default().split(',').map(str::trim);
+    parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 fn read_secret(path: &Path) -> Result<Secret, Failure> {

@@ -126,7 +126,7 @@ impl DocumentApi {
             Err(error) => Some(failed(&error)),
             // Its number comes when it is known that it is kept.
             Ok(rest) => {
-                let cursor = self.cursor(0, &asked, (&database, caller), rest, &data);
+                let cursor = self.cursor(0, &asked, (database, caller), rest, &data);
                 Some(Ok(Light::Rest(cursor)))
             }
         }
