@@ -293,6 +293,7 @@ impl<S: Service> EventLoop<S> {
             match letter {
                 Letter::Accepted(socket) => self.adopt(socket, woke),
                 Letter::Completed(id, later) => self.resume(id, later, woke),
+                Letter::Abandoned(id) => self.abandon(id, woke),
                 Letter::GoOn(id) => self.go_on(id, woke),
                 Letter::Told(message) => {
                     self.link_turn(woke, |service, turn| service.told(message, turn));

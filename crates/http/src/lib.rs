@@ -16,6 +16,7 @@ mod compression;
 mod connection;
 mod cuts;
 mod event_loop;
+mod failures;
 mod gather;
 mod head;
 mod http2;

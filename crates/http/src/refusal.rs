@@ -28,6 +28,8 @@ pub enum Refusal {
     TooSlow,
     /// More requests are in flight than may be.
     Overloaded,
+    /// The request's code panicked.
+    Failed,
     /// Anything but TLS where TLS is spoken.
     PlainText,
 }
@@ -47,6 +49,7 @@ impl Refusal {
             Refusal::UnknownExpectation => 417,
             Refusal::TooSlow => 408,
             Refusal::Overloaded => 503,
+            Refusal::Failed => 500,
         }
     }
 
@@ -75,6 +78,9 @@ impl fmt::Display for Refusal {
                 f.write_str("the only expectation known is `100-continue`")
             }
             Refusal::TooSlow => f.write_str("the request was not sent in time"),
+            Refusal::Failed => f.write_str(
+                "a mistake in the server ended this request: its log says more",
+            ),
             Refusal::PlainText => {
                 f.write_str("this port speaks TLS: use https:// in place of http://")
             }

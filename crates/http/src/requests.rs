@@ -1,12 +1,13 @@
 //! From bytes to answers: the part of the event loop that parses, admits and hands to the service.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
 use pellucid_clock::Ticks;
-use pellucid_thread::{begin_request, set_operation, set_phase};
+use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
 use crate::connection::{
@@ -308,7 +309,8 @@ impl<S: Service> EventLoop<S> {
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body };
         let begin = out.len();
-        let (handled, outcome) = {
+        let is_taken = Cell::new(false);
+        let called = {
             let mut response =
                 Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -318,9 +320,20 @@ impl<S: Service> EventLoop<S> {
                 connection: id_of(slot, connection),
                 socket: &connection.socket,
                 may_upgrade: connection.tls.is_none() && !manner.is_old,
+                is_taken: &is_taken,
             };
-            let handled = self.service.handle(&request, &mut response, &mut exchange);
-            response.conclude(handled)
+            let service = &mut self.service;
+            contain(move || {
+                let handled = service.handle(&request, &mut response, &mut exchange);
+                response.conclude(handled)
+            })
+        };
+        let (handled, outcome) = match called {
+            Ok(called) => called,
+            Err(panicked) => {
+                let panicked = (Some(panicked), is_taken.get());
+                return self.fail(connection, panicked, manner, (timeline, facts), (out, begin));
+            }
         };
         let written = begin..out.len();
         self.conclude(connection, handled, outcome, manner, timeline, facts, written);
@@ -346,7 +359,8 @@ impl<S: Service> EventLoop<S> {
         set_phase(Phase::Execute.label());
         let mut out = std::mem::take(&mut self.out);
         let begin = out.len();
-        let (handled, outcome) = {
+        let is_taken = Cell::new(false);
+        let called = {
             let mut response =
                 Response::new(&mut out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -356,12 +370,24 @@ impl<S: Service> EventLoop<S> {
                 connection: id,
                 socket: &connection.socket,
                 may_upgrade: false,
+                is_taken: &is_taken,
             };
-            let handled = self.service.resume(later, &mut response, &mut exchange);
-            response.conclude(handled)
+            let service = &mut self.service;
+            contain(move || {
+                let handled = service.resume(later, &mut response, &mut exchange);
+                response.conclude(handled)
+            })
         };
-        let written = begin..out.len();
-        self.conclude(connection, handled, outcome, manner, timeline, facts, written);
+        match called {
+            Ok((handled, outcome)) => {
+                let written = begin..out.len();
+                self.conclude(connection, handled, outcome, manner, timeline, facts, written);
+            }
+            Err(panicked) => {
+                let panicked = (Some(panicked), is_taken.get());
+                self.fail(connection, panicked, manner, (timeline, facts), (&mut out, begin));
+            }
+        }
         self.flush(connection, out)
     }
 

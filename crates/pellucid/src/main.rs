@@ -100,6 +100,7 @@ fn raise_descriptor_limit() {
 }
 
 fn main() -> ExitCode {
+    pellucid_thread::end_process_on_other_panics();
     raise_descriptor_limit();
     let matches = Arguments::command().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -512,9 +512,8 @@ fn answers_take_no_more_memory_than_there_is() {
     let answer = client.call("PUT", target, &[], keys(10));
     assert_eq!(answer.json().as_array().unwrap().len(), 10);
     // Slow readers hold what they have not taken, and all of it comes back.
-    let mut readers: Vec<_> = (0..40)
-        .map(|_| server.sent(&request("PUT", target, &[], keys(10).as_bytes())))
-        .collect();
+    let mut readers: Vec<_> =
+        (0..40).map(|_| server.sent(&request("PUT", target, &[], keys(10).as_bytes()))).collect();
     let statuses: Vec<u16> = readers.iter_mut().map(|reader| reader.answer().status).collect();
     assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{statuses:?}");
     assert!(statuses.contains(&200), "{statuses:?}");

@@ -70,19 +70,13 @@ fn cursors_are_there_for_their_owners_alone() {
                 assert!(!refused.text().contains("secret"));
             }
         }
-        assert_eq!(
-            number(&call(&mut client, "DELETE", &path, "ben", &Value::Null)),
-            (404, 1600)
-        );
+        assert_eq!(number(&call(&mut client, "DELETE", &path, "ben", &Value::Null)), (404, 1600));
         // It is as it was.
         let next = call(&mut client, "POST", &path, "ann", &Value::Null);
         assert_eq!(next.json()["result"], json!(["secret3", "secret4"]), "{}", next.text());
         // Administrators make room without a look at what is there.
         assert_eq!(call(&mut client, "DELETE", &path, "root", &Value::Null).status, 202);
-        assert_eq!(
-            number(&call(&mut client, "POST", &path, "ann", &Value::Null)),
-            (404, 1600)
-        );
+        assert_eq!(number(&call(&mut client, "POST", &path, "ann", &Value::Null)), (404, 1600));
     }
 }
 

@@ -94,6 +94,17 @@ pub enum Value {
     Owned(Vec<u8>),
 }
 
+impl Value {
+    /// Whether the bytes, which were just used, could still be read from where they lie.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        match self {
+            Value::Mapped(value) => value.is_readable(),
+            Value::Owned(_) => true,
+        }
+    }
+}
+
 impl Deref for Value {
     type Target = [u8];
 

@@ -1,12 +1,16 @@
 //! The value of an expression.
 
-use pellucid_value::{Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
+use pellucid_value::packed::DEPTH_MAX;
+use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
 
 use super::operators::{arithmetic, compare_by, range};
 use super::{Code, Expansion, Name, Quantity, Question};
 use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
 use crate::{QueryError, number};
+
+/// What a member of an object takes while it is made, beside its name and its value.
+const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
     /// Computes it for a row.
@@ -124,6 +128,7 @@ fn element(value: &Value, place: &Value) -> Value {
 
 /// The values of all of them, which count as memory until the caller frees it.
 fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    run.take_memory(codes.len() * size_of::<Value>())?;
     let mut values = Vec::with_capacity(codes.len());
     for code in codes {
         let value = code.compute(row, run)?;
@@ -145,7 +150,7 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
             }
         };
         let value = value.compute(row, run)?;
-        run.take_memory(value.own_bytes())?;
+        run.take_memory(MEMBER_BYTES + value.own_bytes())?;
         object.insert(name, value);
     }
     run.free_memory_down_to(before_bytes);
@@ -219,23 +224,33 @@ impl Quantity {
 }
 
 /// Adds the elements of `list` to `elements`, those of arrays in their place down to `levels`.
-fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>) {
+fn flatten(
+    list: &Value,
+    levels: usize,
+    elements: &mut Vec<Value>,
+    run: &mut Run,
+) -> Result<(), QueryError> {
+    let count = list.view().as_array().map_or(0, ArrayRef::len);
+    // Of the list itself and of what it adds, which grows by half of its room at a time.
+    run.take_memory(3 * count * size_of::<Value>())?;
     for element in list.elements() {
+        run.tick()?;
         if levels > 1 && matches!(element.view(), Ref::Array(_)) {
-            flatten(&element, levels - 1, elements);
+            flatten(&element, levels - 1, elements, run)?;
         } else {
             elements.push(element);
         }
     }
+    Ok(())
 }
 
 impl Expansion {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
         let before_bytes = run.memory_bytes();
         let list = self.list.compute(row, run)?;
+        run.take_memory(list.own_bytes())?;
         let mut elements = Vec::new();
-        flatten(&list, self.levels, &mut elements);
-        run.take_memory(list.own_bytes() + elements.len() * size_of::<Value>())?;
+        flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
         let mut skip = 0;
         let mut most = usize::MAX;
         if let Some((offset, count)) = &self.limit {
@@ -255,8 +270,10 @@ impl Expansion {
             match projected? {
                 None => {}
                 Some(_) if skip > 0 => skip -= 1,
-                Some(Some(value)) => {
+                Some(Some(mut value)) => {
                     run.take_memory(value.own_bytes())?;
+                    // What it is a part of does not count, and must not stay.
+                    value.let_go();
                     result.push(value);
                 }
                 Some(None) => result.push(element),
@@ -281,9 +298,11 @@ impl Expansion {
 
 impl Question {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+        let before_bytes = run.memory_bytes();
         let list = self.list.compute(row, run)?;
+        let all = list.view().as_array().map_or(0, ArrayRef::len);
+        run.take_memory(list.own_bytes() + all * size_of::<Value>())?;
         let elements = list.elements();
-        let all = elements.len();
         let mut holding = 0;
         for element in elements {
             run.tick()?;
@@ -292,6 +311,7 @@ impl Question {
             run.locals.pop();
             holding += usize::from(holds?);
         }
+        run.free_memory_down_to(before_bytes);
         if let Some(count) = &self.count {
             let count = count.compute(row, run)?;
             let (low, high) = match count.view() {

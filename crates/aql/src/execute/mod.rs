@@ -33,8 +33,6 @@ use crate::{CollectionId, QueryError, Source, Visitor, number};
 const BATCH_ROWS: usize = 1000;
 /// And at least, where some of them may be left out.
 const BATCH_ROWS_MIN: usize = 16;
-/// From how many bytes on a batch is not added to.
-const BATCH_BYTES_MAX: usize = 16 << 20;
 /// What a value that was returned takes beside itself where no other is to be like it.
 const SEEN_BYTES: usize = 48;
 
@@ -269,8 +267,43 @@ struct Upstream<'a> {
 }
 
 impl Upstream<'_> {
-    /// The next rows of the last node, `want` at most; none at its end.
+    /// The next rows of the last node, `want` at most; none at its end. Nodes that go through rows
+    /// one by one are not called by each other: there may be thousands of them.
     fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+        let is_step = |node: &&Node| node.kind.is_step();
+        let first = self.nodes.len() - self.nodes.iter().rev().take_while(is_step).count();
+        if first == self.nodes.len() {
+            return self.rows_of_last(run, want);
+        }
+        let (nodes, steps) = self.nodes.split_at(first);
+        let (runs, own) = self.runs.split_at_mut(first);
+        let filters = |node: &Node| matches!(node.kind, NodeKind::Filter { .. });
+        let want = match steps.iter().any(filters) {
+            true => want.clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+            false => want,
+        };
+        loop {
+            for own in own.iter_mut() {
+                run.free_memory(std::mem::take(&mut own.held_bytes));
+            }
+            let (stopwatch, filtered) = (run.stopwatch_of_node(), run.stats.filtered);
+            let mut rows = Upstream { nodes, runs }.rows(run, want)?;
+            let is_end = rows.is_empty();
+            for (node, own) in steps.iter().zip(own.iter_mut()) {
+                own.calls += u64::from(is_end || !rows.is_empty());
+                rows = step(node, own, rows, run).map_err(|error| named(error, node))?;
+                own.items += rows.len() as u64;
+                own.filtered += run.stats.filtered - filtered;
+                own.runtime_ns += stopwatch.as_ref().map_or(0, Stopwatch::elapsed_ns);
+            }
+            if is_end || !rows.is_empty() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// As [`Self::rows`], for a node that is called.
+    fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
         let (Some((node, nodes)), Some((own, runs))) =
             (self.nodes.split_last(), self.runs.split_last_mut())
         else {
@@ -317,17 +350,22 @@ impl Upstream<'_> {
         for row in rows {
             run.tick()?;
             let value = code.compute(&row, run)?;
+            let bytes = value.size_bytes() + size_of::<Kept>();
+            run.take_memory(bytes)?;
             if *is_distinct {
                 let mut key = Vec::new();
+                // Until its length is known: it is no longer than the value.
+                run.take_memory(bytes)?;
                 index_key::encode(value.view(), &mut key);
+                key.shrink_to_fit();
                 let size = key.len() + SEEN_BYTES;
+                run.free_memory(bytes);
                 if !seen.insert(key) {
+                    run.free_memory(bytes);
                     continue;
                 }
                 run.take_memory(size)?;
             }
-            let bytes = value.size_bytes();
-            run.take_memory(bytes)?;
             values.push(Kept { value, bytes });
         }
         own.calls += 1;
@@ -382,34 +420,10 @@ fn produce(
         NodeKind::EnumerateList { list, slot } => {
             list::rows(&mut own.state, (list, *slot), upstream, run, want)
         }
-        NodeKind::Calculation { slot, code } => {
-            let mut rows = upstream.rows(run, want)?;
-            for row in &mut rows {
-                run.tick()?;
-                let value = code.compute(row, run)?;
-                run.take_for_batch(value.own_bytes())?;
-                row[*slot] = value;
-            }
-            Ok(rows)
+        NodeKind::Calculation { .. } | NodeKind::Filter { .. } => {
+            let rows = upstream.rows(run, want)?;
+            step(node, own, rows, run)
         }
-        NodeKind::Filter { code } => loop {
-            let rows = upstream.rows(run, want.clamp(BATCH_ROWS_MIN, BATCH_ROWS))?;
-            if rows.is_empty() {
-                return Ok(rows);
-            }
-            let mut kept = Vec::with_capacity(rows.len());
-            for row in rows {
-                run.tick()?;
-                if code.holds(&row, run)? {
-                    kept.push(row);
-                } else {
-                    run.stats.filtered += 1;
-                }
-            }
-            if !kept.is_empty() {
-                return Ok(kept);
-            }
-        },
         NodeKind::Sort { keys, limit } => {
             sort::rows(&mut own.state, (keys, *limit), upstream, run, want)
         }
@@ -422,6 +436,41 @@ fn produce(
         // It is asked for values, never for rows.
         NodeKind::Return { .. } | NodeKind::NoResults => Ok(Vec::new()),
     }
+}
+
+/// Has a node compute something for each row, or leave some out.
+fn step(
+    node: &Node,
+    own: &mut NodeRun,
+    mut rows: Vec<Row>,
+    run: &mut Run,
+) -> Result<Vec<Row>, QueryError> {
+    match &node.kind {
+        NodeKind::Calculation { slot, code } => {
+            let outer_bytes = std::mem::take(&mut run.batch_bytes);
+            for row in &mut rows {
+                run.tick()?;
+                let value = code.compute(row, run)?;
+                run.take_for_batch(value.own_bytes())?;
+                row[*slot] = value;
+            }
+            own.held_bytes = std::mem::replace(&mut run.batch_bytes, outer_bytes);
+        }
+        NodeKind::Filter { code } => {
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                run.tick()?;
+                if code.holds(&row, run)? {
+                    kept.push(row);
+                } else {
+                    run.stats.filtered += 1;
+                }
+            }
+            return Ok(kept);
+        }
+        _ => {}
+    }
+    Ok(rows)
 }
 
 fn limit(
@@ -497,7 +546,11 @@ pub(crate) fn subquery(
     let before_bytes = run.memory_bytes();
     let mut values = Vec::new();
     while let Some(more) = upstream.values(run, BATCH_ROWS, &mut seen)? {
-        values.extend(more.into_iter().map(|kept| kept.value));
+        values.extend(more.into_iter().map(|mut kept| {
+            // What it is a part of does not count, and must not stay.
+            kept.value.let_go();
+            kept.value
+        }));
     }
     // Its rows are gone, and its result counts where it stays.
     run.free_memory_down_to(before_bytes);
@@ -506,19 +559,23 @@ pub(crate) fn subquery(
 }
 
 /// Takes documents as they are.
-struct All {
+struct All<'a> {
     documents: Vec<Value>,
     most: usize,
-    bytes: usize,
+    run: &'a mut Run,
+    failed: Option<QueryError>,
 }
 
-impl Visitor for All {
+impl Visitor for All<'_> {
     fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
         ControlFlow::Continue(true)
     }
 
     fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
-        self.bytes += document.len();
+        if let Err(error) = self.run.take_memory(document.len() + 2 * size_of::<Value>()) {
+            self.failed = Some(error);
+            return ControlFlow::Break(());
+        }
         self.documents.push(Value::open(document).unwrap_or_default());
         let is_full = self.documents.len() >= self.most;
         if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -529,23 +586,31 @@ impl Visitor for All {
 pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
     let mut scan = run.source.scan(collection)?;
     run.stats.cursors_created += 1;
-    let mut all = All { documents: Vec::new(), most: 0, bytes: 0 };
+    let before_bytes = run.memory_bytes();
+    let mut all = All { documents: Vec::new(), most: 0, run, failed: None };
     loop {
-        run.check()?;
-        let (before, bytes) = (all.documents.len(), all.bytes);
+        all.run.check()?;
+        let before = all.documents.len();
         all.most = before + BATCH_ROWS;
         let more = scan.advance(&mut all)?;
-        run.stats.scanned_full += (all.documents.len() - before) as u64;
-        run.take_memory(all.bytes - bytes)?;
+        all.run.stats.scanned_full += (all.documents.len() - before) as u64;
+        if let Some(error) = all.failed {
+            return Err(error);
+        }
         if !more {
             // They count where they stay.
-            run.free_memory(all.bytes);
+            all.run.free_memory_down_to(before_bytes);
             return Ok(all.documents);
         }
     }
 }
 
-/// About how much memory a row keeps.
+/// How much memory a row keeps.
 fn size_of_row(row: &Row) -> usize {
-    row.iter().map(Value::size_bytes).sum()
+    size_of::<Row>() + row.iter().map(Value::size_bytes).sum::<usize>()
+}
+
+/// How much memory a copy of a row takes: what its variables hold is not copied.
+fn bytes_of_copy(row: &Row) -> usize {
+    size_of::<Row>() + size_of_val::<[Value]>(row)
 }

@@ -12,6 +12,9 @@ use crate::{Collection, CollectionId, Parsed, QueryError, number};
 
 /// How many nodes a query may have, and how many variables one place of it may see.
 const NODES_MAX: usize = 4000;
+/// How many nodes may call each other when rows are asked for: all but those that go through rows
+/// one by one, with those of the subqueries within each other.
+const CALLS_MAX: usize = 250;
 /// How many subqueries may lie in each other.
 const SUBQUERIES_MAX: usize = 60;
 
@@ -36,6 +39,8 @@ pub(super) struct Builder<'a> {
     pub(super) collections: Vec<(Collection, Access)>,
     pub(super) rules: Vec<&'static str>,
     next_id: usize,
+    /// The most nodes that call each other in the subqueries of the query that is open.
+    calls_within: usize,
     /// How much of the scope lies around each of the queries that are open.
     pub(super) outer_scope: Vec<usize>,
     /// For a plan that is to serve again.
@@ -54,6 +59,7 @@ impl<'a> Builder<'a> {
             collections: Vec::new(),
             rules: Vec::new(),
             next_id: 1,
+            calls_within: 0,
             outer_scope: Vec::new(),
             parameters,
         }
@@ -124,6 +130,7 @@ impl<'a> Builder<'a> {
         }
         let outer = std::mem::take(&mut self.nodes);
         let around = self.scope.clone();
+        let calls_around = std::mem::take(&mut self.calls_within);
         self.outer_scope.push(around.len());
         self.push(NodeKind::Singleton)?;
         for statement in &query.statements {
@@ -131,6 +138,13 @@ impl<'a> Builder<'a> {
         }
         self.outer_scope.pop();
         self.scope = around;
+        let calls = self.nodes.iter().filter(|node| !node.kind.is_step()).count();
+        self.calls_within += calls;
+        if self.calls_within > CALLS_MAX {
+            let message = format!("more than {CALLS_MAX} loops and other nodes within each other");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
+        self.calls_within = self.calls_within.max(calls_around);
         self.choose_indexes()?;
         self.limit_sorts();
         Ok(std::mem::replace(&mut self.nodes, outer))

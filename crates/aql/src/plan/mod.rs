@@ -114,6 +114,12 @@ impl Plan {
             .map(|(collection, access)| (collection.name.as_str(), *access == Access::Write))
     }
 
+    /// How many bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.memory.held_bytes()
+    }
+
     /// What was odd about it.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
@@ -273,6 +279,11 @@ impl NodeKind {
             Self::Upsert(_) => "UpsertNode",
             Self::NoResults => "NoResultsNode",
         }
+    }
+
+    /// Whether it goes through the rows of the node before it one by one, and gives no others.
+    pub(crate) fn is_step(&self) -> bool {
+        matches!(self, Self::Calculation { .. } | Self::Filter { .. })
     }
 
     /// The variables that it sets.

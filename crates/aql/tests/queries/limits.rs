@@ -88,7 +88,7 @@ fn functions_end_when_the_query_should() {
             format!("UNIQUE(RANGE(1, 30 * ({number})))"),
             format!("LENGTH(SPLIT({long}, ['a', 'not there']))"),
             format!("LENGTH(SUBSTITUTE({long}, ['a', 'not there'], 'b'))"),
-            format!("ZIP(RANGE(1, {number}), RANGE(1, {number}))"),
+            format!("ZIP(RANGE(1, 30 * ({number})), RANGE(1, 30 * ({number})))"),
         ] {
             let text = format!("FOR x IN people LIMIT 1 RETURN {value}");
             let error = run_with(&people(), &text, "{}", options.clone()).err();

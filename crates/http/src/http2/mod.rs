@@ -9,6 +9,7 @@
 //! unsent bytes of a connection are bounded, nothing is read from one that does not take its
 //! answers, and one that keeps us busy without asking for anything is told to calm down.
 
+mod failures;
 mod heads;
 mod pipe;
 mod sending;

@@ -1,5 +1,6 @@
 //! From frames to answers: the part of the event loop that runs the streams of a connection.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
@@ -10,7 +11,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use mio::net::TcpStream;
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
-use pellucid_thread::{begin_request, set_operation, set_phase};
+use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
 use super::heads::{body_length, head_of};
 use super::sending::{Sending, Sent};
@@ -28,7 +29,7 @@ use crate::socket::Received;
 use crate::taking::Taking;
 
 /// Room for the headers of a usual response, so that they are laid out once.
-const FIELDS_USUAL: usize = 8;
+pub(super) const FIELDS_USUAL: usize = 8;
 
 /// A stream's request, as far as it is known, and its way back.
 struct Stream {
@@ -38,13 +39,13 @@ struct Stream {
 }
 
 /// A response that a service has finished, with its account.
-struct Answered {
-    handled: Handled,
-    outcome: Option<Outcome>,
-    fields: HeaderMap,
-    body: Vec<u8>,
-    timeline: Timeline,
-    facts: RequestFacts,
+pub(super) struct Answered {
+    pub(super) handled: Handled,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) fields: HeaderMap,
+    pub(super) body: Vec<u8>,
+    pub(super) timeline: Timeline,
+    pub(super) facts: RequestFacts,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -333,7 +334,8 @@ impl<S: Service> EventLoop<S> {
         let mut body = std::mem::take(&mut self.body);
         session.next_key = session.next_key.wrapping_add(1);
         let key = session.next_key;
-        let (handled, outcome) = {
+        let is_taken = Cell::new(false);
+        let called = {
             let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
                 .coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -343,9 +345,23 @@ impl<S: Service> EventLoop<S> {
                 connection: ConnectionId { stream: key, ..id_of(slot, connection) },
                 socket: &connection.socket,
                 may_upgrade: false,
+                is_taken: &is_taken,
             };
-            let handled = self.service.handle(&request, &mut response, &mut exchange);
-            response.conclude(handled)
+            let service = &mut self.service;
+            contain(move || {
+                let handled = service.handle(&request, &mut response, &mut exchange);
+                response.conclude(handled)
+            })
+        };
+        let (handled, outcome) = match called {
+            Ok(called) => called,
+            Err(panicked) => {
+                body.clear();
+                self.body = body;
+                let failure = (Some(panicked), is_taken.get());
+                let account = (timeline, facts);
+                return self.fail_stream(session, stream.respond, failure, manner, account);
+            }
         };
         if matches!(handled, Handled::Later) {
             assert!(outcome.is_none(), "a request is either answered or handed over");
@@ -375,7 +391,8 @@ impl<S: Service> EventLoop<S> {
         set_phase(Phase::Execute.label());
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         let mut body = std::mem::take(&mut self.body);
-        let (handled, outcome) = {
+        let is_taken = Cell::new(false);
+        let called = {
             let mut response = Response::of_stream(&mut body, &mut fields, &self.date_line, manner)
                 .coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -385,9 +402,22 @@ impl<S: Service> EventLoop<S> {
                 connection: id,
                 socket,
                 may_upgrade: false,
+                is_taken: &is_taken,
             };
-            let handled = self.service.resume(later, &mut response, &mut exchange);
-            response.conclude(handled)
+            let service = &mut self.service;
+            contain(move || {
+                let handled = service.resume(later, &mut response, &mut exchange);
+                response.conclude(handled)
+            })
+        };
+        let (handled, outcome) = match called {
+            Ok(called) => called,
+            Err(panicked) => {
+                body.clear();
+                self.body = body;
+                let failure = (Some(panicked), is_taken.get());
+                return self.fail_stream(session, respond, failure, manner, (timeline, facts));
+            }
         };
         if matches!(handled, Handled::Later) {
             self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
@@ -400,7 +430,7 @@ impl<S: Service> EventLoop<S> {
         self.conclude_stream(session, respond, answered);
     }
 
-    fn conclude_stream(
+    pub(super) fn conclude_stream(
         &mut self,
         session: &mut Session,
         mut respond: SendResponse<Bytes>,

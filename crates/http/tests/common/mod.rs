@@ -7,15 +7,16 @@ pub(crate) mod tls_client;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp};
+use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Clock;
 use pellucid_http::{
     BodySource, Certificates, CutFigures, Endpoint, Exchange, Filled, Handled, Head, Limits,
     LinkTurn, Refusal, Request, Response, Server, Service, Ticket, listen,
 };
+use pellucid_thread::Panicked;
 
 const NAMES: Names = Names {
     operations: &["echo", "refused"],
@@ -79,6 +80,19 @@ impl BodySource for Pieces {
     }
 }
 
+/// What a hand-over brings back that makes its resumption panic.
+const PANIC: &[u8] = b"panic";
+/// Panics that services were told of.
+pub(crate) static PANICKED: AtomicUsize = AtomicUsize::new(0);
+
+struct Panicking;
+
+impl BodySource for Panicking {
+    fn fill(&mut self, _out: &mut Vec<u8>) -> Filled {
+        panic!("on purpose, in a body")
+    }
+}
+
 impl Service for Echo {
     type Later = Vec<u8>;
 
@@ -130,11 +144,53 @@ impl Service for Echo {
                 response.status(200).finish_streamed(None);
                 Handled::Stream(Box::new(Pieces { left: usize::MAX, broken: true }))
             }
+            "/panic" => {
+                response.status(200).header("X-Begun", b"as if all were well");
+                panic!("on purpose, with half of a response")
+            }
+            "/panic-taken" => {
+                let completer = exchange.completer();
+                std::thread::spawn(move || completer.complete(b"nobody waits".to_vec()));
+                panic!("on purpose, handed over all the same")
+            }
+            "/panic-dropped" => {
+                let _completer = exchange.completer();
+                panic!("on purpose, with what would bring it back")
+            }
+            "/panic-later" => {
+                let completer = exchange.completer();
+                std::thread::spawn(move || {
+                    let _completer = completer;
+                    std::thread::sleep(Duration::from_millis(20));
+                    panic!("on purpose, on another thread")
+                });
+                Handled::Later
+            }
+            "/panic-resumed" => {
+                let completer = exchange.completer();
+                std::thread::spawn(move || completer.complete(PANIC.to_vec()));
+                Handled::Later
+            }
+            "/panic-body" => {
+                response.status(200).finish_streamed(None);
+                Handled::Stream(Box::new(Panicking))
+            }
             _ => {
                 response.status(200).finish(request.body);
                 Handled::Done
             }
         }
+    }
+
+    fn panicked(
+        &mut self,
+        panicked: Option<&Panicked>,
+        _timeline: &Timeline,
+        facts: &RequestFacts,
+    ) {
+        assert_eq!(facts.operation, 0, "what was routed is known");
+        assert!(panicked.is_none_or(|panicked| panicked.to_string().contains("on purpose")));
+        PANICKED.fetch_add(1, Ordering::AcqRel);
     }
 
     fn resume(
@@ -143,6 +199,7 @@ impl Service for Echo {
         response: &mut Response<'_>,
         _exchange: &mut Exchange<'_, Vec<u8>>,
     ) -> Handled {
+        assert_ne!(later, PANIC, "on purpose, coming back");
         response.status(202).finish(&later);
         Handled::Done
     }

@@ -37,7 +37,7 @@ impl DocumentApi {
         collection: &Arc<Collection>,
         timeline: &mut Timeline,
     ) -> Result<Reply, DocumentError> {
-        let reads = call.method == Method::Put && call.has_parameter("onlyget");
+        let reads = call.route.reads();
         let writing = Writing::of(call, collection, self.acknowledgement)?;
         let mut memory = self.memory_of_call();
         let out = Encoding::new(self.memory_of_call(), call.control.as_ref());

@@ -1,8 +1,8 @@
 //! `/_api/index`.
 
 use pellucid_document::{
-    Collection, Database, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind,
-    IndexState, find_index,
+    Collection, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind, IndexState,
+    find_index,
 };
 use serde_json::{Map, Value, json};
 
@@ -21,35 +21,29 @@ const UNBUILT: &[&str] =
     &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
 
 impl DocumentApi {
-    /// Answers a call to `/_api/index…`. For threads that may block.
-    pub(crate) fn index_call(
+    /// Answers a call to one index of a collection. For threads that may block.
+    pub(crate) fn index_call(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+        let id = call.part("{index}").unwrap_or_default();
+        match call.method {
+            Method::Get => Ok(Reply::success(200, one_index(collection, id)?)),
+            Method::Delete => self.drop_index(collection, id),
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    /// Answers a call to the indexes of a collection. For threads that may block.
+    pub(crate) fn indexes_call(
         &self,
         call: &Call<'_>,
-        database: &Database,
+        collection: &Collection,
         caller: &Identity,
     ) -> Answer {
-        if let (Some(name), Some(id)) = (call.segment(2), call.segment(3)) {
-            let collection = database.collection(name)?;
-            return match call.method {
-                Method::Get => {
-                    let index = one_index(&collection, id)?;
-                    Ok(Reply::success(200, index))
-                }
-                Method::Delete => self.drop_index(&collection, id),
-                _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-            };
-        }
-        if call.segments.len() > 2 {
-            return Err(ErrorNumber::INDEX_HANDLE_BAD.into());
-        }
-        let name = call.parameter("collection").filter(|name| !name.is_empty());
-        let name = name.ok_or(ErrorNumber::COLLECTION_PARAMETER_MISSING)?;
-        let collection = database.collection(&name)?;
         match call.method {
-            Method::Get => Ok(list(&collection)),
+            Method::Get => Ok(list(collection)),
             // Errors are 400 here, whatever their number.
-            Method::Post => Ok(self.create_index(call, &collection, caller).unwrap_or_else(|error| {
-                match error.number {
+            Method::Post => {
+                let created = self.create_index(call, collection, caller);
+                Ok(created.unwrap_or_else(|error| match error.number {
                     ErrorNumber::NOT_IMPLEMENTED
                     | ErrorNumber::COLLECTION_NOT_FOUND
                     | ErrorNumber::STORE_FULL
@@ -57,8 +51,8 @@ impl DocumentApi {
                     | ErrorNumber::QUERY_KILLED
                     | ErrorNumber::INTERNAL => Reply::error(&error),
                     _ => Reply::error_as(400, &error),
-                }
-            })),
+                }))
+            }
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         }
     }
@@ -70,7 +64,8 @@ impl DocumentApi {
         let text = format!("create an index of {}", collection.name());
         let id = self.documents.next_tick()?;
         let owner = Owner::of(caller);
-        let running = Running::beside_queries(id, &call.database, text, owner, self.memory_of_call());
+        let running =
+            Running::beside_queries(id, call.database(), text, owner, self.memory_of_call());
         let listed = self.queries.begin(running);
         let goes_on = || listed.check();
         let made = self.documents.create_index_while(collection, wanted, &goes_on);

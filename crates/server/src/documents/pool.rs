@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind};
+use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind, run_contained};
 
 /// Calls that may wait for a thread, unless the operator says otherwise. ArangoDB has the same
 /// limit.
@@ -266,9 +266,8 @@ impl Shared {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
             let _taken_up = queued.put_down.take_up(Phase::Execute.label());
-            // A call that panics takes its connection's answer with it, and no thread.
-            let run = std::panic::AssertUnwindSafe(|| (queued.job)(waited));
-            let _ = std::panic::catch_unwind(run);
+            // A call that panics ends its request, and no thread.
+            run_contained(|| (queued.job)(waited));
         }
     }
 
@@ -312,9 +311,8 @@ impl Shared {
                 return None;
             }
             let next_due = queue.due.first_key_value().map(|((at, _), _)| *at);
-            let until_due = next_due.map(|at| {
-                Duration::from_nanos(self.clock.nanoseconds(at.since(self.clock.now())))
-            });
+            let until_due = next_due
+                .map(|at| Duration::from_nanos(self.clock.nanoseconds(at.since(self.clock.now()))));
             let most = (standing == Standing::Further).then_some(FURTHER_REST);
             queue.idle += 1;
             (queue, is_rested) = match until_due.into_iter().chain(most).min() {

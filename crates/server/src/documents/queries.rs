@@ -518,12 +518,18 @@ mod tests {
         assert!(of_first.upgrade().is_some());
         queries.remove_expired(150);
         assert!(of_first.upgrade().is_none() && of_second.upgrade().is_some());
-        assert_eq!(queries.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0), Some(1600));
+        assert_eq!(
+            queries.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0),
+            Some(1600)
+        );
         // One that is being read is nobody's to remove, and so is not found a second time.
         let taken = queries.take("d", 2, &Identity::Anybody).unwrap();
         queries.remove_expired(300);
         assert!(of_second.upgrade().is_some());
-        assert_eq!(queries.take("d", 2, &Identity::Anybody).err().map(|error| error.number.0), Some(1601));
+        assert_eq!(
+            queries.take("d", 2, &Identity::Anybody).err().map(|error| error.number.0),
+            Some(1601)
+        );
         queries.forget(taken.id);
         drop(taken);
         assert!(of_second.upgrade().is_none());
@@ -574,7 +580,10 @@ mod tests {
         let mut grown = queries.take("d", 3, &Identity::Anybody).unwrap();
         weigh(&mut grown, MEMORY / CURSORS_MEMORY_PART);
         assert!(queries.keep(grown).is_err());
-        assert_eq!(queries.take("d", 3, &Identity::Anybody).err().map(|error| error.number.0), Some(1600));
+        assert_eq!(
+            queries.take("d", 3, &Identity::Anybody).err().map(|error| error.number.0),
+            Some(1600)
+        );
         queries.remove_expired(u64::MAX);
         let CursorFigures { open, bytes } = queries.cursor_figures();
         assert_eq!((open, bytes), (0, 0));

@@ -103,22 +103,37 @@ pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     if write_json(node, out).is_none() {
         // Deeper than values may be now, or damaged: as much of it as can be read.
         out.truncate(begin);
-        write_steps(value, out);
+        write_steps(value, usize::MAX, out);
     }
 }
 
-/// As [`write`], whatever the depth.
-fn write_steps(value: Ref<'_>, out: &mut Vec<u8>) {
+/// The beginning of the value as text: all of it, or at least so many bytes and not many more.
+#[must_use]
+pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
+    let mut out = Vec::new();
+    write_steps(value, bytes, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// As [`write`], whatever the depth, until there are so many bytes.
+fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
+    let begin = |text| match str::floor_char_boundary(text, most) {
+        end if end < text.len() => &text[..end],
+        _ => text,
+    };
     // A comma stands before all values but the first of an array, and before all names but the
     // first of an object.
     let (mut has_before, mut is_named) = (false, false);
     for step in Walk::new(value) {
+        if out.len() >= most {
+            return;
+        }
         match step {
             Step::Name(name) => {
                 if has_before {
                     out.push(b',');
                 }
-                write_string(name, out);
+                write_string(begin(name), out);
                 out.push(b':');
                 is_named = true;
             }
@@ -131,6 +146,7 @@ fn write_steps(value: Ref<'_>, out: &mut Vec<u8>) {
                 match value {
                     Ref::Array(_) => out.push(b'['),
                     Ref::Object(_) => out.push(b'{'),
+                    Ref::String(text) => write_string(begin(text), out),
                     scalar => write_parts(scalar, out),
                 }
                 if matches!(value, Ref::Array(_) | Ref::Object(_)) {
