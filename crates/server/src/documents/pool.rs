@@ -395,6 +395,9 @@ mod tests {
                 end.wait();
             }));
         }
+        while !pool.shared.queue().jobs.is_empty() {
+            std::thread::yield_now();
+        }
         let (sender, receiver) = channel();
         assert!(pool.try_run(100, move |_| sender.send(()).unwrap()));
         let stopping = Arc::clone(&pool);
