@@ -1,9 +1,9 @@
 //! Queries written at random: all functions, operators and statements, nested, with large and odd
 //! arguments. None panics, takes longer than `maxRuntime` allows, or more memory than its limit.
 //!
-//! It runs for a few seconds; `PELLUCID_FUZZ_SECONDS=3600` makes it an hour; with `--release` the bounds
-//! of time are strict then. A failure prints its seed: `PELLUCID_FUZZ_SEED=… cargo test -p pellucid-aql
-//! --test fuzz_queries` runs that query again.
+//! It runs for a few seconds; `PELLUCID_FUZZ_SECONDS=3600` makes it an hour; with `--release` the
+//! bounds of time are strict then. A failure prints its seed: `PELLUCID_FUZZ_SEED=… cargo test -p
+//! pellucid-aql --test fuzz_queries` runs that query again.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is a test that fails")]
 #![allow(clippy::print_stdout, reason = "an hour of it says what it did")]

@@ -12,8 +12,8 @@ pub struct Denial {
 }
 
 /// Why a request is refused by the transport. The connection is closed after each of them but
-/// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told apart from the
-/// refused.
+/// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told
+/// apart from the refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line or a header is malformed; the text says which and how.

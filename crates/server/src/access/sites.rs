@@ -96,7 +96,7 @@ impl Sites {
         let is_foreign = match (origin, site) {
             (Some(origin), _) => !self.is_allowed(origin, host.unwrap_or_default()),
             (None, Some(b"cross-site" | b"same-site")) => {
-                // Whoever follows a link sees the answer himself, and the page that has it does not.
+                // A link is followed by a person, who sees the answer; the page does not.
                 let is_reading = matches!(request.method, "GET" | "HEAD");
                 !is_reading || mode != Some(b"navigate".as_slice())
             }

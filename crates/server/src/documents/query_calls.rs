@@ -122,7 +122,8 @@ impl DocumentApi {
 fn tracking(call: &Call<'_>) -> Answer {
     let properties = serde_json::json!({
         "enabled": true, "trackSlowQueries": false, "trackBindVars": true, "maxSlowQueries": 0,
-        "slowQueryThreshold": 10, "slowStreamingQueryThreshold": 10, "maxQueryStringLength": TEXT_BYTES_MAX,
+        "slowQueryThreshold": 10, "slowStreamingQueryThreshold": 10,
+        "maxQueryStringLength": TEXT_BYTES_MAX,
     });
     let asked = if call.method == Method::Put { call.object()? } else { serde_json::Map::new() };
     let is_other =
