@@ -95,9 +95,9 @@ fn ask_for_all(
             true => engine.get(table, &key(number), &mut timeline).map(|object| {
                 object.map(|object| assert_eq!(object.value, value(number)[..], "{number}"))
             }),
-            false => engine.head(table, &key(number), &mut timeline).map(|head| {
-                head.map(|head| assert_eq!(*head.metadata, *b"a head", "{number}"))
-            }),
+            false => engine
+                .head(table, &key(number), &mut timeline)
+                .map(|head| head.map(|head| assert_eq!(*head.metadata, *b"a head", "{number}"))),
         };
         match found {
             Ok(Some(())) => there += 1,
@@ -196,7 +196,9 @@ fn a_segment_that_is_cut_off_costs_its_values_and_no_others() {
     let error = scan(&engine, table).unwrap_err();
     assert!(matches!(&error, Error::Corruption { path: named, .. } if named == path), "{error}");
     // A collection that cannot read what it should copy leaves all as it was.
-    (0..KEYS).filter(|number| number % 3 > 0).for_each(|number| put(&engine, table, number).unwrap());
+    (0..KEYS)
+        .filter(|number| number % 3 > 0)
+        .for_each(|number| put(&engine, table, number).unwrap());
     engine.flush().unwrap();
     engine.compact().unwrap();
     let _ = engine.collect();

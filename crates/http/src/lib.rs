@@ -44,6 +44,7 @@ mod taking;
 mod ticker;
 mod tls;
 
+pub use acceptance::descriptors_max;
 pub use chunked::ChunkedDecoder;
 pub use client_watch::ClientWatch;
 pub use compression::CompressionFigures;
@@ -51,11 +52,12 @@ pub use cuts::{Cut, CutFigures};
 pub use head::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
     AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX,
-    BATCH_PAUSE_MAX, BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN, CHUNK_LINE_BYTES_MAX, COMPRESSED_STREAMS_MAX,
-    GATHER_CONNECTIONS_MAX, GATHER_PAUSE, GATHER_WORK_TO_IDLE, HALF_CLOSE_GRACE,
-    HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, HEADERS_MAX, LINGER_BYTES_MAX,
-    LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX,
-    READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
+    BATCH_PAUSE_MAX, BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN, CHUNK_LINE_BYTES_MAX,
+    COMPRESSED_STREAMS_MAX, GATHER_CONNECTIONS_MAX, GATHER_PAUSE, GATHER_WORK_TO_IDLE,
+    HALF_CLOSE_GRACE, HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, HEADERS_MAX,
+    LINGER_BYTES_MAX, LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_FREE,
+    OUTPUT_BYTES_MAX, READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN,
+    TURNS_MAX,
 };
 pub use links::{LinkTurn, Messenger, Ticket};
 pub use refusal::{Denial, Refusal};
@@ -63,6 +65,7 @@ pub use request::{Header, Request};
 pub use response::{Response, write_decimal};
 pub use server::{Endpoint, Server, ServerGauge, ServerStats, listen};
 pub use service::{
-    Admission, Applicant, BodySource, Completer, Exchange, Filled, Handled, Judge, Reminder, Service,
+    Admission, Applicant, BodySource, Completer, Exchange, Filled, Handled, Judge, Reminder,
+    Service,
 };
 pub use tls::{CertificateError, Certificates, TlsFigures};

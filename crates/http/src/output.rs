@@ -180,10 +180,7 @@ impl<S: Service> EventLoop<S> {
 }
 
 /// Takes memory for what a streamed response holds until it is out.
-pub(crate) fn hold_source(
-    memory: &Budget,
-    handled: &Handled,
-) -> Result<Option<Share>, OverBudget> {
+pub(crate) fn hold_source(memory: &Budget, handled: &Handled) -> Result<Option<Share>, OverBudget> {
     match handled {
         Handled::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {
             let mut share = memory.share(usize::MAX);

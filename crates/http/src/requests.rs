@@ -250,9 +250,10 @@ impl<S: Service> EventLoop<S> {
     ) -> Look {
         let begun = connection.begun.unwrap_or_else(|| connection.begins(turn));
         let before = request.decoder.body().len();
-        let room = connection.body.as_mut().map_or(Ok(()), |body| {
-            body.grow(request.decoder.buffer(), bytes.len(), None)
-        });
+        let room = connection
+            .body
+            .as_mut()
+            .map_or(Ok(()), |body| body.grow(request.decoder.buffer(), bytes.len(), None));
         let used = match room.and_then(|()| request.decoder.feed(bytes)) {
             Ok(used) => used,
             Err(refusal) => {

@@ -29,11 +29,7 @@ pub trait Service: 'static {
 
     /// Judges by its head a request whose body is not here yet: whether whoever sends it may send
     /// one. A request that came whole is not judged here, but by [`Service::handle`].
-    fn admit(
-        &mut self,
-        head: &Head<'_, '_>,
-        applicant: &Applicant<'_, Self::Later>,
-    ) -> Admission {
+    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Self::Later>) -> Admission {
         let _ = (head, applicant);
         Admission::Granted(None)
     }

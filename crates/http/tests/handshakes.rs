@@ -23,10 +23,8 @@ const WITHIN: usize = 9;
 /// Has a client that is connected ask the loop to wait at a gate.
 fn ask_to_hold(client: &mut Client, gate: usize) {
     let body = gate.to_string();
-    let text = format!(
-        "POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let text =
+        format!("POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     client.write_all(text.as_bytes()).unwrap();
 }
 

@@ -342,9 +342,10 @@ mod tests {
     #[test]
     fn pages_that_are_gone_are_read_as_zeros_and_known_by_their_place() {
         if !is_child() {
-            assert!(run_child(
-                "pages_that_are_gone_are_read_as_zeros_and_known_by_their_place"
-            ).success());
+            assert!(
+                run_child("pages_that_are_gone_are_read_as_zeros_and_known_by_their_place")
+                    .success()
+            );
             return;
         }
         let (path, page) = (temporary("gone"), PAGE_BYTES.load(Ordering::Relaxed));
@@ -396,7 +397,6 @@ mod tests {
         let descriptor = file.as_raw_fd();
         let (null, shared) = (std::ptr::null_mut(), libc::MAP_SHARED);
         // SAFETY: a new map at an address that the kernel chooses.
-        unsafe { libc::mmap(null, 4_096, libc::PROT_READ, shared, descriptor, 0) }
-            .cast()
+        unsafe { libc::mmap(null, 4_096, libc::PROT_READ, shared, descriptor, 0) }.cast()
     }
 }

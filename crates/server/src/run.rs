@@ -14,7 +14,9 @@ use pellucid_cluster::ClusterOptions;
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, STEMS, TABLE, part_of};
-use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
+use pellucid_http::{
+    CertificateError, Certificates, Endpoint, Limits, Server, descriptors_max, listen,
+};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
@@ -55,6 +57,10 @@ pub const DOCUMENTS_TABLE: CopiedTable<'static> =
 
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
+
+/// Descriptors that connections leave for the store's files, the log and links to other nodes; of a
+/// process that may have fewer than twice as many, half.
+const DESCRIPTORS_RESERVED: usize = 512;
 
 /// Room for requests that wait: for a full queue of calls, which has an answer of its own that
 /// drivers understand, and for all that run or stream beside it.
@@ -358,8 +364,8 @@ fn serve(
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
-    let endpoint =
-        Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
+    let limits = fit_connections(options.limits, descriptors_max(), &shared.log);
+    let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
     let account = shared.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
         shared: Arc::clone(&shared),
@@ -384,6 +390,23 @@ fn serve(
     let certificates = watch.transpose().map_err(ServerError::Run)?;
     let data = options.data;
     Ok(RunningServer { server, shared, drain, engine_log, upkeep, follower, certificates, data })
+}
+
+/// Limits under which connections leave descriptors for all else.
+fn fit_connections(mut limits: Limits, descriptors_max: Option<usize>, log: &Log) -> Limits {
+    let Some(descriptors_max) = descriptors_max else { return limits };
+    let reserved = DESCRIPTORS_RESERVED.min(descriptors_max / 2);
+    let connections_max = (descriptors_max - reserved).max(1);
+    if limits.connections > connections_max {
+        log.write(&format!(
+            "this process may have {descriptors_max} descriptors open, of which {reserved} are \
+             for the store and all else, so {connections_max} connections are served at a time \
+             and not {}: raise the limit (ulimit -n, LimitNOFILE) or lower --connections-max",
+            limits.connections
+        ));
+        limits.connections = connections_max;
+    }
+    limits
 }
 
 /// Opens what the document API serves from.
@@ -485,5 +508,30 @@ impl RunningServer {
         self.shared.documents.documents.release();
         let closed = self.shared.store.close();
         served.and(closed.map_err(|error| ServerError::Store(self.data, error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pellucid_thread::Mutex;
+
+    use super::*;
+
+    /// Connections took the descriptors that flushes need.
+    #[test]
+    fn connections_leave_descriptors_for_the_store() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = {
+            let lines = Arc::clone(&lines);
+            Log::new(move |line| lines.lock().unwrap().push(line.to_owned()))
+        };
+        let fit =
+            |descriptors_max| fit_connections(Limits::default(), descriptors_max, &log).connections;
+        assert_eq!([fit(None), fit(Some(1 << 20))], [16_384; 2]);
+        assert!(lines.lock().unwrap().is_empty());
+        assert_eq!([fit(Some(4_096)), fit(Some(256))], [3_584, 128]);
+        assert!(lines.lock().unwrap()[0].contains("--connections-max"));
     }
 }

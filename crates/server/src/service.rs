@@ -9,7 +9,8 @@ use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_cluster::{Cluster, PEER_PATH};
 use pellucid_http::{
-    Admission, Applicant, Exchange, Handled, Head, LinkTurn, Refusal, Request, Response, ServerGauge, Service, Ticket,
+    Admission, Applicant, Exchange, Handled, Head, LinkTurn, Refusal, Request, Response,
+    ServerGauge, Service, Ticket,
 };
 use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,

@@ -118,9 +118,13 @@ impl<S: Service> EventLoop<S> {
         let id = ConnectionId { stream: session.take_key(), ..id_of(slot, connection) };
         let Stream { respond, hold, .. } = stream;
         let away = Away { respond, manner, timeline, facts, watch: None, _hold: hold };
-        self.serve_stream(session, id, connection.seat.address(), away, |service, response, exchange| {
-            service.handle(&request, response, exchange)
-        });
+        self.serve_stream(
+            session,
+            id,
+            connection.seat.address(),
+            away,
+            |service, response, exchange| service.handle(&request, response, exchange),
+        );
     }
 
     /// Brings a request that was handed over back to the service.

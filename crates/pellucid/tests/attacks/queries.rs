@@ -282,9 +282,7 @@ fn limits() -> Vec<Attack> {
 
 /// Bind values that are large, deep or odd.
 fn binds() -> Vec<Attack> {
-    let bound = |query: &str, value: Value| {
-        json!({"query": query, "bindVars": {"s": value}, "options": options()})
-    };
+    let bound = |query: &str, value: Value| json!({"query": query, "bindVars": {"s": value}, "options": options()});
     let deep = (0..100).fold(Value::Null, |inner, _| json!([inner]));
     let mut attacks = vec![
         attack(
