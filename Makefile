@@ -7,7 +7,7 @@ DEMO ?=
 SECONDS_PER_TARGET ?= 60
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles attack
+.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles soak-resets attack
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,3 +68,6 @@ bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUIC
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
 	@scripts/need python3 taskset
 	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- documents
+
+soak-resets: ## Connections of all kinds that end anywhere, beside eight that are watched (SOAK_SECONDS=1800)
+	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-http --test resets -- --nocapture at_random

@@ -112,6 +112,7 @@ fn measure(
             (under_way, next) = (under_way + 1, next + 1);
         }
         if !out.is_empty() {
+            wire.close(&mut out);
             socket.write_all(&out).map_err(text)?;
             out.clear();
         }
@@ -120,7 +121,7 @@ fn measure(
             return Err("the node has ended the connection".to_owned());
         }
         filled += count;
-        let (used, answers) = wire.take(&input[..filled], &mut out)?;
+        let (used, answers) = wire.take(&mut input[..filled], &mut out)?;
         input.copy_within(used..filled, 0);
         filled -= used;
         (under_way, answered) = (under_way - answers, answered + answers);

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use pellucid_cluster::{KeyShare, PROTOCOL, Parties, Session, Side};
+
 use crate::peers::text;
 
 /// Bytes of the prefix and the fixed fields of an ask.
@@ -58,9 +60,12 @@ pub trait Wire {
     /// Appends a question to `out`.
     fn ask(&mut self, question: Question<'_>, out: &mut Vec<u8>);
 
+    /// Makes of the questions in `out` what goes to the kernel, if that is not what they are.
+    fn close(&mut self, _out: &mut Vec<u8>) {}
+
     /// Takes the whole answers at the beginning of `input`; what it has to say itself goes to
     /// `out`. Returns how many bytes and how many answers they were.
-    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, usize), String>;
+    fn take(&mut self, input: &mut [u8], out: &mut Vec<u8>) -> Result<(usize, usize), String>;
 }
 
 /// HTTP/1.1, one request behind the other.
@@ -93,7 +98,7 @@ impl Wire for Pipelined {
         out.extend_from_slice(value.unwrap_or_default());
     }
 
-    fn take(&mut self, input: &[u8], _out: &mut Vec<u8>) -> Result<(usize, usize), String> {
+    fn take(&mut self, input: &mut [u8], _out: &mut Vec<u8>) -> Result<(usize, usize), String> {
         let (mut at, mut answers) = (0, 0);
         while let Some((head, body)) = head_of(&input[at..])? {
             if input.len() < at + head + body {
@@ -199,7 +204,7 @@ impl Wire for Http2 {
         self.stream += 2;
     }
 
-    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, usize), String> {
+    fn take(&mut self, input: &mut [u8], out: &mut Vec<u8>) -> Result<(usize, usize), String> {
         let (mut at, mut answers) = (0, 0);
         while let Some(head) = input.get(at..at + 9) {
             let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -234,19 +239,24 @@ impl Wire for Http2 {
     }
 }
 
-/// The frames of the peer protocol.
+/// The frames of the peer protocol, sealed as nodes seal them.
 #[derive(Default)]
 pub struct Frames {
     next: u64,
     under_way: VecDeque<u64>,
+    session: Option<Session>,
+    /// What the node says to the proof was taken.
+    is_met: bool,
 }
 
 impl Wire for Frames {
     fn open(&mut self, socket: &mut TcpStream, address: &str) -> Result<(), String> {
+        let (share, node) = (KeyShare::new()?, format!("http://{address}"));
         let hello = format!(
             "GET /v0/cluster/peer HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
-             Upgrade: pellucid-peer/2\r\nPellucid-From: guest\r\nPellucid-To: http://{address}\r\n\
-             Pellucid-Nodes: http://{address}\r\nPellucid-Time: 0\r\n\r\n"
+             Upgrade: {PROTOCOL}\r\nPellucid-From: guest\r\nPellucid-To: {node}\r\n\
+             Pellucid-Key: {}\r\n\r\n",
+            share.text()
         );
         socket.write_all(hello.as_bytes()).map_err(text)?;
         let (mut head, mut byte) = (Vec::new(), [0]);
@@ -255,7 +265,24 @@ impl Wire for Frames {
             head.push(byte[0]);
         }
         let head = String::from_utf8_lossy(&head).into_owned();
-        if head.starts_with("HTTP/1.1 101 ") { Ok(()) } else { Err(head) }
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        let theirs = lines.find(|(name, _)| name.eq_ignore_ascii_case("pellucid-key"));
+        let parties = Parties { from: "guest", to: &node, secret: None };
+        let session = theirs
+            .and_then(|(_, theirs)| Session::agree(share, theirs, Side::Caller, parties));
+        let mut session = session.ok_or(head)?;
+        let mut proof = Vec::new();
+        session.sealer.seal(node.as_bytes(), &mut proof);
+        socket.write_all(&proof).map_err(text)?;
+        self.session = Some(session);
+        Ok(())
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        let frames = std::mem::take(out);
+        if let Some(session) = &mut self.session {
+            session.sealer.seal(&frames, out);
+        }
     }
 
     fn ask(&mut self, question: Question<'_>, out: &mut Vec<u8>) {
@@ -281,7 +308,24 @@ impl Wire for Frames {
         self.next += 1;
     }
 
-    fn take(&mut self, input: &[u8], _out: &mut Vec<u8>) -> Result<(usize, usize), String> {
+    fn take(&mut self, input: &mut [u8], _out: &mut Vec<u8>) -> Result<(usize, usize), String> {
+        let Some(mut session) = self.session.take() else { return Ok((0, 0)) };
+        let (length, mut answers) = (input.len(), 0);
+        let opened = session.opener.open(input, &mut |opened| {
+            if !std::mem::replace(&mut self.is_met, true) {
+                return if opened.is_empty() { Ok(0) } else { Err("it refuses".to_owned()) };
+            }
+            let (used, more) = self.take_frames(opened)?;
+            answers += more;
+            Ok(used)
+        });
+        self.session = Some(session);
+        opened.map(|()| (length, answers))
+    }
+}
+
+impl Frames {
+    fn take_frames(&mut self, input: &[u8]) -> Result<(usize, usize), String> {
         let (mut at, mut answers) = (0, 0);
         while let Some(prefix) = input[at..].first_chunk::<8>() {
             let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| prefix[at + i]));

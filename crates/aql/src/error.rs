@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pellucid_value::OverLimit;
+
 /// The numbers of errors and warnings, as ArangoDB has them.
 pub mod number {
     /// A mistake of the program.
@@ -104,6 +106,17 @@ impl QueryError {
     #[must_use]
     pub fn unsupported(what: &str) -> Self {
         Self::new(number::NOT_IMPLEMENTED, format!("{what} is not supported by this version"))
+    }
+}
+
+/// 1524 for what is too deep, 32 for what is too large.
+impl From<OverLimit> for QueryError {
+    fn from(over: OverLimit) -> Self {
+        let number = match over {
+            OverLimit::Depth { .. } => number::TOO_MUCH_NESTING,
+            OverLimit::Size => number::RESOURCE_LIMIT,
+        };
+        Self::new(number, over.to_string())
     }
 }
 

@@ -19,6 +19,10 @@ pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
 pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
 /// How many documents one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
+/// From how many bytes on a batch of rows is not added to: this, or a share of the query's memory.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+/// How many batches, one for each loop, should fit into the memory of a query.
+const BATCHES_USUAL: usize = 16;
 /// How many warnings one query keeps, whatever its options say.
 pub const WARNINGS_MAX: usize = 10_000;
 
@@ -156,6 +160,8 @@ pub(crate) struct Run {
     lasting_bytes: usize,
     /// What of the share are the rows that a node is about to give.
     pub(crate) batch_bytes: usize,
+    /// From how many of them on no row is added.
+    batch_bytes_max: usize,
     until_check: u32,
     /// Subqueries that lie in each other.
     pub(crate) depth: usize,
@@ -167,10 +173,12 @@ impl Run {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let since_1970 = since_1970.unwrap_or_default();
         let now_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-        let share = options.budget.share(match options.memory_bytes_max {
+        let memory_bytes_max = match options.memory_bytes_max {
             0 => usize::MAX,
             most => most,
-        });
+        };
+        let batch_bytes_max = (memory_bytes_max / BATCHES_USUAL).min(BATCH_BYTES_MAX);
+        let share = options.budget.share(memory_bytes_max);
         Self {
             source,
             options,
@@ -189,9 +197,15 @@ impl Run {
             share,
             lasting_bytes: 0,
             batch_bytes: 0,
+            batch_bytes_max,
             until_check: CHECK_ROWS,
             depth: 0,
         }
+    }
+
+    /// What is left of it when a query is planned: what was odd, and the memory that it took.
+    pub(crate) fn into_parts(self) -> (Vec<Warning>, Share) {
+        (self.warnings, self.share)
     }
 
     /// Takes note of something odd.
@@ -229,6 +243,20 @@ impl Run {
             return self.check();
         }
         Ok(())
+    }
+
+    /// As [`tick`](Self::tick), for so many steps.
+    pub(crate) fn tick_by(&mut self, steps: usize) -> Result<(), QueryError> {
+        match u32::try_from(steps) {
+            Ok(steps) if steps < self.until_check => {
+                self.until_check -= steps;
+                Ok(())
+            }
+            _ => {
+                self.until_check = CHECK_ROWS;
+                self.check()
+            }
+        }
     }
 
     /// As [`tick`](Self::tick), at once.
@@ -288,6 +316,17 @@ impl Run {
         self.take_memory(bytes)?;
         self.batch_bytes += bytes;
         Ok(())
+    }
+
+    /// Takes note of a row that is not given after all.
+    pub(crate) fn free_of_batch(&mut self, bytes: usize) {
+        self.batch_bytes = self.batch_bytes.saturating_sub(bytes);
+        self.free_memory(bytes);
+    }
+
+    /// Whether a batch should not be added to: large rows come in smaller batches.
+    pub(crate) fn is_batch_full(&self) -> bool {
+        self.batch_bytes >= self.batch_bytes_max
     }
 
     /// Bytes of memory that are taken now.

@@ -37,7 +37,7 @@ fn ordered(value: &Value) -> Value {
         return value.clone();
     }
     elements.sort_by(|left, right| pellucid_value::compare(left.view(), right.view()));
-    Value::array(elements)
+    Value::array(elements).unwrap()
 }
 
 #[test]

@@ -21,7 +21,8 @@ use crate::socket::{Received, receive, tune};
 const READ_BYTES: usize = 64 * 1024;
 /// Connections that one event loop serves.
 const CALLERS_MAX: usize = 4_096;
-/// Callers of one event loop that have greeted and proven nothing. Beyond it, the first of them goes.
+/// Callers of one event loop that have greeted and proven nothing. Beyond it, the first of them
+/// goes.
 const GREETED_MAX: usize = 64;
 /// How long a caller may take to prove itself.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
@@ -57,7 +58,8 @@ struct Caller<R> {
     out: Vec<u8>,
     /// Bytes of `out` that are sealed.
     written: usize,
-    /// Answers in `out` that lack how long they waited: where they are, since when, and what is recorded.
+    /// Answers in `out` that lack how long they waited: where they are, since when, and what is
+    /// recorded.
     unfinished: Vec<(usize, Ticks, R)>,
     /// Asks whose answers come later.
     later: usize,
@@ -212,8 +214,8 @@ impl<R> Callers<R> {
         self.met.pop()
     }
 
-    /// Reads what a caller has sent, behind what was `unread`; `serve` answers each ask, and gives a
-    /// reading of the clock from when it was done.
+    /// Reads what a caller has sent, behind what was `unread`; `serve` answers each ask, and gives
+    /// a reading of the clock from when it was done.
     pub fn ready(
         &mut self,
         slot: usize,

@@ -340,8 +340,8 @@ impl Answer<'_> {
     }
 }
 
-/// Notes in an answer at the beginning of `bytes` for how long it waited, and its checksum. Returns its
-/// length in bytes.
+/// Notes in an answer at the beginning of `bytes` for how long it waited, and its checksum.
+/// Returns its length in bytes.
 pub(crate) fn finish_answer(bytes: &mut [u8], reply_ns: u32) -> usize {
     let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
     bytes[REPLY_NS_AT..REPLY_NS_AT + 4].copy_from_slice(&reply_ns.to_le_bytes());

@@ -70,6 +70,7 @@ numbers! {
     QUERY_KILLED = 1500, "query killed";
     QUERY_PARSE = 1501, "query parse error";
     QUERY_EMPTY = 1502, "query is empty";
+    TOO_MUCH_NESTING = 1524, "too much nesting or too many objects";
     QUERY_NOT_FOUND = 1591, "query not found";
     CURSOR_NOT_FOUND = 1600, "cursor not found";
     CURSOR_BUSY = 1601, "cursor is busy";

@@ -24,6 +24,12 @@ const BYTES_AT_ONCE: usize = 2 << 20;
 /// Lines of details that a report holds; further errors are counted alone.
 const DETAILS_MAX: usize = 10_000;
 
+/// Bytes of these lines, likewise: 16 MiB.
+const DETAILS_BYTES_MAX: usize = 16 << 20;
+
+/// What work that takes long asks now and then: an error ends it.
+pub type GoesOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
 /// The form of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportForm {
@@ -95,7 +101,10 @@ struct Import<'a> {
     documents: &'a Arc<Documents>,
     collection: &'a Arc<Collection>,
     options: &'a ImportOptions,
+    goes_on: GoesOn<'a>,
     report: ImportReport,
+    /// Bytes of the report's details.
+    details_bytes: usize,
     /// Packed documents that wait to be written, one behind the other.
     waiting: Vec<u8>,
     places: Vec<(u64, Range<usize>)>,
@@ -112,20 +121,23 @@ impl Documents {
     /// Imports documents. For threads that may block.
     ///
     /// # Errors
-    /// 400 for a body that is not of its form; with `complete`, what the first document fails with,
-    /// and nothing is written then.
+    /// 400 for a body that is not of its form; what `goes_on` says, which is asked for each batch;
+    /// with `complete`, what the first document fails with, and nothing is written then.
     pub fn import(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
         body: &[u8],
         options: &ImportOptions,
+        goes_on: GoesOn<'_>,
         timeline: &mut Timeline,
     ) -> Result<ImportReport> {
         let mut import = Import {
             documents: self,
             collection,
             options,
+            goes_on,
             report: ImportReport::default(),
+            details_bytes: 0,
             waiting: Vec::new(),
             places: Vec::new(),
         };
@@ -252,7 +264,14 @@ impl Import<'_> {
                         }
                     }
                     builder.end();
-                    self.document(number, &builder.finish())?;
+                    match builder.finish() {
+                        Ok(document) => self.document(number, &document)?,
+                        Err(over) => {
+                            let message = format!("at position {number}: {over}");
+                            self.refuse(message, ErrorNumber::TOO_MUCH_NESTING.into())?;
+                            continue;
+                        }
+                    }
                 }
                 _ => self.unparsable(number, line)?,
             }
@@ -268,7 +287,7 @@ impl Import<'_> {
             return self.unparsable(number, text.as_bytes());
         };
         let begin = self.waiting.len();
-        match self.with_prefixes(object) {
+        match self.with_prefixes(object)? {
             Some(document) => self.waiting.extend_from_slice(&document),
             None => self.waiting.extend_from_slice(document),
         }
@@ -277,10 +296,10 @@ impl Import<'_> {
     }
 
     /// The edge with prefixes before its ends, if they are asked for.
-    fn with_prefixes(&self, object: ObjectRef<'_>) -> Option<Vec<u8>> {
+    fn with_prefixes(&self, object: ObjectRef<'_>) -> Result<Option<Vec<u8>>> {
         let options = self.options;
         if options.from_prefix.is_none() && options.to_prefix.is_none() {
-            return None;
+            return Ok(None);
         }
         let mut builder = Builder::with(Vec::new(), Duplicates::Last);
         builder.begin_object();
@@ -307,7 +326,8 @@ impl Import<'_> {
             }
         }
         builder.end();
-        Some(builder.finish())
+        let too_large = |_| DocumentError::from(ErrorNumber::DOCUMENT_TOO_LARGE);
+        builder.finish().map(Some).map_err(too_large)
     }
 
     fn unparsable(&mut self, number: u64, text: &[u8]) -> Result<()> {
@@ -325,7 +345,13 @@ impl Import<'_> {
             return Err(error);
         }
         self.report.errors += 1;
-        if self.options.details && self.report.details.len() < DETAILS_MAX {
+        if self.report.errors.is_multiple_of(DOCUMENTS_AT_ONCE as u64) {
+            (self.goes_on)()?;
+        }
+        let is_room = self.report.details.len() < DETAILS_MAX
+            && self.details_bytes + detail.len() <= DETAILS_BYTES_MAX;
+        if self.options.details && is_room {
+            self.details_bytes += detail.len();
             self.report.details.push(detail);
         }
         Ok(())
@@ -339,6 +365,7 @@ impl Import<'_> {
 
     /// Writes what waits.
     fn write(&mut self, timeline: &mut Timeline) -> Result<()> {
+        (self.goes_on)()?;
         if self.places.is_empty() {
             return Ok(());
         }
@@ -352,7 +379,10 @@ impl Import<'_> {
             |transaction, timeline| {
                 let mut fates = Vec::with_capacity(places.len());
                 transaction.reserve(places.len());
-                for (_, place) in &places {
+                for (number, (_, place)) in places.iter().enumerate() {
+                    if number % DOCUMENTS_AT_ONCE == DOCUMENTS_AT_ONCE - 1 {
+                        (self.goes_on)()?;
+                    }
                     let Ok(Ref::Object(object)) = packed::open(&waiting[place.clone()]) else {
                         continue;
                     };

@@ -15,6 +15,7 @@ use crate::collection::{Collection, Shape};
 use crate::definition::{IndexDefinition, IndexKind, IndexState};
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::import::GoesOn;
 use crate::index::{Entry, Index, check_fields};
 use crate::layout::index_prefix;
 use crate::names::check_index_name;
@@ -48,6 +49,19 @@ impl Documents {
         collection: &Collection,
         wanted: IndexDefinition,
     ) -> Result<(IndexDefinition, bool)> {
+        self.create_index_while(collection, wanted, &|| Ok(()))
+    }
+
+    /// As [`Self::create_index`], as long as `goes_on` says, which is asked now and then.
+    ///
+    /// # Errors
+    /// As there, and what `goes_on` says. There is no index then.
+    pub fn create_index_while(
+        &self,
+        collection: &Collection,
+        wanted: IndexDefinition,
+        goes_on: GoesOn<'_>,
+    ) -> Result<(IndexDefinition, bool)> {
         let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         check_fields(&wanted.fields)?;
         if wanted.kind == IndexKind::Ttl && wanted.fields.len() != 1 {
@@ -61,7 +75,7 @@ impl Documents {
             Announced::There(definition) => return Ok((definition, false)),
             Announced::New(definition) => definition,
         };
-        match self.fill(collection, index.id) {
+        match self.fill(collection, index.id, goes_on) {
             Ok(definition) => Ok((definition, true)),
             Err(error) => {
                 // The collection may be gone, and the index with it.
@@ -104,9 +118,16 @@ impl Documents {
     }
 
     /// Gives all documents their entries, then shows the index.
-    fn fill(&self, collection: &Collection, id: u64) -> Result<IndexDefinition> {
+    fn fill(
+        &self,
+        collection: &Collection,
+        id: u64,
+        goes_on: GoesOn<'_>,
+    ) -> Result<IndexDefinition> {
         let mut progress = Progress { storage: 0, next: Vec::new() };
-        while self.fill_some(collection, id, &mut progress)? {}
+        while self.fill_some(collection, id, &mut progress)? {
+            goes_on()?;
+        }
         let _turn = self.change_turn();
         let _writers = collection.hold_writers();
         check_there(collection)?;

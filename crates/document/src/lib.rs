@@ -51,7 +51,7 @@ pub use definition::{
 pub use documents::{Documents, STEMS, TABLE};
 pub use error::{DocumentError, ErrorNumber, Result, Standing};
 pub use held::held;
-pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate};
+pub use import::{GoesOn, ImportForm, ImportOptions, ImportReport, OnDuplicate};
 pub use index::{FieldPath, Index};
 pub use indexes::find_index;
 pub use layout::part_of;

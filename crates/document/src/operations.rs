@@ -154,7 +154,7 @@ impl Transaction {
         }
         let ends = ends_of(&shape, body, None)?;
         let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
-        let stored = assemble(&shape, &key, body, ends, keep_null);
+        let stored = assemble(&shape, &key, body, ends, keep_null)?;
         let change = self.put(part, &key, store_key, stored, None, timeline)?;
         let version = Version::Change(change);
         Ok(Outcome { key, version, previous: None, was_ignored: false })
@@ -259,11 +259,11 @@ impl Transaction {
     ) -> Result<Outcome> {
         let shape = Arc::clone(&self.parts[part].shape);
         let stored = match rewrite {
-            Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true),
+            Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true)?,
             Rewrite::Update => {
                 let old = object_of(before.stored.as_deref().unwrap_or_default())?;
                 let ends = ends_of(&shape, body, Some(old))?;
-                merge(&shape, key, old, body, ends, options.merge)
+                merge(&shape, key, old, body, ends, options.merge)?
             }
         };
         let store_key = shape.document_key(key.as_bytes());

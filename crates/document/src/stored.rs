@@ -5,7 +5,7 @@
 //! room in them, of fixed length, and whoever reads a document writes it there in their copy.
 
 use pellucid_value::packed::{self, Builder};
-use pellucid_value::{Duplicates, MergeOptions, ObjectRef, Ref, Value, merge_into};
+use pellucid_value::{Duplicates, MergeOptions, ObjectRef, OverLimit, Ref, Value, merge_into};
 
 use crate::collection::Shape;
 use crate::error::{DocumentError, ErrorNumber, Result};
@@ -46,15 +46,18 @@ impl<'a> Ends<'a> {
 }
 
 /// Makes the stored form of a document from what the user gave.
+///
+/// # Errors
+/// 1524 if it is nested too deep.
 pub(crate) fn assemble(
     shape: &Shape,
     key: &str,
     body: ObjectRef<'_>,
     ends: Option<Ends<'_>>,
     keep_null: bool,
-) -> Vec<u8> {
+) -> Result<Vec<u8>> {
     if keep_null && let Some(stored) = copied(shape, key, body, ends) {
-        return stored;
+        return Ok(stored);
     }
     let mut builder = begin(shape, key, ends);
     if keep_null {
@@ -69,8 +72,19 @@ pub(crate) fn assemble(
             merge_into(&mut builder, nothing, body, options, &is_system_attribute);
         }
     }
+    finish(builder, shape, key)
+}
+
+/// Ends the object that a document is.
+fn finish(mut builder: Builder, shape: &Shape, key: &str) -> Result<Vec<u8>> {
     builder.end();
-    builder.finish()
+    builder.finish().map_err(|over| {
+        let number = match over {
+            OverLimit::Depth { .. } => ErrorNumber::TOO_MUCH_NESTING,
+            OverLimit::Size => ErrorNumber::DOCUMENT_TOO_LARGE,
+        };
+        DocumentError::new(number, format!("{over}: {}{key}", shape.id_prefix))
+    })
 }
 
 /// The stored form by copying what the user gave as it lies, where that can be done.
@@ -95,6 +109,9 @@ fn copied(
 }
 
 /// Makes the stored form of a document from the old one and what the user wants changed.
+///
+/// # Errors
+/// 1524 if it is nested too deep.
 pub(crate) fn merge(
     shape: &Shape,
     key: &str,
@@ -102,11 +119,10 @@ pub(crate) fn merge(
     changes: ObjectRef<'_>,
     ends: Option<Ends<'_>>,
     options: MergeOptions,
-) -> Vec<u8> {
+) -> Result<Vec<u8>> {
     let mut builder = begin(shape, key, ends);
     merge_into(&mut builder, old, changes, options, &is_system_attribute);
-    builder.end();
-    builder.finish()
+    finish(builder, shape, key)
 }
 
 fn begin(shape: &Shape, key: &str, ends: Option<Ends<'_>>) -> Builder {
@@ -179,7 +195,7 @@ pub(crate) fn reveal_into(
             (Some(Ref::String(from)), Some(Ref::String(to))) => Some(Ends { from, to }),
             _ => None,
         };
-        let renamed = assemble(shape, key, object, ends, true);
+        let renamed = assemble(shape, key, object, ends, true)?;
         return reveal_into(shape, &renamed, revision, bytes);
     }
     bytes.extend_from_slice(stored);

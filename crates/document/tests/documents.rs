@@ -288,12 +288,36 @@ fn import_options(form: ImportForm) -> ImportOptions {
     }
 }
 
+/// An import and the making of an index went on to their ends, whatever became of who asked.
+#[test]
+fn long_work_ends_when_it_is_told_to() {
+    let world = world();
+    let people = world.make("people");
+    let lines = "{\"n\":1}\n".repeat(5_000);
+    let (asked, refusal) = (AtomicU64::new(0), ErrorNumber::QUERY_KILLED);
+    let once = || match asked.fetch_add(1, Ordering::Relaxed) {
+        0 => Ok(()),
+        _ => Err(refusal.into()),
+    };
+    let options = import_options(ImportForm::Lines);
+    let (body, mut timeline) = (lines.as_bytes(), Timeline::off());
+    let ended = world.documents.import(&people, body, &options, &once, &mut timeline);
+    assert_eq!(ended.unwrap_err().number, refusal);
+    assert_eq!(people.count(), 2_000, "what was written until then is there");
+    asked.store(0, Ordering::Relaxed);
+    let index = || persistent(&["n"], false, false);
+    let ended = world.documents.create_index_while(&people, index(), &once);
+    assert_eq!(ended.unwrap_err().number, refusal);
+    assert!(people.shape().indexes.is_empty());
+    assert!(world.documents.create_index(&people, index()).unwrap().1);
+}
+
 #[test]
 fn imports_count_what_they_did() {
     let world = world();
     let people = world.make("people");
     let import = |text: &str, options: &ImportOptions| {
-        world.documents.import(&people, text.as_bytes(), options, &mut Timeline::off())
+        world.documents.import(&people, text.as_bytes(), options, &|| Ok(()), &mut Timeline::off())
     };
     let lines = import_options(ImportForm::Lines);
     let report =
@@ -319,4 +343,47 @@ fn imports_count_what_they_did() {
     assert_eq!(import("{}", &rows).unwrap_err().number.0, 400);
     let auto = import_options(ImportForm::Auto);
     assert_eq!(import(" [{},{}]", &auto).unwrap().created, 2);
+}
+
+/// A merge deeper than documents may be overflowed the stack of whoever read it. Documents of older
+/// stores that are as deep are read, replaced and removed, indexed, and never merged.
+#[test]
+fn documents_are_not_merged_beyond_the_depth_that_they_may_have() {
+    let world = world();
+    let deep = world.make("deep");
+    let nested = |levels: usize| "{\"a\":".repeat(levels) + "1" + &"}".repeat(levels);
+    let old = format!("{{\"_key\":\"k\",\"a\":{}}}", nested(150));
+    world.insert(&deep, &old).unwrap();
+    world.update(&deep, "k", &nested(199)).unwrap();
+    let body = packed_arrays(100_000);
+    let body = packed::open(&body).unwrap().as_object().unwrap();
+    let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
+    let mut transaction = world.documents.begin();
+    // As older versions wrote it: what is packed already was not looked at.
+    let older = transaction.replace(&deep, "k", body, &options, &mut timeline).unwrap();
+    assert_eq!(older.key, "k");
+    transaction.commit(Acknowledgement::Os, &mut timeline).wait(&world.documents).unwrap();
+    world.documents.create_index(&deep, persistent(&["a"], false, false)).unwrap();
+    let error = world.update(&deep, "k", r#"{"b":1}"#).unwrap_err();
+    assert_eq!(error.number, ErrorNumber::TOO_MUCH_NESTING);
+    assert!(error.message.ends_with(": deep/k"), "{}", error.message);
+    world.remove(&deep, "k").unwrap();
+    assert_eq!(deep.count(), 0);
+    // The entry of the index is gone with it.
+    world.insert(&deep, r#"{"_key":"k"}"#).unwrap();
+}
+
+/// A packed object whose member `a` is so many arrays in each other.
+fn packed_arrays(levels: usize) -> Vec<u8> {
+    let node = |tag: u8, length: usize, member: &[u8], count: u32| {
+        [&[tag], &(length as u32).to_le_bytes()[..], &count.to_le_bytes(), member].concat()
+    };
+    let mut bytes = vec![packed::FORMAT];
+    bytes.extend(node(24, 9 + 2 + levels * 10 - 1 + 1, &[64 + 1, b'a'], 1));
+    for level in (0..levels).rev() {
+        bytes.extend(node(16, level * 10 + 9, &[], u32::from(level > 0)));
+    }
+    // Each table has one entry, which begins behind its header.
+    bytes.resize(bytes.len() + levels, 9);
+    bytes
 }

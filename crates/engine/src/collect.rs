@@ -218,7 +218,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DiskFull`] and failures of the file system leave everything as before.
+    /// [`Error::DiskFull`], [`Error::Exhausted`] and failures of the file system leave everything
+    /// as before.
     pub fn collect(&self) -> Result<Collected> {
         let inner = &*self.inner;
         let before = inner.collected();

@@ -360,7 +360,8 @@ impl Inner {
     /// can be read is better than one that cannot be opened.
     fn keep_room(&self) -> Result<()> {
         match self.ledger.wait_for_room() {
-            Ok(_) | Err(Error::DiskFull { .. }) => Ok(()),
+            Ok(_) => Ok(()),
+            Err(error) if error.passes() => Ok(()),
             Err(error) => Err(error),
         }
     }

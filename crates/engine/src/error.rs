@@ -21,6 +21,16 @@ pub enum Error {
         /// The file that could not grow.
         path: PathBuf,
     },
+    /// The system had no descriptor or no memory left. Nothing was written; it works again once
+    /// there are some.
+    Exhausted {
+        /// What was to be done.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
     /// Bytes on the medium are not those that were written.
     Corruption {
         /// The file.
@@ -186,17 +196,34 @@ pub enum Error {
     },
 }
 
+/// Whether the system had no descriptor or no memory left for a call that did nothing then.
+fn is_exhaustion(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::OutOfMemory
+        || error.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors)
+}
+
 /// What the engine's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The failure of `operation` on `path`; a full disk becomes [`Error::DiskFull`].
+    /// The failure of `operation` on `path`; a full disk becomes [`Error::DiskFull`], and a want of
+    /// descriptors or memory [`Error::Exhausted`].
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Error {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
         if full.contains(&source.kind()) {
             return Error::DiskFull { path: path.to_path_buf() };
         }
-        Error::Io { operation, path: path.to_path_buf(), source: Arc::new(source) }
+        let (path, is_exhausted) = (path.to_path_buf(), is_exhaustion(&source));
+        let source = Arc::new(source);
+        match is_exhausted {
+            true => Error::Exhausted { operation, path, source },
+            false => Error::Io { operation, path, source },
+        }
+    }
+
+    /// Whether what failed can be tried again, and may then succeed: nothing was written.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Error::DiskFull { .. } | Error::Exhausted { .. })
     }
 
     /// Corruption of `path` at `offset`.
@@ -210,6 +237,10 @@ impl std::fmt::Display for Error {
         match self {
             Error::Io { operation, path, source } => {
                 write!(f, "could not {operation} {}: {source}", path.display())
+            }
+            Error::Exhausted { operation, path, source } => {
+                let path = path.display();
+                write!(f, "no room in the system to {operation} {path} ({source}): try again later")
             }
             Error::DiskFull { path } => {
                 write!(f, "no room for {}: make room and try again", path.display())
@@ -316,7 +347,7 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io { source, .. } => Some(source.as_ref()),
+            Error::Io { source, .. } | Error::Exhausted { source, .. } => Some(source.as_ref()),
             _ => None,
         }
     }

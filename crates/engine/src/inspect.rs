@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pellucid_io::FileSystem;
+use pellucid_io::{ByCalls, FileSystem};
 
 use crate::definitions::{DefinitionReport, read_definitions};
 use crate::engine::{LEDGER_FOLDER, take_lock};
@@ -107,7 +107,8 @@ impl Report {
                 self.problem(&path, 16, "the file belongs to another store".to_owned());
                 Ok(())
             }
-            Error::Io { operation, path, source } => {
+            Error::Io { operation, path, source }
+            | Error::Exhausted { operation, path, source } => {
                 self.problem(&path, 0, format!("could not {operation}: {source}"));
                 Ok(())
             }
@@ -139,15 +140,19 @@ impl Report {
 /// If the store is open, if it has no manifest, or if the manifest cannot be read.
 pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
     let directory = directory.as_ref();
+    // What cannot be read is a problem to report, and what follows it is to be looked at.
+    let files = &ByCalls(files);
     let _lock = take_lock(files, directory)?;
     let manifest = read_manifest(directory, files)?;
     let mut report = describe(&manifest);
     verify_journal(directory, files, &manifest, &mut report)?;
     for (_, facts) in &manifest.tables {
         let table = Table::open(files, directory, manifest.store_identity, facts.clone());
-        if let Err(error) = table.and_then(|table| table.verify()) {
-            report.note(error)?;
-        }
+        let problems = match table {
+            Ok(table) => table.problems().take(PROBLEMS_MAX).collect(),
+            Err(error) => vec![error],
+        };
+        problems.into_iter().try_for_each(|problem| report.note(problem))?;
     }
     let (definitions, problems) = read_definitions(files, directory, &manifest);
     report.definitions = definitions;

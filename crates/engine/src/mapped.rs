@@ -12,6 +12,23 @@ use crate::error::{Error, Result};
 /// What is wrong with bytes that the medium did not give.
 const UNREADABLE: &str = "the page cannot be read from the medium, or written to it";
 
+/// The smallest page: where bytes cannot be read, those of a whole one cannot.
+const PAGE_BYTES: usize = 4_096;
+
+/// Where the bytes of a map are that could not be read, in order: offsets and lengths.
+pub(crate) fn unreadable_parts(map: &dyn Map) -> Vec<(u64, u64)> {
+    let (mut parts, mut from, length) = (Vec::new(), 0, map.length());
+    while let Some(begin) = map.unreadable_in(from, length - from) {
+        let mut end = begin;
+        while end < length && map.unreadable_in(end, 1).is_some() {
+            end = ((end / PAGE_BYTES + 1) * PAGE_BYTES).min(length);
+        }
+        parts.push((begin as u64, (end - begin) as u64));
+        from = end;
+    }
+    parts
+}
+
 /// A map, with its beginning and length.
 pub(crate) struct Mapped {
     pointer: *mut u8,

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use pellucid_io::Map;
+use pellucid_io::{Map, any_unreadable};
 
 use crate::ledger::{self, FoundEntry, HeldValue};
 use crate::mapped::Mapped;
@@ -96,6 +96,15 @@ impl Value {
         assert!(offset.checked_add(length).is_some_and(|end| end <= map.length()));
         let begin = map.pointer().wrapping_add(offset).cast_const();
         Value(ValueBytes::Mapped { begin, length, _map: Arc::clone(map.map()) })
+    }
+
+    /// Whether the bytes, which were just used, were those that were checked when the value was
+    /// found: their pages may have left memory since, and may not be readable a second time.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        let ValueBytes::Mapped { begin, length, _map: map } = &self.0 else { return true };
+        let offset = begin.addr() - map.pointer().addr();
+        !any_unreadable() || map.unreadable_in(offset, *length).is_none()
     }
 
     /// A value that was copied or unpacked.

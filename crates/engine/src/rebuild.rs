@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use pellucid_io::ByCalls;
+
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::engine::{Engine, LEDGER_FOLDER, take_lock};
 use crate::error::{Error, Result};
@@ -77,7 +79,7 @@ fn highest_file_number(directory: &Path, options: &EngineOptions) -> Result<u64>
 
 /// Refuses before anything is changed if a record is damaged that replay would need.
 fn check_journal(directory: &Path, options: &EngineOptions, manifest: &Manifest) -> Result<()> {
-    let files = &*options.file_system;
+    let files = &ByCalls(&*options.file_system);
     for number in list_segments(files, directory)? {
         let summary = crate::journal::verify_segment(files, directory, manifest, number)?;
         if let Some(summary) = summary

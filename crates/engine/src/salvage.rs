@@ -8,10 +8,12 @@
 //! Where the newest record of a key is lost, an older one may show again, or a key that was
 //! deleted: [`Lost`] says which sequence numbers that may concern.
 
+use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pellucid_io::{FileSystem, Map, MapMode};
+use pellucid_io::{ByCalls, File, FileSystem, MapMode};
 
 use crate::backup::claim;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
@@ -22,11 +24,16 @@ use crate::journal::{
     segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::Manifest;
+use crate::mapped::unreadable_parts;
 use crate::options::EngineOptions;
 use crate::rebuild::journal_identity;
 
 /// Losses that a report keeps. [`Salvaged::lost_left_off`] counts the rest.
 const LOST_MAX: usize = 10_000;
+
+/// What is wrong with a part that was lost.
+const DAMAGED: &str = "there is no intact record";
+const UNREADABLE: &str = "it cannot be read from the medium";
 
 /// A part of the journal that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +81,8 @@ impl Salvaged {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     sequence: u64,
-    map: usize,
+    /// The segment, as they were read.
+    segment: usize,
     offset: u64,
     length: u64,
 }
@@ -111,6 +119,7 @@ pub fn salvage(
 ) -> Result<Salvaged> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let files = &*options.file_system;
+    let damaged_files = &ByCalls(files);
     let _lock = take_lock(files, from)?;
     let former = Manifest::read(files, from).ok().flatten();
     let identity = match &former {
@@ -119,10 +128,10 @@ pub fn salvage(
     };
     let former = former.unwrap_or_else(|| Manifest::empty(identity));
     let mut salvaged = Salvaged::default();
-    let mut reader =
-        Reader { files, from, manifest: &former, maps: Vec::new(), places: Vec::new() };
+    let (paths, places) = (Vec::new(), Vec::new());
+    let mut reader = Reader { files: damaged_files, from, manifest: &former, paths, places };
     reader.read_all(&mut salvaged)?;
-    let Reader { maps, mut places, .. } = reader;
+    let Reader { paths, mut places, .. } = reader;
     places.sort_unstable();
     places.dedup_by_key(|place| place.sequence);
     salvaged.records = places.len() as u64;
@@ -132,7 +141,7 @@ pub fn salvage(
     // Numbers that were given away are not given away again.
     salvaged.last_sequence = highest.max(lost).max(former.flushed_sequence);
     claim(files, to)?;
-    write_journal(files, to, &options, identity, (&maps, &places), salvaged.last_sequence)?;
+    write_journal(files, to, &options, identity, (&paths, &places), salvaged.last_sequence)?;
     let manifest = Manifest { time_mark_ms: former.time_mark_ms, ..Manifest::empty(identity) };
     manifest.write(files, to).map_err(|failure| failure.error)?;
     let engine = Engine::open(to, options)?;
@@ -147,11 +156,12 @@ fn write_journal(
     to: &Path,
     options: &EngineOptions,
     identity: u64,
-    (maps, places): (&[Arc<dyn Map>], &[Place]),
+    (paths, places): (&[PathBuf], &[Place]),
     last_sequence: u64,
 ) -> Result<()> {
     let (mut rest, mut first, mut number) = (places, 1, 1);
     let seed = checksum_seed(&[identity]);
+    let mut source = Source { files, paths, open: None };
     while first <= last_sequence {
         let mut size_bytes = 0;
         let fits = |place: &&Place| {
@@ -171,9 +181,8 @@ fn write_journal(
             _ => first,
         };
         let records = taken.iter().map(|place| {
-            let at = place.offset as usize;
-            let bytes = &maps[place.map].bytes()[at..at + place.length as usize];
-            (place.sequence, renewed_bytes(bytes, seed))
+            let bytes = source.read(place)?;
+            Ok((place.sequence, renewed_bytes(bytes, seed)))
         });
         write_segment(files, &segment_path(to, number), identity, number, (begin, last), records)?;
         (rest, first, number) = (left, last + 1, number + 1);
@@ -182,11 +191,35 @@ fn write_journal(
     files.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))
 }
 
+/// The records that were found, read once more.
+struct Source<'a> {
+    files: &'a dyn FileSystem,
+    paths: &'a [PathBuf],
+    /// The segment that was read last: as a rule the next record is in it as well.
+    open: Option<(usize, Arc<dyn File>)>,
+}
+
+impl Source<'_> {
+    fn read(&mut self, place: &Place) -> io::Result<Cow<'static, [u8]>> {
+        let file = match &self.open {
+            Some((segment, file)) if *segment == place.segment => file,
+            _ => {
+                let file = self.files.open(&self.paths[place.segment], false)?;
+                &self.open.insert((place.segment, file)).1
+            }
+        };
+        let mut bytes = vec![0; usize::try_from(place.length).map_err(io::Error::other)?];
+        file.read_exact_at(&mut bytes, place.offset)?;
+        Ok(bytes.into())
+    }
+}
+
 struct Reader<'a> {
     files: &'a dyn FileSystem,
     from: &'a Path,
     manifest: &'a Manifest,
-    maps: Vec<Arc<dyn Map>>,
+    /// Of the segments that were read.
+    paths: Vec<PathBuf>,
     places: Vec<Place>,
 }
 
@@ -268,23 +301,45 @@ impl Reader<'_> {
                 what,
             });
         }
-        let index = self.maps.len();
+        let index = self.paths.len();
         let seed = checksum_seed(&[identity]);
         let last_sequence = facts.map_or(0, |facts| facts.last_sequence);
+        let unreadable = unreadable_parts(&*map);
+        let touches = |part: &(u64, u64), offset, length| {
+            part.0 < offset + length && offset < part.0 + part.1
+        };
+        let is_unreadable =
+            |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
+        let mut unnamed = unreadable.clone();
         walk_records(map.bytes(), (identity, number, seed), first_sequence, |found| match found {
             Found::Record { sequence, offset, length } => {
-                self.places.push(Place { sequence, map: index, offset, length });
+                self.places.push(Place { sequence, segment: index, offset, length });
             }
-            Found::Damage { offset, length, after, before } => salvaged.lose(Lost {
+            Found::Damage { offset, length, after, before } => {
+                unnamed.retain(|part| !touches(part, offset, length));
+                let is_unreadable = is_unreadable(offset, length);
+                salvaged.lose(Lost {
+                    path: path.to_path_buf(),
+                    offset,
+                    length,
+                    first_sequence: after.map_or(first_sequence, |after| after + 1),
+                    last_sequence: before.map_or(last_sequence, |before| before - 1),
+                    what: if is_unreadable { UNREADABLE } else { DAMAGED }.to_owned(),
+                });
+            }
+        });
+        // The end of a segment may have held records, or was zeros, or its footer.
+        for (offset, length) in unnamed.into_iter().filter(|part| part.0 > 0) {
+            salvaged.lose(Lost {
                 path: path.to_path_buf(),
                 offset,
                 length,
-                first_sequence: after.map_or(first_sequence, |after| after + 1),
-                last_sequence: before.map_or(last_sequence, |before| before - 1),
-                what: "there is no intact record".to_owned(),
-            }),
-        });
-        self.maps.push(map);
+                first_sequence: 0,
+                last_sequence,
+                what: UNREADABLE.to_owned(),
+            });
+        }
+        self.paths.push(path.to_path_buf());
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pellucid_account::{JobKind, Timeline};
 use pellucid_clock::Ticks;
-use pellucid_thread::MutexGuard;
+use pellucid_thread::{Indivisible, MutexGuard};
 
 use crate::batch::{Batch, Condition, Operation, Written};
 use crate::catalogue::TableId;
@@ -34,8 +34,8 @@ impl Engine {
     /// [`Written::pending`] says so, because this call never waits for the medium.
     ///
     /// # Errors
-    /// [`Error::ConditionFailed`], [`Error::DiskFull`] and the errors of limits leave everything as
-    /// before. [`Error::Poisoned`] says that no write is taken any more.
+    /// [`Error::ConditionFailed`], [`Error::DiskFull`], [`Error::Exhausted`] and errors of limits
+    /// leave everything as before. [`Error::Poisoned`] says that no write is taken any more.
     pub fn write(
         &self,
         batch: &Batch<'_>,
@@ -135,6 +135,7 @@ impl Inner {
         self.stall(&mut writer, timeline)?;
         self.check_conditions(&operations[index_entries..], timeline)?;
         let count = operations.len() as u64;
+        let _whole = Indivisible::begin();
         self.journal.reserve(&mut writer.appender, size_bytes, count)?;
         let written_at_ms = self.options.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
         let counting = self.ledger.tally().mine();

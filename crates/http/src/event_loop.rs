@@ -304,6 +304,7 @@ impl<S: Service> EventLoop<S> {
                 Letter::Accepted(socket, seat) => self.adopt(socket, seat, woke),
                 Letter::Judged(id, admission) => self.judged(id, admission, woke),
                 Letter::Completed(id, later) => self.resume(id, later, woke),
+                Letter::Abandoned(id) => self.fail_away(id, woke),
                 Letter::GoOn(id) => self.go_on(id, woke),
                 Letter::Told(message) => {
                     self.link_turn(woke, |service, turn| service.told(message, turn));

@@ -19,6 +19,7 @@ mod compression;
 mod connection;
 mod cuts;
 mod event_loop;
+mod failures;
 mod gather;
 mod handshakes;
 mod head;

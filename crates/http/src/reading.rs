@@ -75,8 +75,8 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Adds to what is not parsed yet. Where it is a body, it takes memory for it, and is refused if
-    /// there is none.
+    /// Adds to what is not parsed yet. Where it is a body, it takes memory for it, and is refused
+    /// if there is none.
     fn take_in(&mut self, connection: &mut Connection, bytes: &[u8], turn: Turn) {
         if let Some(body) = &mut connection.body
             && connection.chunked.is_none()

@@ -12,8 +12,8 @@ pub struct Denial {
 }
 
 /// Why a request is refused by the transport. The connection is closed after each of them but
-/// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told apart from the
-/// refused.
+/// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told
+/// apart from the refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line or a header is malformed; the text says which and how.
@@ -43,6 +43,8 @@ pub enum Refusal {
     TooSlow,
     /// More requests are in flight than may be.
     Overloaded,
+    /// The request's code panicked.
+    Failed,
     /// The body does not fit beside those that are coming in already: those of what is named here.
     BodiesFull(&'static str),
     /// There is no memory for the response.
@@ -67,6 +69,7 @@ impl Refusal {
             Refusal::UnknownExpectation => 417,
             Refusal::TooSlow => 408,
             Refusal::Overloaded | Refusal::BodiesFull(_) | Refusal::ResponseTooLarge => 503,
+            Refusal::Failed => 500,
         }
     }
 
@@ -104,6 +107,9 @@ impl fmt::Display for Refusal {
                 f.write_str("the only expectation known is `100-continue`")
             }
             Refusal::TooSlow => f.write_str("the request was not sent in time"),
+            Refusal::Failed => {
+                f.write_str("a mistake in the server ended this request: its log says more")
+            }
             Refusal::PlainText => {
                 f.write_str("this port speaks TLS: use https:// in place of http://")
             }

@@ -1,11 +1,12 @@
 //! From bytes to answers: the part of the event loop that parses, admits and hands to the service.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
 use pellucid_clock::Ticks;
-use pellucid_thread::{begin_request, set_operation, set_phase};
+use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
 use crate::chunked::ChunkedDecoder;
 use crate::client_watch::ClientWatch;
@@ -312,7 +313,8 @@ impl<S: Service> EventLoop<S> {
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body };
         let begin = out.len();
-        let (handled, outcome, watch) = {
+        let is_taken = Cell::new(false);
+        let called = {
             let mut response =
                 Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -322,12 +324,21 @@ impl<S: Service> EventLoop<S> {
                 connection: id_of(slot, connection),
                 address: connection.seat.address(),
                 may_upgrade: connection.tls.is_none() && !manner.is_old,
+                is_taken: &is_taken,
                 watch: None,
             };
-            let handled = self.service.handle(&request, &mut response, &mut exchange);
-            let watch = exchange.watch;
-            let (handled, outcome) = response.conclude(handled);
-            (handled, outcome, watch)
+            let service = &mut self.service;
+            contain(move || {
+                let handled = service.handle(&request, &mut response, &mut exchange);
+                (response.conclude(handled), exchange.watch)
+            })
+        };
+        let ((handled, outcome), watch) = match called {
+            Ok(called) => called,
+            Err(panicked) => {
+                let panicked = (Some(panicked), is_taken.get());
+                return self.fail(connection, panicked, manner, (timeline, facts), (out, begin));
+            }
         };
         if matches!(handled, Handled::Later) {
             assert!(outcome.is_none(), "a request is either answered or handed over");
@@ -370,7 +381,8 @@ impl<S: Service> EventLoop<S> {
         set_operation(facts.operation + 1);
         set_phase(Phase::Execute.label());
         let begin = out.len();
-        let (handled, outcome, watch) = {
+        let is_taken = Cell::new(false);
+        let called = {
             let mut response =
                 Response::new(out, &self.date_line, manner).coded_by(&mut self.compressor);
             let mut exchange = Exchange {
@@ -380,12 +392,21 @@ impl<S: Service> EventLoop<S> {
                 connection: id,
                 address: connection.seat.address(),
                 may_upgrade: false,
+                is_taken: &is_taken,
                 watch,
             };
-            let handled = self.service.resume(later, &mut response, &mut exchange);
-            let watch = exchange.watch;
-            let (handled, outcome) = response.conclude(handled);
-            (handled, outcome, watch)
+            let service = &mut self.service;
+            contain(move || {
+                let handled = service.resume(later, &mut response, &mut exchange);
+                (response.conclude(handled), exchange.watch)
+            })
+        };
+        let ((handled, outcome), watch) = match called {
+            Ok(called) => called,
+            Err(panicked) => {
+                let panicked = (Some(panicked), is_taken.get());
+                return self.fail(connection, panicked, manner, (timeline, facts), (out, begin));
+            }
         };
         if matches!(handled, Handled::Later) {
             assert!(outcome.is_none(), "a request is either answered or handed over");

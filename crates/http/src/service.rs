@@ -1,5 +1,6 @@
 //! What the transport asks of those whom it serves.
 
+use std::cell::Cell;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
@@ -8,7 +9,7 @@ use mio::net::TcpStream;
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_budget::Budget;
-use pellucid_thread::Mutex;
+use pellucid_thread::{Mutex, Panicked};
 
 use crate::client_watch::ClientWatch;
 use crate::clients::Seat;
@@ -52,6 +53,12 @@ pub trait Service: 'static {
 
     /// Under which operation and outcome a request is accounted for that the transport refused.
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts;
+
+    /// The code of a request panicked, here or where it was handed over to; it is answered with 500
+    /// after this. `panicked` is what is known of that on this thread.
+    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
+        let _ = (panicked, timeline, facts);
+    }
 
     /// Opens the links that the service has of its own, if it has any; the loop begins after it.
     ///
@@ -204,6 +211,8 @@ pub struct Exchange<'a, L> {
     pub(crate) connection: ConnectionId,
     pub(crate) address: IpAddr,
     pub(crate) may_upgrade: bool,
+    /// Whether a [`Completer`] was taken.
+    pub(crate) is_taken: &'a Cell<bool>,
     /// Told when the client is gone, where somebody wants to know.
     pub(crate) watch: Option<ClientWatch>,
 }
@@ -242,7 +251,9 @@ impl<L> Exchange<'_, L> {
     /// What brings the request back to its event loop from any thread.
     #[must_use]
     pub fn completer(&self) -> Completer<L> {
-        Completer { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+        self.is_taken.set(true);
+        let mailbox = Arc::clone(self.mailbox);
+        Completer { mailbox, connection: self.connection, is_done: false }
     }
 }
 
@@ -274,16 +285,27 @@ pub(crate) struct ConnectionId {
     pub(crate) stream: u32,
 }
 
-/// Brings a request that was handed over back to its event loop.
+/// Brings a request that was handed over back to its event loop. If a panic drops it, the request
+/// is answered with 500.
 pub struct Completer<L> {
     mailbox: Arc<Mailbox<L>>,
     connection: ConnectionId,
+    is_done: bool,
 }
 
 impl<L> Completer<L> {
     /// Has [`Service::resume`] called with `later`, if the connection is still there.
-    pub fn complete(self, later: L) {
+    pub fn complete(mut self, later: L) {
+        self.is_done = true;
         self.mailbox.post(Letter::Completed(self.connection, later));
+    }
+}
+
+impl<L> Drop for Completer<L> {
+    fn drop(&mut self) {
+        if !self.is_done && std::thread::panicking() {
+            self.mailbox.post(Letter::Abandoned(self.connection));
+        }
     }
 }
 
@@ -301,6 +323,8 @@ pub(crate) enum Letter<L> {
     Judged(ConnectionId, Admission),
     /// The end of a hand-over.
     Completed(ConnectionId, L),
+    /// A panic was the end of a hand-over.
+    Abandoned(ConnectionId),
     /// A body has more to bring.
     GoOn(ConnectionId),
     /// Something for the service itself.

@@ -9,6 +9,7 @@ use pellucid_thread::{set_operation, set_phase};
 
 use crate::connection::{Connection, Stage, Streaming};
 use crate::event_loop::{EventLoop, Fate, Step};
+use crate::failures::fill as fill_contained;
 use crate::limits::LINGER_BYTES_MAX;
 use crate::response::Streamed;
 use crate::service::{Filled, Service};
@@ -97,11 +98,11 @@ impl<S: Service> EventLoop<S> {
 /// Has the source fill `out`, framed as the response's head said.
 fn fill(streaming: &mut Streaming, out: &mut Vec<u8>) -> Filled {
     if streaming.framing != Streamed::Chunked {
-        return streaming.source.fill(out);
+        return fill_contained(&mut *streaming.source, out);
     }
     let begin = out.len();
     out.extend_from_slice(CHUNK_HEAD);
-    let filled = streaming.source.fill(out);
+    let filled = fill_contained(&mut *streaming.source, out);
     let size_bytes = out.len() - begin - CHUNK_HEAD.len();
     if size_bytes == 0 {
         // A chunk of size zero would end the body.

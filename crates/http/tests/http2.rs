@@ -4,62 +4,26 @@
 
 mod common;
 
+use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use common::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, frame, greeting,
+    headers, long_header, read_frame,
+};
 use common::h2_client::Client;
-use common::{Running, connect, start};
+use common::{Running, await_held, connect, release, start, start_single};
 use pellucid_http::Limits;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Types of frames (RFC 9113, section 6).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
 /// Codes of errors (RFC 9113, section 7).
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
-/// Flags of HEADERS.
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
 fn client(running: &Running) -> Client<TcpStream> {
     let socket = connect(running);
     socket.set_nonblocking(true).unwrap();
     Client::new(socket)
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-/// `GET` of a path, all from the static table but the path.
-fn headers(path: &str) -> Vec<u8> {
-    let mut block = vec![0x82, 0x86, 0x04, path.len() as u8];
-    block.extend(path.as_bytes());
-    block
-}
-
-fn greeting() -> Vec<u8> {
-    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
-}
-
-/// The next frame: kind, stream, payload; nothing at the end.
-fn read_frame(socket: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
-    let mut head = [0; 9];
-    socket.read_exact(&mut head).ok()?;
-    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-    let mut payload = vec![0; length as usize];
-    socket.read_exact(&mut payload).ok()?;
-    Some((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload))
 }
 
 /// The code of the GOAWAY that ends the connection.
@@ -313,4 +277,86 @@ fn a_stop_lets_streams_in_flight_finish() {
     assert_eq!((parts.status.as_u16(), &body[..]), (202, &b"still answered"[..]));
     client.until_closed();
     stop.join().unwrap();
+}
+
+/// A connection whose loop is busy until the returned one is dropped: what others send meanwhile is
+/// found together.
+fn busy(running: &Running, gate: usize) -> TcpStream {
+    let mut socket = connect(running);
+    let text = format!("POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n{gate}");
+    socket.write_all(text.as_bytes()).unwrap();
+    await_held(gate);
+    socket
+}
+
+/// The end was not looked for behind what began the connection, which stayed for five minutes.
+#[test]
+fn an_end_that_comes_with_the_first_bytes_is_noticed() {
+    let running = start_single();
+    let (holder, mut clients) = (busy(&running, 0), Vec::new());
+    for bytes in [greeting(), PREFACE[..7].to_vec(), b"GET / HT".to_vec(), Vec::new()] {
+        let mut socket = connect(&running);
+        socket.write_all(&bytes).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        // The client stays, so that nothing but the end is there to be noticed.
+        clients.push(socket);
+    }
+    release(0);
+    running.until("all but one are gone", |stats| {
+        stats.connections_ever == 5 && stats.connections_open == 1
+    });
+    drop(holder);
+}
+
+/// What did not fit into the first read waited until the client sent more.
+#[test]
+fn more_than_one_read_may_come_at_once() {
+    let running = start_single();
+    let _holder = busy(&running, 1);
+    let mut socket = connect(&running);
+    let block = [headers("/"), long_header("x-long", 12_000)].concat();
+    let mut bytes = greeting();
+    for number in 0..8 {
+        bytes.extend(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block));
+    }
+    socket.write_all(&bytes).unwrap();
+    release(1);
+    let mut answered = 0;
+    while answered < 8 {
+        let (kind, _, _) = read_frame(&mut socket).unwrap();
+        answered += u32::from(kind == HEADERS);
+    }
+}
+
+/// Each left its place among the requests in flight taken: after 4,096 of them, all were refused.
+#[test]
+fn a_connection_that_ends_amid_its_streams_leaves_no_request_in_flight() {
+    let running = start(Limits::default());
+    let waiting = |number| frame(HEADERS, END_STREAM | END_HEADERS, number, &headers("/waiting"));
+    for ending in [&b""[..], &frame(DATA, 0, 0, b"of no stream"), &[0xff; 100]] {
+        let mut socket = connect(&running);
+        socket.write_all(&[greeting(), waiting(1), waiting(3)].concat()).unwrap();
+        running.until("both are in flight", |stats| stats.requests_in_flight == 2);
+        socket.write_all(ending).unwrap();
+        if ending.is_empty() {
+            drop(socket);
+        } else {
+            assert!(goaway(&mut socket).is_some_and(|code| code != 0));
+        }
+        running.until("none is in flight", |stats| stats.requests_in_flight == 0);
+    }
+}
+
+/// It has no path, which services rely upon.
+#[test]
+fn connect_is_refused() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let mut send = client.send.clone();
+    client.run(|context| send.poll_ready(context)).unwrap();
+    let request = http::Request::builder().method("CONNECT").uri("a:80").body(()).unwrap();
+    let (response, _body) = send.send_request(request, false).unwrap();
+    let mut response = std::pin::pin!(response);
+    let answer = client.run(|context| response.as_mut().poll(context)).unwrap();
+    assert_eq!(answer.status(), 400);
 }

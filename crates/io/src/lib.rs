@@ -20,15 +20,19 @@
 //! # }
 //! ```
 
+mod by_calls;
 mod file;
 mod memory;
 mod random;
+mod reserve;
 pub mod simulated;
 mod system;
 mod unreadable;
 
+pub use by_calls::ByCalls;
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use reserve::is_out_of_descriptors;
 pub use system::SystemFileSystem;
 pub use unreadable::any_unreadable;

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::reserve;
 use crate::unreadable::Watch;
 use crate::{File, FileSystem, LockGuard, Map, MapMode};
 
@@ -25,12 +26,13 @@ pub struct SystemFileSystem;
 impl FileSystem for SystemFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        options.read(true).write(true).create(true).truncate(true);
+        let file = reserve::open(|| options.open(path))?;
         Ok(Arc::new(SystemFile { file }))
     }
 
     fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new().read(true).write(writable).open(path)?;
+        let file = reserve::open(|| fs::OpenOptions::new().read(true).write(writable).open(path))?;
         Ok(Arc::new(SystemFile { file }))
     }
 
@@ -44,7 +46,7 @@ impl FileSystem for SystemFileSystem {
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(directory)? {
+        for entry in reserve::open(|| fs::read_dir(directory))? {
             let entry = entry?;
             if !entry.file_type()?.is_dir() {
                 names.push(entry.file_name().to_string_lossy().into_owned());
@@ -59,7 +61,7 @@ impl FileSystem for SystemFileSystem {
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::File::open(directory)?.sync_all()
+        reserve::open(|| fs::File::open(directory))?.sync_all()
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -78,6 +80,8 @@ impl FileSystem for SystemFileSystem {
         if outcome != 0 {
             return Err(io::Error::last_os_error());
         }
+        // Whoever has a store open needs descriptors whatever else takes them.
+        reserve::begin();
         Ok(LockGuard::new(Box::new(file)))
     }
 

@@ -88,7 +88,7 @@ static CHUNKS: [AtomicPtr<Chunk>; CHUNKS_MAX] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS_MAX];
 /// Addresses of replaced pages, and zeros.
 static PAGES: [AtomicUsize; PAGES_MAX] = [const { AtomicUsize::new(0) }; PAGES_MAX];
-/// Pages that were replaced and are still mapped.
+/// Pages that were replaced and are still mapped, and what counts like them.
 static REPLACED: AtomicU64 = AtomicU64::new(0);
 /// A place on the register below which none is free.
 static FREE_FROM: AtomicUsize = AtomicUsize::new(0);
@@ -103,6 +103,22 @@ static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut())
 pub fn any_unreadable() -> bool {
     fence(Ordering::Acquire);
     REPLACED.load(Ordering::Relaxed) != 0
+}
+
+/// Something else that is used like a map and has unreadable pages, for as long as it is there.
+pub(crate) struct Noted(());
+
+impl Noted {
+    pub(crate) fn begin() -> Noted {
+        REPLACED.fetch_add(1, Ordering::SeqCst);
+        Noted(())
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        REPLACED.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A map on the register, until this is dropped, which has to be before it is unmapped.

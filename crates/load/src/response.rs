@@ -41,6 +41,8 @@ pub enum Malformed {
     Header,
     /// A frame of HTTP/2 is too long, or not one that a server may send there.
     Frame,
+    /// The server wants more replies of HTTP/2 than it takes.
+    Flooded,
 }
 
 impl Malformed {
@@ -56,6 +58,7 @@ impl Malformed {
             Malformed::Unasked => "bytes arrived that answer no request",
             Malformed::Truncated => "the connection ended within a response",
             Malformed::Header => "the response has headers that are no HTTP/2",
+            Malformed::Flooded => "the server floods the connection with PING or SETTINGS",
             Malformed::Frame => "the response is no HTTP/2",
         }
     }

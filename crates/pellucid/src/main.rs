@@ -2,7 +2,8 @@
 //!
 //! Each command has a file of its own. What scripts rely on (names of flags, exit codes, the line
 //! `listening on …`) is the contract of the command line: exit code 0 for done, 1 for work that
-//! failed, 2 for wrong usage.
+//! failed, 2 for wrong usage, 3 for a server that stopped without waiting for threads that did not
+//! end.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
 mod account;
@@ -52,6 +53,9 @@ enum Command {
     Completions(completions::CompletionsArguments),
 }
 
+/// The exit code of a server that stopped and left threads behind.
+const STUCK_CODE: u8 = 3;
+
 /// Why a command ends without having done its work, in words for whoever called it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -63,6 +67,11 @@ impl Failure {
     /// The work failed.
     pub(crate) fn work(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 1 }
+    }
+
+    /// The server has stopped, and left threads behind that did not end in time.
+    pub(crate) fn stuck(text: impl ToString) -> Failure {
+        Failure { text: text.to_string(), code: STUCK_CODE }
     }
 
     /// The command was called in a way that cannot be meant.
@@ -91,6 +100,7 @@ fn raise_descriptor_limit() {
 }
 
 fn main() -> ExitCode {
+    pellucid_thread::end_process_on_other_panics();
     raise_descriptor_limit();
     let matches = Arguments::command().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::ArgMatches;
-use pellucid_server::{Log, ServerOptions, start};
+use pellucid_server::{Log, ServerError, ServerOptions, start};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -43,5 +43,8 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
     }
     drop(watchdog);
     manager.tell("STOPPING=1");
-    server.stop().map_err(Failure::work)
+    server.stop().map_err(|error| match error {
+        ServerError::Stuck(_) => Failure::stuck(error),
+        error => Failure::work(error),
+    })
 }

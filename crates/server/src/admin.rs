@@ -11,11 +11,9 @@ use pellucid_http::{Handled, Request, Response};
 
 use crate::engine_page::document;
 use crate::metrics::{Figures, page};
-use crate::names::Operation;
 use crate::process::ProcessFigures;
-use crate::profiles::FOLDER;
 use crate::query::number_parameter;
-use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route};
+use crate::service::{Api, Later, Loop, respond_text};
 
 /// A page that is ready to be sent.
 pub(crate) struct Page {
@@ -36,41 +34,8 @@ impl Page {
     }
 }
 
-/// What makes one page of them.
-pub(crate) type MakePage = fn(&Api, &Request<'_>, &mut Response<'_>, &mut Loop<'_>) -> Handled;
-
-/// What makes the page at this path, if it is one of what the server shows of itself.
-pub(crate) fn page_of(path: &str) -> Option<MakePage> {
-    match path {
-        "/_admin/account" => Some(Api::account_page),
-        "/_admin/slow" => Some(Api::slow_page),
-        "/_admin/requests" => Some(Api::requests_page),
-        "/_admin/interference" => Some(Api::interference_page),
-        "/_admin/trace" => Some(Api::trace_page),
-        "/_admin/engine" => Some(Api::engine_page),
-        "/metrics" => Some(Api::metrics_page),
-        path if path.starts_with(FOLDER) => Some(Api::profiles_page),
-        _ => None,
-    }
-}
-
 impl Api {
-    /// Answers with a page of what the server shows of itself: all begin alike.
-    pub(crate) fn show(
-        &self,
-        page: MakePage,
-        request: &Request<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
-        page(self, request, response, exchange)
-    }
-
-    fn account_page(
+    pub(crate) fn account_page(
         &self,
         request: &Request<'_>,
         response: &mut Response<'_>,
@@ -96,7 +61,7 @@ impl Api {
     }
 
     /// The engine's account of itself (docs/engine-account.md).
-    fn engine_page(
+    pub(crate) fn engine_page(
         &self,
         _: &Request<'_>,
         response: &mut Response<'_>,
@@ -111,7 +76,7 @@ impl Api {
         })
     }
 
-    fn metrics_page(
+    pub(crate) fn metrics_page(
         &self,
         _: &Request<'_>,
         response: &mut Response<'_>,
@@ -125,6 +90,7 @@ impl Api {
                 store: shared.store.figures(),
                 engine: shared.store.engine_stats(),
                 cursors: shared.documents.queries.cursor_figures(),
+                memory: shared.documents.memory.clone(),
                 process: ProcessFigures::now(),
                 followed: shared.followed_figures(),
                 slow: shared.account.slow(0),

@@ -19,9 +19,7 @@ use crate::conditions::{ReadConditions, Verdict, condition_of_write};
 use crate::lifetime::lifetime_ms;
 use crate::names::{Operation, Outcome};
 use crate::query::{number_parameter, only_parameter, parameter, text_parameter};
-use crate::service::{
-    Api, Later, Loop, Reading, WriteReply, busy, method_not_allowed, respond_text, route,
-};
+use crate::service::{Api, Later, Loop, Reading, WriteReply, busy, respond_text, route};
 use crate::timing::add_server_timing;
 use crate::{ranges, ranges_elsewhere};
 
@@ -36,20 +34,11 @@ const BATCH_PARSED_AT_ONCE_BYTES_MAX: usize = 256 * 1024;
 impl Api {
     pub(crate) fn entity(
         &mut self,
+        operation: Operation,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let operation = match request.method {
-            "GET" => Operation::EntityGet,
-            "HEAD" => Operation::EntityHead,
-            "PUT" => Operation::EntityPut,
-            "DELETE" => Operation::EntityDelete,
-            _ => {
-                route(exchange, Operation::Unknown);
-                return method_not_allowed(response, exchange, b"GET, HEAD, PUT, DELETE");
-            }
-        };
         let checked = key_of(request).and_then(|key| Ok((key, self.store_of(request)?)));
         let (key, other) = match checked {
             Ok(checked) => checked,
@@ -266,10 +255,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::EntityRange);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let asked =
             ranges::parse(request.query).and_then(|query| Ok((query, self.store_of(request)?)));
         let (query, other) = match asked {
@@ -306,10 +291,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::EntityBatch);
-        if request.method != "POST" {
-            return method_not_allowed(response, exchange, b"POST");
-        }
         if request.body.len() > BATCH_PARSED_AT_ONCE_BYTES_MAX
             && self.shared.cluster.is_none()
             && let Some(workers) = self.shared.store.workers()
@@ -478,6 +459,9 @@ impl BodySource for ValueBody {
         let end = (self.sent + READ_BYTES_MAX).min(self.value.len());
         out.extend_from_slice(&self.value[self.sent..end]);
         self.sent = end;
+        if !self.value.is_readable() {
+            return Filled::Broken;
+        }
         if end == self.value.len() { Filled::Last } else { Filled::More }
     }
 }

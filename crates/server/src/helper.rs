@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use pellucid_thread::start_job;
+use pellucid_thread::{run_contained, start_job};
 
 /// Jobs that may wait. They come from people and scrapers, so few are many.
 const JOBS_MAX: usize = 32;
@@ -23,7 +23,7 @@ impl Helper {
         let (jobs, received): (SyncSender<Job>, Receiver<Job>) = sync_channel(JOBS_MAX);
         let run = move || {
             let _job = start_job(&PAGES);
-            received.into_iter().for_each(|job| job());
+            received.into_iter().for_each(run_contained);
         };
         std::thread::Builder::new().name("pellucid-helper".to_owned()).spawn(run)?;
         Ok(Helper { jobs })

@@ -1,8 +1,8 @@
 //! The APIs of Pellucid on the transport and the store, and the server that runs them.
 //!
 //! [`start`] opens the store, then listens: whoever can connect can be served. The entity API is in
-//! `entity`, what the server shows of itself in `admin`; both are handlers on one service, which
-//! each event loop has its own copy of.
+//! `entity`, what the server shows of itself in `admin`, the document API in `documents`; all are
+//! handlers of one table of `routes` on one service, which each event loop has its own copy of.
 
 pub mod access;
 mod admin;
@@ -10,6 +10,7 @@ mod batch;
 mod certificates;
 mod cluster;
 mod conditions;
+mod descriptors;
 mod documents;
 mod engine_log;
 mod engine_metrics;
@@ -25,11 +26,13 @@ mod lifetime;
 mod log;
 mod metrics;
 mod names;
+mod panics;
 mod process;
 mod profiles;
 mod query;
 mod ranges;
 mod ranges_elsewhere;
+mod routes;
 mod run;
 mod service;
 mod timing;

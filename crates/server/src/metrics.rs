@@ -8,6 +8,7 @@ use std::fmt::{Display, Write};
 use pellucid_account::{
     Activity, Distribution, InterferenceView, Named, OperationAccount, SlowOperation, Snapshot,
 };
+use pellucid_budget::Budget;
 use pellucid_cluster::PeerView;
 use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
@@ -31,6 +32,8 @@ pub(crate) struct Figures {
     pub(crate) store: Vec<(&'static str, u64)>,
     pub(crate) engine: Option<EngineStats>,
     pub(crate) cursors: CursorFigures,
+    /// What requests may take together.
+    pub(crate) memory: Budget,
     pub(crate) process: ProcessFigures,
     /// Slow requests, and of traced ones those exported and those lost.
     pub(crate) followed: [u64; 3],
@@ -57,6 +60,7 @@ pub(crate) fn page(figures: &Figures) -> String {
         write_engine(&mut page, engine);
     }
     write_cursors(&mut page, figures.cursors);
+    write_memory(&mut page, &figures.memory);
     peers::write(&mut page, &figures.peers);
     write_followed(&mut page, figures);
     write_process(&mut page, figures);
@@ -244,6 +248,15 @@ fn write_cursors(page: &mut String, cursors: CursorFigures) {
     single(page, "pellucid_cursors_open", "gauge", help, cursors.open);
     let help = "Bytes that the results of these cursors take, as counted when each was last kept.";
     single(page, "pellucid_cursors_bytes", "gauge", help, cursors.bytes);
+}
+
+fn write_memory(page: &mut String, memory: &Budget) {
+    let help = "Bytes that requests take now: bodies, queries, results that wait, answers.";
+    single(page, "pellucid_request_memory_bytes", "gauge", help, memory.used_bytes());
+    let help = "Bytes that requests may take together.";
+    single(page, "pellucid_request_memory_max_bytes", "gauge", help, memory.bytes_max());
+    let help = "Requests that were refused memory because all together had taken too much.";
+    single(page, "pellucid_request_memory_refusals_total", "counter", help, memory.refusals());
 }
 
 fn write_followed(page: &mut String, figures: &Figures) {

@@ -4,11 +4,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
+use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_cluster::ClusterOptions;
 #[cfg(feature = "cql")]
@@ -27,13 +29,16 @@ use pellucid_store::{
 use pellucid_thread::Recurring;
 
 use crate::access::{
-    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Verifier,
+    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier, host_of,
+    machine_names,
 };
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
+use crate::descriptors::fit_connections;
 use crate::documents::{
-    BODY_BYTES_MAX, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, SlowQueries, keep_up,
+    BODY_BYTES_MAX, Calls, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, Queries,
+    SlowQueries, keep_up, request_memory_default,
 };
 use crate::engine_log::log_engine;
 use crate::exposure::Exposure;
@@ -58,13 +63,15 @@ pub const DOCUMENTS_TABLE: CopiedTable<'static> =
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
 
-/// Descriptors that connections leave for the store's files, the log and links to other nodes; of a
-/// process that may have fewer than twice as many, half.
-const DESCRIPTORS_RESERVED: usize = 512;
-
 /// Room for requests that wait: for a full queue of calls, which has an answer of its own that
 /// drivers understand, and for all that run or stream beside it.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
+
+/// How long a stop waits, once requests in flight were cut, for threads that were told to end.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a stop that has waited in vain for threads waits for the store to close.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// The store below.
 #[derive(Clone, Debug)]
@@ -100,6 +107,10 @@ pub struct ServerOptions {
     pub jwt_secret: Option<Secret>,
     /// What is accepted of a listener beyond loopback.
     pub exposure: Exposure,
+    /// Names by which this server is asked, beside addresses and this machine's name.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of other sites whose pages may ask.
+    pub allowed_origins: Vec<String>,
     /// How much is accounted for.
     pub accounting: Accounting,
     /// Limits of the transport.
@@ -119,6 +130,9 @@ pub struct ServerOptions {
     pub show_keys: bool,
     /// Samples of each busy thread's processor time per second, always; zero for none.
     pub profile_hertz: u32,
+    /// Bytes of memory that all requests may take together: their bodies, the rows of queries,
+    /// results that wait for their readers, and answers on their way.
+    pub request_memory: usize,
     /// Settings of the document API.
     pub documents: DocumentSettings,
     /// Settings of the embedded store.
@@ -153,6 +167,8 @@ impl ServerOptions {
             authentication: Authentication::Auto,
             jwt_secret: None,
             exposure: Exposure::default(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
             accounting: Accounting::Full,
             limits,
             slow_request: Duration::from_secs(1),
@@ -162,6 +178,7 @@ impl ServerOptions {
             engine_log: Duration::ZERO,
             show_keys: false,
             profile_hertz: USUAL_HERTZ,
+            request_memory: request_memory_default(),
             documents: DocumentSettings::default(),
             embedded: EmbeddedOptions::default(),
             cluster: None,
@@ -186,6 +203,8 @@ pub enum ServerError {
     Access(AccessError),
     /// It may not be part of its cluster.
     Cluster(String),
+    /// It was to stop, and threads did not end within the time for that. The store is closed.
+    Stuck(String),
     /// A thread could not be started, or an event loop failed.
     Run(std::io::Error),
 }
@@ -205,7 +224,9 @@ impl fmt::Display for ServerError {
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")
             }
-            ServerError::Exposed(what) | ServerError::Cluster(what) => f.write_str(what),
+            ServerError::Exposed(what) | ServerError::Cluster(what) | ServerError::Stuck(what) => {
+                f.write_str(what)
+            }
             ServerError::Access(error) => error.fmt(f),
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
@@ -224,6 +245,8 @@ pub struct RunningServer {
     follower: Follower,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
+    /// How long a stop waits for requests in flight.
+    stop: Duration,
 }
 
 /// Opens the store and serves.
@@ -343,6 +366,7 @@ fn share(
         traced: Traced::new(options.export.is_some(), options.trace_share),
         full_merge: FullMerge::default(),
         followed: FollowFigures::default(),
+        sites: sites_of(options),
         verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
         accounts,
         bodies: BodyBudgets::new(options.limits.body_bytes_per_account),
@@ -352,6 +376,16 @@ fn share(
         documents,
         cluster,
     }))
+}
+
+/// The sites whose pages may ask.
+fn sites_of(options: &ServerOptions) -> Sites {
+    let node = options.cluster.as_ref().and_then(|cluster| cluster.node.as_ref());
+    let names = machine_names()
+        .into_iter()
+        .chain(options.allowed_hosts.iter().cloned())
+        .chain(node.map(|node| host_of(node.authority())));
+    Sites::new(options.listen, options.tls.is_some(), names, &options.allowed_origins)
 }
 
 /// Listens, and starts the event loops and what works beside them.
@@ -364,6 +398,7 @@ fn serve(
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
+    let stop = options.limits.stop;
     let limits = fit_connections(options.limits, descriptors_max(), &shared.log);
     let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
     let account = shared.account.clone();
@@ -389,24 +424,17 @@ fn serve(
     let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
     let data = options.data;
-    Ok(RunningServer { server, shared, drain, engine_log, upkeep, follower, certificates, data })
-}
-
-/// Limits under which connections leave descriptors for all else.
-fn fit_connections(mut limits: Limits, descriptors_max: Option<usize>, log: &Log) -> Limits {
-    let Some(descriptors_max) = descriptors_max else { return limits };
-    let reserved = DESCRIPTORS_RESERVED.min(descriptors_max / 2);
-    let connections_max = (descriptors_max - reserved).max(1);
-    if limits.connections > connections_max {
-        log.write(&format!(
-            "this process may have {descriptors_max} descriptors open, of which {reserved} are \
-             for the store and all else, so {connections_max} connections are served at a time \
-             and not {}: raise the limit (ulimit -n, LimitNOFILE) or lower --connections-max",
-            limits.connections
-        ));
-        limits.connections = connections_max;
-    }
-    limits
+    Ok(RunningServer {
+        server,
+        shared,
+        drain,
+        engine_log,
+        upkeep,
+        follower,
+        certificates,
+        data,
+        stop,
+    })
 }
 
 /// Opens what the document API serves from.
@@ -419,12 +447,15 @@ fn open_documents(
     let documents = documents.map_err(|error| {
         ServerError::Store(options.data.clone(), StoreError::Failed(error.to_string()))
     })?;
+    let memory = Budget::new(options.request_memory);
     Ok(Arc::new(DocumentApi {
         documents: Arc::new(documents),
         accounts: Arc::clone(accounts),
         pool: Pool::start(Clock::system(), options.documents.queued_calls_max)
             .map_err(ServerError::Run)?,
-        queries: Arc::default(),
+        queries: Arc::new(Queries::new(memory.clone())),
+        calls: Calls::default(),
+        memory,
         slow_queries: SlowQueries::default(),
         statements: Statements::default(),
         acknowledgement: options.acknowledgement,
@@ -489,49 +520,77 @@ impl RunningServer {
         count().map_err(|error| ServerError::Store(self.data.clone(), error))
     }
 
-    /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk.
+    /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk. Waits for
+    /// no thread longer than the limit for a stop and [`END_WAIT`].
     ///
     /// # Errors
-    /// If an event loop had failed, or the store could not be closed.
+    /// [`ServerError::Stuck`] if threads did not end in time: the store is closed all the same, and
+    /// the process should end. Otherwise if an event loop had failed, or the store could not be
+    /// closed.
     pub fn stop(self) -> Result<(), ServerError> {
+        let (shared, data) = (Arc::clone(&self.shared), self.data.clone());
+        let wait = self.stop.saturating_add(END_WAIT);
+        let (sender, ended) = sync_channel(1);
+        let end = move || {
+            // Nobody listens any more if it took too long.
+            let _ = sender.send(self.end());
+        };
+        let started = std::thread::Builder::new().name("pellucid-stop".to_owned()).spawn(end);
+        let served = started.ok().and_then(|_| ended.recv_timeout(wait).ok());
+        match served {
+            Some(served) => served.and(close(&shared, data)),
+            None => close_beside_stuck(&shared, data),
+        }
+    }
+
+    /// Ends all threads.
+    fn end(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
         self.shared.account.stop();
-        self.shared.documents.pool.stop();
+        // Nobody waits for their answers any more.
+        let documents = &self.shared.documents;
+        documents.calls.end_all();
+        documents.queries.kill_all();
+        documents.pool.stop();
         drop((self.engine_log, self.certificates, self.upkeep));
         if let Some(drain) = self.drain {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();
         }
         self.follower.finish(&self.shared);
-        // Without the note, the next opening counts.
-        let _ = self.shared.documents.documents.note_counts();
-        self.shared.documents.documents.release();
-        let closed = self.shared.store.close();
-        served.and(closed.map_err(|error| ServerError::Store(self.data, error)))
+        served
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+/// Closes the store.
+fn close(shared: &Shared, data: PathBuf) -> Result<(), ServerError> {
+    // Without the note, the next opening counts.
+    let _ = shared.documents.documents.note_counts();
+    shared.documents.documents.release();
+    shared.store.close().map_err(|error| ServerError::Store(data, error))
+}
 
-    use pellucid_thread::Mutex;
-
-    use super::*;
-
-    /// Connections took the descriptors that flushes need.
-    #[test]
-    fn connections_leave_descriptors_for_the_store() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let log = {
-            let lines = Arc::clone(&lines);
-            Log::new(move |line| lines.lock().unwrap().push(line.to_owned()))
-        };
-        let fit =
-            |descriptors_max| fit_connections(Limits::default(), descriptors_max, &log).connections;
-        assert_eq!([fit(None), fit(Some(1 << 20))], [16_384; 2]);
-        assert!(lines.lock().unwrap().is_empty());
-        assert_eq!([fit(Some(4_096)), fit(Some(256))], [3_584, 128]);
-        assert!(lines.lock().unwrap()[0].contains("--connections-max"));
-    }
+/// Closes the store although threads are at work that do not end, and says which. They find the
+/// store closed, if they ever look.
+fn close_beside_stuck(shared: &Arc<Shared>, data: PathBuf) -> Result<(), ServerError> {
+    let calls = shared.documents.calls.describe();
+    let stuck = match &calls[..] {
+        [] => "threads other than those of calls".to_owned(),
+        calls => calls.join("; "),
+    };
+    let (sender, closed) = sync_channel(1);
+    let closing = Arc::clone(shared);
+    let run = move || {
+        let _ = sender.send(close(&closing, data).err());
+    };
+    let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
+    let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
+    let outcome = match closed {
+        Some(None) => "the store is closed".to_owned(),
+        Some(Some(error)) => error.to_string(),
+        None => "the store did not close in time: the journal has what was acknowledged".to_owned(),
+    };
+    let text = format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
+    shared.log.error(&text);
+    Err(ServerError::Stuck(text))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
-use pellucid_cluster::{Cluster, PEER_PATH};
+use pellucid_cluster::Cluster;
 use pellucid_http::{
     Admission, Applicant, Exchange, Handled, Head, LinkTurn, Refusal, Request, Response,
     ServerGauge, Service, Ticket,
@@ -16,23 +16,22 @@ use pellucid_store::{
     Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
     Table, Written,
 };
-use pellucid_thread::set_operation;
+use pellucid_thread::{Panicked, set_operation};
 
-use crate::access::{
-    Accounts, BodyBudgets, HeldRequest, Identity, Judged, Verifier, is_open_to_all,
-};
-use crate::admin::compact::{COMPACT_PATH, FullMerge};
-use crate::admin::{Page, page_of};
-use crate::cluster::{Brought, Links, OwnerParts, Served};
+use crate::access::{Accounts, BodyBudgets, HeldRequest, Identity, Judged, Sites, Verifier};
+use crate::admin::Page;
+use crate::admin::compact::FullMerge;
+use crate::cluster::{Brought, Links, OwnerParts, Served, no_documents};
 use crate::conditions::{KeptConditions, ReadConditions};
-use crate::documents::{DocumentApi, Returned, is_ours};
+use crate::documents::{DocumentApi, Returned};
 use crate::follow::{FollowFigures, Traced};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{Operation, Outcome};
-use crate::profiles::{Profiles, RATES_PATH};
+use crate::profiles::Profiles;
 use crate::ranges_elsewhere::FirstPiece;
+use crate::routes::{BodyLimit, Handler, Methods, Missing, Target};
 use crate::timing::{add_server_timing, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -40,6 +39,11 @@ const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The header that tells a caller under which span his request went (W3C Trace Context, level 2).
 const TRACE_RESPONSE: &str = "traceresponse";
+
+const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
+                           /v0/cluster, /_admin/account, /_admin/engine, /_admin/slow, \
+                           /_admin/requests, /_admin/interference, /_admin/trace, \
+                           /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
 
 /// What all event loops serve from.
 pub(crate) struct Shared {
@@ -52,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
     pub(crate) bodies: BodyBudgets,
+    pub(crate) sites: Sites,
     pub(crate) keys: Keys,
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: FullMerge,
@@ -164,12 +169,11 @@ impl Service for Api {
     type Later = Later;
 
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
-        match head.path {
-            "/v0/entity" => self.shared.store.value_bytes_max(),
-            "/v0/batch" => self.shared.batch_bytes_max,
-            // What anybody may ask has no use for a large body.
-            path if is_ours(path) && !is_open_to_all(head) => DocumentApi::body_bytes_max(path),
-            _ => OTHER_BODY_BYTES_MAX,
+        match Target::of(head.method, head.path, head.query).route.body {
+            BodyLimit::Little => OTHER_BODY_BYTES_MAX,
+            BodyLimit::Value => self.shared.store.value_bytes_max(),
+            BodyLimit::Batch => self.shared.batch_bytes_max,
+            BodyLimit::Bytes(bytes) => bytes,
         }
     }
 
@@ -188,12 +192,17 @@ impl Service for Api {
         if let Some(context) = self.shared.traced.begin(request, number, || self.random.next()) {
             response.precede(TRACE_RESPONSE, context.to_string());
         }
-        if !self.shared.accounts.is_enforced() {
-            self.caller = Identity::Anybody;
-            return self.dispatch(request, response, exchange);
+        let is_open = !self.shared.accounts.is_enforced();
+        if let Some(refused) = self.refuse_site(request, is_open, response, exchange) {
+            return refused;
         }
-        let judged = self.judge(request, response, exchange);
-        self.go_on(judged, request, response, exchange)
+        let mut target = Target::of(request.method, request.path, request.query);
+        if is_open {
+            self.caller = Identity::Anybody;
+            return self.dispatch(&mut target, request, response, exchange);
+        }
+        let judged = self.judge(target.route.need, request, response, exchange);
+        self.go_on(judged, &mut target, request, response, exchange)
     }
 
     fn resume(
@@ -215,8 +224,10 @@ impl Service for Api {
             }
             Later::Verified { request: held, identity } => {
                 return held.with_request(|request| {
-                    let judged = self.judge_verified(identity, request, response, exchange);
-                    self.go_on(judged, request, response, exchange)
+                    let mut target = Target::of(request.method, request.path, request.query);
+                    let need = target.route.need;
+                    let judged = self.judge_verified(identity, need, request, response, exchange);
+                    self.go_on(judged, &mut target, request, response, exchange)
                 });
             }
             Later::Forwarded(brought) => return self.brought(brought, response, exchange),
@@ -277,6 +288,10 @@ impl Service for Api {
         self.adopt_caller(ticket, socket, unread, turn);
     }
 
+    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
+        self.log_panic(panicked, timeline, facts);
+    }
+
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {
         RequestFacts {
             operation: Operation::Refused as u8,
@@ -291,6 +306,7 @@ impl Api {
     fn go_on(
         &mut self,
         judged: Judged,
+        target: &mut Target<'_>,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
@@ -298,54 +314,71 @@ impl Api {
         match judged {
             Judged::Admitted(caller) => {
                 self.caller = caller;
-                self.dispatch(request, response, exchange)
+                self.dispatch(target, request, response, exchange)
             }
             Judged::Handled(handled) => handled,
         }
     }
 
-    /// Finds the handler of a request that may have one.
+    /// Has the handler of its route answer a request that may have one.
+    #[inline]
     fn dispatch(
         &mut self,
+        target: &mut Target<'_>,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        match request.path {
-            "/v0/entity" => self.entity(request, response, exchange),
-            "/v0/entities" => self.range(request, response, exchange),
-            "/v0/batch" => self.batch(request, response, exchange),
-            "/v0/status" => self.status(request, response, exchange),
-            "/v0/cluster" => self.cluster_page(request, response, exchange),
-            RATES_PATH => self.profile_rates(request, response, exchange),
-            COMPACT_PATH => self.compact(request, response, exchange),
-            PEER_PATH => self.welcome_peer(request, response, exchange),
-            path => match page_of(path) {
-                Some(page) => self.show(page, request, response, exchange),
-                None if is_ours(path) => match self.refuse_documents(request, response, exchange) {
-                    Some(handled) => handled,
-                    None => self.documents(request, response, exchange),
-                },
-                None => unknown_path(request, response, exchange),
-            },
+        match target.route.handler {
+            Handler::Entity => self.entity(target.route.operation, request, response, exchange),
+            Handler::Documents(_) => {
+                if target.route.needs_documents && self.shared.cluster.is_some() {
+                    return no_documents(response, exchange);
+                }
+                self.documents(target, request, response, exchange)
+            }
+            Handler::Server(answer) => {
+                route(exchange, target.route.operation);
+                answer(self, target, request, response, exchange)
+            }
+            Handler::Page(page) => {
+                route(exchange, target.route.operation);
+                page(self, request, response, exchange)
+            }
+            Handler::LogIn => self.log_in(target, request, response, exchange),
+            Handler::Preflight => self.preflight(request, response, exchange),
+            Handler::Missing(why) => {
+                self.no_route(why, target.allowed, request.path, response, exchange)
+            }
         }
     }
 
-    fn status(
+    /// Answers that there is no such route, in the form that clients of such a path know.
+    fn no_route(
         &self,
-        request: &Request<'_>,
+        why: Missing,
+        allowed: Methods,
+        path: &str,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Status);
-        exchange.timeline.stamp(Stamp::Executed);
-        if let "GET" | "HEAD" = request.method {
-            response.status(200);
-            add_server_timing(response, exchange.timeline);
-            response.finish_text("serving");
-            return Handled::Done;
+        route(exchange, Operation::Unknown);
+        match why {
+            Missing::Method { is_of_documents: false } => {
+                method_not_allowed(response, exchange, allowed)
+            }
+            _ if path.starts_with("/_") => self.no_document_route(why, path, response, exchange),
+            _ => respond_text(response, exchange, 400, KNOWN_PATHS),
         }
-        method_not_allowed(response, exchange, b"GET, HEAD")
+    }
+
+    /// Says that the server serves.
+    pub(crate) fn status(&self, response: &mut Response<'_>, exchange: &mut Loop<'_>) -> Handled {
+        exchange.timeline.stamp(Stamp::Executed);
+        response.status(200);
+        add_server_timing(response, exchange.timeline);
+        response.finish_text("serving");
+        Handled::Done
     }
 
     /// Answers with an error of the store.
@@ -441,41 +474,12 @@ fn finish_execution(timeline: &mut Timeline) {
 }
 
 /// Answers 405, naming the methods that there are.
-pub(crate) fn method_not_allowed(
+fn method_not_allowed(
     response: &mut Response<'_>,
     exchange: &mut Loop<'_>,
-    allow: &'static [u8],
+    allowed: Methods,
 ) -> Handled {
-    finish_execution(exchange.timeline);
-    exchange.facts.outcome = Outcome::of_status(405) as u8;
-    response.status(405).header("Allow", allow);
-    add_server_timing(response, exchange.timeline);
+    begin_answer(response, exchange, 405, &[("Allow", allowed.to_string().as_bytes())]);
     response.finish_text("this path has other methods");
-    Handled::Done
-}
-
-fn unknown_path(
-    request: &Request<'_>,
-    response: &mut Response<'_>,
-    exchange: &mut Loop<'_>,
-) -> Handled {
-    route(exchange, Operation::Unknown);
-    if !request.path.starts_with("/_") {
-        let known = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
-                     /v0/cluster, \
-                     /_admin/account, /_admin/engine, /_admin/slow, /_admin/requests, \
-                     /_admin/interference, /_admin/trace, /_admin/compact, /_api/version, \
-                     /debug/pprof/ and /metrics";
-        return respond_text(response, exchange, 400, known);
-    }
-    finish_execution(exchange.timeline);
-    exchange.facts.outcome = Outcome::of_status(404) as u8;
-    let message = format!("unknown path '{}'", request.path);
-    let body = serde_json::json!({
-        "error": true, "code": 404, "errorNum": 404, "errorMessage": message,
-    });
-    response.status(404).header("Content-Type", b"application/json");
-    add_server_timing(response, exchange.timeline);
-    response.finish(body.to_string().as_bytes());
     Handled::Done
 }

@@ -220,3 +220,39 @@ fn authentication_can_be_on_without_an_account() {
     let server = start_with(|options| options.authentication = Authentication::On);
     assert_eq!(server.client().get(&entity("a")).status, 401);
 }
+
+/// The gate decoded a path and then split it, its handler the other way round: each found another
+/// path.
+#[test]
+fn no_spelling_of_a_path_is_open() {
+    let (server, _) = guarded();
+    let mut client = server.client();
+    for target in [
+        "/_db/x%2F_open%2Fy/_admin/status",
+        "/_db/x%2f_open%2fy/_api/version",
+        "/_db/x%2F_admin%2Fserver%2Favailability%2Fy/_api/collection",
+        "/_db/_system%2F_open/_api/version",
+        "/_db/%2F_open%2F/_api/database",
+        "/_db//_open/../_api/version",
+        "/_open%2F..%2F_api/version",
+        "/_open/../_api/version",
+        "/_open/./auth",
+        "//_open/auth/../../_api/version",
+        "/_api/%2e%2e/_open/auth",
+        "/_admin/server/availability/../../account",
+        "/_admin/server/availability%2F..%2Frole",
+        "/_db/x/_db/y/_open/auth",
+        "/_db/_open/_api/version",
+        "/_db/x%00/_api/version",
+        "/_open%00/auth",
+        "/_db/%C0%AF_open/_api/version",
+        "/_db/x/%C0%AF_open/auth",
+    ] {
+        for method in ["GET", "POST", "PUT", "DELETE", "HEAD"] {
+            let status = client.call(method, target, &[], b"").status;
+            assert_eq!(status, 401, "{method} {target}");
+        }
+    }
+    assert_eq!(client.get("/_admin/server/availability").status, 200);
+    assert_eq!(client.get("/_db/x%2Fy/_admin/server/availability").status, 200);
+}

@@ -113,8 +113,8 @@ impl Alone {
         (own, peer)
     }
 
-    /// Asks the node as its peer, all in one piece with the proof; gives the connection, and of each
-    /// answer its number, its status and its text.
+    /// Asks the node as its peer, all in one piece with the proof; gives the connection, and of
+    /// each answer its number, its status and its text.
     fn answers_to(&self, asks: &[Ask<'_>]) -> (PeerEnd, Vec<(u64, AnswerStatus, String)>) {
         let ((own, from), list) = (self.urls(), self.list.text());
         let caller = Caller { from: &from, to: &own, list: &list, secret: None };

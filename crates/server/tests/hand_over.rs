@@ -8,11 +8,14 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use common::{Client, start_with};
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
-use pellucid_server::{EmbeddedOptions, HandOver, Log, RunningServer, ServerOptions, start_on};
+use pellucid_server::{
+    EmbeddedOptions, HandOver, Log, RunningServer, ServerError, ServerOptions, start_on,
+};
 use pellucid_store::EmbeddedStore;
 use tempfile::TempDir;
 
@@ -141,6 +144,7 @@ fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> Runni
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = "127.0.0.1:0".parse().unwrap();
     options.threads = 1;
+    options.limits.stop = Duration::from_secs(1);
     let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
     let mut client = Client::connect(server.address());
     for number in 0..300 {
@@ -248,6 +252,41 @@ fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
         }
         assert_eq!(queue_ns() > 0, mode != HandOver::Never, "{mode:?}");
     }
+}
+
+/// A query that does not look at its kill switch kept the server from ending, whatever
+/// `--stop-timeout` said.
+#[test]
+fn a_stop_waits_for_no_thread_beyond_its_time() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut client = Client::connect(server.address());
+    assert!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status < 300);
+    for number in 0..200 {
+        let document = serde_json::json!({ "_key": number.to_string(), "v": "v".repeat(30_000) });
+        let made = client.call("POST", "/_api/document/c", &[], document.to_string());
+        assert!(made.status < 300, "{}", made.text());
+    }
+    disk.hold();
+    let query = br#"{"query":"FOR d IN c FILTER d.v == 'stuck' RETURN d"}"#;
+    let mut waiting = Client::connect(server.address());
+    waiting.send(&common::request("POST", "/_api/cursor", &[], query));
+    while !client.get("/_api/query/current").text().contains("stuck") {}
+    let (sender, stopped) = std::sync::mpsc::channel();
+    let stop = std::thread::spawn(move || sender.send(server.stop()).unwrap());
+    let outcome = stopped.recv_timeout(Duration::from_secs(60));
+    disk.release();
+    let Ok(Err(ServerError::Stuck(text))) = outcome else { panic!("{outcome:?}") };
+    assert!(text.contains("FILTER d.v == 'stuck'"), "{text}");
+    stop.join().unwrap();
+    // What was acknowledged is there, and nobody holds the store any more.
+    let options = ServerOptions { threads: 1, ..ServerOptions::new(folder.path().to_owned()) };
+    let options = ServerOptions { listen: "127.0.0.1:0".parse().unwrap(), ..options };
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
+    let mut client = Client::connect(server.address());
+    assert_eq!(client.get("/_api/document/c/199").status, 200);
+    server.stop().unwrap();
 }
 
 #[test]

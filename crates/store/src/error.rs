@@ -89,6 +89,7 @@ impl From<pellucid_engine::Error> for StoreError {
             | Error::TermLength { .. }
             | Error::TablesExhausted => StoreError::Unacceptable(text),
             Error::DiskFull { .. } => StoreError::Full(text),
+            Error::Exhausted { .. } => StoreError::Busy(text),
             Error::Corruption { .. } => StoreError::Corruption(text),
             Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
             Error::NotInMemory => StoreError::NotInMemory,

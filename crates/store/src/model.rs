@@ -95,6 +95,15 @@ pub enum Value {
 }
 
 impl Value {
+    /// Whether the bytes, which were just used, could still be read from where they lie.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        match self {
+            Value::Mapped(value) => value.is_readable(),
+            Value::Owned(_) => true,
+        }
+    }
+
     /// Bytes of memory that it takes; none where it lies in a mapped file.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pellucid_thread::run_contained;
+
 use crate::error::{Result, StoreError};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -73,7 +75,7 @@ fn work(receiver: &Mutex<Receiver<Job>>, queued: &AtomicUsize) {
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
         queued.fetch_sub(1, Ordering::Relaxed);
-        job();
+        run_contained(job);
     }
 }
 
@@ -105,6 +107,17 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::Workers;
+
+    /// With one thread, the next job would wait for ever.
+    #[test]
+    fn a_job_that_panics_costs_no_thread() {
+        let workers = Workers::start("test", 1, 2).unwrap();
+        workers.reserve().unwrap().run(|| panic!("on purpose"));
+        let (sender, done) = channel();
+        workers.reserve().unwrap().run(move || sender.send(7).unwrap());
+        assert_eq!(done.recv(), Ok(7));
+        assert_eq!(workers.queued(), 0);
+    }
 
     #[test]
     fn beyond_its_room_nothing_is_taken_and_what_was_taken_is_done() {

@@ -12,6 +12,7 @@
 
 mod activity;
 mod condvar;
+mod contained;
 mod contention;
 mod early;
 mod handed_over;
@@ -31,6 +32,7 @@ pub use activity::{
     set_operation, set_phase, set_request, start_job, suspend_request,
 };
 pub use condvar::Condvar;
+pub use contained::{Indivisible, Panicked, contain, end_process_on_other_panics, run_contained};
 pub use early::{EARLY_MAX, early_operation, is_early_awaited};
 pub use handed_over::{HandedOver, TakenUp};
 pub use lock::{Mutex, MutexGuard};

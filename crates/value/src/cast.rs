@@ -5,12 +5,16 @@ use crate::{ArrayRef, Number, ObjectRef, Ref, Value, json};
 /// As a number: null and false are 0, true is 1, strings are what they spell, the only element of
 /// an array is what it is; all else is 0, or nothing where a string spells no number.
 #[must_use]
-pub fn to_number(value: Ref<'_>) -> Number {
+pub fn to_number(mut value: Ref<'_>) -> Number {
+    while let Ref::Array(array) = value
+        && array.len() == 1
+    {
+        value = array.get(0).unwrap_or(Ref::Null);
+    }
     match value {
         Ref::Bool(value) => Number::Int(i64::from(value)),
         Ref::Number(number) => number,
         Ref::String(text) => number_of_text(text).unwrap_or(Number::Int(0)),
-        Ref::Array(array) if array.len() == 1 => array.get(0).map_or(Number::Int(0), to_number),
         Ref::Null | Ref::Array(_) | Ref::Object(_) => Number::Int(0),
     }
 }
@@ -53,7 +57,7 @@ pub fn write_text(value: Ref<'_>, text: &mut String) {
 pub fn to_array(value: &Value) -> Vec<Value> {
     match value.view() {
         Ref::Null => Vec::new(),
-        Ref::Array(ArrayRef::Built(elements)) => elements.as_ref().clone(),
+        Ref::Array(ArrayRef::Built(elements)) => elements.to_vec(),
         Ref::Array(_) => value.elements(),
         Ref::Object(ObjectRef::Built(_) | ObjectRef::Packed(_)) => {
             value.members(true).into_iter().map(|(_, member)| member).collect()

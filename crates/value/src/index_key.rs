@@ -7,7 +7,8 @@
 //!
 //! The bytes are in docs/format.md.
 
-use crate::{ArrayRef, Number, ObjectBuilder, ObjectRef, Ref, Value, packed};
+use crate::walk::{Step, Walk};
+use crate::{Number, ObjectBuilder, Ref, Value, packed};
 
 const NULL: u8 = 16;
 const FALSE: u8 = 32;
@@ -47,8 +48,38 @@ pub fn encode(value: Ref<'_>, out: &mut Vec<u8>) {
             out.push(STRING);
             encode_text(text, 0, out);
         }
-        Ref::Array(array) => encode_array(array, out),
-        Ref::Object(object) => encode_object(object, out),
+        Ref::Array(_) | Ref::Object(_) => encode_parts(value, out),
+    }
+}
+
+/// As [`encode`], whatever the depth. Nulls count for nothing at the end of an array and anywhere
+/// in an object.
+fn encode_parts(value: Ref<'_>, out: &mut Vec<u8>) {
+    let (mut nulls, mut name) = (0, None);
+    for step in Walk::sorted(value) {
+        match step {
+            Step::Name(next) => name = Some(next),
+            Step::Value(Ref::Null) if name.take().is_none() => nulls += 1,
+            Step::Value(Ref::Null) => {}
+            Step::Value(value) => {
+                out.extend(std::iter::repeat_n(NULL, std::mem::take(&mut nulls)));
+                if let Some(name) = name.take() {
+                    out.push(MEMBER);
+                    // An object that has a lesser name is the greater one: the other one has null
+                    // there.
+                    encode_text(name, 0xff, out);
+                }
+                match value {
+                    Ref::Array(_) => out.push(ARRAY),
+                    Ref::Object(_) => out.push(OBJECT),
+                    scalar => encode(scalar, out),
+                }
+            }
+            Step::EndArray | Step::EndObject => {
+                nulls = 0;
+                out.push(END);
+            }
+        }
     }
 }
 
@@ -93,32 +124,6 @@ fn encode_text(text: &str, turn: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[turn, 1 ^ turn]);
 }
 
-fn encode_array(array: ArrayRef<'_>, out: &mut Vec<u8>) {
-    out.push(ARRAY);
-    let mut nulls = 0;
-    for element in array.iter() {
-        if matches!(element, Ref::Null) {
-            nulls += 1;
-            continue;
-        }
-        out.extend(std::iter::repeat_n(NULL, nulls));
-        nulls = 0;
-        encode(element, out);
-    }
-    out.push(END);
-}
-
-fn encode_object(object: ObjectRef<'_>, out: &mut Vec<u8>) {
-    out.push(OBJECT);
-    for (name, value) in object.sorted().filter(|(_, value)| !matches!(value, Ref::Null)) {
-        out.push(MEMBER);
-        // An object that has a lesser name is the greater one: the other one has null there.
-        encode_text(name, 0xff, out);
-        encode(value, out);
-    }
-    out.push(END);
-}
-
 /// The value at the front of `bytes`, and how many of them it takes; nothing if they are no
 /// encoding.
 #[must_use]
@@ -151,7 +156,7 @@ fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<Decoded> {
                 elements.push(decode_at(bytes, at, depth + 1)?.value);
             }
             *at += 1;
-            Some(Decoded { value: Value::array(elements), is_exact: false })
+            Some(Decoded { value: Value::array(elements).ok()?, is_exact: false })
         }
         OBJECT => {
             let mut object = ObjectBuilder::new();
@@ -159,7 +164,7 @@ fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<Decoded> {
                 let name = decode_text(bytes, at, 0xff)?;
                 object.insert(name, decode_at(bytes, at, depth + 1)?.value);
             }
-            Some(Decoded { value: object.finish(), is_exact: false })
+            Some(Decoded { value: object.finish().ok()?, is_exact: false })
         }
         _ => None,
     }

@@ -8,7 +8,10 @@
 //!
 //! The rules (order of types, truthiness, casts, how numbers print) are those of ArangoDB's AQL.
 
+mod array;
 mod cast;
+mod each;
+mod extent;
 pub mod index_key;
 pub mod json;
 mod kind;
@@ -23,13 +26,16 @@ mod samples;
 mod shared;
 mod text;
 mod value;
+mod walk;
 
+pub use array::Array;
 pub use cast::{number_of_text, to_array, to_number, to_text, write_text};
+pub use extent::{OverLimit, VALUE_BYTES_MAX};
 pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
 pub use number::{Number, compare_numbers};
 pub use object::{Object, ObjectBuilder};
-pub use order::{compare, equal};
+pub use order::{compare, compare_with, equal};
 pub use reference::{ArrayRef, Members, ObjectRef, Ref};
 pub use shared::Shared;
 pub use text::Text;

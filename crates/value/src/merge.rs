@@ -21,7 +21,7 @@ impl Default for MergeOptions {
 }
 
 /// Adds to an object that has begun the members of `old` with those of `new` over them; those that
-/// `skip` names stay out. Arrays are replaced.
+/// `skip` names stay out. Arrays are replaced. A builder that fails meanwhile gets no more.
 pub fn merge_into(
     builder: &mut Builder,
     old: ObjectRef<'_>,
@@ -30,6 +30,9 @@ pub fn merge_into(
     skip: &dyn Fn(&str) -> bool,
 ) {
     for (name, before) in old.iter().filter(|(name, _)| !skip(name)) {
+        if builder.has_failed() {
+            return;
+        }
         match new.get(name) {
             None => {
                 builder.name(name);
@@ -61,7 +64,7 @@ pub fn merge_into(
 /// Adds a new value, without its nulls if they are to go.
 fn add(builder: &mut Builder, value: Ref<'_>, options: MergeOptions) {
     match value {
-        Ref::Object(object) if !options.keep_null => {
+        Ref::Object(object) if !options.keep_null && !builder.has_failed() => {
             builder.begin_object();
             for (name, member) in object.iter().filter(|(_, member)| !matches!(member, Ref::Null)) {
                 builder.name(name);
@@ -86,7 +89,7 @@ mod tests {
         let (old, new) = (old.view().as_object().unwrap(), new.view().as_object().unwrap());
         merge_into(&mut builder, old, new, options, &|name| name == "_key");
         builder.end();
-        Value::open(&builder.finish()).unwrap().to_json()
+        Value::open(&builder.finish().unwrap()).unwrap().to_json()
     }
 
     #[test]

@@ -5,19 +5,34 @@
 //! So `[]` equals `[null]`. Strings compare byte by byte.
 
 use std::cmp::Ordering;
+use std::convert::Infallible;
+use std::iter::Peekable;
+use std::sync::Arc;
 
-use crate::{ArrayRef, ObjectRef, Ref, compare_numbers};
+use crate::{ArrayRef, Members, ObjectRef, Ref, compare_numbers};
+
+/// Bytes of text whose comparison is one step of [`compare_with`].
+const STEP_BYTES: usize = 4096;
 
 /// How `left` compares to `right`.
 #[must_use]
 pub fn compare(left: Ref<'_>, right: Ref<'_>) -> Ordering {
-    match (left, right) {
-        (Ref::Bool(left), Ref::Bool(right)) => left.cmp(&right),
-        (Ref::Number(left), Ref::Number(right)) => compare_numbers(left, right),
-        (Ref::String(left), Ref::String(right)) => left.cmp(right),
-        (Ref::Array(left), Ref::Array(right)) => compare_arrays(left, right),
-        (Ref::Object(left), Ref::Object(right)) => compare_objects(left, right),
-        _ => left.kind().cmp(&right.kind()),
+    let Ok(order) = compare_with(left, right, &mut |_| Ok::<(), Infallible>(()));
+    order
+}
+
+/// As [`compare`], for long values: `tick` is called with the number of steps that follow.
+///
+/// # Errors
+/// That of `tick`, which ends it.
+pub fn compare_with<E>(
+    left: Ref<'_>,
+    right: Ref<'_>,
+    tick: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Ordering, E> {
+    match Pair::of(left, right) {
+        Some(pair) => compare_parts(pair, tick),
+        None => compare_scalars(left, right, tick),
     }
 }
 
@@ -30,38 +45,106 @@ pub fn equal(left: Ref<'_>, right: Ref<'_>) -> bool {
     }
 }
 
-fn compare_arrays(left: ArrayRef<'_>, right: ArrayRef<'_>) -> Ordering {
-    for place in 0..left.len().max(right.len()) {
-        let left = left.get(place).unwrap_or(Ref::Null);
-        let right = right.get(place).unwrap_or(Ref::Null);
-        let order = compare(left, right);
-        if order != Ordering::Equal {
-            return order;
+/// Compares all but two arrays or two objects, unless those are one and the same.
+#[inline]
+fn compare_scalars<E>(
+    left: Ref<'_>,
+    right: Ref<'_>,
+    tick: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Ordering, E> {
+    Ok(match (left, right) {
+        (Ref::Bool(left), Ref::Bool(right)) => left.cmp(&right),
+        (Ref::Number(left), Ref::Number(right)) => compare_numbers(left, right),
+        (Ref::String(left), Ref::String(right)) => {
+            let steps = left.len().min(right.len()) / STEP_BYTES;
+            if steps > 0 {
+                tick(steps)?;
+            }
+            left.cmp(right)
         }
-    }
-    Ordering::Equal
+        _ => left.kind().cmp(&right.kind()),
+    })
 }
 
-fn compare_objects(left: ObjectRef<'_>, right: ObjectRef<'_>) -> Ordering {
-    let (mut lefts, mut rights) = (left.sorted().peekable(), right.sorted().peekable());
+/// Compares part by part, without recursion: stored documents may have any depth.
+fn compare_parts<E>(
+    mut pair: Pair<'_>,
+    tick: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Ordering, E> {
+    let mut around = Vec::new();
     loop {
-        let names = match (lefts.peek(), rights.peek()) {
-            (Some((left, _)), Some((right, _))) => left.cmp(right),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => return Ordering::Equal,
+        tick(1)?;
+        let Some((left, right)) = pair.next() else {
+            match around.pop() {
+                Some(outer) => pair = outer,
+                None => return Ok(Ordering::Equal),
+            }
+            continue;
         };
-        let mut left = Ref::Null;
-        let mut right = Ref::Null;
-        if names != Ordering::Greater {
-            left = lefts.next().map_or(Ref::Null, |(_, value)| value);
+        match Pair::of(left, right) {
+            Some(inner) => around.push(std::mem::replace(&mut pair, inner)),
+            None => match compare_scalars(left, right, tick)? {
+                Ordering::Equal => {}
+                order => return Ok(order),
+            },
         }
-        if names != Ordering::Less {
-            right = rights.next().map_or(Ref::Null, |(_, value)| value);
+    }
+}
+
+/// Two arrays or two objects, as far as they were found equal.
+enum Pair<'a> {
+    Arrays(ArrayRef<'a>, ArrayRef<'a>, usize),
+    Objects(Peekable<Members<'a>>, Peekable<Members<'a>>),
+}
+
+impl<'a> Pair<'a> {
+    /// Nothing if the two are not both arrays or both objects. One and the same has no parts that
+    /// differ.
+    fn of(left: Ref<'a>, right: Ref<'a>) -> Option<Self> {
+        match (left, right) {
+            (Ref::Array(ArrayRef::Built(left)), Ref::Array(ArrayRef::Built(right)))
+                if Arc::ptr_eq(left, right) =>
+            {
+                None
+            }
+            (Ref::Object(ObjectRef::Built(left)), Ref::Object(ObjectRef::Built(right)))
+                if Arc::ptr_eq(left, right) =>
+            {
+                None
+            }
+            (Ref::Array(left), Ref::Array(right)) => Some(Self::Arrays(left, right, 0)),
+            (Ref::Object(left), Ref::Object(right)) => {
+                Some(Self::Objects(left.sorted().peekable(), right.sorted().peekable()))
+            }
+            _ => None,
         }
-        let order = compare(left, right);
-        if order != Ordering::Equal {
-            return order;
+    }
+
+    /// The next parts to compare; none at the end.
+    fn next(&mut self) -> Option<(Ref<'a>, Ref<'a>)> {
+        match self {
+            Self::Arrays(left, right, place) => {
+                if *place >= left.len().max(right.len()) {
+                    return None;
+                }
+                let parts = (left.get(*place), right.get(*place));
+                *place += 1;
+                Some((parts.0.unwrap_or(Ref::Null), parts.1.unwrap_or(Ref::Null)))
+            }
+            Self::Objects(lefts, rights) => {
+                let names = match (lefts.peek(), rights.peek()) {
+                    (Some((left, _)), Some((right, _))) => left.cmp(right),
+                    (Some(_), None) => Ordering::Less,
+                    (None, Some(_)) => Ordering::Greater,
+                    (None, None) => return None,
+                };
+                let next = |members: &mut Peekable<Members<'a>>, without| {
+                    if names == without { None } else { members.next() }
+                };
+                let left = next(lefts, Ordering::Greater).map_or(Ref::Null, |(_, value)| value);
+                let right = next(rights, Ordering::Less).map_or(Ref::Null, |(_, value)| value);
+                Some((left, right))
+            }
         }
     }
 }
@@ -95,7 +178,7 @@ mod tests {
 
         #[test]
         fn the_form_of_a_value_does_not_matter(value in values()) {
-            let packed = crate::Value::open(&value.to_packed()).unwrap();
+            let packed = crate::Value::open(&value.to_packed().unwrap()).unwrap();
             prop_assert!(equal(value.view(), packed.view()));
             prop_assert_eq!(value.to_json(), packed.to_json());
         }

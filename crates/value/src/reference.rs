@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::packed::{PackedArray, PackedObject};
-use crate::{Kind, Number, Object, Shared, Text, Value};
+use crate::{Array, Kind, Number, Object, Shared, Text, Value};
 
 /// A value that is read where it lies.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub enum ArrayRef<'a> {
     /// In packed bytes.
     Packed(PackedArray<'a>),
     /// In memory of its own.
-    Built(&'a Arc<Vec<Value>>),
+    Built(&'a Arc<Array>),
 }
 
 /// The members of an object.

@@ -82,11 +82,12 @@ pub(crate) fn values() -> impl Strategy<Value = Value> {
     scalars().prop_recursive(3, 24, 4, |inner| {
         let members = proptest::collection::vec(("[a-c\u{0}]{0,2}", inner.clone()), 0..4);
         prop_oneof![
-            proptest::collection::vec(inner, 0..4).prop_map(Value::array),
+            proptest::collection::vec(inner, 0..4)
+                .prop_map(|elements| Value::array(elements).unwrap()),
             members.prop_map(|members| {
                 let mut builder = ObjectBuilder::new();
                 members.into_iter().for_each(|(name, value)| builder.insert(name, value));
-                builder.finish()
+                builder.finish().unwrap()
             }),
         ]
     })

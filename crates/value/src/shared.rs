@@ -74,14 +74,15 @@ mod tests {
     fn small_parts_let_go_of_what_they_are_parts_of() {
         let mut builder = ObjectBuilder::new();
         builder.insert("name", Value::from("somebody"));
-        builder.insert("tags", Value::array(vec![Value::from("a"), Value::from("b")]));
+        builder.insert("tags", Value::array(vec![Value::from("a"), Value::from("b")]).unwrap());
         builder.insert("long", Value::from("x".repeat(10_000)));
-        let document = Value::open(&builder.finish().to_packed()).unwrap();
+        let document = Value::open(&builder.finish().unwrap().to_packed().unwrap()).unwrap();
         let Value::Packed(whole) = &document else { panic!("a document is packed") };
         let holders = || Arc::strong_count(&whole.bytes);
         let mut object = ObjectBuilder::new();
         object.insert("name", document.attribute("name"));
-        let mut kept = Value::array(vec![document.attribute("tags"), object.finish()]);
+        let mut kept =
+            Value::array(vec![document.attribute("tags"), object.finish().unwrap()]).unwrap();
         let mut long = document.attribute("long");
         assert_eq!(holders(), 4, "each part holds the document");
         let before = kept.to_json();

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::Shared;
+use crate::value::ARC_BYTES;
 
 /// A string: of its own, of the program, or a part of a packed document.
 #[derive(Clone)]
@@ -29,6 +30,15 @@ impl Text {
             && bytes.is_wasteful()
         {
             *self = Self::from(self.as_str());
+        }
+    }
+
+    /// Bytes of memory that it keeps beside itself.
+    pub(crate) fn size_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Static(_) => 0,
+            Form::Owned(text) => ARC_BYTES + text.len(),
+            Form::Part(bytes) => bytes.len(),
         }
     }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::packed::{self, Damage};
-use crate::{ArrayRef, Kind, Number, Object, ObjectRef, Ref, Shared, Text};
+use crate::{Array, ArrayRef, Kind, Number, Object, ObjectRef, OverLimit, Ref, Shared, Text};
+
+/// Bytes in front of what an [`Arc`] holds.
+pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
 
 /// A value. A clone copies at most one reference.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +25,7 @@ pub enum Value {
     /// A string.
     String(Text),
     /// An array that was built.
-    Array(Arc<Vec<Value>>),
+    Array(Arc<Array>),
     /// An object that was built.
     Object(Arc<Object>),
     /// An array or object in packed bytes: exactly one node of either kind.
@@ -62,9 +65,23 @@ impl Value {
     }
 
     /// An array.
+    ///
+    /// # Errors
+    /// If it were deeper or larger than values may be.
+    pub fn array(elements: Vec<Self>) -> Result<Self, OverLimit> {
+        Array::new(elements).map(|array| Self::Array(Arc::new(array)))
+    }
+
+    /// How many levels of arrays and objects it has, counted up to one more than
+    /// [`packed::DEPTH_MAX`]: stored documents may have more, all other values have less.
     #[must_use]
-    pub fn array(elements: Vec<Self>) -> Self {
-        Self::Array(Arc::new(elements))
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::Array(array) => array.extent().depth(),
+            Self::Object(object) => object.extent().depth(),
+            Self::Packed(node) => packed::depth(node),
+            _ => 0,
+        }
     }
 
     /// The number, or null where a double is none.
@@ -153,7 +170,7 @@ impl Value {
     #[must_use]
     pub fn elements(&self) -> Vec<Self> {
         match self {
-            Self::Array(elements) => elements.as_ref().clone(),
+            Self::Array(elements) => elements.to_vec(),
             Self::Packed(node) => match Ref::of_node(node) {
                 Ref::Array(array) => {
                     array.iter().map(|part| Self::of_reference(node, part)).collect()
@@ -184,19 +201,16 @@ impl Value {
             .collect()
     }
 
-    /// About how many bytes of memory this value keeps, for the limits of a query.
+    /// How many bytes of memory this value keeps, for the limits of a query; what it holds several
+    /// times is counted each time.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>()
             + match self {
-                Self::String(text) => text.len(),
-                Self::Array(elements) => elements.iter().map(Self::size_bytes).sum(),
-                Self::Object(object) => {
-                    let member =
-                        |(name, value): &(Text, Self)| 32 + name.len() + value.size_bytes();
-                    object.members().iter().map(member).sum()
-                }
-                Self::Packed(node) => node.len(),
+                Self::String(text) => text.size_bytes(),
+                Self::Array(array) => ARC_BYTES + size_of::<Array>() + array.extent().bytes(),
+                Self::Object(object) => ARC_BYTES + size_of::<Object>() + object.extent().bytes(),
+                Self::Packed(node) => ARC_BYTES + node.len(),
                 _ => 0,
             }
     }
@@ -219,9 +233,9 @@ impl Value {
         match self {
             Self::String(text) => text.let_go(),
             Self::Packed(node) if node.is_wasteful() => *node = Shared::copy(node),
-            Self::Array(elements) => {
-                if let Some(elements) = Arc::get_mut(elements) {
-                    elements.iter_mut().for_each(Self::let_go);
+            Self::Array(array) => {
+                if let Some(array) = Arc::get_mut(array) {
+                    array.let_go();
                 }
             }
             Self::Object(object) => {
@@ -234,8 +248,10 @@ impl Value {
     }
 
     /// The packed document with this value, as it is stored.
-    #[must_use]
-    pub fn to_packed(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// If it is deeper or larger than documents may be.
+    pub fn to_packed(&self) -> Result<Vec<u8>, OverLimit> {
         let mut builder = packed::Builder::new();
         builder.value(self.view());
         builder.finish()
@@ -303,11 +319,5 @@ impl From<Text> for Value {
 impl From<String> for Value {
     fn from(value: String) -> Self {
         Self::String(value.into())
-    }
-}
-
-impl From<Vec<Value>> for Value {
-    fn from(value: Vec<Value>) -> Self {
-        Self::array(value)
     }
 }

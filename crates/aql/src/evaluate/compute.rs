@@ -1,12 +1,17 @@
 //! The value of an expression.
 
-use pellucid_value::{Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
+use pellucid_value::packed::DEPTH_MAX;
+use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
 
-use super::operators::{arithmetic, compare_by, range};
+use super::operators::{arithmetic, compare_by, holding, range};
 use super::{Code, Expansion, Name, Quantity, Question};
+use crate::functions::text;
 use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
 use crate::{QueryError, number};
+
+/// What a member of an object takes while it is made, beside its name and its value.
+const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
     /// Computes it for a row.
@@ -35,11 +40,7 @@ impl Code {
                 let left = operands.0.compute(row, run)?;
                 let right = operands.1.compute(row, run)?;
                 let Some(elements) = left.view().as_array() else { return Ok(Value::Bool(false)) };
-                let holding = elements
-                    .iter()
-                    .filter(|element| compare_by(*operator, *element, right.view()))
-                    .count();
-                quantity.holds(holding, elements.len(), row, run).map(Value::Bool)
+                quantity.is_met(*operator, elements, &right, row, run).map(Value::Bool)
             }
             Self::Ternary(parts) => {
                 let condition = parts.0.compute(row, run)?;
@@ -53,7 +54,7 @@ impl Code {
                 let before_bytes = run.memory_bytes();
                 let elements = compute_all(elements, row, run)?;
                 run.free_memory_down_to(before_bytes);
-                Ok(Value::array(elements))
+                Ok(Value::array(elements)?)
             }
             Self::Object(members) => object(members, row, run),
             Self::Subquery(pipeline) => crate::execute::subquery(pipeline, row, run),
@@ -62,7 +63,7 @@ impl Code {
                 Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
             }
             Self::CollectionContents(collection, _) => {
-                crate::execute::contents(*collection, run).map(Value::array)
+                Ok(Value::array(crate::execute::contents(*collection, run)?)?)
             }
         }
     }
@@ -78,7 +79,7 @@ impl Code {
             }
             Self::Binary(operator, operands) if let Some(order) = plain(*operator) => {
                 match (operands.0.peek(row), operands.1.peek(row)) {
-                    (Some(left), Some(right)) => Ok(compare_by(order, left, right)),
+                    (Some(left), Some(right)) => compare_by(order, left, right, run),
                     _ => Ok(self.compute(row, run)?.is_true()),
                 }
             }
@@ -124,6 +125,7 @@ fn element(value: &Value, place: &Value) -> Value {
 
 /// The values of all of them, which count as memory until the caller frees it.
 fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    run.take_memory(codes.len() * size_of::<Value>())?;
     let mut values = Vec::with_capacity(codes.len());
     for code in codes {
         let value = code.compute(row, run)?;
@@ -141,15 +143,22 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
             Name::Fixed(name) => Text::from(std::sync::Arc::clone(name)),
             Name::Computed(name) => {
                 let name = name.compute(row, run)?;
-                Text::from(pellucid_value::to_text(name.view()))
+                match name {
+                    Value::String(name) => name,
+                    name => {
+                        let name = text(run, &name)?;
+                        run.take_memory(name.len())?;
+                        Text::from(&*name)
+                    }
+                }
             }
         };
         let value = value.compute(row, run)?;
-        run.take_memory(value.own_bytes())?;
+        run.take_memory(MEMBER_BYTES + value.own_bytes())?;
         object.insert(name, value);
     }
     run.free_memory_down_to(before_bytes);
-    Ok(object.finish())
+    Ok(object.finish()?)
 }
 
 fn unary(operator: Unary, operand: &Value, run: &mut Run) -> Result<Value, QueryError> {
@@ -180,7 +189,7 @@ fn binary(
         Binary::Range => {
             let left = operands.0.compute(row, run)?;
             let right = operands.1.compute(row, run)?;
-            range(&left, &right).map(Value::array)
+            range(&left, &right, run)
         }
         Binary::Plus | Binary::Minus | Binary::Times | Binary::Divide | Binary::Modulo => {
             let left = operands.0.compute(row, run)?;
@@ -189,16 +198,43 @@ fn binary(
         }
         _ => {
             if let (Some(left), Some(right)) = (operands.0.peek(row), operands.1.peek(row)) {
-                return Ok(Value::Bool(compare_by(operator, left, right)));
+                return compare_by(operator, left, right, run).map(Value::Bool);
             }
             let left = operands.0.compute(row, run)?;
             let right = operands.1.compute(row, run)?;
-            Ok(Value::Bool(compare_by(operator, left.view(), right.view())))
+            compare_by(operator, left.view(), right.view(), run).map(Value::Bool)
         }
     }
 }
 
 impl Quantity {
+    /// Whether the comparison holds for as many elements as it should; it ends as soon as that is
+    /// known.
+    fn is_met(
+        &self,
+        operator: Binary,
+        elements: ArrayRef<'_>,
+        right: &Value,
+        row: &[Value],
+        run: &mut Run,
+    ) -> Result<bool, QueryError> {
+        let negated = negated(operator).filter(|_| matches!(self, Self::All));
+        Ok(match self {
+            // All hold if for none the opposite does.
+            Self::All => match negated {
+                Some(opposite) => holding(opposite, elements, right, 1, run)? == 0,
+                None => holding(operator, elements, right, usize::MAX, run)? == elements.len(),
+            },
+            Self::Any => holding(operator, elements, right, 1, run)? > 0,
+            Self::None => holding(operator, elements, right, 1, run)? == 0,
+            Self::AtLeast(count) => {
+                let least = to_number(count.compute(row, run)?.view()).to_int();
+                let Ok(least) = usize::try_from(least) else { return Ok(true) };
+                holding(operator, elements, right, least, run)? >= least
+            }
+        })
+    }
+
     fn holds(
         &self,
         holding: usize,
@@ -218,24 +254,49 @@ impl Quantity {
     }
 }
 
+/// The operator that holds where this one does not.
+fn negated(operator: Binary) -> Option<Binary> {
+    Some(match operator {
+        Binary::Equal => Binary::NotEqual,
+        Binary::NotEqual => Binary::Equal,
+        Binary::Less => Binary::GreaterEqual,
+        Binary::LessEqual => Binary::Greater,
+        Binary::Greater => Binary::LessEqual,
+        Binary::GreaterEqual => Binary::Less,
+        Binary::In => Binary::NotIn,
+        Binary::NotIn => Binary::In,
+        _ => return None,
+    })
+}
+
 /// Adds the elements of `list` to `elements`, those of arrays in their place down to `levels`.
-fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>) {
+fn flatten(
+    list: &Value,
+    levels: usize,
+    elements: &mut Vec<Value>,
+    run: &mut Run,
+) -> Result<(), QueryError> {
+    let count = list.view().as_array().map_or(0, ArrayRef::len);
+    // Of the list itself and of what it adds, which grows by half of its room at a time.
+    run.take_memory(3 * count * size_of::<Value>())?;
     for element in list.elements() {
+        run.tick()?;
         if levels > 1 && matches!(element.view(), Ref::Array(_)) {
-            flatten(&element, levels - 1, elements);
+            flatten(&element, levels - 1, elements, run)?;
         } else {
             elements.push(element);
         }
     }
+    Ok(())
 }
 
 impl Expansion {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
         let before_bytes = run.memory_bytes();
         let list = self.list.compute(row, run)?;
+        run.take_memory(list.own_bytes())?;
         let mut elements = Vec::new();
-        flatten(&list, self.levels, &mut elements);
-        run.take_memory(list.own_bytes() + elements.len() * size_of::<Value>())?;
+        flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
         let mut skip = 0;
         let mut most = usize::MAX;
         if let Some((offset, count)) = &self.limit {
@@ -255,15 +316,17 @@ impl Expansion {
             match projected? {
                 None => {}
                 Some(_) if skip > 0 => skip -= 1,
-                Some(Some(value)) => {
+                Some(Some(mut value)) => {
                     run.take_memory(value.own_bytes())?;
+                    // What it is a part of does not count, and must not stay.
+                    value.let_go();
                     result.push(value);
                 }
                 Some(None) => result.push(element),
             }
         }
         run.free_memory_down_to(before_bytes);
-        Ok(Value::array(result))
+        Ok(Value::array(result)?)
     }
 
     /// Nothing if the element is left out, and its projection if there is one.
@@ -281,9 +344,11 @@ impl Expansion {
 
 impl Question {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+        let before_bytes = run.memory_bytes();
         let list = self.list.compute(row, run)?;
+        let all = list.view().as_array().map_or(0, ArrayRef::len);
+        run.take_memory(list.own_bytes() + all * size_of::<Value>())?;
         let elements = list.elements();
-        let all = elements.len();
         let mut holding = 0;
         for element in elements {
             run.tick()?;
@@ -292,6 +357,7 @@ impl Question {
             run.locals.pop();
             holding += usize::from(holds?);
         }
+        run.free_memory_down_to(before_bytes);
         if let Some(count) = &self.count {
             let count = count.compute(row, run)?;
             let (low, high) = match count.view() {

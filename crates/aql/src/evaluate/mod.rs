@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pellucid_value::{Ref, Value};
 
 pub(crate) use operators::{compare_by, like, like_prefix, range_bounds};
-pub(crate) use regular::Regexes;
+pub(crate) use regular::{Expression, Matches, Regexes};
 
 use crate::CollectionId;
 use crate::functions::Function;
@@ -113,6 +113,11 @@ impl Code {
     /// Calls `visit` with this expression and all within it, but not those of subqueries.
     pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
         visit(self);
+        self.for_each_operand(&mut |operand| operand.walk(visit));
+    }
+
+    /// Calls `visit` with each expression directly within this one, but not those of subqueries.
+    pub(crate) fn for_each_operand<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
         match self {
             Self::Constant(_)
             | Self::Path(..)
@@ -120,50 +125,46 @@ impl Code {
             | Self::Subquery(_)
             | Self::CollectionCount(..)
             | Self::CollectionContents(..) => {}
-            Self::Attribute(value, _) | Self::Unary(_, value) => value.walk(visit),
+            Self::Attribute(value, _) | Self::Unary(_, value) => visit(value),
             Self::Element(value, place) => {
-                value.walk(visit);
-                place.walk(visit);
+                visit(value);
+                visit(place);
             }
             Self::Expansion(expansion) => {
-                expansion.list.walk(visit);
+                visit(&expansion.list);
                 let limits = expansion.limit.iter().flat_map(|(offset, count)| [offset, count]);
-                let parts = expansion.filter.iter().chain(&expansion.projection).chain(limits);
-                parts.for_each(|part| part.walk(visit));
+                expansion.filter.iter().chain(&expansion.projection).chain(limits).for_each(visit);
             }
             Self::Question(question) => {
-                question.list.walk(visit);
+                visit(&question.list);
                 if let Some(Quantity::AtLeast(count)) = &question.quantity {
-                    count.walk(visit);
+                    visit(count);
                 }
-                let parts = question.count.iter().chain(&question.filter);
-                parts.for_each(|part| part.walk(visit));
+                question.count.iter().chain(&question.filter).for_each(visit);
             }
-            Self::Call(_, arguments) | Self::Array(arguments) => {
-                arguments.iter().for_each(|argument| argument.walk(visit));
-            }
+            Self::Call(_, arguments) | Self::Array(arguments) => arguments.iter().for_each(visit),
             Self::Binary(_, operands) => {
-                operands.0.walk(visit);
-                operands.1.walk(visit);
+                visit(&operands.0);
+                visit(&operands.1);
             }
             Self::Quantified { quantity, operands, .. } => {
                 if let Quantity::AtLeast(count) = quantity.as_ref() {
-                    count.walk(visit);
+                    visit(count);
                 }
-                operands.0.walk(visit);
-                operands.1.walk(visit);
+                visit(&operands.0);
+                visit(&operands.1);
             }
             Self::Ternary(parts) => {
-                parts.0.walk(visit);
-                parts.1.iter().for_each(|part| part.walk(visit));
-                parts.2.walk(visit);
+                visit(&parts.0);
+                parts.1.iter().for_each(&mut *visit);
+                visit(&parts.2);
             }
             Self::Object(members) => {
                 for (name, value) in members {
                     if let Name::Computed(name) = name {
-                        name.walk(visit);
+                        visit(name);
                     }
-                    value.walk(visit);
+                    visit(value);
                 }
             }
         }

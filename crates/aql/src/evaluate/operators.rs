@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use pellucid_value::{Number, Ref, Value, compare, equal, to_number};
+use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
 use super::compute::range_too_long;
+use crate::functions::{STEP_BYTES, Set, compare, equal, lower, room_for, whole_range};
 use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::{QueryError, number};
@@ -13,22 +14,67 @@ use crate::{QueryError, number};
 const RANGE_ELEMENTS_MAX: i64 = 10_000_000;
 
 /// Whether a comparison holds.
-pub(crate) fn compare_by(operator: Binary, left: Ref<'_>, right: Ref<'_>) -> bool {
-    match operator {
-        Binary::Equal => equal(left, right),
-        Binary::NotEqual => !equal(left, right),
-        Binary::Less => compare(left, right) == Ordering::Less,
-        Binary::LessEqual => compare(left, right) != Ordering::Greater,
-        Binary::Greater => compare(left, right) == Ordering::Greater,
-        Binary::GreaterEqual => compare(left, right) != Ordering::Less,
-        Binary::In => contains(left, right),
-        Binary::NotIn => !contains(left, right),
+pub(crate) fn compare_by(
+    operator: Binary,
+    left: Ref<'_>,
+    right: Ref<'_>,
+    run: &mut Run,
+) -> Result<bool, QueryError> {
+    Ok(match operator {
+        Binary::Equal => equal(left, right, run)?,
+        Binary::NotEqual => !equal(left, right, run)?,
+        Binary::Less => compare(left, right, run)? == Ordering::Less,
+        Binary::LessEqual => compare(left, right, run)? != Ordering::Greater,
+        Binary::Greater => compare(left, right, run)? == Ordering::Greater,
+        Binary::GreaterEqual => compare(left, right, run)? != Ordering::Less,
+        Binary::In => contains(left, right, run)?,
+        Binary::NotIn => !contains(left, right, run)?,
         _ => false,
-    }
+    })
 }
 
-fn contains(element: Ref<'_>, list: Ref<'_>) -> bool {
-    list.as_array().is_some_and(|list| list.iter().any(|other| equal(element, other)))
+fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+    let Some(list) = list.as_array() else { return Ok(false) };
+    for other in list.iter() {
+        run.tick()?;
+        if equal(element, other, run)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// From so many comparisons on, the elements of a list that many others are looked for in are
+/// gathered in a set.
+const SET_COMPARISONS_MIN: usize = 4096;
+
+/// How many elements of `left` hold, up to `enough` of them.
+pub(super) fn holding(
+    operator: Binary,
+    left: ArrayRef<'_>,
+    right: &Value,
+    enough: usize,
+    run: &mut Run,
+) -> Result<usize, QueryError> {
+    let others = right.view().as_array().map_or(0, ArrayRef::len);
+    let is_in = matches!(operator, Binary::In | Binary::NotIn);
+    let is_long = left.len().saturating_mul(others) >= SET_COMPARISONS_MIN;
+    let before_bytes = run.memory_bytes();
+    let set = if is_in && is_long && left.len() > 1 { Some(Set::of(right, run)?) } else { None };
+    let mut holding = 0;
+    for element in left.iter() {
+        if holding >= enough {
+            break;
+        }
+        run.tick()?;
+        let holds = match &set {
+            Some(set) => set.place(element, run)?.is_some() == (operator == Binary::In),
+            None => compare_by(operator, element, right.view(), run)?,
+        };
+        holding += usize::from(holds);
+    }
+    run.free_memory_down_to(before_bytes);
+    Ok(holding)
 }
 
 /// Numbers as arithmetic takes them. All else is cast; a division by zero is null with a warning.
@@ -87,31 +133,30 @@ pub(crate) fn range_bounds(left: &Value, right: &Value) -> (i64, i64) {
 }
 
 /// All elements of a range.
-pub(super) fn range(left: &Value, right: &Value) -> Result<Vec<Value>, QueryError> {
+pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value, QueryError> {
     let (first, last) = range_bounds(left, right);
     if first.abs_diff(last) >= RANGE_ELEMENTS_MAX.unsigned_abs() {
         return Err(range_too_long());
     }
-    Ok(if first <= last {
-        (first..=last).map(Value::Int).collect()
-    } else {
-        (last..=first).rev().map(Value::Int).collect()
-    })
+    whole_range(run, first, last)
 }
 
 /// Whether `text` is like `pattern`: `%` is any text, `_` any character, `\` takes what follows as
-/// it is. `tick` is called now and then, and ends it with its error.
+/// it is.
 pub(crate) fn like(
     text: &str,
     pattern: &str,
     ignores_case: bool,
-    tick: &mut dyn FnMut() -> Result<(), QueryError>,
+    run: &mut Run,
 ) -> Result<bool, QueryError> {
-    let fold = |text: &str| {
-        if ignores_case { text.to_lowercase() } else { text.to_owned() }
-    };
-    let text: Vec<char> = fold(text).chars().collect();
-    like_parts(&text, &parts_of(&fold(pattern)), tick)
+    if ignores_case {
+        let (text, pattern) = (lower(run, text)?, lower(run, pattern)?);
+        return like(&text, &pattern, false, run);
+    }
+    let mut parts = room_for(run, pattern.len())?;
+    run.tick_by(1 + pattern.len() / STEP_BYTES)?;
+    each_part(pattern, &mut |part| parts.push(part));
+    like_parts(text, &parts, run)
 }
 
 /// What all texts begin with that are like `pattern`.
@@ -120,11 +165,13 @@ pub(crate) fn like_prefix(pattern: &str) -> String {
         Part::Is(character) => Some(character),
         Part::Many | Part::One => None,
     };
-    parts_of(pattern).into_iter().map_while(own).collect()
+    let mut parts = Vec::new();
+    each_part(pattern, &mut |part| parts.push(part));
+    parts.into_iter().map_while(own).collect()
 }
 
-fn parts_of(pattern: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
+/// Gives `add` the parts of a pattern, each of which has at least a byte of it.
+fn each_part(pattern: &str, add: &mut dyn FnMut(Part)) {
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
         let part = match character {
@@ -133,16 +180,15 @@ fn parts_of(pattern: &str) -> Vec<Part> {
             '\\' => match characters.next() {
                 Some(escaped @ ('%' | '_' | '\\')) => Part::Is(escaped),
                 Some(other) => {
-                    parts.push(Part::Is('\\'));
+                    add(Part::Is('\\'));
                     Part::Is(other)
                 }
                 None => Part::Is('\\'),
             },
             other => Part::Is(other),
         };
-        parts.push(part);
+        add(part);
     }
-    parts
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -153,32 +199,28 @@ enum Part {
 }
 
 /// Goes back to the last `%` only, so that the time is at most the product of the lengths.
-fn like_parts(
-    text: &[char],
-    parts: &[Part],
-    tick: &mut dyn FnMut() -> Result<(), QueryError>,
-) -> Result<bool, QueryError> {
-    let (mut at, mut part) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while at < text.len() {
+fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool, QueryError> {
+    let (mut rest, mut part) = (text.chars(), 0);
+    let mut retry = None;
+    while let Some(next) = rest.clone().next() {
         match parts.get(part) {
             Some(Part::Many) => {
-                retry = Some((part + 1, at));
                 part += 1;
+                retry = Some((part, rest.clone()));
                 continue;
             }
             Some(Part::One) => {}
-            Some(Part::Is(character)) if *character == text[at] => {}
+            Some(Part::Is(character)) if *character == next => {}
             _ => {
-                let Some((after, from)) = retry else { return Ok(false) };
-                tick()?;
-                part = after;
-                at = from + 1;
-                retry = Some((after, at));
+                let Some((after, from)) = &mut retry else { return Ok(false) };
+                run.tick()?;
+                from.next();
+                (part, rest) = (*after, from.clone());
                 continue;
             }
         }
-        at += 1;
+        run.tick()?;
+        rest.next();
         part += 1;
     }
     Ok(parts[part..].iter().all(|part| *part == Part::Many))
@@ -187,6 +229,7 @@ fn like_parts(
 #[cfg(test)]
 mod tests {
     use super::{like, like_prefix};
+    use crate::functions::tests::run;
 
     #[test]
     fn patterns_match_all_of_the_text() {
@@ -201,10 +244,10 @@ mod tests {
             ("a\nb", "a_b", true),
             ("abc", "", false),
         ] {
-            let found = like(text, pattern, false, &mut || Ok(()));
+            let found = like(text, pattern, false, &mut run());
             assert_eq!(found, Ok(expected), "{text} {pattern}");
         }
-        assert_eq!(like("FoO bAr BaZ", "fOo%bAz", true, &mut || Ok(())), Ok(true));
+        assert_eq!(like("FoO bAr BaZ", "fOo%bAz", true, &mut run()), Ok(true));
     }
 
     #[test]

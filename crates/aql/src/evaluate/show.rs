@@ -1,10 +1,14 @@
 //! Expressions as text, for plans that people read.
 
+use pellucid_value::json;
+
 use super::{Code, Name, Quantity, Slot};
 use crate::parse::ast::{Binary, Unary};
 
 /// How many characters of a constant are shown.
 const SHOWN_CHARACTERS_MAX: usize = 200;
+/// Bytes in which there are at least that many and one more.
+const SHOWN_BYTES_MAX: usize = 4 * SHOWN_CHARACTERS_MAX + 4;
 
 impl Code {
     /// The expression as AQL; `name_of` names variables.
@@ -13,7 +17,7 @@ impl Code {
         let list = |codes: &[Self]| codes.iter().map(show).collect::<Vec<_>>().join(", ");
         match self {
             Self::Constant(value) => {
-                let text = value.to_json();
+                let text = json::to_string_up_to(value.view(), SHOWN_BYTES_MAX);
                 match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
                     Some((end, _)) => format!("{}…", &text[..end]),
                     None => text,

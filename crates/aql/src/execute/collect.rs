@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 
 use pellucid_value::{Number, ObjectBuilder, Value, compare, index_key, to_number};
 
-use super::{State, Upstream};
+use super::{State, Upstream, bytes_of_copy};
 use crate::QueryError;
 use crate::evaluate::Row;
 use crate::functions::aggregate;
 use crate::plan::{Aggregator, Collect, Into};
 use crate::run::Run;
+
+/// What a group takes beside its key and its row, with the room that trees leave.
+const GROUP_BYTES: usize = 2 * size_of::<(Vec<u8>, Group)>();
+/// As [`GROUP_BYTES`], for a value of an aggregate that is one of many different ones.
+const DIFFERENT_BYTES: usize = 2 * size_of::<(Vec<u8>, (usize, Value))>();
 
 struct Group {
     row: Row,
@@ -66,16 +71,20 @@ fn groups(
     }
     upstream.each(run, |row, run| {
         run.tick()?;
+        let before_bytes = run.memory_bytes();
         let mut key = Vec::new();
         let mut common = Vec::with_capacity(collect.groups.len());
         for (_, code) in &collect.groups {
             let value = code.compute(&row, run)?;
+            // Itself, and its part of the key, which is no longer.
+            run.take_memory(2 * value.size_bytes())?;
             index_key::encode(value.view(), &mut key);
             common.push(value);
         }
         let mut size = 0;
         let group = groups.entry(key).or_insert_with_key(|key| {
-            size = key.len() + size_of::<Group>();
+            size = key.capacity() + GROUP_BYTES + bytes_of_copy(around);
+            size += collect.aggregates.len() * size_of::<Total>();
             let mut group = new_group();
             for ((slot, _), mut value) in collect.groups.iter().zip(common) {
                 value.let_go();
@@ -86,13 +95,20 @@ fn groups(
         });
         group.count += 1;
         for (own, total) in collect.aggregates.iter().zip(&mut group.aggregates) {
-            size += total.add(own.aggregator, own.code.compute(&row, run)?);
+            let value = own.code.compute(&row, run)?;
+            run.take_memory(2 * value.size_bytes())?;
+            size += total.add(own.aggregator, value);
         }
         if let Some((_, into)) = &collect.into {
-            let kept = kept(into, &row, run)?;
-            size += kept.size_bytes();
+            let mut kept = kept(into, &row, run)?;
+            // A list has room for up to twice its elements.
+            let bytes = kept.size_bytes() + size_of::<Value>();
+            run.take_memory(bytes)?;
+            kept.let_go();
+            size += bytes;
             group.rows.push(kept);
         }
+        run.free_memory_down_to(before_bytes);
         run.take_memory(size)
     })?;
     let mut rows = Vec::with_capacity(groups.len());
@@ -102,7 +118,7 @@ fn groups(
             row[own.slot] = total.finish(own.aggregator, run)?;
         }
         if let Some((slot, _)) = collect.into {
-            row[slot] = Value::array(group.rows);
+            row[slot] = Value::array(group.rows)?;
         }
         if let Some(slot) = collect.count {
             row[slot] = Value::Int(i64::try_from(group.count).unwrap_or(i64::MAX));
@@ -120,7 +136,7 @@ fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value, QueryError> {
             for (name, code) in variables {
                 object.insert(name.as_str(), code.compute(row, run)?);
             }
-            Ok(object.finish())
+            Ok(object.finish()?)
         }
     }
 }
@@ -157,6 +173,7 @@ impl Total {
                     .as_ref()
                     .is_none_or(|known| compare(value.view(), known.view()) == wanted);
                 if is_better {
+                    value.let_go();
                     *extreme = Some(value);
                 }
             }
@@ -176,7 +193,7 @@ impl Total {
                 let mut key = Vec::new();
                 index_key::encode(value.view(), &mut key);
                 let place = values.len();
-                let size = key.len() + value.size_bytes();
+                let size = key.capacity() + DIFFERENT_BYTES + value.size_bytes();
                 let mut is_new = false;
                 values.entry(key).or_insert_with(|| {
                     is_new = true;
@@ -187,7 +204,7 @@ impl Total {
             }
             Self::All(values) => {
                 value.let_go();
-                let size = value.size_bytes();
+                let size = value.size_bytes() + size_of::<Value>();
                 values.push(value);
                 return size;
             }
@@ -217,9 +234,9 @@ impl Total {
                 if aggregator == Aggregator::Unique {
                     values.sort_by_key(|(place, _)| *place);
                 }
-                Value::array(values.into_iter().map(|(_, value)| value).collect())
+                Value::array(values.into_iter().map(|(_, value)| value).collect())?
             }
-            Self::All(values) => aggregate(aggregator, Value::array(values), run)?,
+            Self::All(values) => aggregate(aggregator, Value::array(values)?, run)?,
         })
     }
 }

@@ -7,9 +7,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use pellucid_value::packed::Damage;
 use pellucid_value::{ObjectBuilder, Ref, Text, Value};
 
-use super::BATCH_BYTES_MAX;
+use super::bytes_of_copy;
 use crate::evaluate::{Code, Row, Slot, compare_by};
 use crate::parse::ast::Binary;
 use crate::run::Run;
@@ -40,14 +41,14 @@ struct Quick {
 }
 
 impl Quick {
-    fn holds(&mut self, document: Ref<'_>) -> bool {
+    fn holds(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
         let (first, rest) = self.names.split_first().map_or(("", &[][..]), |(a, b)| (a, b));
         let object = document.as_object();
         let value = object.and_then(|object| object.get_near(first, &mut self.place));
         let own = rest.iter().fold(value.unwrap_or(Ref::Null), |value, name| value.attribute(name));
         let other = self.other.view();
         let (left, right) = if self.is_turned { (other, own) } else { (own, other) };
-        compare_by(self.operator, left, right)
+        compare_by(self.operator, left, right, run)
     }
 }
 
@@ -86,8 +87,10 @@ impl Conditions {
 
     /// Whether all holds that can be asked of a document as it lies in the store.
     pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
-        if !self.quick.iter_mut().all(|quick| quick.holds(document)) {
-            return Ok(false);
+        for quick in &mut self.quick {
+            if !quick.holds(document, run)? {
+                return Ok(false);
+            }
         }
         if self.partial.is_empty() {
             return Ok(true);
@@ -98,7 +101,7 @@ impl Conditions {
                 object.insert(name.clone(), value.to_value());
             }
         }
-        self.scratch[self.slot] = object.finish();
+        self.scratch[self.slot] = object.finish()?;
         all_hold(&self.partial, &self.scratch, run)
     }
 
@@ -179,30 +182,45 @@ pub(super) struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    fn fail(&mut self, error: QueryError) -> ControlFlow<()> {
+    pub(super) fn fail(&mut self, error: QueryError) -> ControlFlow<()> {
         self.failed = Some(error);
         ControlFlow::Break(())
     }
 
     fn go_on(&self) -> ControlFlow<()> {
-        let is_full = self.run.batch_bytes >= BATCH_BYTES_MAX;
+        let is_full = self.run.is_batch_full();
         let is_enough = self.out.len() >= self.want || self.seen >= self.most || is_full;
         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Takes a row that has the document.
-    pub(super) fn take(&mut self, row: Row) -> ControlFlow<()> {
-        match self.filter.late(&row, self.run) {
-            Ok(true) => {
-                if let Err(error) = self.run.take_for_batch(row[self.filter.slot].size_bytes()) {
-                    return self.fail(error);
-                }
-                self.out.push(row);
-            }
-            Ok(false) => self.run.stats.filtered += 1,
-            Err(error) => return self.fail(error),
+    /// Takes a row with a document of this size, which `open` makes.
+    pub(super) fn take(
+        &mut self,
+        document_bytes: usize,
+        open: impl FnOnce() -> Result<Value, QueryError>,
+    ) -> ControlFlow<()> {
+        match self.row_with(document_bytes, open) {
+            Ok(()) => self.go_on(),
+            Err(error) => self.fail(error),
         }
-        self.go_on()
+    }
+
+    fn row_with(
+        &mut self,
+        document_bytes: usize,
+        open: impl FnOnce() -> Result<Value, QueryError>,
+    ) -> Result<(), QueryError> {
+        let bytes = bytes_of_copy(self.row) + document_bytes;
+        self.run.take_for_batch(bytes)?;
+        let mut row = self.row.clone();
+        row[self.filter.slot] = open()?;
+        if self.filter.late(&row, self.run)? {
+            self.out.push(row);
+        } else {
+            self.run.free_of_batch(bytes);
+            self.run.stats.filtered += 1;
+        }
+        Ok(())
     }
 }
 
@@ -225,13 +243,9 @@ impl Visitor for Gathering<'_> {
 
     fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
         self.run.bytes_seen += document.len();
-        match Value::open(document) {
-            Ok(value) => {
-                let mut row = self.row.clone();
-                row[self.filter.slot] = value;
-                self.take(row)
-            }
-            Err(damage) => self.fail(QueryError::new(number::INTERNAL, damage.to_string())),
-        }
+        self.take(document.len(), || {
+            let damaged = |damage: Damage| QueryError::new(number::INTERNAL, damage.to_string());
+            Value::open(document).map_err(damaged)
+        })
     }
 }

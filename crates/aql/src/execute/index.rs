@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
-use pellucid_value::{ObjectBuilder, Value, index_key};
+use pellucid_value::{ObjectBuilder, OverLimit, Value, index_key};
 
 use super::conditions::{Conditions, Gathering};
 use super::scan::gather;
@@ -16,6 +16,10 @@ use crate::{
     FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, Visitor, number,
 };
 
+/// What each place that is looked up takes, about, for each field that is compared.
+const LOOKUP_BYTES: usize = 2 * size_of::<Lookup>() + 2 * size_of::<Value>();
+/// What each of them takes while they are made different, beside its value.
+const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
 /// How many ranges of an index one row may ask for.
 const RANGES_MAX: usize = 100_000;
 
@@ -23,6 +27,8 @@ const RANGES_MAX: usize = 100_000;
 pub(super) struct Current {
     row: Row,
     lookups: VecDeque<Lookup>,
+    /// What those that it had at first count as memory.
+    lookups_bytes: usize,
     scan: Option<Entries>,
     filter: Conditions,
 }
@@ -50,27 +56,34 @@ pub(super) fn rows(
     let State::Index(walk) = state else { return Ok(Vec::new()) };
     let begin = |row: Row, run: &mut Run| {
         run.tick()?;
+        let before_bytes = run.memory_bytes();
         let lookups = lookups(access, &row, run)?;
+        let lookups_bytes = run.memory_bytes().saturating_sub(before_bytes);
         let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
-        Ok(Current { row, lookups, scan: None, filter })
+        Ok(Current { row, lookups, lookups_bytes, scan: None, filter })
     };
     walk.next(upstream, run, want, begin, |current, run, want, out| {
-        current.advance(access, run, want, out)
+        let more = current.advance(access, run, want, out)?;
+        if !more {
+            run.free_memory(current.lookups_bytes);
+        }
+        Ok(more)
     })
 }
 
-/// What a row asks the index for.
+/// What a row asks the index for, which counts as memory from here on.
 fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>, QueryError> {
     let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
     for found in &access.matches {
         let values = match found {
             Match::Equal(code) => vec![code.compute(row, run)?],
-            Match::In(code) => different(&code.compute(row, run)?),
+            Match::In(code) => different(&code.compute(row, run)?, run)?,
         };
         if values.len().saturating_mul(equals.len()) > RANGES_MAX {
-            let message = format!("more than {RANGES_MAX} ranges of an index are asked for");
-            return Err(QueryError::new(number::RESOURCE_LIMIT, message));
+            return Err(too_many());
         }
+        let all = values.len().saturating_mul(equals.len());
+        run.take_memory(all.saturating_mul(LOOKUP_BYTES))?;
         let with = |equal: &Vec<Value>| {
             let equal = equal.clone();
             values.iter().map(move |value| [&equal[..], std::slice::from_ref(value)].concat())
@@ -104,14 +117,27 @@ pub(super) fn key_of(value: &Value, access: &IndexAccess) -> Option<String> {
 }
 
 /// The elements of a list in their order, each once.
-fn different(list: &Value) -> Vec<Value> {
+fn different(list: &Value, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    let Some(elements) = list.view().as_array() else { return Ok(Vec::new()) };
+    if elements.len() > RANGES_MAX {
+        return Err(too_many());
+    }
+    let before_bytes = run.memory_bytes();
+    run.take_memory(2 * list.size_bytes() + elements.len() * DIFFERENT_BYTES)?;
     let mut sorted = BTreeMap::new();
     for element in list.elements() {
+        run.tick()?;
         let mut key = Vec::new();
         index_key::encode(element.view(), &mut key);
         sorted.insert(key, element);
     }
-    sorted.into_values().collect()
+    run.free_memory_down_to(before_bytes);
+    Ok(sorted.into_values().collect())
+}
+
+fn too_many() -> QueryError {
+    let message = format!("more than {RANGES_MAX} ranges of an index are asked for");
+    QueryError::new(number::RESOURCE_LIMIT, message)
 }
 
 impl Current {
@@ -165,11 +191,12 @@ impl Current {
         let Some(document) = run.source.document(access.collection.id, key)? else { return Ok(()) };
         run.stats.scanned_index += 1;
         run.stats.document_lookups += 1;
-        run.bytes_seen += document.size_bytes();
+        let bytes = document.size_bytes();
+        run.bytes_seen += bytes;
         let mut row = self.row.clone();
         row[access.slot] = document;
         if self.filter.early(row[access.slot].view(), run)? && self.filter.late(&row, run)? {
-            run.take_for_batch(row[access.slot].size_bytes())?;
+            run.take_for_batch(size_of::<Row>() + size_of_val::<[Value]>(&row) + bytes)?;
             out.push(row);
         } else {
             run.stats.filtered += 1;
@@ -204,11 +231,13 @@ fn fields(
     let mut gathering =
         Gathering { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
     let more = scan.advance(&mut |values| {
-        let mut row = gathering.row.clone();
         let all: Vec<_> = access.index.fields.iter().map(path).zip(values).collect();
-        row[access.slot] = document_of(&all, 0);
-        match gathering.wants(row[access.slot].view()) {
-            ControlFlow::Continue(true) => gathering.take(row),
+        let document = match document_of(&all, 0) {
+            Ok(document) => document,
+            Err(over) => return gathering.fail(over.into()),
+        };
+        match gathering.wants(document.view()) {
+            ControlFlow::Continue(true) => gathering.take(document.size_bytes(), || Ok(document)),
             ControlFlow::Continue(false) => ControlFlow::Continue(()),
             ControlFlow::Break(()) => ControlFlow::Break(()),
         }
@@ -223,7 +252,7 @@ fn path(field: &IndexField) -> &[String] {
 }
 
 /// An object that has these values at their paths, of which `depth` names lie behind.
-fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Value {
+fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Result<Value, OverLimit> {
     let mut object = ObjectBuilder::new();
     for (path, value) in fields {
         let Some(name) = path.get(depth) else { continue };
@@ -232,7 +261,7 @@ fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Value {
         } else if object.get(name).is_none() {
             let same = |(other, _): &&(&[String], &Value)| other.get(depth) == Some(name);
             let inner: Vec<_> = fields.iter().filter(same).copied().collect();
-            object.insert(name.as_str(), document_of(&inner, depth + 1));
+            object.insert(name.as_str(), document_of(&inner, depth + 1)?);
         }
     }
     object.finish()

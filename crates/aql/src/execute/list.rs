@@ -1,9 +1,9 @@
 //! The elements of an array, for each row; a range is counted and not kept.
 
-use pellucid_value::Value;
+use pellucid_value::{ArrayRef, Value};
 
 use super::walk::Walk;
-use super::{State, Upstream};
+use super::{State, Upstream, bytes_of_copy};
 use crate::evaluate::{Code, Row, Slot, range_bounds};
 use crate::parse::ast::Binary;
 use crate::run::Run;
@@ -59,7 +59,7 @@ pub(super) fn rows(
         Ok((row, elements))
     };
     walk.next(upstream, run, want, begin, |(row, elements), run, want, out| {
-        while out.len() < want {
+        while out.len() < want && (out.is_empty() || !run.is_batch_full()) {
             let Some(element) = elements.next() else {
                 if let Elements::Kept { bytes, .. } = elements {
                     run.free_memory(*bytes);
@@ -67,7 +67,7 @@ pub(super) fn rows(
                 return Ok(false);
             };
             run.tick()?;
-            run.take_for_batch(element.own_bytes())?;
+            run.take_for_batch(bytes_of_copy(row) + element.own_bytes())?;
             let mut row = row.clone();
             row[slot] = element;
             out.push(row);
@@ -92,8 +92,9 @@ fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryErro
         );
         return Err(QueryError::new(number::ARRAY_EXPECTED, message));
     }
-    let values = value.elements();
-    let bytes = value.own_bytes() + values.len() * size_of::<Value>();
+    let count = value.view().as_array().map_or(0, ArrayRef::len);
+    let bytes = value.own_bytes() + count * size_of::<Value>();
     run.take_memory(bytes)?;
+    let values = value.elements();
     Ok(Elements::Kept { values: values.into_iter(), bytes })
 }

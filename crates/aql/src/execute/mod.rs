@@ -4,6 +4,7 @@
 mod account;
 mod collect;
 mod conditions;
+mod contents;
 mod index;
 mod list;
 mod point;
@@ -14,31 +15,27 @@ mod walk;
 mod write;
 
 use std::collections::{HashSet, VecDeque};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pellucid_clock::Stopwatch;
-use pellucid_value::{Ref, Value, index_key};
+use pellucid_value::{Value, index_key};
 
 pub use account::NodeAccount;
+pub(crate) use contents::contents;
 pub use point::PointResult;
 use walk::Walk;
 
 use crate::evaluate::Row;
 use crate::plan::{Node, NodeKind, Pipeline, Plan};
 use crate::run::{KillSwitch, QueryOptions, Run, Stats, Warning};
-use crate::{CollectionId, QueryError, Source, Visitor, number};
+use crate::{QueryError, Source, number};
 
 /// How many rows a node is asked for at once, at most.
 const BATCH_ROWS: usize = 1000;
 /// And at least, where some of them may be left out.
 const BATCH_ROWS_MIN: usize = 16;
-/// From how many bytes on a batch is not added to.
-const BATCH_BYTES_MAX: usize = 16 << 20;
 /// What a value that was returned takes beside itself where no other is to be like it.
 const SEEN_BYTES: usize = 48;
-/// How many subqueries may run within each other.
-const SUBQUERIES_MAX: usize = 60;
 
 /// A value of a result, and what it counts as memory.
 struct Kept {
@@ -52,6 +49,8 @@ pub struct Execution {
     run: Run,
     nodes: Vec<NodeRun>,
     ready: VecDeque<Kept>,
+    /// Bytes of these.
+    ready_bytes: usize,
     /// Bytes of the values that the caller said it keeps.
     kept_bytes: usize,
     /// Since when nobody has asked for more.
@@ -97,7 +96,8 @@ impl Execution {
         }
         let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
         let (ready, seen) = (VecDeque::new(), HashSet::new());
-        Self { plan, run, nodes, ready, kept_bytes: 0, idle: None, is_done: false, seen }
+        let (ready_bytes, kept_bytes) = (0, 0);
+        Self { plan, run, nodes, ready, ready_bytes, kept_bytes, idle: None, is_done: false, seen }
     }
 
     /// The next values of the result, `most` at most, and whether there are more. A query that
@@ -107,8 +107,47 @@ impl Execution {
     /// What ended the query; there is no more to come then, and nothing was written.
     pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
         let next = self.next_to_keep(most)?;
-        self.run.free_memory(std::mem::take(&mut self.kept_bytes));
+        self.free_kept();
         Ok(next)
+    }
+
+    /// As [`next_to_keep`](Self::next_to_keep), and no more values than fit into about `bytes_max`
+    /// bytes of memory, but one at least.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_within(
+        &mut self,
+        most: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<Value>, bool), QueryError> {
+        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
+        let filled = self.fill(most, bytes_max);
+        self.idle = Some(self.run.clock.stopwatch());
+        if let Err(error) = filled {
+            self.is_done = true;
+            self.ready.clear();
+            self.ready_bytes = 0;
+            self.run.writes = None;
+            return Err(error);
+        }
+        let mut values = Vec::with_capacity(most.min(self.ready.len()));
+        let mut bytes = 0_usize;
+        while values.len() < most && (bytes < bytes_max || values.is_empty()) {
+            let Some(Kept { mut value, bytes: of_value }) = self.ready.pop_front() else { break };
+            bytes = bytes.saturating_add(of_value);
+            value.let_go();
+            values.push(value);
+        }
+        self.ready_bytes -= bytes;
+        self.kept_bytes += bytes;
+        Ok((values, !self.ready.is_empty()))
+    }
+
+    /// Takes note that the caller keeps nothing any more of what
+    /// [`next_to_keep`](Self::next_to_keep) and [`next_within`](Self::next_within) gave.
+    pub fn free_kept(&mut self) {
+        self.run.free_memory(std::mem::take(&mut self.kept_bytes));
     }
 
     /// As [`next`](Self::next), for a caller that keeps the values with all those that came before:
@@ -118,23 +157,7 @@ impl Execution {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
-        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
-        let filled = self.fill(most);
-        self.idle = Some(self.run.clock.stopwatch());
-        if let Err(error) = filled {
-            self.is_done = true;
-            self.ready.clear();
-            self.run.writes = None;
-            return Err(error);
-        }
-        let count = most.min(self.ready.len());
-        let mut values = Vec::with_capacity(count);
-        for Kept { mut value, bytes } in self.ready.drain(..count) {
-            self.kept_bytes += bytes;
-            value.let_go();
-            values.push(value);
-        }
-        Ok((values, !self.ready.is_empty()))
+        self.next_within(most, usize::MAX)
     }
 
     /// Bytes of the values that the caller keeps ([`next_to_keep`](Self::next_to_keep)).
@@ -149,20 +172,24 @@ impl Execution {
         self.run.held_bytes()
     }
 
-    fn fill(&mut self, most: usize) -> Result<(), QueryError> {
+    fn fill(&mut self, most: usize, bytes_max: usize) -> Result<(), QueryError> {
         let writes = self.plan.is_modification();
         if !writes {
             // What is there already is not given either, once it is killed; but what was written
             // was.
             self.run.check_killed()?;
         }
-        while !self.is_done && (writes || self.ready.len() <= most) {
+        let is_enough = |ready: usize, bytes: usize| ready > most || bytes > bytes_max;
+        while !self.is_done && (writes || !is_enough(self.ready.len(), self.ready_bytes)) {
             let want = if writes { BATCH_ROWS } else { most + 1 - self.ready.len() };
             let plan = Arc::clone(&self.plan);
             let want = want.clamp(1, BATCH_ROWS);
             let mut upstream = Upstream { nodes: &plan.pipeline.nodes, runs: &mut self.nodes };
             match upstream.values(&mut self.run, want, &mut self.seen)? {
-                Some(values) => self.ready.extend(values),
+                Some(values) => {
+                    self.ready_bytes += values.iter().map(|kept| kept.bytes).sum::<usize>();
+                    self.ready.extend(values);
+                }
                 None => {
                     self.is_done = true;
                     if let Some(writes) = self.run.writes.take() {
@@ -241,8 +268,43 @@ struct Upstream<'a> {
 }
 
 impl Upstream<'_> {
-    /// The next rows of the last node, `want` at most; none at its end.
+    /// The next rows of the last node, `want` at most; none at its end. Nodes that go through rows
+    /// one by one are not called by each other: there may be thousands of them.
     fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+        let is_step = |node: &&Node| node.kind.is_step();
+        let first = self.nodes.len() - self.nodes.iter().rev().take_while(is_step).count();
+        if first == self.nodes.len() {
+            return self.rows_of_last(run, want);
+        }
+        let (nodes, steps) = self.nodes.split_at(first);
+        let (runs, own) = self.runs.split_at_mut(first);
+        let filters = |node: &Node| matches!(node.kind, NodeKind::Filter { .. });
+        let want = match steps.iter().any(filters) {
+            true => want.clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+            false => want,
+        };
+        loop {
+            for own in own.iter_mut() {
+                run.free_memory(std::mem::take(&mut own.held_bytes));
+            }
+            let (stopwatch, filtered) = (run.stopwatch_of_node(), run.stats.filtered);
+            let mut rows = Upstream { nodes, runs }.rows(run, want)?;
+            let is_end = rows.is_empty();
+            for (node, own) in steps.iter().zip(own.iter_mut()) {
+                own.calls += u64::from(is_end || !rows.is_empty());
+                rows = step(node, own, rows, run).map_err(|error| named(error, node))?;
+                own.items += rows.len() as u64;
+                own.filtered += run.stats.filtered - filtered;
+                own.runtime_ns += stopwatch.as_ref().map_or(0, Stopwatch::elapsed_ns);
+            }
+            if is_end || !rows.is_empty() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// As [`Self::rows`], for a node that is called.
+    fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
         let (Some((node, nodes)), Some((own, runs))) =
             (self.nodes.split_last(), self.runs.split_last_mut())
         else {
@@ -289,17 +351,22 @@ impl Upstream<'_> {
         for row in rows {
             run.tick()?;
             let value = code.compute(&row, run)?;
+            let bytes = value.size_bytes() + size_of::<Kept>();
+            run.take_memory(bytes)?;
             if *is_distinct {
                 let mut key = Vec::new();
+                // Until its length is known: it is no longer than the value.
+                run.take_memory(bytes)?;
                 index_key::encode(value.view(), &mut key);
+                key.shrink_to_fit();
                 let size = key.len() + SEEN_BYTES;
+                run.free_memory(bytes);
                 if !seen.insert(key) {
+                    run.free_memory(bytes);
                     continue;
                 }
                 run.take_memory(size)?;
             }
-            let bytes = value.size_bytes();
-            run.take_memory(bytes)?;
             values.push(Kept { value, bytes });
         }
         own.calls += 1;
@@ -354,34 +421,10 @@ fn produce(
         NodeKind::EnumerateList { list, slot } => {
             list::rows(&mut own.state, (list, *slot), upstream, run, want)
         }
-        NodeKind::Calculation { slot, code } => {
-            let mut rows = upstream.rows(run, want)?;
-            for row in &mut rows {
-                run.tick()?;
-                let value = code.compute(row, run)?;
-                run.take_for_batch(value.own_bytes())?;
-                row[*slot] = value;
-            }
-            Ok(rows)
+        NodeKind::Calculation { .. } | NodeKind::Filter { .. } => {
+            let rows = upstream.rows(run, want)?;
+            step(node, own, rows, run)
         }
-        NodeKind::Filter { code } => loop {
-            let rows = upstream.rows(run, want.clamp(BATCH_ROWS_MIN, BATCH_ROWS))?;
-            if rows.is_empty() {
-                return Ok(rows);
-            }
-            let mut kept = Vec::with_capacity(rows.len());
-            for row in rows {
-                run.tick()?;
-                if code.holds(&row, run)? {
-                    kept.push(row);
-                } else {
-                    run.stats.filtered += 1;
-                }
-            }
-            if !kept.is_empty() {
-                return Ok(kept);
-            }
-        },
         NodeKind::Sort { keys, limit } => {
             sort::rows(&mut own.state, (keys, *limit), upstream, run, want)
         }
@@ -394,6 +437,41 @@ fn produce(
         // It is asked for values, never for rows.
         NodeKind::Return { .. } | NodeKind::NoResults => Ok(Vec::new()),
     }
+}
+
+/// Has a node compute something for each row, or leave some out.
+fn step(
+    node: &Node,
+    own: &mut NodeRun,
+    mut rows: Vec<Row>,
+    run: &mut Run,
+) -> Result<Vec<Row>, QueryError> {
+    match &node.kind {
+        NodeKind::Calculation { slot, code } => {
+            let outer_bytes = std::mem::take(&mut run.batch_bytes);
+            for row in &mut rows {
+                run.tick()?;
+                let value = code.compute(row, run)?;
+                run.take_for_batch(value.own_bytes())?;
+                row[*slot] = value;
+            }
+            own.held_bytes = std::mem::replace(&mut run.batch_bytes, outer_bytes);
+        }
+        NodeKind::Filter { code } => {
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                run.tick()?;
+                if code.holds(&row, run)? {
+                    kept.push(row);
+                } else {
+                    run.stats.filtered += 1;
+                }
+            }
+            return Ok(kept);
+        }
+        _ => {}
+    }
+    Ok(rows)
 }
 
 fn limit(
@@ -461,10 +539,6 @@ pub(crate) fn subquery(
     row: &[Value],
     run: &mut Run,
 ) -> Result<Value, QueryError> {
-    if run.depth == SUBQUERIES_MAX {
-        let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
-        return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
-    }
     run.depth += 1;
     let row: Row = row.into();
     let mut runs: Vec<NodeRun> = pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
@@ -473,55 +547,24 @@ pub(crate) fn subquery(
     let before_bytes = run.memory_bytes();
     let mut values = Vec::new();
     while let Some(more) = upstream.values(run, BATCH_ROWS, &mut seen)? {
-        values.extend(more.into_iter().map(|kept| kept.value));
+        values.extend(more.into_iter().map(|mut kept| {
+            // What it is a part of does not count, and must not stay.
+            kept.value.let_go();
+            kept.value
+        }));
     }
     // Its rows are gone, and its result counts where it stays.
     run.free_memory_down_to(before_bytes);
     run.depth -= 1;
-    Ok(Value::array(values))
+    Ok(Value::array(values)?)
 }
 
-/// Takes documents as they are.
-struct All {
-    documents: Vec<Value>,
-    most: usize,
-    bytes: usize,
-}
-
-impl Visitor for All {
-    fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
-        ControlFlow::Continue(true)
-    }
-
-    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
-        self.bytes += document.len();
-        self.documents.push(Value::open(document).unwrap_or_default());
-        let is_full = self.documents.len() >= self.most;
-        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-/// All documents of a collection.
-pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
-    let mut scan = run.source.scan(collection)?;
-    run.stats.cursors_created += 1;
-    let mut all = All { documents: Vec::new(), most: 0, bytes: 0 };
-    loop {
-        run.check()?;
-        let (before, bytes) = (all.documents.len(), all.bytes);
-        all.most = before + BATCH_ROWS;
-        let more = scan.advance(&mut all)?;
-        run.stats.scanned_full += (all.documents.len() - before) as u64;
-        run.take_memory(all.bytes - bytes)?;
-        if !more {
-            // They count where they stay.
-            run.free_memory(all.bytes);
-            return Ok(all.documents);
-        }
-    }
-}
-
-/// About how much memory a row keeps.
+/// How much memory a row keeps.
 fn size_of_row(row: &Row) -> usize {
-    row.iter().map(Value::size_bytes).sum()
+    size_of::<Row>() + row.iter().map(Value::size_bytes).sum::<usize>()
+}
+
+/// How much memory a copy of a row takes: what its variables hold is not copied.
+fn bytes_of_copy(row: &Row) -> usize {
+    size_of::<Row>() + size_of_val::<[Value]>(row)
 }

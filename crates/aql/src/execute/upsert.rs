@@ -13,6 +13,9 @@ use crate::plan::Upsert;
 use crate::run::Run;
 use crate::{QueryError, WriteKind};
 
+/// What a document that was written takes beside itself and its keys.
+const OVERLAY_BYTES: usize = 256;
+
 /// What the query has written so far, by key and by what is looked for.
 #[derive(Default)]
 pub(super) struct Overlay {
@@ -74,10 +77,13 @@ fn encoded<'a>(
     row: &Row,
     run: &mut Run,
 ) -> Result<Vec<u8>, QueryError> {
-    let mut key = Vec::new();
+    let (mut key, before_bytes) = (Vec::new(), run.memory_bytes());
     for code in codes {
-        index_key::encode(code.compute(row, run)?.view(), &mut key);
+        let value = code.compute(row, run)?;
+        run.take_memory(2 * value.size_bytes())?;
+        index_key::encode(value.view(), &mut key);
     }
+    run.free_memory_down_to(before_bytes);
     Ok(key)
 }
 
@@ -108,10 +114,11 @@ impl Overlay {
         let Some(done) = done else { return Ok(false) };
         row[upsert.new] = done.new.clone();
         if let Some(key) = done.new.attribute("_key").as_str() {
-            run.take_memory(done.new.size_bytes())?;
+            run.take_memory(done.new.size_bytes() + 2 * key.len() + OVERLAY_BYTES)?;
             if let Some(equalities) = equalities {
                 row[upsert.condition.0] = done.new.clone();
                 let values = encoded(equalities.iter().map(|(own, _)| *own), row, run)?;
+                run.take_memory(values.capacity())?;
                 self.by_values.entry(values).or_default().push(key.to_owned());
             }
             self.documents.insert(key.to_owned(), done.new);

@@ -1,6 +1,6 @@
 //! What scans, indexes and lists have in common: rows for each row of the node before.
 
-use super::{BATCH_BYTES_MAX, BATCH_ROWS, Upstream};
+use super::{BATCH_ROWS, Upstream};
 use crate::QueryError;
 use crate::evaluate::Row;
 use crate::run::Run;
@@ -30,7 +30,7 @@ impl<T> Walk<T> {
         let want = want.min(BATCH_ROWS);
         let mut out = Vec::new();
         // Large rows come in smaller batches.
-        while out.len() < want && (out.is_empty() || run.batch_bytes < BATCH_BYTES_MAX) {
+        while out.len() < want && (out.is_empty() || !run.is_batch_full()) {
             if self.current.is_none() {
                 let row = match self.rows.next() {
                     Some(row) => row,

@@ -1,7 +1,8 @@
 //! A write for each row. All rows come before the first is handed on: what a query writes does not
 //! depend on how much of its result is read.
 
-use pellucid_value::{Ref, Value};
+use pellucid_value::packed::DEPTH_MAX;
+use pellucid_value::{OverLimit, Ref, Value};
 
 use super::{State, Upstream, size_of_row};
 use crate::evaluate::Row;
@@ -11,6 +12,8 @@ use crate::{QueryError, Write, WriteKind, WriteOptions, Written, number};
 
 /// Errors of these numbers are about one document.
 const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
+/// What a write takes beside its document: keys, entries of indexes, conditions.
+const WRITE_BYTES: usize = 512;
 /// A document without `_key` where one is needed.
 const DOCUMENT_KEY_MISSING: u16 = 1226;
 
@@ -62,6 +65,12 @@ pub(super) fn add(
     run: &mut Run,
 ) -> Result<Option<Written>, QueryError> {
     run.tick()?;
+    if document.depth() > DEPTH_MAX {
+        let document = document.attribute("_id").as_str().map(str::to_owned);
+        return Err(OverLimit::Depth { document }.into());
+    }
+    // The document as it is written, and what is put down about it until the end.
+    run.take_lasting_memory(document.size_bytes() + WRITE_BYTES)?;
     let done = key_of(kind, named).and_then(|key| {
         if kind != WriteKind::Remove && document.view().as_object().is_none() {
             let message = "invalid document type: an object is expected";
@@ -87,6 +96,9 @@ pub(super) fn add(
     });
     match done {
         Ok(done) => {
+            // Beside what was given, it has what it is merged with.
+            let merged_bytes = done.new.size_bytes().saturating_sub(document.size_bytes());
+            run.take_lasting_memory(merged_bytes)?;
             if done.is_ignored {
                 run.stats.writes_ignored += 1;
             } else {

@@ -1,11 +1,11 @@
 //! Arrays and their elements.
 
-use std::collections::HashSet;
+use pellucid_value::{Value, packed};
 
-use pellucid_value::{Value, equal, to_array};
-
-use super::sets::{filtered, key, once};
-use super::{Function, flag, is_array, is_object, whole, wrong};
+use super::make::{ListMaker, TextMaker, pieces, too_deep};
+use super::set::{Set, equal};
+use super::sets::once;
+use super::{Function, elements_of, flag, is_array, is_object, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -41,44 +41,76 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(list) && *list != Value::Null {
         return wrong(run, "APPEND");
     }
-    let more = if is_array(more) { more.elements() } else { to_array(more) };
-    let mut elements = list.elements();
-    if !flag(arguments, 2) {
-        elements.extend(more);
-        return Ok(Value::array(elements));
+    let more = super::types::array(run, more)?;
+    if flag(arguments, 2) {
+        let set = once(run, &[list, &more])?;
+        let mut elements = ListMaker::with_room(run, set.len())?;
+        set.into_marked().try_for_each(|(element, _)| elements.push(element))?;
+        return elements.finish();
     }
-    once(run, elements.into_iter().chain(more)).map(Value::array)
+    let length = elements_of(list).saturating_add(elements_of(&more));
+    let mut elements = ListMaker::with_room(run, length)?;
+    elements.extend(list)?;
+    elements.extend(&more)?;
+    elements.finish()
 }
 
-fn contains(elements: &[Value], element: &Value) -> bool {
-    elements.iter().any(|other| equal(other.view(), element.view()))
+/// The place of the first element that is equal.
+fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize>, QueryError> {
+    let Some(elements) = list.view().as_array() else { return Ok(None) };
+    for (place, other) in elements.iter().enumerate() {
+        run.tick()?;
+        if equal(other, element.view(), run)? {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 fn push(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let list = &arguments[0];
-    if *list == Value::Null {
-        return Ok(Value::array(vec![arguments[1].clone()]));
-    }
-    if !is_array(list) {
-        return wrong(run, "PUSH");
-    }
-    let mut elements = list.elements();
-    if !flag(arguments, 2) || !contains(&elements, &arguments[1]) {
-        elements.push(arguments[1].clone());
-    }
-    Ok(Value::array(elements))
+    add(run, arguments, "PUSH", false)
 }
 
 fn unshift(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let list = &arguments[0];
+    add(run, arguments, "UNSHIFT", true)
+}
+
+/// The array with another element at its front or end; if it must be new, only where none is equal.
+fn add(
+    run: &mut Run,
+    arguments: &[Value],
+    name: &str,
+    is_front: bool,
+) -> Result<Value, QueryError> {
+    let (list, element) = (&arguments[0], &arguments[1]);
     if !is_array(list) && *list != Value::Null {
-        return wrong(run, "UNSHIFT");
+        return wrong(run, name);
     }
-    let mut elements = list.elements();
-    if !flag(arguments, 2) || !contains(&elements, &arguments[1]) {
-        elements.insert(0, arguments[1].clone());
+    if flag(arguments, 2) && place_of(run, list, element)?.is_some() {
+        return Ok(list.clone());
     }
-    Ok(Value::array(elements))
+    let mut elements = ListMaker::with_room(run, elements_of(list).saturating_add(1))?;
+    if is_front {
+        elements.push(element.clone())?;
+    }
+    elements.extend(list)?;
+    if !is_front {
+        elements.push(element.clone())?;
+    }
+    elements.finish()
+}
+
+/// The elements in these places.
+fn within(
+    run: &mut Run,
+    list: &Value,
+    places: std::ops::Range<usize>,
+) -> Result<Value, QueryError> {
+    let mut elements = ListMaker::with_room(run, places.len())?;
+    for place in places {
+        elements.push(list.nth(place))?;
+    }
+    elements.finish()
 }
 
 /// The array without its first or last element.
@@ -94,13 +126,9 @@ fn without(
     if !is_array(&arguments[0]) {
         return wrong(run, name);
     }
-    let mut elements = arguments[0].elements();
-    if is_first && !elements.is_empty() {
-        elements.remove(0);
-    } else {
-        elements.pop();
-    }
-    Ok(Value::array(elements))
+    let length = elements_of(&arguments[0]);
+    let places = if is_first { 1.min(length)..length } else { 0..length.saturating_sub(1) };
+    within(run, &arguments[0], places)
 }
 
 fn place(run: &mut Run, arguments: &[Value], name: &str, place: i64) -> Result<Value, QueryError> {
@@ -123,62 +151,74 @@ fn flatten(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return wrong(run, "FLATTEN");
     }
     let depth = arguments.get(1).map_or(1, whole).max(1);
-    let mut elements = Vec::new();
-    flatten_into(&arguments[0], depth, &mut elements);
-    Ok(Value::array(elements))
+    let mut elements = ListMaker::new(run);
+    flatten_into(&arguments[0], depth, 0, &mut elements)?;
+    elements.finish()
 }
 
-fn flatten_into(list: &Value, depth: i64, elements: &mut Vec<Value>) {
-    for element in list.elements() {
+fn flatten_into(
+    list: &Value,
+    depth: i64,
+    level: usize,
+    elements: &mut ListMaker<'_>,
+) -> Result<(), QueryError> {
+    if level > packed::DEPTH_MAX {
+        return Err(too_deep());
+    }
+    for element in list.each() {
         if depth > 0 && is_array(&element) {
-            flatten_into(&element, depth - 1, elements);
+            elements.run.tick()?;
+            flatten_into(&element, depth - 1, level + 1, elements)?;
         } else {
-            elements.push(element);
+            elements.push(element)?;
         }
     }
+    Ok(())
 }
 
 fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SLICE");
     }
-    let elements = arguments[0].elements();
-    let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-    let within = |place: i64| {
+    let length = i64::try_from(elements_of(&arguments[0])).unwrap_or(i64::MAX);
+    let bounded = |place: i64| {
         if place < 0 { place.saturating_add(length).max(0) } else { place.min(length) }
     };
-    let from = within(whole(&arguments[1]));
+    let from = bounded(whole(&arguments[1]));
     let to = match arguments.get(2) {
         None => length,
         Some(count) => match whole(count) {
-            count if count < 0 => within(count),
+            count if count < 0 => bounded(count),
             count => from.saturating_add(count).min(length),
         },
     };
-    let range = usize::try_from(from).unwrap_or(0)..usize::try_from(to.max(from)).unwrap_or(0);
-    Ok(Value::array(elements.get(range).unwrap_or_default().to_vec()))
+    let places = usize::try_from(from).unwrap_or(0)..usize::try_from(to.max(from)).unwrap_or(0);
+    within(run, &arguments[0], places)
 }
 
 fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if is_array(&arguments[0]) {
-        let mut elements = arguments[0].elements();
-        elements.reverse();
-        return Ok(Value::array(elements));
+        let length = elements_of(&arguments[0]);
+        let mut elements = ListMaker::with_room(run, length)?;
+        for place in (0..length).rev() {
+            elements.push(arguments[0].nth(place))?;
+        }
+        return elements.finish();
     }
-    match arguments[0].as_str() {
-        Some(text) => Ok(Value::from(text.chars().rev().collect::<String>())),
-        None => wrong(run, "REVERSE"),
+    let Some(text) = arguments[0].as_str() else { return wrong(run, "REVERSE") };
+    let mut reversed = TextMaker::with_room(run, text.len())?;
+    let all: Vec<&str> = pieces(text, super::make::STEP_BYTES).collect();
+    for piece in all.into_iter().rev() {
+        reversed.push(&piece.chars().rev().collect::<String>())?;
     }
+    reversed.finish()
 }
 
 fn position(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "POSITION");
     }
-    let found = arguments[0]
-        .elements()
-        .iter()
-        .position(|element| equal(element.view(), arguments[1].view()));
+    let found = place_of(run, &arguments[0], &arguments[1])?;
     Ok(match (flag(arguments, 2), found) {
         (false, found) => Value::Bool(found.is_some()),
         (true, Some(place)) => Value::count(place),
@@ -193,22 +233,37 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         if from.abs_diff(to) as f64 >= RANGE_ELEMENTS_MAX {
             return wrong(run, "RANGE");
         }
-        return Ok(Value::array(if from <= to {
-            (from..=to).map(Value::Int).collect()
-        } else {
-            (to..=from).rev().map(Value::Int).collect()
-        }));
+        return whole_range(run, from, to);
     }
     let (from, to, step) = (number(&arguments[0]), number(&arguments[1]), number(&arguments[2]));
     let is_endless = step == 0.0 || (from < to && step < 0.0) || (from > to && step > 0.0);
-    if is_endless || ((to - from) / step) >= RANGE_ELEMENTS_MAX {
+    let steps = ((to - from) / step).floor();
+    if is_endless || steps.is_nan() || steps >= RANGE_ELEMENTS_MAX {
         return wrong(run, "RANGE");
     }
-    let count = ((to - from) / step).floor() as i64;
-    let elements = (0..=count).map(|place| from + step * place as f64);
+    let count = steps as usize;
     let is_whole = [from, step].iter().all(|value| value.fract() == 0.0);
-    let value = |value: f64| if is_whole { Value::Int(value as i64) } else { Value::from(value) };
-    Ok(Value::array(elements.map(value).collect()))
+    let mut elements = ListMaker::with_room(run, count + 1)?;
+    for place in 0..=count {
+        let value = from + step * place as f64;
+        elements.push(if is_whole { Value::Int(value as i64) } else { Value::from(value) })?;
+    }
+    elements.finish()
+}
+
+/// The whole numbers from one to the other, both included, upwards or downwards: fewer than the
+/// caller allows.
+pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value, QueryError> {
+    let steps = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
+    let mut elements = ListMaker::with_room(run, steps.saturating_add(1))?;
+    let (least, greatest) = (from.min(to), from.max(to));
+    let mut push = |number| elements.push(Value::Int(number));
+    if from <= to {
+        (least..=greatest).try_for_each(&mut push)?;
+    } else {
+        (least..=greatest).rev().try_for_each(&mut push)?;
+    }
+    elements.finish()
 }
 
 fn length(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -219,8 +274,24 @@ fn length(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         Ref::Array(array) => array.len(),
         Ref::Object(object) => object.len(),
         Ref::String(text) => text.chars().count(),
-        other => pellucid_value::to_text(other).chars().count(),
+        number => pellucid_value::to_text(number).chars().count(),
     }))
+}
+
+/// The array without the elements of which `goes` says so.
+fn retained(
+    run: &mut Run,
+    list: &Value,
+    mut goes: impl FnMut(&Value, &mut Run) -> Result<bool, QueryError>,
+) -> Result<Value, QueryError> {
+    let mut elements = ListMaker::new(run);
+    for element in list.each() {
+        elements.run.tick()?;
+        if !goes(&element, elements.run)? {
+            elements.push(element)?;
+        }
+    }
+    elements.finish()
 }
 
 fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -228,13 +299,11 @@ fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
         return wrong(run, "REMOVE_VALUE");
     }
     let mut left = arguments.get(2).map_or(i64::MAX, whole);
-    let mut elements = arguments[0].elements();
-    elements.retain(|element| {
-        let goes = left > 0 && equal(element.view(), arguments[1].view());
+    retained(run, &arguments[0], |element, run| {
+        let goes = left > 0 && equal(element.view(), arguments[1].view(), run)?;
         left -= i64::from(goes);
-        !goes
-    });
-    Ok(Value::array(elements))
+        Ok(goes)
+    })
 }
 
 fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -244,12 +313,10 @@ fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError
     if !is_array(&arguments[0]) || !is_array(&arguments[1]) {
         return wrong(run, "REMOVE_VALUES");
     }
-    let mut removed = HashSet::new();
-    for element in arguments[1].elements() {
-        run.tick()?;
-        removed.insert(key(&element));
-    }
-    filtered(run, arguments[0].elements(), |key| !removed.contains(key)).map(Value::array)
+    let removed = Set::of(&arguments[1], run)?;
+    retained(run, &arguments[0], |element, run| {
+        removed.place(element.view(), run).map(|place| place.is_some())
+    })
 }
 
 /// A place that may be counted from the end.
@@ -261,41 +328,52 @@ fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "REMOVE_NTH");
     }
-    let mut elements = arguments[0].elements();
-    let place = from_end(whole(&arguments[1]), elements.len());
-    if let Ok(place) = usize::try_from(place)
-        && place < elements.len()
-    {
-        elements.remove(place);
-    }
-    Ok(Value::array(elements))
+    let place = from_end(whole(&arguments[1]), elements_of(&arguments[0]));
+    let place = usize::try_from(place).ok();
+    let mut at = 0;
+    retained(run, &arguments[0], |_, _| {
+        at += 1;
+        Ok(place == Some(at - 1))
+    })
 }
 
 fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) || is_object(&arguments[1]) {
         return wrong(run, "REPLACE_NTH");
     }
-    let mut elements = arguments[0].elements();
-    let place = from_end(whole(&arguments[1]), elements.len()).max(0);
+    let length = elements_of(&arguments[0]);
+    let place = from_end(whole(&arguments[1]), length).max(0);
     let place = usize::try_from(place).unwrap_or(usize::MAX);
-    if place >= elements.len() {
-        let Some(padding) = arguments.get(3) else { return wrong(run, "REPLACE_NTH") };
-        if place as f64 >= RANGE_ELEMENTS_MAX {
-            return wrong(run, "REPLACE_NTH");
-        }
-        elements.resize(place + 1, padding.clone());
+    let padding = arguments.get(3);
+    if place >= length && (padding.is_none() || place as f64 >= RANGE_ELEMENTS_MAX) {
+        return wrong(run, "REPLACE_NTH");
     }
-    elements[place] = arguments[2].clone();
-    Ok(Value::array(elements))
+    let mut elements = ListMaker::with_room(run, length.max(place + 1))?;
+    for at in 0..length.max(place + 1) {
+        elements.push(match padding {
+            _ if at == place => arguments[2].clone(),
+            Some(padding) if at >= length => padding.clone(),
+            _ => arguments[0].nth(at),
+        })?;
+    }
+    elements.finish()
 }
 
 fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "INTERLEAVE");
     }
-    let lists: Vec<_> = arguments.iter().map(Value::elements).collect();
-    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-    let places =
-        (0..longest).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
-    Ok(Value::array(places.cloned().collect()))
+    let length = arguments.iter().map(elements_of).fold(0_usize, usize::saturating_add);
+    let mut elements = ListMaker::with_room(run, length)?;
+    let mut lists: Vec<&Value> = arguments.iter().collect();
+    for place in 0.. {
+        lists.retain(|list| place < elements_of(list));
+        if lists.is_empty() {
+            break;
+        }
+        for list in &lists {
+            elements.push(list.nth(place))?;
+        }
+    }
+    elements.finish()
 }

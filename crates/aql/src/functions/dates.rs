@@ -2,6 +2,7 @@
 
 use pellucid_value::{Kind, Value, to_number};
 
+use super::make::TextMaker;
 use super::time::{self, DAY_MS, Parts};
 use super::{Function, whole, wrong};
 use crate::run::Run;
@@ -106,6 +107,9 @@ fn made(arguments: &[Value]) -> Option<i64> {
     fits.then(|| parts.milliseconds())
 }
 
+/// The longest name of a unit, in bytes.
+const UNIT_BYTES_MAX: usize = 16;
+
 /// How many months or milliseconds a unit is.
 enum Unit {
     Months(i64),
@@ -113,7 +117,8 @@ enum Unit {
 }
 
 fn unit(name: &str) -> Option<Unit> {
-    let name = name.to_ascii_lowercase();
+    let is_short = name.len() <= UNIT_BYTES_MAX;
+    let name = is_short.then(|| name.to_ascii_lowercase())?;
     Some(match name.as_str() {
         "y" | "year" | "years" => Unit::Months(12),
         "m" | "month" | "months" => Unit::Months(1),
@@ -147,7 +152,9 @@ fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value, QueryErro
             let amount = to_number(amount.view()).to_double() * sign as f64;
             match name.as_str().and_then(unit) {
                 Some(Unit::Months(months)) => add_months(from, (amount * months as f64) as i64),
-                Some(Unit::Milliseconds(length)) => Some(from + (amount * length as f64) as i64),
+                Some(Unit::Milliseconds(length)) => {
+                    from.checked_add((amount * length as f64) as i64)
+                }
                 None => return wrong(run, "DATE_ADD"),
             }
         }
@@ -172,6 +179,10 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
         }
         let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.')?;
         let amount: f64 = rest[..end].parse().ok()?;
+        // Beyond this nothing is a date; the product with a length is whole milliseconds.
+        if amount > MOMENT_MAX as f64 {
+            return None;
+        }
         let letter = rest[end..].chars().next()?;
         rest = &rest[end + letter.len_utf8()..];
         let length = match (is_time, letter) {
@@ -223,7 +234,7 @@ fn units(parts: Parts) -> [(i64, &'static str); 7] {
 
 /// The place of a unit among the parts of a moment.
 fn place_of(name: &Value) -> Option<usize> {
-    let name = name.as_str()?.to_ascii_lowercase();
+    let name = name.as_str().filter(|name| name.len() <= UNIT_BYTES_MAX)?.to_ascii_lowercase();
     let short = ["y", "m", "d", "h", "i", "s", "f"];
     let long = units(Parts::of(0));
     let is_it = |(place, (_, long)): &(usize, (i64, &str))| {
@@ -285,22 +296,22 @@ fn format(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
     let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
     let Some(format) = arguments[1].as_str() else { return wrong(run, "DATE_FORMAT") };
-    let mut formatted = String::new();
+    let mut formatted = TextMaker::new(run);
     let mut rest = format;
     while let Some(at) = rest.find('%') {
-        formatted.push_str(&rest[..at]);
+        formatted.push(&rest[..at])?;
         rest = &rest[at + 1..];
         let place = PLACEHOLDERS.iter().find(|name| rest.starts_with(**name));
         match place {
             Some(name) => {
-                formatted.push_str(&placeholder(name, moment));
+                formatted.push(&placeholder(name, moment))?;
                 rest = &rest[name.len()..];
             }
-            None => formatted.push('%'),
+            None => formatted.push("%")?,
         }
     }
-    formatted.push_str(rest);
-    Ok(formatted.into())
+    formatted.push(rest)?;
+    formatted.finish()
 }
 
 /// What may stand behind `%`, longer ones first.

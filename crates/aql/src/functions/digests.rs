@@ -1,29 +1,38 @@
 //! Digests: fingerprints of values, and identifiers that nobody else has.
 
 use pellucid_value::{Value, index_key};
-use sha2::Digest as _;
 
 use super::encodings::hexadecimal;
-use super::strings::text;
+use super::make::{STEP_BYTES, text};
 use super::{Function, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("MD5", 1, 1, |_, arguments| {
-        Ok(hexadecimal(&md5(text(&arguments[0]).as_bytes())).into())
+    Function::pure("MD5", 1, 1, |run, arguments| {
+        let own = text(run, &arguments[0])?;
+        Ok(hexadecimal(&md5(own.as_bytes(), run)?).into())
     }),
-    Function::pure("SHA1", 1, 1, |_, arguments| {
-        Ok(hexadecimal(&sha1(text(&arguments[0]).as_bytes())).into())
+    Function::pure("SHA1", 1, 1, |run, arguments| {
+        let own = text(run, &arguments[0])?;
+        Ok(hexadecimal(&sha1(own.as_bytes(), run)?).into())
     }),
-    Function::pure("SHA256", 1, 1, |_, arguments| {
-        Ok(hexadecimal(&sha2::Sha256::digest(text(&arguments[0]))).into())
+    Function::pure("SHA256", 1, 1, |run, arguments| {
+        let own = text(run, &arguments[0])?;
+        Ok(hexadecimal(&digest::<sha2::Sha256>(own.as_bytes(), run)?).into())
     }),
-    Function::pure("SHA512", 1, 1, |_, arguments| {
-        Ok(hexadecimal(&sha2::Sha512::digest(text(&arguments[0]))).into())
+    Function::pure("SHA512", 1, 1, |run, arguments| {
+        let own = text(run, &arguments[0])?;
+        Ok(hexadecimal(&digest::<sha2::Sha512>(own.as_bytes(), run)?).into())
     }),
-    Function::pure("CRC32", 1, 1, |_, arguments| {
-        Ok(format!("{:X}", crc32c::crc32c(text(&arguments[0]).as_bytes())).into())
+    Function::pure("CRC32", 1, 1, |run, arguments| {
+        let own = text(run, &arguments[0])?;
+        let mut sum = 0;
+        for chunk in own.as_bytes().chunks(CHUNK_BYTES) {
+            run.tick_by(CHUNK_BYTES / STEP_BYTES)?;
+            sum = crc32c::crc32c_append(sum, chunk);
+        }
+        Ok(format!("{sum:X}").into())
     }),
     Function::pure("HASH", 1, 1, hash),
     Function::impure("UUID", 0, 0, uuid),
@@ -33,16 +42,43 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// How many characters a random token may have.
 const TOKEN_CHARACTERS_MAX: i64 = 65_536;
 
-/// Pads a message as MD5 (RFC 1321) and SHA-1 (RFC 3174) do, but for the order of the length's
-/// bytes.
-fn padded(message: &[u8], length: [u8; 8]) -> Vec<u8> {
-    let mut padded = message.to_vec();
+/// Bytes of a message between two looks at whether the query should end.
+const CHUNK_BYTES: usize = 16 * STEP_BYTES;
+
+/// A digest by its library.
+fn digest<D: sha2::Digest>(
+    message: &[u8],
+    run: &mut Run,
+) -> Result<sha2::digest::Output<D>, QueryError> {
+    let mut digest = D::new();
+    for chunk in message.chunks(CHUNK_BYTES) {
+        run.tick_by(CHUNK_BYTES / STEP_BYTES)?;
+        digest.update(chunk);
+    }
+    Ok(digest.finalize())
+}
+
+/// Gives `each` the blocks of a message that is padded as MD5 (RFC 1321) and SHA-1 (RFC 3174) do,
+/// but for the order of the length's bytes.
+fn blocks(
+    message: &[u8],
+    length: [u8; 8],
+    run: &mut Run,
+    mut each: impl FnMut(&[u8; 64]),
+) -> Result<(), QueryError> {
+    let (whole, rest) = message.as_chunks::<64>();
+    for blocks in whole.chunks(STEP_BYTES / 64) {
+        run.tick_by(4)?;
+        blocks.iter().for_each(&mut each);
+    }
+    let mut padded = rest.to_vec();
     padded.push(0x80);
     while padded.len() % 64 != 56 {
         padded.push(0);
     }
     padded.extend_from_slice(&length);
-    padded
+    padded.as_chunks::<64>().0.iter().for_each(&mut each);
+    Ok(())
 }
 
 fn bits(message: &[u8]) -> u64 {
@@ -50,9 +86,9 @@ fn bits(message: &[u8]) -> u64 {
 }
 
 /// SHA-1 (RFC 3174), for compatibility: it keeps nothing safe any more.
-fn sha1(message: &[u8]) -> [u8; 20] {
+fn sha1(message: &[u8], run: &mut Run) -> Result<[u8; 20], QueryError> {
     let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-    for block in padded(message, bits(message).to_be_bytes()).chunks_exact(64) {
+    blocks(message, bits(message).to_be_bytes(), run, |block| {
         let mut words = [0_u32; 80];
         for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
             *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -76,20 +112,23 @@ fn sha1(message: &[u8]) -> [u8; 20] {
         for (total, value) in state.iter_mut().zip([a, b, c, d, e]) {
             *total = total.wrapping_add(value);
         }
-    }
+    })?;
     let mut digest = [0; 20];
     for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
         bytes.copy_from_slice(&word.to_be_bytes());
     }
-    digest
+    Ok(digest)
 }
 
 /// MD5 (RFC 1321), for compatibility: it keeps nothing safe any more.
-fn md5(message: &[u8]) -> [u8; 16] {
+fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16], QueryError> {
     const SHIFTS: [[u32; 4]; 4] =
         [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
     let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
-    for block in padded(message, bits(message).to_le_bytes()).chunks_exact(64) {
+    // The table of the RFC: the whole part of 2^32 times the sine.
+    let constants: [u32; 64] =
+        std::array::from_fn(|at| ((at as f64 + 1.0).sin().abs() * 4_294_967_296.0) as u32);
+    blocks(message, bits(message).to_le_bytes(), run, |block| {
         let word = |at: usize| {
             let bytes = &block[4 * at..];
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -102,28 +141,32 @@ fn md5(message: &[u8]) -> [u8; 16] {
                 2 => (b ^ c ^ d, (3 * at + 5) % 16),
                 _ => (c ^ (b | !d), (7 * at) % 16),
             };
-            // The table of the RFC: the whole part of 2^32 times the sine.
-            let constant = ((at as f64 + 1.0).sin().abs() * 4_294_967_296.0) as u32;
-            let sum = a.wrapping_add(mixed).wrapping_add(constant).wrapping_add(word(place));
+            let sum = a.wrapping_add(mixed).wrapping_add(constants[at]).wrapping_add(word(place));
             let next = b.wrapping_add(sum.rotate_left(SHIFTS[at / 16][at % 4]));
             (a, d, c, b) = (d, c, b, next);
         }
         for (total, value) in state.iter_mut().zip([a, b, c, d]) {
             *total = total.wrapping_add(value);
         }
-    }
+    })?;
     let mut digest = [0; 16];
     for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
-    digest
+    Ok(digest)
 }
 
+/// What the key of a value takes for each of its bytes, at most, with the room that it grows by: a
+/// zero byte of a text is two.
+const KEY_BYTES_EACH: usize = 4;
+
 /// A number that is the same for equal values, exact in a double.
-fn hash(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut key = Vec::new();
+    run.take_memory(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
+    run.check()?;
     index_key::encode(arguments[0].view(), &mut key);
-    let digest = sha2::Sha256::digest(&key);
+    let digest = digest::<sha2::Sha256>(&key, run)?;
     let bytes = digest.first_chunk::<8>().copied().unwrap_or_default();
     Ok(Value::Int((u64::from_le_bytes(bytes) >> 11) as i64))
 }
@@ -152,7 +195,16 @@ fn random_token(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
 
 #[cfg(test)]
 mod tests {
-    use super::{hexadecimal, md5, sha1};
+    use super::super::tests::run;
+    use super::hexadecimal;
+
+    fn md5(message: &[u8]) -> [u8; 16] {
+        super::md5(message, &mut run()).unwrap()
+    }
+
+    fn sha1(message: &[u8]) -> [u8; 20] {
+        super::sha1(message, &mut run()).unwrap()
+    }
 
     #[test]
     fn digests_are_those_of_the_standards() {

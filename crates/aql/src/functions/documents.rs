@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pellucid_value::{Kind, Value, to_number};
 
+use super::make::{ListMaker, pieces};
 use super::{Function, flag, is_array, wrong};
 use crate::run::Run;
 use crate::{Collection, QueryError, number};
@@ -17,6 +18,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("WARN", 2, 2, warn),
     Function::impure("VERSION", 0, 0, |run, _| Ok(run.source.reported_version().into())),
 ];
+
+/// How many bytes of a text of the query stand in a message.
+const SHOWN_BYTES_MAX: usize = 4096;
+
+/// The text, or the beginning of a long one.
+fn shown(text: &str) -> &str {
+    pieces(text, SHOWN_BYTES_MAX).next().unwrap_or_default()
+}
 
 /// How long a query sleeps before it looks whether it should end.
 const SLEEP_STEP: Duration = Duration::from_millis(20);
@@ -33,14 +42,15 @@ fn document(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(keys) {
         return by_id(run, collection, keys);
     }
-    let mut documents = Vec::new();
-    for key in keys.elements() {
-        let found = by_id(run, collection, &key)?;
+    let mut documents = ListMaker::new(run);
+    for key in keys.each() {
+        let found = by_id(documents.run, collection, &key)?;
         if found != Value::Null {
-            documents.push(found);
+            documents.run.take_memory(found.own_bytes())?;
+            documents.push(found)?;
         }
     }
-    Ok(Value::array(documents))
+    documents.finish()
 }
 
 fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, QueryError> {
@@ -54,7 +64,7 @@ fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, Q
         _ => return Ok(Value::Null),
     };
     let Some(collection) = run.source.collection(name) else {
-        let message = format!("collection or view not found: {name}");
+        let message = format!("collection or view not found: {}", shown(name));
         return run.warn_null(number::COLLECTION_NOT_FOUND, message);
     };
     check_right(run, &collection)?;
@@ -65,7 +75,7 @@ fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, Q
 fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let Some(name) = arguments[0].as_str() else { return wrong(run, "COLLECTION_COUNT") };
     let Some(collection) = run.source.collection(name) else {
-        let message = format!("collection or view not found: {name}");
+        let message = format!("collection or view not found: {}", shown(name));
         return Err(QueryError::new(number::COLLECTION_NOT_FOUND, message));
     };
     check_right(run, &collection)?;
@@ -110,7 +120,7 @@ fn sleep_for(run: &Run, whole: Duration) -> Result<(), QueryError> {
 
 fn fail(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let message = arguments.first().and_then(Value::as_str).unwrap_or_default();
-    Err(QueryError::new(number::FAIL_CALLED, format!("FAIL({message}) called")))
+    Err(QueryError::new(number::FAIL_CALLED, format!("FAIL({}) called", shown(message))))
 }
 
 fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -118,7 +128,7 @@ fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return Ok(Value::Bool(true));
     }
     let message = arguments[1].as_str().unwrap_or_default();
-    Err(QueryError::new(USER_ASSERT, message))
+    Err(QueryError::new(USER_ASSERT, shown(message)))
 }
 
 /// The number of a failed `ASSERT`.
@@ -130,6 +140,6 @@ fn warn(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if flag(arguments, 0) {
         return Ok(Value::Bool(true));
     }
-    run.warn(USER_WARN, arguments[1].as_str().unwrap_or_default())?;
+    run.warn(USER_WARN, shown(arguments[1].as_str().unwrap_or_default()))?;
     Ok(Value::Bool(false))
 }

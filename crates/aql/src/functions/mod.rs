@@ -4,14 +4,18 @@
 //! over documents of which some are odd.
 
 mod arrays;
+mod case;
 mod dates;
 mod digests;
 mod documents;
 mod encodings;
+mod make;
 mod numbers;
 mod objects;
 mod recursive;
 mod regular;
+mod search;
+mod set;
 mod sets;
 mod statistics;
 mod strings;
@@ -22,6 +26,11 @@ mod types;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub(crate) use arrays::whole_range;
+pub(crate) use case::lower;
+pub(crate) use make::{STEP_BYTES, room_for, text};
+pub(crate) use set::{Set, compare, equal};
+
 use pellucid_value::Value;
 
 use crate::plan::Aggregator;
@@ -30,8 +39,6 @@ use crate::{QueryError, number};
 
 /// How many arguments a function may have that takes any number of them.
 const ARGUMENTS_MAX: usize = 1000;
-/// How many bytes a string may have that a function makes.
-const TEXT_BYTES_MAX: usize = 64 << 20;
 
 type Body = fn(&mut Run, &[Value]) -> Result<Value, QueryError>;
 
@@ -65,6 +72,7 @@ impl Function {
 static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|| {
     let families = [
         arrays::FUNCTIONS,
+        case::FUNCTIONS,
         dates::FUNCTIONS,
         digests::FUNCTIONS,
         documents::FUNCTIONS,
@@ -85,6 +93,11 @@ static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|
 /// The function of that name in upper case.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
     ALL.get(name).copied()
+}
+
+/// The name of each function, and how many arguments it takes at least and at most.
+pub fn functions() -> impl Iterator<Item = (&'static str, usize, usize)> {
+    ALL.values().map(|function| (function.name, function.least, function.most))
 }
 
 /// The value of an aggregate that needs all values at once.
@@ -135,8 +148,72 @@ fn whole(value: &Value) -> i64 {
     pellucid_value::to_number(value.view()).to_int()
 }
 
-/// A text whose length was not bounded by its arguments is too long.
-fn too_long() -> QueryError {
-    let message = format!("a string would be longer than {TEXT_BYTES_MAX} bytes");
-    QueryError::new(number::RESOURCE_LIMIT, message)
+/// How many elements an array has; 0 for all else.
+fn elements_of(value: &Value) -> usize {
+    value.view().as_array().map_or(0, pellucid_value::ArrayRef::len)
+}
+
+/// An argument that says how many at most: all if it is missing or null, nothing if it is negative.
+fn most(arguments: &[Value], place: usize) -> Option<usize> {
+    match arguments.get(place).filter(|value| **value != Value::Null) {
+        Some(value) => usize::try_from(whole(value)).ok(),
+        None => Some(usize::MAX),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use crate::run::Run;
+    use crate::{
+        Collection, CollectionId, Index, IndexRequest, KillSwitch, QueryError, QueryOptions, Scan,
+        Source, WriteBatch,
+    };
+
+    /// A source without collections.
+    struct Nothing;
+
+    impl Source for Nothing {
+        fn collection(&self, _: &str) -> Option<Collection> {
+            None
+        }
+
+        fn count(&self, _: CollectionId) -> Result<u64, QueryError> {
+            unreachable!("there is no collection")
+        }
+
+        fn scan(&self, _: CollectionId) -> Result<Box<dyn Scan>, QueryError> {
+            unreachable!("there is no collection")
+        }
+
+        fn indexes(&self, _: CollectionId) -> Vec<Index> {
+            Vec::new()
+        }
+
+        fn index_scan(
+            &self,
+            _: CollectionId,
+            _: &IndexRequest,
+        ) -> Result<Box<dyn Scan>, QueryError> {
+            unreachable!("there is no collection")
+        }
+
+        fn document(
+            &self,
+            _: CollectionId,
+            _: &str,
+        ) -> Result<Option<pellucid_value::Value>, QueryError> {
+            unreachable!("there is no collection")
+        }
+
+        fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError> {
+            unreachable!("there is no collection")
+        }
+    }
+
+    /// A query that has all the time and memory.
+    pub(crate) fn run() -> Run {
+        Run::new(Arc::new(Nothing), QueryOptions::default(), KillSwitch::default())
+    }
 }

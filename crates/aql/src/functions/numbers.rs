@@ -1,6 +1,6 @@
 //! Arithmetic beyond the operators.
 
-use pellucid_value::{Kind, Number, Value, to_number};
+use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
 use super::{Function, wrong};
 use crate::QueryError;
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("BIT_AND", 1, 2, |run, arguments| bits(run, arguments, "BIT_AND", |l, r| l & r)),
     Function::pure("BIT_OR", 1, 2, |run, arguments| bits(run, arguments, "BIT_OR", |l, r| l | r)),
     Function::pure("BIT_XOR", 1, 2, |run, arguments| bits(run, arguments, "BIT_XOR", |l, r| l ^ r)),
-    Function::pure("BIT_POPCOUNT", 1, 1, |run, arguments| match bit_operand(&arguments[0]) {
+    Function::pure("BIT_POPCOUNT", 1, 1, |run, arguments| match bit_operand(arguments[0].view()) {
         Some(value) => Ok(Value::Int(i64::from(value.count_ones()))),
         None => wrong(run, "BIT_POPCOUNT"),
     }),
@@ -70,11 +70,9 @@ fn pow(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 /// A number of 32 bits without sign, which is what bits are of.
-fn bit_operand(value: &Value) -> Option<u32> {
-    if value.kind() != Kind::Number {
-        return None;
-    }
-    u32::try_from(to_number(value.view()).exact_whole()?).ok()
+fn bit_operand(value: Ref<'_>) -> Option<u32> {
+    let Ref::Number(number) = value else { return None };
+    u32::try_from(number.exact_whole()?).ok()
 }
 
 fn bits(
@@ -83,15 +81,27 @@ fn bits(
     name: &str,
     both: fn(u32, u32) -> u32,
 ) -> Result<Value, QueryError> {
-    let operands = match arguments {
-        [list] => list.elements(),
-        operands => operands.to_vec(),
-    };
-    let operands = operands.iter().filter(|value| value.kind() != Kind::Null);
     let mut total: Option<u32> = None;
-    for operand in operands {
-        let Some(value) = bit_operand(operand) else { return wrong(run, name) };
-        total = Some(total.map_or(value, |total| both(total, value)));
+    let mut add = |operand: Ref<'_>| {
+        let value = bit_operand(operand);
+        if let Some(value) = value {
+            total = Some(total.map_or(value, |total| both(total, value)));
+        }
+        value.is_some() || matches!(operand, Ref::Null)
+    };
+    let are_numbers = match arguments {
+        [list] => {
+            let mut are_numbers = true;
+            for element in list.view().as_array().into_iter().flat_map(ArrayRef::iter) {
+                run.tick()?;
+                are_numbers &= add(element);
+            }
+            are_numbers
+        }
+        operands => operands.iter().all(|operand| add(operand.view())),
+    };
+    if !are_numbers {
+        return wrong(run, name);
     }
     Ok(total.map_or(Value::Null, |total| Value::Int(i64::from(total))))
 }

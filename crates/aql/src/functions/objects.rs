@@ -1,11 +1,13 @@
 //! Objects and their attributes.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
-use pellucid_value::{MergeOptions, ObjectBuilder, Text, Value, equal, merge_into, packed};
+use pellucid_value::{Text, Value, packed};
 
-use super::strings::text;
-use super::{ARGUMENTS_MAX, Function, flag, is_array, is_object, wrong};
+use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
+use super::set::equal;
+use super::{ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -30,50 +32,71 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("TRANSLATE", 2, 3, translate),
     Function::pure("VALUE", 2, 2, value),
     Function::pure("PARSE_IDENTIFIER", 1, 1, parse_identifier),
-    Function::pure("PARSE_KEY", 1, 1, |run, arguments| match identifier(&arguments[0]) {
-        Some((_, key)) => Ok(key.into()),
-        None => wrong(run, "PARSE_KEY"),
+    Function::pure("PARSE_KEY", 1, 1, |run, arguments| {
+        let id = id_of(&arguments[0]);
+        match identifier(&id) {
+            Some((_, key)) => part_of(run, key),
+            None => wrong(run, "PARSE_KEY"),
+        }
     }),
-    Function::pure("PARSE_COLLECTION", 1, 1, |run, arguments| match identifier(&arguments[0]) {
-        Some((collection, _)) => Ok(collection.into()),
-        None => wrong(run, "PARSE_COLLECTION"),
+    Function::pure("PARSE_COLLECTION", 1, 1, |run, arguments| {
+        let id = id_of(&arguments[0]);
+        match identifier(&id) {
+            Some((collection, _)) => part_of(run, collection),
+            None => wrong(run, "PARSE_COLLECTION"),
+        }
     }),
     Function::pure("IS_SAME_COLLECTION", 2, 2, is_same_collection),
 ];
 
 /// The members by name, without those whose names begin with `_` if they are not wanted.
-fn members(value: &Value, without_system: bool) -> Vec<(Text, Value)> {
-    let mut members = value.members(true);
-    members.retain(|(name, _)| !without_system || !name.starts_with('_'));
-    members
+fn members(value: &Value, without_system: bool) -> impl Iterator<Item = (Text, Value)> + '_ {
+    value.each_member(true).filter(move |(name, _)| !without_system || !name.starts_with('_'))
 }
 
 fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_object(&arguments[0]) {
         return wrong(run, "ATTRIBUTES");
     }
-    let members = members(&arguments[0], flag(arguments, 1));
-    Ok(Value::array(members.into_iter().map(|(name, _)| name.into()).collect()))
+    let mut names = ListMaker::new(run);
+    for (name, _) in members(&arguments[0], flag(arguments, 1)) {
+        names.push(name.into())?;
+    }
+    names.finish()
 }
 
 fn values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_object(&arguments[0]) {
         return wrong(run, "VALUES");
     }
-    let members = members(&arguments[0], flag(arguments, 1));
-    Ok(Value::array(members.into_iter().map(|(_, value)| value).collect()))
+    let mut values = ListMaker::new(run);
+    for (_, value) in members(&arguments[0], flag(arguments, 1)) {
+        values.push(value)?;
+    }
+    values.finish()
 }
 
 fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_object(&arguments[0]) {
         return wrong(run, "ENTRIES");
     }
-    let entry = |(name, value): (Text, Value)| Value::array(vec![name.into(), value]);
-    Ok(Value::array(arguments[0].members(true).into_iter().map(entry).collect()))
+    let mut entries = ListMaker::new(run);
+    for (name, value) in arguments[0].each_member(true) {
+        let mut entry = ListMaker::with_room(entries.run, 2)?;
+        entry.run.take_memory(ENTRY_BYTES)?;
+        entry.push(name.into())?;
+        entry.push(value)?;
+        let entry = entry.finish()?;
+        entries.push(entry)?;
+    }
+    entries.finish()
 }
 
-fn has(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let name = text(&arguments[1]);
+/// What an array takes beside its elements.
+const ENTRY_BYTES: usize = 64;
+
+fn has(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let name = text(run, &arguments[1])?;
     let object = arguments[0].view().as_object();
     Ok(Value::Bool(object.is_some_and(|object| object.get(&name).is_some())))
 }
@@ -85,45 +108,88 @@ fn merge(
     is_deep: bool,
 ) -> Result<Value, QueryError> {
     let parts = match arguments {
-        [list] if is_array(list) => list.elements(),
+        [list] if is_array(list) => {
+            let mut parts = room_for(run, elements_of(list))?;
+            parts.extend(list.each());
+            parts
+        }
         parts => parts.to_vec(),
     };
     if !parts.iter().all(is_object) {
         return wrong(run, name);
     }
-    if !is_deep {
-        let mut object = ObjectBuilder::new();
-        for part in parts {
-            for (name, value) in part.members(false) {
-                run.tick()?;
-                object.insert(name, value);
-            }
-        }
-        return Ok(object.finish());
+    if is_deep {
+        return merged(run, parts, 0);
     }
-    let mut merged = ObjectBuilder::new().finish();
+    let mut object = ObjectMaker::new(run);
     for part in parts {
-        // Each begins with a copy of those before.
-        run.check()?;
-        let (Some(old), Some(new)) = (merged.view().as_object(), part.view().as_object()) else {
-            continue;
-        };
-        let mut builder = packed::Builder::new();
-        builder.begin_object();
-        merge_into(&mut builder, old, new, MergeOptions::default(), &|_| false);
-        builder.end();
-        merged = Value::open(&builder.finish()).unwrap_or_default();
+        for (name, value) in part.each_member(false) {
+            object.insert(name, value)?;
+        }
     }
-    Ok(merged)
+    object.finish()
 }
 
-/// The names that arguments from the second on are, or the elements of an array there.
-pub(super) fn names(arguments: &[Value]) -> Vec<String> {
-    match &arguments[1..] {
-        [list] if is_array(list) => list.elements().iter().map(text).collect(),
-        names => names.iter().map(text).collect(),
+/// The objects as one: of the values of a name the last one stays, and objects that come last one
+/// after another are merged.
+fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value, QueryError> {
+    if depth > packed::DEPTH_MAX {
+        return Err(too_deep());
     }
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut members: Vec<(Text, Vec<Value>)> = Vec::new();
+    for part in parts {
+        for (name, value) in part.each_member(false) {
+            run.tick()?;
+            run.take_memory(MERGED_BYTES + name.len())?;
+            match places.entry(name.as_str().to_owned()) {
+                Entry::Occupied(place) => {
+                    let values = &mut members[*place.get()].1;
+                    if !is_object(&value) || !values.last().is_some_and(is_object) {
+                        values.clear();
+                    }
+                    values.push(value);
+                }
+                Entry::Vacant(place) => {
+                    place.insert(members.len());
+                    members.push((name, vec![value]));
+                }
+            }
+        }
+    }
+    let mut object = ObjectMaker::new(run);
+    for (name, mut values) in members {
+        let value = match values.len() {
+            1 => values.pop().unwrap_or_default(),
+            _ => merged(object.run, values, depth + 1)?,
+        };
+        object.insert(name, value)?;
+    }
+    object.finish()
 }
+
+/// What a member takes while objects are merged.
+const MERGED_BYTES: usize = 200;
+
+/// The names that arguments from the second on are, or the elements of an array there.
+pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String>, QueryError> {
+    let mut names = HashSet::new();
+    let mut add = |value: &Value| {
+        let name = text(run, value)?;
+        run.tick()?;
+        run.take_memory(NAME_BYTES.saturating_add(name.len()))?;
+        names.insert(name.into_owned());
+        Ok::<(), QueryError>(())
+    };
+    match &arguments[1..] {
+        [list] if is_array(list) => list.each().try_for_each(|name| add(&name))?,
+        names => names.iter().try_for_each(add)?,
+    }
+    Ok(names)
+}
+
+/// What a name takes in a set of them beside its text, with the room that the set grows by.
+const NAME_BYTES: usize = 96;
 
 /// The object with only, or without, what is named.
 fn select(
@@ -135,32 +201,33 @@ fn select(
     if !is_object(&arguments[0]) {
         return wrong(run, name);
     }
-    let names: HashSet<_> = names(arguments).into_iter().collect();
-    let mut object = ObjectBuilder::new();
-    for (name, value) in arguments[0].members(true) {
-        run.tick()?;
+    let names = names(run, arguments)?;
+    let mut object = ObjectMaker::new(run);
+    for (name, value) in arguments[0].each_member(true) {
+        object.run.tick()?;
         if names.contains(name.as_str()) == keeps {
-            object.insert(name, value);
+            object.insert(name, value)?;
         }
     }
-    Ok(object.finish())
+    object.finish()
 }
 
 fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let (names, values) = (&arguments[0], &arguments[1]);
-    if !is_array(names) || !is_array(values) {
+    if !is_array(names) || !is_array(values) || elements_of(names) != elements_of(values) {
         return wrong(run, "ZIP");
     }
-    let (names, values) = (names.elements(), values.elements());
-    if names.len() != values.len() {
-        return wrong(run, "ZIP");
+    let mut object = ObjectMaker::with(run, pellucid_value::Duplicates::First);
+    for (name, value) in names.each().zip(values.each()) {
+        match name {
+            Value::String(name) => object.insert(name, value)?,
+            name => {
+                let name = text(object.run, &name)?;
+                object.insert_named(&name, value)?;
+            }
+        }
     }
-    let mut object = ObjectBuilder::with(pellucid_value::Duplicates::First);
-    for (name, value) in names.iter().zip(values) {
-        run.tick()?;
-        object.insert(text(name), value);
-    }
-    Ok(object.finish())
+    object.finish()
 }
 
 fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -168,17 +235,24 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_object(own) {
         return Ok(Value::Bool(false));
     }
-    let examples =
-        if is_array(&arguments[1]) { arguments[1].elements() } else { vec![arguments[1].clone()] };
+    let single = (!is_array(&arguments[1])).then(|| arguments[1].clone());
+    let examples = arguments[1].each().chain(single);
     let mut found = None;
-    for (place, example) in examples.iter().enumerate() {
+    for (place, example) in examples.enumerate() {
         run.tick()?;
         let Some(example) = example.view().as_object() else {
             wrong(run, "MATCHES")?;
             continue;
         };
-        let own = own.view();
-        if example.iter().all(|(name, value)| equal(own.attribute(name), value)) {
+        let mut is_like = true;
+        for (name, value) in example.iter() {
+            run.tick()?;
+            is_like = equal(own.view().attribute(name), value, run)?;
+            if !is_like {
+                break;
+            }
+        }
+        if is_like {
             found = Some(place);
             break;
         }
@@ -192,8 +266,9 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 
 fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let Some(table) = arguments[1].view().as_object() else { return wrong(run, "TRANSLATE") };
-    if table.get(&text(&arguments[0])).is_some() {
-        return Ok(arguments[1].attribute(&text(&arguments[0])));
+    let name = text(run, &arguments[0])?;
+    if table.get(&name).is_some() {
+        return Ok(arguments[1].attribute(&name));
     }
     Ok(arguments.get(2).unwrap_or(&arguments[0]).clone())
 }
@@ -203,7 +278,8 @@ fn value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return wrong(run, "VALUE");
     }
     let mut found = arguments[0].clone();
-    for step in arguments[1].elements() {
+    for step in arguments[1].each() {
+        run.tick()?;
         found = match step.as_str() {
             Some(name) => found.attribute(name),
             None => found.element(super::whole(&step)),
@@ -212,26 +288,32 @@ fn value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(found)
 }
 
-/// The collection and the key of a document or its `_id`.
-fn identifier(value: &Value) -> Option<(String, String)> {
-    let id = if is_object(value) { value.attribute("_id") } else { value.clone() };
+/// The `_id` of a document, or the value itself.
+fn id_of(value: &Value) -> Value {
+    if is_object(value) { value.attribute("_id") } else { value.clone() }
+}
+
+/// The collection and the key of an `_id`.
+fn identifier(id: &Value) -> Option<(&str, &str)> {
     let (collection, key) = id.as_str()?.split_once('/')?;
     let is_one = !collection.is_empty() && !key.is_empty() && !key.contains('/');
-    is_one.then(|| (collection.to_owned(), key.to_owned()))
+    is_one.then_some((collection, key))
 }
 
 fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some((collection, key)) = identifier(&arguments[0]) else {
+    let id = id_of(&arguments[0]);
+    let Some((collection, key)) = identifier(&id) else {
         return wrong(run, "PARSE_IDENTIFIER");
     };
-    let mut object = ObjectBuilder::new();
-    object.insert("collection", collection.into());
-    object.insert("key", key.into());
-    Ok(object.finish())
+    let (collection, key) = (part_of(run, collection)?, part_of(run, key)?);
+    let mut object = ObjectMaker::new(run);
+    object.insert("collection", collection)?;
+    object.insert("key", key)?;
+    object.finish()
 }
 
 fn is_same_collection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    match (arguments[0].as_str(), identifier(&arguments[1])) {
+    match (arguments[0].as_str(), identifier(&id_of(&arguments[1]))) {
         (Some(name), Some((collection, _))) => Ok(Value::Bool(name == collection)),
         _ => wrong(run, "IS_SAME_COLLECTION"),
     }

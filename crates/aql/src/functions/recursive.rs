@@ -2,46 +2,64 @@
 
 use std::collections::HashSet;
 
-use pellucid_value::{ObjectBuilder, Value};
+use pellucid_value::{Value, packed};
 
+use super::make::{ListMaker, ObjectMaker, too_deep};
 use super::objects::names;
-use super::{ARGUMENTS_MAX, Function, is_array, is_object, wrong};
+use super::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, wrong};
+use crate::QueryError;
+use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("KEEP_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
-        if !is_object(&arguments[0]) {
-            return wrong(run, "KEEP_RECURSIVE");
-        }
-        Ok(keep(&arguments[0], &names(arguments).into_iter().collect()))
+        select(run, arguments, "KEEP_RECURSIVE", true)
     }),
     Function::pure("UNSET_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
-        if !is_object(&arguments[0]) {
-            return wrong(run, "UNSET_RECURSIVE");
-        }
-        Ok(unset(&arguments[0], &names(arguments).into_iter().collect()))
+        select(run, arguments, "UNSET_RECURSIVE", false)
     }),
 ];
 
-fn keep(value: &Value, names: &HashSet<String>) -> Value {
-    each(value, &|name| names.contains(name), &|value| keep(value, names))
+fn select(
+    run: &mut Run,
+    arguments: &[Value],
+    name: &str,
+    keeps: bool,
+) -> Result<Value, QueryError> {
+    if !is_object(&arguments[0]) {
+        return wrong(run, name);
+    }
+    let names = names(run, arguments)?;
+    within(run, &arguments[0], &names, keeps, 0)
 }
 
-fn unset(value: &Value, names: &HashSet<String>) -> Value {
-    each(value, &|name| !names.contains(name), &|value| unset(value, names))
-}
-
-/// The value with what stays of its members, and the same within them.
-fn each(value: &Value, stays: &dyn Fn(&str) -> bool, within: &dyn Fn(&Value) -> Value) -> Value {
+/// The value with only, or without, the members that are named, and the same within them.
+fn within(
+    run: &mut Run,
+    value: &Value,
+    names: &HashSet<String>,
+    keeps: bool,
+    depth: usize,
+) -> Result<Value, QueryError> {
+    if depth > packed::DEPTH_MAX {
+        return Err(too_deep());
+    }
     if is_array(value) {
-        return Value::array(value.elements().iter().map(within).collect());
+        let mut elements = ListMaker::with_room(run, elements_of(value))?;
+        for element in value.each() {
+            let element = within(elements.run, &element, names, keeps, depth + 1)?;
+            elements.push(element)?;
+        }
+        return elements.finish();
     }
     if !is_object(value) {
-        return value.clone();
+        return Ok(value.clone());
     }
-    let mut object = ObjectBuilder::new();
-    for (name, member) in value.members(true) {
-        if stays(&name) {
-            object.insert(name, within(&member));
+    let mut object = ObjectMaker::new(run);
+    for (name, member) in value.each_member(true) {
+        object.run.tick()?;
+        if names.contains(name.as_str()) == keeps {
+            let member = within(object.run, &member, names, keeps, depth + 1)?;
+            object.insert(name, member)?;
         }
     }
     object.finish()

@@ -1,9 +1,14 @@
 //! Regular expressions.
 
-use pellucid_value::Value;
+use std::sync::Arc;
 
-use super::strings::text;
-use super::{Function, TEXT_BYTES_MAX, flag, too_long, whole, wrong};
+use pellucid_value::Value;
+use regex_automata::Match;
+use regex_automata::util::interpolate;
+
+use super::make::{ListMaker, TextMaker, text};
+use super::{Function, flag, whole, wrong};
+use crate::evaluate::{Expression, Matches};
 use crate::run::Run;
 use crate::{QueryError, number};
 
@@ -14,42 +19,112 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("REGEX_SPLIT", 2, 4, split),
 ];
 
-fn invalid(run: &mut Run) -> Result<Value, QueryError> {
-    run.warn_null(number::INVALID_REGEX, "invalid regex value")
+/// The expression that the second argument is.
+fn expression(
+    run: &mut Run,
+    arguments: &[Value],
+    ignores_case: bool,
+) -> Result<Option<Arc<Expression>>, QueryError> {
+    let pattern = text(run, &arguments[1])?;
+    let expression = run.regexes.get(&pattern, ignores_case);
+    if expression.is_none() {
+        run.warn(number::INVALID_REGEX, "invalid regex value")?;
+    }
+    Ok(expression)
 }
 
 fn test(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(regex) = run.regexes.get(&text(&arguments[1]), flag(arguments, 2)) else {
-        return invalid(run);
+    let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
+        return Ok(Value::Null);
     };
-    Ok(Value::Bool(regex.is_match(&text(&arguments[0]))))
+    let own = text(run, &arguments[0])?;
+    expression.is_match(&own, run).map(Value::Bool)
 }
 
 fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(regex) = run.regexes.get(&text(&arguments[1]), flag(arguments, 2)) else {
-        return invalid(run);
+    let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
+        return Ok(Value::Null);
     };
-    let own = text(&arguments[0]);
-    let Some(found) = regex.captures(&own) else { return Ok(Value::Null) };
-    let groups = found.iter().map(|group| group.map_or("", |group| group.as_str()).into());
-    Ok(Value::array(groups.collect()))
+    let own = text(run, &arguments[0])?;
+    let Some(found) = Matches::new(&expression, &own, run).next(run)? else {
+        return Ok(Value::Null);
+    };
+    let captures = expression.captures(&own, found)?;
+    let mut groups = ListMaker::new(run);
+    for group in captures.iter() {
+        groups.push_text(group.map_or("", |group| &own[group.range()]))?;
+    }
+    groups.finish()
+}
+
+/// What stands in the place of a match.
+struct Replacement {
+    /// What is between its groups.
+    text: String,
+    /// The numbers of its groups, each with the length of the text before it.
+    groups: Vec<(usize, usize)>,
+}
+
+impl Replacement {
+    /// What a group takes, with the room that their list grows by: it has two bytes of the text.
+    const BYTES_EACH: usize = 24;
+
+    fn new(run: &mut Run, expression: &Expression, other: &str) -> Result<Self, QueryError> {
+        let (mut text, mut groups) = (String::new(), Vec::new());
+        if !other.contains('$') {
+            run.take_memory(other.len())?;
+            return Ok(Self { text: other.to_owned(), groups });
+        }
+        run.take_memory(other.len().saturating_mul(Self::BYTES_EACH))?;
+        run.check()?;
+        let add = |group, text: &mut String| groups.push((text.len(), group));
+        interpolate::string(other, add, |name| expression.group(name), &mut text);
+        Ok(Self { text, groups })
+    }
+
+    fn write(
+        &self,
+        made: &mut TextMaker<'_>,
+        expression: &Expression,
+        own: &str,
+        found: Match,
+    ) -> Result<(), QueryError> {
+        let has_parts = self.groups.iter().any(|(_, group)| *group > 0);
+        let captures = has_parts.then(|| expression.captures(own, found)).transpose()?;
+        let mut from = 0;
+        for (to, group) in &self.groups {
+            made.push(&self.text[from..*to])?;
+            from = *to;
+            let span = match (group, &captures) {
+                (0, _) => Some(found.span()),
+                (group, captures) => captures.as_ref().and_then(|groups| groups.get_group(*group)),
+            };
+            made.push(span.map_or("", |span| &own[span.range()]))?;
+        }
+        made.push(&self.text[from..])
+    }
 }
 
 fn replace(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(regex) = run.regexes.get(&text(&arguments[1]), flag(arguments, 3)) else {
-        return invalid(run);
+    let Some(expression) = expression(run, arguments, flag(arguments, 3))? else {
+        return Ok(Value::Null);
     };
-    let (own, other) = (text(&arguments[0]), text(&arguments[2]));
-    let count = regex.find_iter(&own).count();
-    if other.len().saturating_mul(count) + own.len() > TEXT_BYTES_MAX {
-        return Err(too_long());
+    let (own, other) = (text(run, &arguments[0])?, text(run, &arguments[2])?);
+    let replacement = Replacement::new(run, &expression, &other)?;
+    let mut matches = Matches::new(&expression, &own, run);
+    let (mut made, mut from) = (TextMaker::new(run), 0);
+    while let Some(found) = matches.next(made.run)? {
+        made.push(&own[from..found.start()])?;
+        replacement.write(&mut made, &expression, &own, found)?;
+        from = found.end();
     }
-    Ok(regex.replace_all(&own, other.as_str()).into_owned().into())
+    made.push(&own[from..])?;
+    made.finish()
 }
 
 fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(regex) = run.regexes.get(&text(&arguments[1]), flag(arguments, 2)) else {
-        return invalid(run);
+    let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
+        return Ok(Value::Null);
     };
     let most = match arguments.get(3) {
         Some(most) => match usize::try_from(whole(most)) {
@@ -58,23 +133,28 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         },
         None => usize::MAX,
     };
-    let own = text(&arguments[0]);
-    let mut parts: Vec<Value> = Vec::new();
-    let mut from = 0;
-    for found in regex.captures_iter(&own) {
-        let Some(all) = found.get(0).filter(|_| parts.len() < most) else { break };
-        if all.is_empty() {
+    let own = text(run, &arguments[0])?;
+    let mut matches = Matches::new(&expression, &own, run);
+    let (mut parts, mut from) = (ListMaker::new(run), 0);
+    while parts.len() < most {
+        let Some(found) = matches.next(parts.run)? else { break };
+        if found.is_empty() {
             continue;
         }
-        parts.push(own[from..all.start()].into());
-        // What groups have captured stays.
-        let groups = found.iter().skip(1).flatten();
-        parts.extend(groups.map(|group| Value::from(group.as_str())));
-        from = all.end();
+        parts.push_text(&own[from..found.start()])?;
+        from = found.end();
+        if expression.groups() > 1 {
+            // What groups have captured stays.
+            let captures = expression.captures(&own, found)?;
+            for group in captures.iter().skip(1).flatten() {
+                if parts.len() < most {
+                    parts.push_text(&own[group.range()])?;
+                }
+            }
+        }
     }
     if parts.len() < most {
-        parts.push(own[from..].into());
+        parts.push_text(&own[from..])?;
     }
-    parts.truncate(most);
-    Ok(Value::array(parts))
+    parts.finish()
 }

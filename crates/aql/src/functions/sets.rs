@@ -1,9 +1,9 @@
 //! Arrays as sets. Where an order is not promised it is that of first appearance.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use pellucid_value::Value;
 
-use pellucid_value::{Value, compare, index_key};
-
+use super::make::{ListMaker, room_for};
+use super::set::{self, Set};
 use super::{ARGUMENTS_MAX, Function, is_array, wrong};
 use crate::QueryError;
 use crate::run::Run;
@@ -22,141 +22,157 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("JACCARD", 2, 2, jaccard),
 ];
 
-/// Bytes that are equal for equal values.
-pub(super) fn key(value: &Value) -> Vec<u8> {
-    let mut key = Vec::new();
-    index_key::encode(value.view(), &mut key);
-    key
+/// The members of the set whose marks are such.
+fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value, QueryError> {
+    let mut list = ListMaker::new(run);
+    for (value, _) in set.into_marked().filter(|(_, mark)| stays(*mark)) {
+        list.push(value)?;
+    }
+    list.finish()
 }
 
-/// The elements, each once.
-pub(super) fn once(
-    run: &mut Run,
-    elements: impl IntoIterator<Item = Value>,
-) -> Result<Vec<Value>, QueryError> {
-    let (mut seen, mut unique) = (HashSet::new(), Vec::new());
-    for element in elements {
-        run.tick()?;
-        let key = key(&element);
-        run.take_memory(key.len())?;
-        if seen.insert(key) {
-            unique.push(element);
+/// The elements of all the arrays, each once.
+pub(super) fn once(run: &mut Run, lists: &[&Value]) -> Result<Set, QueryError> {
+    let mut set = Set::default();
+    for list in lists {
+        for element in list.each() {
+            set.insert(element, run)?;
         }
     }
-    Ok(unique)
+    Ok(set)
 }
 
-/// The elements whose keys are such.
-pub(super) fn filtered(
-    run: &mut Run,
-    elements: Vec<Value>,
-    stays: impl Fn(&[u8]) -> bool,
-) -> Result<Vec<Value>, QueryError> {
-    let mut left = Vec::new();
-    for element in elements {
-        run.tick()?;
-        if stays(&key(&element)) {
-            left.push(element);
+/// The elements of all the arrays, each marked with the number of arrays that have it.
+fn counted(run: &mut Run, lists: &[Value]) -> Result<Set, QueryError> {
+    let mut set = Set::default();
+    let mut last: Vec<usize> = Vec::new();
+    for (own, list) in lists.iter().enumerate() {
+        for element in list.each() {
+            let (place, is_new) = set.insert(element, run)?;
+            if is_new {
+                run.take_memory(2 * size_of::<usize>())?;
+                last.push(own);
+                *set.mark(place) = 1;
+            } else if last[place] != own {
+                last[place] = own;
+                *set.mark(place) += 1;
+            }
         }
     }
-    Ok(left)
+    Ok(set)
 }
 
 fn union(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION");
     }
-    Ok(Value::array(arguments.iter().flat_map(Value::elements).collect()))
+    let lengths = arguments.iter().map(super::elements_of);
+    let length = lengths.fold(0_usize, usize::saturating_add);
+    let mut list = ListMaker::with_room(run, length)?;
+    arguments.iter().try_for_each(|argument| list.extend(argument))?;
+    list.finish()
 }
 
 fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION_DISTINCT");
     }
-    once(run, arguments.iter().flat_map(Value::elements)).map(Value::array)
-}
-
-/// In how many of the arrays each value is.
-fn counts(run: &mut Run, lists: &[Value]) -> Result<HashMap<Vec<u8>, usize>, QueryError> {
-    let mut counts = HashMap::new();
-    for list in lists {
-        for element in once(run, list.elements())? {
-            *counts.entry(key(&element)).or_insert(0) += 1;
-        }
-    }
-    Ok(counts)
+    let set = once(run, &arguments.iter().collect::<Vec<_>>())?;
+    marked(run, set, |_| true)
 }
 
 fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "INTERSECTION");
     }
-    let counts = counts(run, arguments)?;
-    let elements = once(run, arguments[0].elements())?;
-    filtered(run, elements, |key| counts.get(key) == Some(&arguments.len())).map(Value::array)
+    // A member that all arrays so far have is marked with their number.
+    let mut set = Set::of(&arguments[0], run)?;
+    for (before, list) in arguments[1..].iter().enumerate() {
+        for element in list.each() {
+            if let Some(place) = set.place(element.view(), run)?
+                && *set.mark(place) == before
+            {
+                *set.mark(place) += 1;
+            }
+        }
+    }
+    marked(run, set, |mark| mark + 1 == arguments.len())
 }
 
 fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "OUTERSECTION");
     }
-    let counts = counts(run, arguments)?;
-    let elements = once(run, arguments.iter().flat_map(Value::elements))?;
-    filtered(run, elements, |key| counts.get(key) == Some(&1)).map(Value::array)
+    let set = counted(run, arguments)?;
+    marked(run, set, |mark| mark == 1)
 }
 
 fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "MINUS");
     }
-    let others = counts(run, &arguments[1..])?;
-    let elements = once(run, arguments[0].elements())?;
-    filtered(run, elements, |key| !others.contains_key(key)).map(Value::array)
+    let mut set = Set::of(&arguments[0], run)?;
+    for list in &arguments[1..] {
+        for element in list.each() {
+            if let Some(place) = set.place(element.view(), run)? {
+                *set.mark(place) = 1;
+            }
+        }
+    }
+    marked(run, set, |mark| mark == 0)
 }
 
 fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "UNIQUE");
     }
-    once(run, arguments[0].elements()).map(Value::array)
+    let set = Set::of(&arguments[0], run)?;
+    marked(run, set, |_| true)
+}
+
+fn sort(run: &mut Run, elements: Vec<Value>) -> Result<Value, QueryError> {
+    let sorted = set::sorted(elements, run)?;
+    Ok(Value::array(sorted)?)
 }
 
 fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SORTED");
     }
-    let mut elements = arguments[0].elements();
-    elements.sort_by(|left, right| compare(left.view(), right.view()));
-    Ok(Value::array(elements))
+    let mut elements = room_for(run, super::elements_of(&arguments[0]))?;
+    for element in arguments[0].each() {
+        run.tick()?;
+        elements.push(element);
+    }
+    sort(run, elements)
 }
 
 fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SORTED_UNIQUE");
     }
-    let mut elements = BTreeMap::new();
-    for element in arguments[0].elements() {
-        run.tick()?;
-        elements.entry(key(&element)).or_insert(element);
-    }
-    Ok(Value::array(elements.into_values().collect()))
+    let set = Set::of(&arguments[0], run)?;
+    let mut elements = room_for(run, set.len())?;
+    elements.extend(set.into_marked().map(|(value, _)| value));
+    sort(run, elements)
 }
 
 fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "COUNT_DISTINCT");
     }
-    Ok(Value::count(once(run, arguments[0].elements())?.len()))
+    Ok(Value::count(Set::of(&arguments[0], run)?.len()))
 }
 
 fn jaccard(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "JACCARD");
     }
-    let counts = counts(run, arguments)?;
-    if counts.is_empty() {
+    let set = counted(run, arguments)?;
+    let all = set.len();
+    if all == 0 {
         return Ok(Value::from(1.0));
     }
-    let common = counts.values().filter(|count| **count == 2).count();
-    Ok(Value::from(common as f64 / counts.len() as f64))
+    let common = set.into_marked().filter(|(_, mark)| *mark == 2).count();
+    Ok(Value::from(common as f64 / all as f64))
 }

@@ -1,8 +1,12 @@
 //! One number out of an array of them.
 
-use pellucid_value::{Kind, Number, Value, compare, to_number};
+use std::cmp::Ordering;
 
-use super::{Function, is_array, wrong};
+use pellucid_value::{Number, Ref, Value, to_number};
+
+use super::make::room_for;
+use super::set::{compare, sort_numbers};
+use super::{Function, elements_of, is_array, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -25,41 +29,45 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("STDDEV_SAMPLE", 1, 1, |run, arguments| variance(run, arguments, 1, true)),
 ];
 
-/// The numbers of an array but for nulls; nothing if there is anything else.
-fn numbers(list: &Value) -> Option<Vec<Number>> {
-    if !is_array(list) {
-        return None;
-    }
-    let mut numbers = Vec::new();
-    for element in list.elements() {
-        match element.kind() {
-            Kind::Null => {}
-            Kind::Number => numbers.push(to_number(element.view())),
-            _ => return None,
+/// Gives `add` the numbers of an array but for nulls; false if there is anything else.
+fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<bool, QueryError> {
+    let Some(elements) = list.view().as_array() else { return Ok(false) };
+    for element in elements.iter() {
+        run.tick()?;
+        match element {
+            Ref::Null => {}
+            Ref::Number(number) => add(number),
+            _ => return Ok(false),
         }
     }
-    Some(numbers)
+    Ok(true)
 }
 
-fn doubles(list: &Value) -> Option<Vec<f64>> {
-    numbers(list).map(|numbers| numbers.into_iter().map(Number::to_double).collect())
+/// The numbers of an array but for nulls; nothing if there is anything else.
+fn doubles(run: &mut Run, list: &Value) -> Result<Option<Vec<f64>>, QueryError> {
+    let mut doubles = room_for(run, elements_of(list))?;
+    let are_numbers = numbers(run, list, |number| doubles.push(number.to_double()))?;
+    Ok(are_numbers.then_some(doubles))
 }
 
 fn sum(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(numbers) = numbers(&arguments[0]) else { return wrong(run, "SUM") };
-    let whole = numbers.iter().try_fold(0_i128, |sum, number| match number {
-        Number::Int(value) => Some(sum + i128::from(*value)),
-        Number::Uint(value) => Some(sum + i128::from(*value)),
-        Number::Double(_) => None,
-    });
-    Ok(match whole {
-        Some(sum) => Value::number(Number::from_wide(sum)),
-        None => Value::from(numbers.iter().map(|number| number.to_double()).sum::<f64>()),
-    })
+    let (mut whole, mut sum) = (Some(0_i128), 0.0);
+    let are_numbers = numbers(run, &arguments[0], |number| {
+        sum += number.to_double();
+        whole = match number {
+            Number::Int(value) => whole.and_then(|whole| whole.checked_add(value.into())),
+            Number::Uint(value) => whole.and_then(|whole| whole.checked_add(value.into())),
+            Number::Double(_) => None,
+        };
+    })?;
+    if !are_numbers {
+        return wrong(run, "SUM");
+    }
+    Ok(whole.map_or(Value::from(sum), |whole| Value::number(Number::from_wide(whole))))
 }
 
 fn product(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    match doubles(&arguments[0]) {
+    match doubles(run, &arguments[0])? {
         Some(numbers) => Ok(Value::from(numbers.iter().product::<f64>())),
         None => wrong(run, "PRODUCT"),
     }
@@ -74,15 +82,27 @@ fn extreme(
     if !is_array(&arguments[0]) {
         return wrong(run, name);
     }
-    let elements = arguments[0].elements().into_iter();
-    let values = elements.filter(|element| element.kind() != Kind::Null);
-    let by_order = |left: &Value, right: &Value| compare(left.view(), right.view());
-    let found = if is_least { values.min_by(by_order) } else { values.max_by(by_order) };
-    Ok(found.unwrap_or_default())
+    // Of equal values the first is the least, and the last the greatest.
+    let mut found = Value::Null;
+    for element in arguments[0].each() {
+        run.tick()?;
+        let is_better = match (element.view(), found.view()) {
+            (Ref::Null, _) => false,
+            (_, Ref::Null) => true,
+            (own, best) => match compare(own, best, run)? {
+                Ordering::Less => is_least,
+                Ordering::Equal | Ordering::Greater => !is_least,
+            },
+        };
+        if is_better {
+            found = element;
+        }
+    }
+    Ok(found)
 }
 
 fn average(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    match doubles(&arguments[0]) {
+    match doubles(run, &arguments[0])? {
         Some(numbers) if numbers.is_empty() => Ok(Value::Null),
         Some(numbers) => Ok(Value::from(numbers.iter().sum::<f64>() / numbers.len() as f64)),
         None => wrong(run, "AVERAGE"),
@@ -90,8 +110,8 @@ fn average(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 fn median(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(mut numbers) = doubles(&arguments[0]) else { return wrong(run, "MEDIAN") };
-    numbers.sort_by(f64::total_cmp);
+    let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong(run, "MEDIAN") };
+    sort_numbers(&mut numbers, run)?;
     let middle = numbers.len() / 2;
     Ok(match numbers.len() {
         0 => Value::Null,
@@ -101,12 +121,12 @@ fn median(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let Some(mut numbers) = doubles(&arguments[0]) else { return wrong(run, "PERCENTILE") };
+    let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong(run, "PERCENTILE") };
     let share = to_number(arguments[1].view()).to_double() / 100.0;
     if !(share > 0.0 && share <= 1.0) {
         return wrong(run, "PERCENTILE");
     }
-    numbers.sort_by(f64::total_cmp);
+    sort_numbers(&mut numbers, run)?;
     let Some(last) = numbers.last().copied() else { return Ok(Value::Null) };
     let is_interpolated =
         arguments.get(2).and_then(Value::as_str).is_some_and(|method| method == "interpolation");
@@ -133,7 +153,7 @@ fn variance(
     missing: usize,
     is_root: bool,
 ) -> Result<Value, QueryError> {
-    let Some(numbers) = doubles(&arguments[0]) else { return wrong(run, "VARIANCE") };
+    let Some(numbers) = doubles(run, &arguments[0])? else { return wrong(run, "VARIANCE") };
     if numbers.len() <= missing {
         return Ok(Value::Null);
     }

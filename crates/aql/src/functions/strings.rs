@@ -1,34 +1,36 @@
 //! Strings: parts of them, and searching in them. Places are counted in characters.
 
-use pellucid_value::{Value, to_text};
+use std::collections::HashSet;
 
-use super::{ARGUMENTS_MAX, Function, TEXT_BYTES_MAX, flag, is_array, too_long, whole, wrong};
-use crate::QueryError;
+use pellucid_value::{Kind, Value};
+
+use super::make::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
+use super::search::{Searcher, find, find_last};
+use super::{ARGUMENTS_MAX, Function, flag, is_array, most, whole, wrong};
 use crate::evaluate::like;
 use crate::run::Run;
+use crate::{QueryError, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("CONCAT", 1, ARGUMENTS_MAX, concat),
     Function::pure("CONCAT_SEPARATOR", 2, ARGUMENTS_MAX, concat_separator),
-    Function::pure("CHAR_LENGTH", 1, 1, |_, arguments| {
-        Ok(Value::count(text(&arguments[0]).chars().count()))
+    Function::pure("CHAR_LENGTH", 1, 1, |run, arguments| {
+        Ok(Value::count(text(run, &arguments[0])?.chars().count()))
     }),
-    Function::pure("LOWER", 1, 1, |_, arguments| Ok(text(&arguments[0]).to_lowercase().into())),
-    Function::pure("UPPER", 1, 1, |_, arguments| Ok(text(&arguments[0]).to_uppercase().into())),
     Function::pure("SUBSTRING", 2, 3, substring),
     Function::pure("LEFT", 2, 2, left),
     Function::pure("RIGHT", 2, 2, right),
     Function::pure("CONTAINS", 2, 3, contains),
-    Function::pure("FIND_FIRST", 2, 4, find_first),
-    Function::pure("FIND_LAST", 2, 4, find_last),
+    Function::pure("FIND_FIRST", 2, 4, |run, arguments| found(run, arguments, find)),
+    Function::pure("FIND_LAST", 2, 4, |run, arguments| found(run, arguments, find_last)),
     Function::pure("STARTS_WITH", 2, 3, starts_with),
     Function::pure("LIKE", 2, 3, |run, arguments| {
-        let (own, pattern) = (text(&arguments[0]), text(&arguments[1]));
-        like(&own, &pattern, flag(arguments, 2), &mut || run.tick()).map(Value::Bool)
+        let (own, pattern) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
+        like(&own, &pattern, flag(arguments, 2), run).map(Value::Bool)
     }),
     Function::pure("TRIM", 1, 2, trim),
-    Function::pure("LTRIM", 1, 2, |_, arguments| trimmed(arguments, true, false)),
-    Function::pure("RTRIM", 1, 2, |_, arguments| trimmed(arguments, false, true)),
+    Function::pure("LTRIM", 1, 2, |run, arguments| trimmed(run, arguments, true, false)),
+    Function::pure("RTRIM", 1, 2, |run, arguments| trimmed(run, arguments, false, true)),
     Function::pure("SPLIT", 1, 3, split),
     Function::pure("REPEAT", 2, 3, repeat),
     Function::pure("TO_CHAR", 1, 1, to_char),
@@ -38,66 +40,78 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// How many characters both texts of an edit distance may have in product.
 const LEVENSHTEIN_STEPS_MAX: usize = 100_000_000;
 
-pub(super) fn text(value: &Value) -> String {
-    to_text(value.view())
+fn concat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    join(run, "", arguments)
 }
 
-fn concat(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let parts = match arguments {
-        [list] if is_array(list) => list.elements(),
-        arguments => arguments.to_vec(),
-    };
-    join("", &parts)
+fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let separator = text(run, &arguments[0])?;
+    join(run, &separator, &arguments[1..])
 }
 
-fn concat_separator(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let parts = match &arguments[1..] {
-        [list] if is_array(list) => list.elements(),
-        arguments => arguments.to_vec(),
-    };
-    join(&text(&arguments[0]), &parts)
-}
-
-/// The texts of what is not null, with the separator between them.
-fn join(separator: &str, parts: &[Value]) -> Result<Value, QueryError> {
-    let mut joined = String::new();
+/// The texts of what is not null, with the separator between them; a single array stands for its
+/// elements.
+fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value, QueryError> {
+    let mut joined = TextMaker::new(run);
     let mut is_first = true;
-    for part in parts.iter().filter(|part| **part != Value::Null) {
-        if !is_first {
-            joined.push_str(separator);
+    let mut add = |part: pellucid_value::Ref<'_>| {
+        if matches!(part, pellucid_value::Ref::Null) {
+            return joined.run.tick();
         }
-        is_first = false;
-        pellucid_value::write_text(part.view(), &mut joined);
-        if joined.len() > TEXT_BYTES_MAX {
-            return Err(too_long());
+        if !std::mem::take(&mut is_first) {
+            joined.push(separator)?;
         }
+        joined.value(part)
+    };
+    match parts {
+        [list] if let Some(list) = list.view().as_array() => list.iter().try_for_each(add)?,
+        parts => parts.iter().map(Value::view).try_for_each(&mut add)?,
     }
-    Ok(joined.into())
+    joined.finish()
 }
 
-fn substring(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let own: Vec<char> = text(&arguments[0]).chars().collect();
-    let length = i64::try_from(own.len()).unwrap_or(i64::MAX);
+/// The place in bytes of a place in characters; the end if there are fewer.
+fn byte_place(own: &str, characters: usize) -> usize {
+    let (mut at, mut left) = (0, characters);
+    let is_first = |byte: &&u8| **byte as i8 >= -0x40;
+    for chunk in own.as_bytes().chunks(STEP_BYTES) {
+        let count = chunk.iter().filter(is_first).count();
+        if count > left {
+            // Behind the last character that comes before it, which may end in this chunk.
+            let starts = chunk.iter().enumerate().filter(|(_, byte)| is_first(byte));
+            return at + starts.map(|(place, _)| place).nth(left).unwrap_or(0);
+        }
+        left -= count;
+        at += chunk.len();
+    }
+    own.len()
+}
+
+fn substring(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let own = text(run, &arguments[0])?;
+    let length = i64::try_from(own.chars().count()).unwrap_or(i64::MAX);
     let offset = whole(&arguments[1]);
     let offset = if offset < 0 { offset.saturating_add(length).max(0) } else { offset };
     let count = arguments.get(2).map_or(i64::MAX, whole);
     // A negative length counts from the end.
     let end = if count < 0 { length.saturating_add(count) } else { offset.saturating_add(count) };
     let (from, to) = (offset.min(length), end.clamp(0, length));
-    let range = usize::try_from(from).unwrap_or(0)..usize::try_from(to.max(from)).unwrap_or(0);
-    Ok(own[range].iter().collect::<String>().into())
+    let from = byte_place(&own, usize::try_from(from).unwrap_or(0));
+    let to = byte_place(&own, usize::try_from(to).unwrap_or(0));
+    part_of(run, &own[from..to.max(from)])
 }
 
-fn left(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn left(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let own = text(run, &arguments[0])?;
     let count = usize::try_from(whole(&arguments[1])).unwrap_or(0);
-    Ok(text(&arguments[0]).chars().take(count).collect::<String>().into())
+    part_of(run, &own[..byte_place(&own, count)])
 }
 
-fn right(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let own = text(&arguments[0]);
+fn right(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let own = text(run, &arguments[0])?;
     let count = usize::try_from(whole(&arguments[1])).unwrap_or(0);
     let skip = own.chars().count().saturating_sub(count);
-    Ok(own.chars().skip(skip).collect::<String>().into())
+    part_of(run, &own[byte_place(&own, skip)..])
 }
 
 /// The place in characters of a place in bytes.
@@ -105,9 +119,9 @@ fn place(own: &str, at: Option<usize>) -> i64 {
     at.map_or(-1, |at| i64::try_from(own[..at].chars().count()).unwrap_or(i64::MAX))
 }
 
-fn contains(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let (own, part) = (text(&arguments[0]), text(&arguments[1]));
-    let found = own.find(&part);
+fn contains(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+    let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
+    let found = find(run, &own, &part)?;
     if flag(arguments, 2) { Ok(Value::Int(place(&own, found))) } else { Ok(found.is_some().into()) }
 }
 
@@ -117,142 +131,209 @@ fn window(own: &str, arguments: &[Value]) -> Option<(usize, usize)> {
         Some(value) if *value != Value::Null => Some(whole(value)),
         _ => None,
     };
-    let starts: Vec<usize> =
-        own.char_indices().map(|(at, _)| at).chain(std::iter::once(own.len())).collect();
+    let length = own.chars().count();
     let from = usize::try_from(bound(2).unwrap_or(0)).ok()?;
     let to = match bound(3) {
-        Some(end) => usize::try_from(end).ok()?.saturating_add(1).min(starts.len() - 1),
-        None => starts.len() - 1,
+        Some(end) => usize::try_from(end).ok()?.saturating_add(1).min(length),
+        None => length,
     };
-    (from <= to).then(|| (starts[from], starts[to]))
+    (from <= to).then(|| (byte_place(own, from), byte_place(own, to)))
 }
 
-fn find_first(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let (own, part) = (text(&arguments[0]), text(&arguments[1]));
-    let Some((from, to)) = window(&own, arguments) else { return Ok(Value::Int(-1)) };
-    Ok(Value::Int(place(&own, own[from..to].find(&part).map(|at| from + at))))
-}
+type Search = fn(&mut Run, &str, &str) -> Result<Option<usize>, QueryError>;
 
-fn find_last(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let (own, part) = (text(&arguments[0]), text(&arguments[1]));
+/// The place in characters that the search gives within the window of the arguments, or -1.
+fn found(run: &mut Run, arguments: &[Value], search: Search) -> Result<Value, QueryError> {
+    let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
     let Some((from, to)) = window(&own, arguments) else { return Ok(Value::Int(-1)) };
-    Ok(Value::Int(place(&own, own[from..to].rfind(&part).map(|at| from + at))))
+    let found = search(run, &own[from..to], &part)?;
+    Ok(Value::Int(place(&own, found.map(|at| from + at))))
 }
 
 fn starts_with(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let Some(own) = arguments[0].as_str() else { return wrong(run, "STARTS_WITH") };
     if !is_array(&arguments[1]) {
-        return Ok(Value::Bool(own.starts_with(&text(&arguments[1]))));
+        return Ok(Value::Bool(own.starts_with(&*text(run, &arguments[1])?)));
     }
     let least = arguments.get(2).map_or(1, whole);
-    let prefixes = arguments[1].elements();
-    let found = prefixes.iter().filter(|prefix| own.starts_with(&text(prefix))).count();
-    Ok(Value::Bool(i64::try_from(found).unwrap_or(i64::MAX) >= least))
+    let mut found = 0;
+    for prefix in arguments[1].each() {
+        let prefix = text(run, &prefix)?;
+        run.tick_by(1 + prefix.len().min(own.len()) / STEP_BYTES)?;
+        found += i64::from(own.starts_with(&*prefix));
+    }
+    Ok(Value::Bool(found >= least))
 }
 
 fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     match arguments.get(1) {
-        Some(side) if side.kind() == pellucid_value::Kind::Number => match whole(side) {
-            0 => trimmed(&arguments[..1], true, true),
-            1 => trimmed(&arguments[..1], true, false),
-            2 => trimmed(&arguments[..1], false, true),
+        Some(side) if side.kind() == Kind::Number => match whole(side) {
+            0 => trimmed(run, &arguments[..1], true, true),
+            1 => trimmed(run, &arguments[..1], true, false),
+            2 => trimmed(run, &arguments[..1], false, true),
             _ => wrong(run, "TRIM"),
         },
-        _ => trimmed(arguments, true, true),
+        _ => trimmed(run, arguments, true, true),
     }
 }
 
-fn trimmed(arguments: &[Value], from_left: bool, from_right: bool) -> Result<Value, QueryError> {
-    let own = text(&arguments[0]);
-    let characters: Vec<char> = match arguments.get(1) {
-        Some(characters) => text(characters).chars().collect(),
-        None => " \t\r\n".chars().collect(),
-    };
-    let goes = |character: char| characters.contains(&character);
-    let mut rest = own.as_str();
+/// What a character takes in a set of them, with the room that it grows by.
+const CHARACTER_BYTES: usize = 24;
+
+fn trimmed(
+    run: &mut Run,
+    arguments: &[Value],
+    from_left: bool,
+    from_right: bool,
+) -> Result<Value, QueryError> {
+    let own = text(run, &arguments[0])?;
+    let mut characters: HashSet<char> = HashSet::new();
+    match arguments.get(1) {
+        Some(set) => {
+            let set = text(run, set)?;
+            for character in set.chars() {
+                run.tick()?;
+                if characters.insert(character) {
+                    run.take_memory(CHARACTER_BYTES)?;
+                }
+            }
+        }
+        None => characters.extend(" \t\r\n".chars()),
+    }
+    let (mut from, mut to) = (0, own.len());
     if from_left {
-        rest = rest.trim_start_matches(goes);
+        let stays = stay(run, own.char_indices(), &characters)?;
+        from = stays.map_or(own.len(), |(at, _)| at);
     }
     if from_right {
-        rest = rest.trim_end_matches(goes);
+        let stays = stay(run, own[from..].char_indices().rev(), &characters)?;
+        to = stays.map_or(from, |(at, character)| from + at + character.len_utf8());
     }
-    Ok(rest.into())
+    part_of(run, &own[from..to])
 }
 
-/// What a part of a string takes beside its text.
-const PART_BYTES: usize = 48;
+/// The first character that is not in the set.
+fn stay(
+    run: &mut Run,
+    mut characters: impl Iterator<Item = (usize, char)>,
+    set: &HashSet<char>,
+) -> Result<Option<(usize, char)>, QueryError> {
+    loop {
+        run.tick()?;
+        match characters.next() {
+            Some((_, character)) if set.contains(&character) => {}
+            other => return Ok(other),
+        }
+    }
+}
 
 fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let own = text(&arguments[0]);
+    let own = text(run, &arguments[0])?;
     let Some(separators) = arguments.get(1).filter(|value| **value != Value::Null) else {
-        return Ok(Value::array(vec![own.into()]));
+        let mut parts = ListMaker::new(run);
+        parts.push_text(&own)?;
+        return parts.finish();
     };
-    let separators: Vec<String> = if is_array(separators) {
-        separators.elements().iter().map(text).collect()
+    let mut separating = Vec::new();
+    if is_array(separators) {
+        separating = room_for(run, super::elements_of(separators))?;
+        separating.extend(separators.each());
     } else {
-        vec![text(separators)]
-    };
-    let most = match arguments.get(2).filter(|value| **value != Value::Null) {
-        Some(most) => match usize::try_from(whole(most)) {
-            Ok(most) => most,
-            Err(_) => return wrong(run, "SPLIT"),
-        },
-        None => usize::MAX,
-    };
-    let mut parts: Vec<Value> = Vec::new();
-    let mut rest = own.as_str();
-    if separators.iter().any(String::is_empty) {
-        run.take_memory(own.chars().count().min(most) * PART_BYTES)?;
-        let characters = own.chars().take(most).map(|character| character.to_string().into());
-        return Ok(Value::array(characters.collect()));
+        separating.push(separators.clone());
     }
+    let Some(most) = most(arguments, 2) else { return wrong(run, "SPLIT") };
+    let mut texts = room_for(run, separating.len())?;
+    for separator in &separating {
+        texts.push(text(run, separator)?);
+    }
+    if texts.iter().any(|separator| separator.is_empty()) {
+        let mut parts = ListMaker::new(run);
+        let characters = own.chars().take(most);
+        for character in characters {
+            parts.push_text(character.encode_utf8(&mut [0; 4]))?;
+        }
+        return parts.finish();
+    }
+    let mut sought: Vec<&str> = room_for(run, texts.len())?;
+    sought.extend(texts.iter().map(|separator| &**separator));
+    let mut searcher = Searcher::new(run, &sought)?;
+    let (mut parts, mut from) = (ListMaker::new(run), 0);
     while parts.len() < most {
-        run.tick()?;
-        run.take_memory(PART_BYTES)?;
-        let next = separators
-            .iter()
-            .filter_map(|separator| rest.find(separator.as_str()).map(|at| (at, separator.len())))
-            .min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)));
-        let Some((at, length)) = next else {
-            parts.push(rest.into());
+        let Some(found) = searcher.next(parts.run, &own, from)? else {
+            parts.push_text(&own[from..])?;
             break;
         };
-        parts.push(rest[..at].into());
-        rest = &rest[at + length..];
+        parts.push_text(&own[from..found.begin])?;
+        from = found.end;
     }
-    Ok(Value::array(parts))
+    parts.finish()
 }
 
 fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let own = text(&arguments[0]);
-    let separator = arguments.get(2).map(text).unwrap_or_default();
+    let own = text(run, &arguments[0])?;
+    let separator = match arguments.get(2) {
+        Some(separator) => text(run, separator)?,
+        None => "".into(),
+    };
     let Ok(count) = usize::try_from(whole(&arguments[1])) else { return wrong(run, "REPEAT") };
-    if (own.len() + separator.len()).max(1).saturating_mul(count) > TEXT_BYTES_MAX {
-        return Err(too_long());
+    let between = count.saturating_sub(1).saturating_mul(separator.len());
+    let bytes = own.len().saturating_mul(count).saturating_add(between);
+    let mut repeated = TextMaker::with_room(run, bytes)?;
+    if bytes > 0 {
+        repeated.push(&own)?;
     }
-    Ok(vec![own; count].join(&separator).into())
+    // What is there already is appended as a whole, so that few steps are made.
+    let mut unit = String::new();
+    let mut left = if bytes > 0 { count - 1 } else { 0 };
+    if left > 0 {
+        let times = (STEP_BYTES / (own.len() + separator.len())).clamp(1, left);
+        repeated.run.take_memory((own.len() + separator.len()).saturating_mul(times))?;
+        for _ in 0..times {
+            unit.push_str(&separator);
+            unit.push_str(&own);
+        }
+        let each = unit.len() / times;
+        while left > 0 {
+            let times = times.min(left);
+            repeated.push(&unit[..each * times])?;
+            left -= times;
+        }
+    }
+    repeated.finish()
 }
 
-fn to_char(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn to_char(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let code = u32::try_from(whole(&arguments[0])).ok().and_then(char::from_u32);
-    Ok(code.map_or(Value::Null, |character| character.to_string().into()))
+    code.map_or(Ok(Value::Null), |character| part_of(run, character.encode_utf8(&mut [0; 4])))
+}
+
+/// The characters of a text.
+fn characters(run: &mut Run, value: &Value) -> Result<Vec<char>, QueryError> {
+    let own = text(run, value)?;
+    let mut characters = room_for(run, own.chars().count())?;
+    characters.extend(own.chars());
+    Ok(characters)
 }
 
 fn levenshtein(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
-    let left: Vec<char> = text(&arguments[0]).chars().collect();
-    let right: Vec<char> = text(&arguments[1]).chars().collect();
+    let left = characters(run, &arguments[0])?;
+    let right = characters(run, &arguments[1])?;
     if left.len().saturating_mul(right.len()) > LEVENSHTEIN_STEPS_MAX {
-        return Err(too_long());
+        let message = format!("an edit distance takes more than {LEVENSHTEIN_STEPS_MAX} steps");
+        return Err(QueryError::new(number::RESOURCE_LIMIT, message));
     }
-    let mut before: Vec<usize> = (0..=right.len()).collect();
+    let mut before: Vec<usize> = room_for(run, right.len() + 1)?;
+    before.extend(0..=right.len());
+    let mut row: Vec<usize> = room_for(run, right.len() + 1)?;
     for (at, character) in left.iter().enumerate() {
-        run.check()?;
-        let mut row = vec![at + 1];
+        row.clear();
+        row.push(at + 1);
         for (other_at, other) in right.iter().enumerate() {
+            run.tick()?;
             let changed = before[other_at] + usize::from(character != other);
             row.push(changed.min(before[other_at + 1] + 1).min(row[other_at] + 1));
         }
-        before = row;
+        std::mem::swap(&mut before, &mut row);
     }
     Ok(Value::count(before[right.len()]))
 }

@@ -100,10 +100,16 @@ impl Parts {
     }
 }
 
+/// The longest date that is read, in bytes.
+const DATE_BYTES_MAX: usize = 64;
+
 /// Reads a date of ISO 8601: `2020-08-29T16:30:05.123+02:00`, of which all but the year may be
 /// missing.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let text = text.trim();
+    if text.len() > DATE_BYTES_MAX {
+        return None;
+    }
     let (date, time) = match text.split_once(['T', 't', ' ']) {
         Some((date, time)) => (date, Some(time)),
         None => (text.strip_suffix(['Z', 'z']).unwrap_or(text), None),
@@ -164,10 +170,11 @@ fn offset(text: &str) -> Option<i64> {
         return Some(0);
     }
     let sign = if text.starts_with('-') { -1 } else { 1 };
-    let rest: String = text[1..].chars().filter(|character| *character != ':').collect();
-    let (hours, minutes) = match rest.len() {
-        2 => (digits(&rest, 2, 2)?, 0),
-        4 => (digits(&rest[..2], 2, 2)?, digits(&rest[2..], 2, 2)?),
+    let rest: String = text[1..].chars().filter(|character| *character != ':').take(5).collect();
+    // What is left may be any characters, which are longer than a byte.
+    let (hours, minutes) = match (rest.get(..2), rest.get(2..)) {
+        (Some(hours), Some("")) => (digits(hours, 2, 2)?, 0),
+        (Some(hours), Some(minutes)) => (digits(hours, 2, 2)?, digits(minutes, 2, 2)?),
         _ => return None,
     };
     Some(sign * (hours * 3_600_000 + minutes * 60_000))
@@ -175,6 +182,8 @@ fn offset(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -206,6 +215,27 @@ mod tests {
             ["", "2020-13-01", "2020-02-30", "abc", "2020-01-01T25:00", "2020-01-01T1:2:3:4"]
         {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    /// What is nearly a date.
+    const DATE: &str = concat!(
+        "[0-9]{1,7}(-[0-9]{1,2}){0,2}",
+        "[Tt ]?([0-9]{2}:?){0,3}[.]?[0-9€]{0,3}[+-Zz]?\\PC{0,4}",
+    );
+
+    proptest! {
+        /// Offsets such as `+€a` were cut within a character, which ended the process.
+        #[test]
+        fn any_text_is_read_or_refused(
+            text in DATE,
+            offset in "[+-]\\PC{0,5}",
+            any in "\\PC*",
+        ) {
+            for text in [text, format!("2020-01-01T00:00{offset}"), any] {
+                let moment = parse(&text);
+                prop_assert!(moment.is_none_or(|moment| moment.unsigned_abs() < 1 << 55));
+            }
         }
     }
 }

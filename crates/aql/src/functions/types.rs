@@ -1,19 +1,28 @@
 //! Casts, and questions about types.
 
-use pellucid_value::{Kind, Value, to_array, to_number, to_text};
+use pellucid_value::{Kind, Value, to_number};
 
+use super::make::{ListMaker, TextMaker};
+use super::set::compare;
 use super::{ARGUMENTS_MAX, Function, is_array, is_object};
 use crate::QueryError;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("TO_STRING", 1, 1, |_, arguments| Ok(Value::from(to_text(arguments[0].view())))),
+    Function::pure("TO_STRING", 1, 1, |run, arguments| {
+        if arguments[0].kind() == Kind::String {
+            return Ok(arguments[0].clone());
+        }
+        let mut made = TextMaker::new(run);
+        made.value(arguments[0].view())?;
+        made.finish()
+    }),
     Function::pure("TO_NUMBER", 1, 1, |_, arguments| {
         Ok(Value::number(to_number(arguments[0].view())))
     }),
     Function::pure("TO_BOOL", 1, 1, |_, arguments| Ok(Value::Bool(arguments[0].is_true()))),
-    Function::pure("TO_ARRAY", 1, 1, |_, arguments| Ok(Value::array(to_array(&arguments[0])))),
-    Function::pure("TO_LIST", 1, 1, |_, arguments| Ok(Value::array(to_array(&arguments[0])))),
+    Function::pure("TO_ARRAY", 1, 1, |run, arguments| array(run, &arguments[0])),
+    Function::pure("TO_LIST", 1, 1, |run, arguments| array(run, &arguments[0])),
     Function::pure("IS_NULL", 1, 1, |_, arguments| is(arguments, Kind::Null)),
     Function::pure("IS_BOOL", 1, 1, |_, arguments| is(arguments, Kind::Bool)),
     Function::pure("IS_NUMBER", 1, 1, |_, arguments| is(arguments, Kind::Number)),
@@ -37,6 +46,23 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// How long the key of a document may be, in bytes.
 const KEY_BYTES_MAX: usize = 254;
 
+/// A value as an array: null is empty, an object is its values, any other value becomes the only
+/// element.
+pub(super) fn array(run: &mut Run, value: &Value) -> Result<Value, QueryError> {
+    let mut elements = ListMaker::new(run);
+    match value.kind() {
+        Kind::Array => return Ok(value.clone()),
+        Kind::Null => {}
+        Kind::Object => {
+            for (_, member) in value.each_member(true) {
+                elements.push(member)?;
+            }
+        }
+        _ => elements.push(value.clone())?,
+    }
+    elements.finish()
+}
+
 fn is(arguments: &[Value], kind: Kind) -> Result<Value, QueryError> {
     Ok(Value::Bool(arguments[0].kind() == kind))
 }
@@ -55,10 +81,10 @@ fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(Value::Bool(arguments[0].as_str().is_some_and(fits)))
 }
 
-fn in_range(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn in_range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     use std::cmp::Ordering::{Equal, Greater, Less};
-    let low = pellucid_value::compare(arguments[0].view(), arguments[1].view());
-    let high = pellucid_value::compare(arguments[0].view(), arguments[2].view());
+    let low = compare(arguments[0].view(), arguments[1].view(), run)?;
+    let high = compare(arguments[0].view(), arguments[2].view(), run)?;
     let above = low == Greater || (low == Equal && arguments[3].is_true());
     let below = high == Less || (high == Equal && arguments[4].is_true());
     Ok(Value::Bool(above && below))

@@ -200,7 +200,8 @@ impl Parser<'_> {
     }
 }
 
-fn too_deep() -> QueryError {
+/// Something lies deeper in each other than [`DEPTH_MAX`].
+pub(crate) fn too_deep() -> QueryError {
     let message = format!("too much nesting or too many objects: more than {DEPTH_MAX} levels");
     QueryError::new(number::TOO_MUCH_NESTING, message)
 }

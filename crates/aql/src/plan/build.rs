@@ -10,8 +10,13 @@ use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::run::Run;
 use crate::{Collection, CollectionId, Parsed, QueryError, number};
 
-/// How many variables and nodes a query may have.
+/// How many nodes a query may have, and how many variables one place of it may see.
 const NODES_MAX: usize = 4000;
+/// How many nodes may call each other when rows are asked for: all but those that go through rows
+/// one by one, with those of the subqueries within each other.
+const CALLS_MAX: usize = 250;
+/// How many subqueries may lie in each other.
+const SUBQUERIES_MAX: usize = 60;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -34,6 +39,8 @@ pub(super) struct Builder<'a> {
     pub(super) collections: Vec<(Collection, Access)>,
     pub(super) rules: Vec<&'static str>,
     next_id: usize,
+    /// The most nodes that call each other in the subqueries of the query that is open.
+    calls_within: usize,
     /// How much of the scope lies around each of the queries that are open.
     pub(super) outer_scope: Vec<usize>,
     /// For a plan that is to serve again.
@@ -52,6 +59,7 @@ impl<'a> Builder<'a> {
             collections: Vec::new(),
             rules: Vec::new(),
             next_id: 1,
+            calls_within: 0,
             outer_scope: Vec::new(),
             parameters,
         }
@@ -74,13 +82,16 @@ impl<'a> Builder<'a> {
         let mut pipeline = Pipeline { nodes, width: self.variables.len() };
         self.estimate(&mut pipeline.nodes);
         let slots = self.parameters.iter().flat_map(|parameters| parameters.slots.clone());
+        let parameters = slots.collect();
+        let (warnings, memory) = self.run.into_parts();
         let plan = Plan {
             pipeline: Arc::new(pipeline),
-            parameters: slots.collect(),
+            parameters,
             variables: self.variables,
             collections: self.collections,
-            warnings: self.run.warnings,
+            warnings,
             rules: self.rules,
+            memory,
         };
         Ok((plan, self.parameters))
     }
@@ -113,8 +124,13 @@ impl<'a> Builder<'a> {
 
     /// The nodes of a query or subquery, in the scope as it is.
     pub(super) fn query(&mut self, query: &Query) -> Result<Vec<Node>, QueryError> {
+        if self.outer_scope.len() > SUBQUERIES_MAX {
+            let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
         let outer = std::mem::take(&mut self.nodes);
         let around = self.scope.clone();
+        let calls_around = std::mem::take(&mut self.calls_within);
         self.outer_scope.push(around.len());
         self.push(NodeKind::Singleton)?;
         for statement in &query.statements {
@@ -122,6 +138,13 @@ impl<'a> Builder<'a> {
         }
         self.outer_scope.pop();
         self.scope = around;
+        let calls = self.nodes.iter().filter(|node| !node.kind.is_step()).count();
+        self.calls_within += calls;
+        if self.calls_within > CALLS_MAX {
+            let message = format!("more than {CALLS_MAX} loops and other nodes within each other");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
+        self.calls_within = self.calls_within.max(calls_around);
         self.choose_indexes()?;
         self.limit_sorts();
         Ok(std::mem::replace(&mut self.nodes, outer))
@@ -132,6 +155,7 @@ impl<'a> Builder<'a> {
             let message = format!("too much nesting or too many objects: over {NODES_MAX} nodes");
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
+        self.run.take_memory(size_of::<Node>())?;
         self.nodes.push(Node { id: self.next_id, kind, cost: 0.0, items: 0.0 });
         self.next_id += 1;
         Ok(())
@@ -148,6 +172,11 @@ impl<'a> Builder<'a> {
         if self.scope.iter().any(|binding| binding.name == name) {
             let message = format!("variable '{name}' is assigned multiple times");
             return Err(QueryError::new(number::VARIABLE_REDECLARED, message));
+        }
+        if self.scope.len() >= NODES_MAX {
+            let message =
+                format!("too much nesting or too many objects: over {NODES_MAX} variables");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
         self.scope.push(Binding { name: name.to_owned(), code });
         Ok(())

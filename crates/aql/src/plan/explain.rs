@@ -80,21 +80,21 @@ impl Plan {
         }
         let last = nodes.last();
         let mut plan = ObjectBuilder::new();
-        plan.insert("nodes", Value::array(shown));
+        plan.insert("nodes", list(shown));
         let mut rules: Vec<Value> = Vec::new();
         for rule in &self.rules {
             if !rules.iter().any(|known| known.as_str() == Some(rule)) {
                 rules.push(Value::from(*rule));
             }
         }
-        plan.insert("rules", Value::array(rules));
+        plan.insert("rules", list(rules));
         plan.insert("collections", self.shown_collections());
         let variables = 0..self.variables.len();
-        plan.insert("variables", Value::array(variables.map(|slot| self.variable(slot)).collect()));
+        plan.insert("variables", list(variables.map(|slot| self.variable(slot))));
         plan.insert("estimatedCost", Value::from(last.map_or(0.0, |node| node.cost)));
         plan.insert("estimatedNrItems", items(last.map_or(0.0, |node| node.items)));
         plan.insert("isModificationQuery", Value::Bool(self.is_modification()));
-        plan.finish()
+        object(plan)
     }
 
     fn shown_collections(&self) -> Value {
@@ -103,9 +103,9 @@ impl Plan {
             shown.insert("name", Value::text(&collection.name));
             let access = if *access == Access::Write { "write" } else { "read" };
             shown.insert("type", Value::from(access));
-            shown.finish()
+            object(shown)
         };
-        Value::array(self.collections.iter().map(show).collect())
+        list(self.collections.iter().map(show))
     }
 
     pub(crate) fn name_of(&self, slot: Slot) -> String {
@@ -119,7 +119,7 @@ impl Plan {
         let mut variable = ObjectBuilder::new();
         variable.insert("id", Value::count(slot));
         variable.insert("name", Value::from(self.name_of(slot)));
-        variable.finish()
+        object(variable)
     }
 
     fn show(&self, code: &Code) -> Value {
@@ -127,19 +127,19 @@ impl Plan {
     }
 
     fn show_all(&self, codes: &[Code]) -> Value {
-        Value::array(codes.iter().map(|code| self.show(code)).collect())
+        list(codes.iter().map(|code| self.show(code)))
     }
 
     fn node(&self, node: &Node, before: Option<usize>) -> Value {
         let mut shown = ObjectBuilder::new();
         shown.insert("type", Value::from(node.kind.name()));
-        let before = before.map(Value::count).into_iter().collect();
-        shown.insert("dependencies", Value::array(before));
+        let before = before.map(Value::count);
+        shown.insert("dependencies", list(before));
         shown.insert("id", Value::count(node.id));
         shown.insert("estimatedCost", Value::from(node.cost));
         shown.insert("estimatedNrItems", items(node.items));
         self.details(&node.kind, &mut shown);
-        shown.finish()
+        object(shown)
     }
 
     fn details(&self, kind: &NodeKind, shown: &mut ObjectBuilder) {
@@ -161,7 +161,7 @@ impl Plan {
                 shown.insert("expressionType", Value::from("simple"));
                 if let Code::Subquery(pipeline) = code {
                     let plan = pipeline.nodes.iter().map(|node| self.node(node, None));
-                    shown.insert("subquery", Value::array(plan.collect()));
+                    shown.insert("subquery", list(plan));
                 }
             }
             NodeKind::Filter { code } => shown.insert("expression", self.show(code)),
@@ -170,9 +170,9 @@ impl Plan {
                     let mut element = ObjectBuilder::new();
                     element.insert("expression", self.show(code));
                     element.insert("ascending", Value::Bool(!is_descending));
-                    element.finish()
+                    object(element)
                 };
-                shown.insert("elements", Value::array(keys.iter().map(element).collect()));
+                shown.insert("elements", list(keys.iter().map(element)));
                 shown.insert("limit", Value::count(limit.unwrap_or(0)));
                 let strategy = if limit.is_some() { "constrained-heap" } else { "standard" };
                 shown.insert("strategy", Value::from(strategy));
@@ -212,18 +212,18 @@ impl Plan {
             let mut group = ObjectBuilder::new();
             group.insert("outVariable", self.variable(*slot));
             group.insert("expression", self.show(code));
-            group.finish()
+            object(group)
         };
-        shown.insert("groups", Value::array(collect.groups.iter().map(group).collect()));
+        shown.insert("groups", list(collect.groups.iter().map(group)));
         let aggregate = |aggregate: &super::Aggregate| {
             let mut shown = ObjectBuilder::new();
             shown.insert("outVariable", self.variable(aggregate.slot));
             shown.insert("type", Value::from(format!("{:?}", aggregate.aggregator).to_uppercase()));
             shown.insert("expression", self.show(&aggregate.code));
-            shown.finish()
+            object(shown)
         };
         let aggregates = collect.aggregates.iter().map(aggregate);
-        shown.insert("aggregates", Value::array(aggregates.collect()));
+        shown.insert("aggregates", list(aggregates));
     }
 
     fn index_details(&self, access: &IndexAccess, shown: &mut ObjectBuilder) {
@@ -242,11 +242,11 @@ impl Plan {
         let fields = access.index.fields.iter().map(|field| {
             Value::from(field.path.join(".") + if field.expands { "[*]" } else { "" })
         });
-        index.insert("fields", Value::array(fields.collect()));
+        index.insert("fields", list(fields));
         index.insert("unique", Value::Bool(access.index.unique));
         index.insert("sparse", Value::Bool(access.index.sparse));
         index.insert("selectivityEstimate", Value::from(access.index.selectivity));
-        shown.insert("indexes", Value::array(vec![index.finish()]));
+        shown.insert("indexes", list([object(index)]));
         shown.insert("condition", Value::from(self.index_condition(access)));
         shown.insert("indexCoversProjections", Value::Bool(access.is_covering));
         shown.insert("ascending", Value::Bool(!access.is_reverse));
@@ -277,6 +277,16 @@ impl Plan {
         }
         parts.join(" && ")
     }
+}
+
+/// An array of what is shown. No plan is as deep as values may be, since subqueries are not.
+fn list(elements: impl IntoIterator<Item = Value>) -> Value {
+    Value::array(elements.into_iter().collect()).unwrap_or_default()
+}
+
+/// As [`list`], of members.
+fn object(members: ObjectBuilder) -> Value {
+    members.finish().unwrap_or_default()
 }
 
 /// A number of rows, whole.

@@ -9,11 +9,15 @@ use super::{Access, Pipeline};
 use crate::evaluate::{Code, Expansion, Name, Quantity, Question};
 use crate::functions;
 use crate::parse::ast::{self, CURRENT, Expression, MemberName};
+use crate::parse::{DEPTH_MAX, too_deep};
 use crate::{QueryError, number};
 
 impl Builder<'_> {
     /// Makes an expression ready.
     pub(super) fn expression(&mut self, expression: &Expression) -> Result<Code, QueryError> {
+        self.run.tick()?;
+        let before_bytes = self.run.memory_bytes();
+        self.run.take_memory(size_of::<Code>())?;
         let code = match expression {
             Expression::Constant(value) => Code::Constant(value.clone()),
             Expression::Bind(name) => Code::Constant(self.fix(name)),
@@ -63,7 +67,7 @@ impl Builder<'_> {
             Expression::Object(members) => self.object(members)?,
             Expression::Subquery(query) => self.subquery(query)?,
         };
-        self.fold(code)
+        self.fold(code, before_bytes)
     }
 
     fn all(&mut self, expressions: &[Expression]) -> Result<Vec<Code>, QueryError> {
@@ -95,6 +99,7 @@ impl Builder<'_> {
         };
         match bound.view() {
             Ref::String(text) if !text.is_empty() => Ok(attribute(value, text.into())),
+            Ref::Array(names) if names.len() > DEPTH_MAX => Err(too_deep()),
             Ref::Array(names) if !names.is_empty() => {
                 names.iter().try_fold(value, |value, name| match name {
                     Ref::String(text) => Ok(attribute(value, text.into())),

@@ -64,23 +64,20 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Computes at once what does not depend on rows.
-    pub(super) fn fold(&mut self, code: Code) -> Result<Code, QueryError> {
+    /// Computes at once what does not depend on rows. The memory of its operands, which are folded,
+    /// was taken since there were `before_bytes` of it.
+    pub(super) fn fold(&mut self, code: Code, before_bytes: usize) -> Result<Code, QueryError> {
         let mut is_constant = true;
-        let own = std::ptr::from_ref(&code);
-        code.walk(&mut |part| {
-            is_constant &= match part {
-                Code::Constant(_) => true,
-                part => std::ptr::eq(part, own),
-            };
-        });
+        code.for_each_operand(&mut |operand| is_constant &= matches!(operand, Code::Constant(_)));
         if !is_constant || matches!(code, Code::Constant(_)) || !folds(&code) {
             return Ok(code);
         }
         let row: [Value; 0] = [];
         let value = code.compute(&row, &mut self.run)?;
+        drop(code);
+        self.run.free_memory_down_to(before_bytes);
         // The plan keeps it.
-        self.run.take_memory(value.own_bytes())?;
+        self.run.take_memory(size_of::<Code>() + value.own_bytes())?;
         Ok(Code::Constant(value))
     }
 }

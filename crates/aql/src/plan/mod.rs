@@ -13,6 +13,7 @@ mod writes;
 
 use std::sync::Arc;
 
+use pellucid_budget::Share;
 use pellucid_value::Value;
 
 use crate::evaluate::{Code, Slot};
@@ -35,6 +36,8 @@ pub struct Plan {
     pub(crate) rules: Vec<&'static str>,
     /// The bind variables that are variables of the plan.
     pub(crate) parameters: Vec<(Slot, String)>,
+    /// The memory that it takes.
+    pub(crate) memory: Share,
 }
 
 /// The rules of the planner, by which it changes plans.
@@ -109,6 +112,12 @@ impl Plan {
         self.collections
             .iter()
             .map(|(collection, access)| (collection.name.as_str(), *access == Access::Write))
+    }
+
+    /// How many bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.memory.held_bytes()
     }
 
     /// What was odd about it.
@@ -270,6 +279,11 @@ impl NodeKind {
             Self::Upsert(_) => "UpsertNode",
             Self::NoResults => "NoResultsNode",
         }
+    }
+
+    /// Whether it goes through the rows of the node before it one by one, and gives no others.
+    pub(crate) fn is_step(&self) -> bool {
+        matches!(self, Self::Calculation { .. } | Self::Filter { .. })
     }
 
     /// The variables that it sets.

@@ -90,7 +90,7 @@ fn end_of(prefix: &str) -> Value {
         }
     }
     // Above all strings come arrays.
-    Value::array(Vec::new())
+    Value::array(Vec::new()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::build::Builder;
 use super::{Access, NodeKind, Pipeline, Upsert, Write};
 use crate::evaluate::{Code, Slot};
 use crate::parse::ast::{self, Binary, CURRENT, Expression, MemberName, Target, UpsertSearch};
+use crate::parse::{DEPTH_MAX, too_deep};
 use crate::{Collection, QueryError, number};
 
 impl Builder<'_> {
@@ -86,17 +87,18 @@ impl Builder<'_> {
 
     /// All attributes of the example are equal, those of objects within it one by one.
     fn example(&mut self, example: &Expression, found: Slot) -> Result<Code, QueryError> {
-        let mut condition = Code::Constant(true.into());
+        let mut equals = Vec::new();
         let document = Code::Path(found, Vec::new());
-        self.example_members(example, &document, &mut condition)?;
-        Ok(condition)
+        self.example_members(example, &document, &mut equals)?;
+        let and = |left, right| Code::Binary(Binary::And, Box::new((left, right)));
+        Ok(equals.into_iter().reduce(and).unwrap_or(Code::Constant(true.into())))
     }
 
     fn example_members(
         &mut self,
         example: &Expression,
         document: &Code,
-        condition: &mut Code,
+        equals: &mut Vec<Code>,
     ) -> Result<(), QueryError> {
         let bound;
         let members = match example {
@@ -122,16 +124,14 @@ impl Builder<'_> {
             if let Expression::Object(inner) = &member.value
                 && !inner.is_empty()
             {
-                self.example_members(&member.value, &attribute, condition)?;
+                self.example_members(&member.value, &attribute, equals)?;
                 continue;
             }
             let value = self.expression(&member.value)?;
-            let equal = Code::Binary(Binary::Equal, Box::new((attribute, value)));
-            let before = std::mem::replace(condition, Code::Constant(true.into()));
-            *condition = match before {
-                Code::Constant(_) => equal,
-                before => Code::Binary(Binary::And, Box::new((before, equal))),
-            };
+            if equals.len() == DEPTH_MAX {
+                return Err(too_deep());
+            }
+            equals.push(Code::Binary(Binary::Equal, Box::new((attribute, value))));
         }
         Ok(())
     }

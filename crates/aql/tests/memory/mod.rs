@@ -68,7 +68,7 @@ fn stored(collection: &str, key: &str, document: &Value) -> Vec<u8> {
         }
     }
     builder.end();
-    builder.finish()
+    builder.finish().unwrap()
 }
 
 /// Rows that were gathered before.
@@ -248,7 +248,7 @@ impl WriteBatch for Batch {
             let (before, after) = (old.view().as_object(), document.view().as_object());
             merge_into(&mut builder, before.unwrap(), after.unwrap(), options, &|_| false);
             builder.end();
-            document = Value::open(&builder.finish()).unwrap();
+            document = Value::open(&builder.finish().unwrap()).unwrap();
         }
         let stored = stored(&self.names[&write.collection], &key, &document);
         let new = Value::open(&stored).unwrap();
@@ -299,7 +299,7 @@ pub(crate) fn run_with(
     }
     assert!(execution.is_done());
     let warnings = execution.warnings().iter().map(|warning| warning.number).collect();
-    Ok(Outcome { result: Value::array(values), warnings, stats: execution.stats(), plan })
+    Ok(Outcome { result: Value::array(values).unwrap(), warnings, stats: execution.stats(), plan })
 }
 
 /// Runs a query without bind variables.

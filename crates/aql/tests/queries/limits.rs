@@ -86,9 +86,9 @@ fn functions_end_when_the_query_should() {
             format!("CONCAT({long}, 'b') LIKE CONCAT('%', {long}, 'c')"),
             format!("LIKE(CONCAT({long}, 'b'), CONCAT('%', {long}, 'c'))"),
             format!("UNIQUE(RANGE(1, 30 * ({number})))"),
-            format!("LENGTH(SPLIT({long}, ['a', 'not there']))"),
-            format!("LENGTH(SUBSTITUTE({long}, ['a', 'not there'], 'b'))"),
-            format!("ZIP(RANGE(1, {number}), RANGE(1, {number}))"),
+            format!("LENGTH(SPLIT(REPEAT({long}, 200), ['a', 'not there']))"),
+            format!("LENGTH(SUBSTITUTE(REPEAT({long}, 200), ['a', 'not there'], 'b'))"),
+            format!("ZIP(RANGE(1, 30 * ({number})), RANGE(1, 30 * ({number})))"),
         ] {
             let text = format!("FOR x IN people LIMIT 1 RETURN {value}");
             let error = run_with(&people(), &text, "{}", options.clone()).err();

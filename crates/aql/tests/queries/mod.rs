@@ -1,8 +1,10 @@
 //! What queries do, one concept at a time.
 
+mod bounds;
 mod indexes;
 mod language;
 mod limits;
+mod nesting;
 mod prefixes;
 mod writes;
 

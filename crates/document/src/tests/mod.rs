@@ -128,7 +128,8 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
             ignore_missing: false,
             acknowledgement: Acknowledgement::Os,
         };
-        let report = documents.import(collection, body.as_bytes(), &options, &mut timeline)?;
+        let report =
+            documents.import(collection, body.as_bytes(), &options, &|| Ok(()), &mut timeline)?;
         assert_eq!(report.errors, 0, "all or nothing");
         return Ok(());
     }

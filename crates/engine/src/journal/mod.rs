@@ -37,7 +37,7 @@ use arc_swap::ArcSwap;
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
-use pellucid_thread::{Condvar, Mutex, MutexGuard};
+use pellucid_thread::{Condvar, Indivisible, Mutex, MutexGuard};
 
 use crate::engine::SyncTimes;
 use crate::error::{Error, Result};
@@ -369,6 +369,7 @@ impl Journal {
 
     /// Changes the list of segments.
     fn change_segments(&self, change: impl FnOnce(&mut Vec<Arc<Segment>>)) {
+        let _whole = Indivisible::begin();
         let _held = lock(&self.segments_change);
         let mut segments = self.segments.load().segments.clone();
         change(&mut segments);

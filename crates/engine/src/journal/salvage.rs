@@ -1,6 +1,7 @@
 //! Reading a segment of which parts are damaged, and writing one of what was found.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 
 use pellucid_io::FileSystem;
@@ -94,12 +95,12 @@ fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, us
 }
 
 /// The bytes of an intact record as they would be written now.
-pub(crate) fn renewed_bytes(bytes: &[u8], seed: u32) -> Cow<'_, [u8]> {
-    match Record::decode(bytes, seed) {
+pub(crate) fn renewed_bytes(bytes: Cow<'_, [u8]>, seed: u32) -> Cow<'_, [u8]> {
+    match Record::decode(&bytes, seed) {
         Ok(record) if record.renewed().form != record.form => {
             record.renewed().laid_down(seed).into()
         }
-        _ => bytes.into(),
+        _ => bytes,
     }
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn write_segment<'a>(
     identity: u64,
     number: u64,
     (first, last): (u64, u64),
-    records: impl Iterator<Item = (u64, Cow<'a, [u8]>)>,
+    records: impl Iterator<Item = io::Result<(u64, Cow<'a, [u8]>)>>,
 ) -> Result<()> {
     let header = FileHeader {
         first_sequence: first,
@@ -121,7 +122,8 @@ pub(crate) fn write_segment<'a>(
         let file = files.create(path)?;
         file.write_all_at(&header.encode(), 0)?;
         let (mut end, mut pairs) = (FILE_HEADER_LENGTH as u64, Vec::new());
-        for (sequence, bytes) in records {
+        for record in records {
+            let (sequence, bytes) = record?;
             pairs.push(((sequence - first) as u32, (end / RECORD_ALIGNMENT) as u32));
             file.write_all_at(&bytes, end)?;
             end += bytes.len() as u64;

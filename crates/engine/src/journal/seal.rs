@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use pellucid_thread::start_job;
+use pellucid_thread::{Indivisible, start_job};
 
 use super::append::{Active, Appender};
 use super::footer::{decode_footer, encode_footer};
@@ -35,6 +35,7 @@ impl Journal {
     /// reserved for it, the rest is given back, and that becomes durable.
     fn seal(&self, full: &Active) -> Result<()> {
         self.check_poison()?;
+        let _whole = Indivisible::begin();
         let shared = &full.segment.shared;
         if full.count == 0 {
             self.change_segments(|segments| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::Ticks;
-use pellucid_thread::{HandedOver, Job, WaitKind, Waiting, start_job};
+use pellucid_thread::{HandedOver, Indivisible, Job, WaitKind, Waiting, start_job};
 
 use super::{Journal, lock};
 use crate::engine::{DurableCallback, SyncTimes};
@@ -69,6 +69,7 @@ impl Journal {
             return Ok(*last);
         }
         self.check_poison()?;
+        let _whole = Indivisible::begin();
         let job = self.activity.begin(jobs::SYNC, self.clock);
         let begun = self.clock.now();
         self.sync_segments()?;

@@ -44,7 +44,7 @@ fn append(journal: &Journal, appender: &mut Appender, key: &[u8], value: &[u8]) 
     };
     journal.reserve(appender, record.padded_length(), 1).unwrap();
     let sequence = journal.append(appender, record);
-    journal.complete_batch(appender);
+    journal.complete_batch(appender).unwrap();
     sequence
 }
 
@@ -224,7 +224,7 @@ fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
     journal.append(&mut appender, record);
     journal.sync_to(1).unwrap();
     journal.append(&mut appender, Record { batch_goes_on: false, ..record });
-    journal.complete_batch(&appender);
+    journal.complete_batch(&appender).unwrap();
     let offset = |sequence| journal.segments().segments[0].place(sequence).unwrap();
     assert_eq!(offset(3) - offset(2), record.padded_length(), "there is nothing in between");
     append(&journal, &mut appender, b"\0\x01b", b"4");

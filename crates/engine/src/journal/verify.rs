@@ -12,6 +12,7 @@ use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
 use crate::ledger::{Manifest, SegmentFacts};
+use crate::mapped::unreadable_parts;
 
 /// What was found in a segment.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +75,12 @@ pub(crate) fn verify_segment(
     let facts = manifest.segments.iter().find(|facts| facts.number == number);
     let mut summary =
         SegmentSummary { path: path.clone(), number, size_bytes: length, ..Default::default() };
-    if facts.is_none() && bytes.iter().take(FILE_HEADER_LENGTH).all(|byte| *byte == 0) {
+    for (offset, length) in unreadable_parts(&*map) {
+        summary.problem(offset, format!("{length} bytes cannot be read from the medium"));
+    }
+    let is_header_there = summary.problems.first().is_none_or(|(offset, _)| *offset > 0);
+    let header_bytes = &bytes[..bytes.len().min(FILE_HEADER_LENGTH)];
+    if facts.is_none() && is_header_there && header_bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
     let identity = manifest.store_identity;

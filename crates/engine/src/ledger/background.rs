@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_thread::{Job, schedule_for_background, start_job};
+use pellucid_thread::{Indivisible, Job, schedule_for_background, start_job};
 
 use super::state::State;
 use super::table::Table;
@@ -27,9 +27,10 @@ const THREAD_NAME: &str = "pellucid-ledger";
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 /// How long a writer sleeps at most before it looks again whether there is room.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
-/// A full disk is tried again after this time, then after twice as long, and so on.
-const DISK_FULL_WAIT_FIRST: Duration = Duration::from_millis(50);
-const DISK_FULL_WAIT_MAX: Duration = Duration::from_secs(5);
+/// A job for which there was no room, on the disk or in the system, is tried again after this time,
+/// then after twice as long, and so on.
+const SHORTAGE_WAIT_FIRST: Duration = Duration::from_millis(50);
+const SHORTAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Starts the thread.
 pub(super) fn start(state: &Arc<State>) -> Result<JoinHandle<()>> {
@@ -59,14 +60,14 @@ fn run(state: &State) {
     let _job = start_job(&LEDGER);
     // Where it is refused, requests wait for this thread as long as the kernel likes.
     let _ = schedule_for_background();
-    let mut wait = DISK_FULL_WAIT_FIRST;
+    let mut wait = SHORTAGE_WAIT_FIRST;
     while wait_for_work(state) {
         match state.do_one_job() {
-            Ok(_) => wait = DISK_FULL_WAIT_FIRST,
+            Ok(_) => wait = SHORTAGE_WAIT_FIRST,
             Err(Error::Closed) => return,
-            Err(Error::DiskFull { .. }) => {
+            Err(error) if error.passes() => {
                 put_off(state, wait);
-                wait = (wait * 2).min(DISK_FULL_WAIT_MAX);
+                wait = (wait * 2).min(SHORTAGE_WAIT_MAX);
             }
             Err(_) => return,
         }
@@ -147,12 +148,13 @@ impl State {
     pub(super) fn in_job<T>(&self, job: impl FnOnce(&State) -> Result<T>) -> Result<T> {
         let _jobs = self.lock_jobs();
         self.check()?;
+        let _whole = Indivisible::begin();
         let outcome = job(self);
         match &outcome {
-            Ok(_) => self.lock_edit().disk_full = None,
+            Ok(_) => self.lock_edit().shortage = None,
             Err(Error::Closed) => {}
-            Err(error @ Error::DiskFull { .. }) => {
-                self.lock_edit().disk_full = Some(error.clone());
+            Err(error) if error.passes() => {
+                self.lock_edit().shortage = Some(error.clone());
                 self.room.notify_all();
             }
             Err(error) => self.fail(error),
@@ -180,9 +182,9 @@ impl State {
                 self.in_job(State::flush_oldest)?;
                 continue;
             }
-            if let Some(disk_full) = edit.disk_full.take() {
+            if let Some(shortage) = edit.shortage.take() {
                 // The next attempt sets it again. Meanwhile the caller may free some room.
-                return Err(disk_full);
+                return Err(shortage);
             }
             self.work.notify_one();
             edit = match self.room.wait_timeout(edit, ROOM_WAIT) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
 use pellucid_io::FileSystem;
-use pellucid_thread::{Condvar, Mutex, MutexGuard};
+use pellucid_thread::{Condvar, Indivisible, Mutex, MutexGuard};
 
 use super::manifest::{Manifest, WriteFailure};
 use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
@@ -52,7 +52,7 @@ pub(super) struct EditState {
     /// Why no further write is taken.
     pub(super) failure: Option<Error>,
     /// Why jobs are put off for a while.
-    pub(super) disk_full: Option<Error>,
+    pub(super) shortage: Option<Error>,
 }
 
 /// What is guarded by the lock on the manifest.
@@ -255,8 +255,8 @@ impl State {
         }
     }
 
-    /// Takes no further write from now on, because of `error`. A full disk passes, and closing is
-    /// no failure; neither comes here.
+    /// Takes no further write from now on, because of `error`. A full disk passes, as does a want
+    /// of descriptors, and closing is no failure; none of them comes here.
     pub(super) fn fail(&self, error: &Error) {
         let mut edit = self.lock_edit();
         if edit.failure.is_none() {
@@ -269,6 +269,7 @@ impl State {
     /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
     /// lock.
     pub(super) fn seal(&self, last_sequence: u64) {
+        let _whole = Indivisible::begin();
         let options = &self.options;
         let size_bytes = options.memtable_size_bytes;
         let active = Arc::new(Memtable::new(size_bytes, options.knows_stems, &self.pool));
@@ -305,6 +306,7 @@ impl State {
     /// Writes a manifest with the edit in it, and then makes it the current version. If the
     /// manifest could not be written, nothing has changed here.
     pub(super) fn commit(&self, edit: &Edit) -> std::result::Result<(), WriteFailure> {
+        let _whole = Indivisible::begin();
         let mut committed = lock(&self.committed);
         let levels = self.version.load().levels.edited(&edit.removed, &edit.added);
         let manifest = Manifest {

@@ -285,7 +285,7 @@ impl Ledger {
 
     /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock.
     /// Says how long it waited. An error says that no write can be taken: for good, or
-    /// ([`Error::DiskFull`]) until there is room.
+    /// ([`Error::DiskFull`], [`Error::Exhausted`]) until there is room.
     #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<Duration> {
         let sealed_max = self.state.options.sealed_memtables_max.max(1) - 1;
@@ -337,7 +337,7 @@ impl Ledger {
         };
         state.counters.read_into(&mut stats);
         let edit = state.lock_edit();
-        let trouble = edit.failure.as_ref().or(edit.disk_full.as_ref());
+        let trouble = edit.failure.as_ref().or(edit.shortage.as_ref());
         stats.trouble = trouble.map(Error::to_string);
         drop(edit);
         stats

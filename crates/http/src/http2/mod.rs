@@ -10,6 +10,7 @@
 //! answers, and one that keeps us busy without asking for anything is told to calm down.
 
 mod bodies;
+mod failures;
 mod heads;
 mod pipe;
 mod sending;

@@ -8,6 +8,7 @@ use pellucid_account::{Flight, RequestFacts, Timeline, TransportPart};
 use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
+use crate::failures::fill;
 use crate::requests::saturating_u32;
 use crate::service::{BodySource, Filled};
 use crate::taking::Taking;
@@ -51,7 +52,7 @@ impl Sending {
             && let Some(source) = &mut self.source
         {
             let mut piece = Vec::new();
-            let filled = source.fill(&mut piece);
+            let filled = fill(&mut **source, &mut piece);
             let piece_bytes = saturating_u32(piece.len());
             self.facts.response_bytes = self.facts.response_bytes.saturating_add(piece_bytes);
             self.pending = Bytes::from(piece);

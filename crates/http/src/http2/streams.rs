@@ -1,5 +1,6 @@
 //! From frames to answers: the part of the event loop that answers the streams of a connection.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +9,7 @@ use h2::server::SendResponse;
 use http::HeaderMap;
 use pellucid_account::{Phase, RequestFacts, Stamp, Timeline, TransportPart};
 use pellucid_budget::{OverBudget, Share};
-use pellucid_thread::{begin_request, set_operation, set_phase};
+use pellucid_thread::{begin_request, contain, set_operation, set_phase};
 
 use super::heads::head_of;
 use super::sending::{Sending, Sent};
@@ -26,16 +27,16 @@ use crate::service::{ConnectionId, Exchange, Handled, Service};
 use crate::taking::Taking;
 
 /// Room for the headers of a usual response, so that they are laid out once.
-const FIELDS_USUAL: usize = 8;
+pub(super) const FIELDS_USUAL: usize = 8;
 
 /// A response that a service has finished, with its account.
-struct Answered {
-    handled: Handled,
-    outcome: Option<Outcome>,
-    fields: HeaderMap,
-    manner: Manner,
-    timeline: Timeline,
-    facts: RequestFacts,
+pub(super) struct Answered {
+    pub(super) handled: Handled,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) fields: HeaderMap,
+    pub(super) manner: Manner,
+    pub(super) timeline: Timeline,
+    pub(super) facts: RequestFacts,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -118,13 +119,10 @@ impl<S: Service> EventLoop<S> {
         let id = ConnectionId { stream: session.take_key(), ..id_of(slot, connection) };
         let Stream { respond, hold, .. } = stream;
         let away = Away { respond, manner, timeline, facts, watch: None, _hold: hold };
-        self.serve_stream(
-            session,
-            id,
-            connection.seat.address(),
-            away,
-            |service, response, exchange| service.handle(&request, response, exchange),
-        );
+        let at = (id, connection.seat.address());
+        self.serve_stream(session, at, away, |service, response, exchange| {
+            service.handle(&request, response, exchange)
+        });
     }
 
     /// Brings a request that was handed over back to the service.
@@ -140,7 +138,7 @@ impl<S: Service> EventLoop<S> {
         self.recorder.take_back(&away.timeline, flight);
         set_operation(away.facts.operation + 1);
         set_phase(Phase::Execute.label());
-        self.serve_stream(session, id, address, away, |service, response, exchange| {
+        self.serve_stream(session, (id, address), away, |service, response, exchange| {
             service.resume(later, response, exchange)
         });
     }
@@ -149,12 +147,12 @@ impl<S: Service> EventLoop<S> {
     fn serve_stream(
         &mut self,
         session: &mut Session,
-        id: ConnectionId,
-        address: IpAddr,
+        (id, address): (ConnectionId, IpAddr),
         mut away: Away,
         serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
     ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        let is_taken = Cell::new(false);
         self.with_body(|this, body| {
             let mut response = Response::of_stream(body, &mut fields, &this.date_line, away.manner)
                 .coded_by(&mut this.compressor);
@@ -165,25 +163,37 @@ impl<S: Service> EventLoop<S> {
                 connection: id,
                 address,
                 may_upgrade: false,
+                is_taken: &is_taken,
                 watch: away.watch.take(),
             };
-            let handled = serve(&mut this.service, &mut response, &mut exchange);
-            away.watch = exchange.watch;
-            let (handled, outcome) = response.conclude(handled);
+            let service = &mut this.service;
+            let called = contain(move || {
+                let handled = serve(service, &mut response, &mut exchange);
+                (response.conclude(handled), exchange.watch)
+            });
+            let Away { respond, manner, timeline, facts, _hold, .. } = away;
+            let ((handled, outcome), watch) = match called {
+                Ok(called) => called,
+                Err(panicked) => {
+                    let failure = (Some(panicked), is_taken.get());
+                    let account = (timeline, facts);
+                    return this.fail_stream(session, respond, failure, manner, account, body);
+                }
+            };
             if matches!(handled, Handled::Later) {
                 assert!(outcome.is_none(), "a request is either answered or handed over");
                 this.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-                let flight = this.recorder.send_away(&away.timeline);
+                let flight = this.recorder.send_away(&timeline);
+                let away = Away { respond, manner, timeline, facts, watch, _hold };
                 session.parked.push(Parked { key: id.stream, away, flight });
                 return;
             }
-            let Away { respond, manner, timeline, facts, .. } = away;
             let answered = Answered { handled, outcome, fields, manner, timeline, facts };
             this.conclude_stream(session, respond, answered, body);
         });
     }
 
-    fn conclude_stream(
+    pub(super) fn conclude_stream(
         &mut self,
         session: &mut Session,
         mut respond: SendResponse<Bytes>,

@@ -158,7 +158,7 @@ impl Session {
             let state = self.connection.process_new_packets();
             let state = state.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             let end = count + state.plaintext_bytes_to_read();
-            // A read's ciphertext decrypts into a read's plaintext; what does not ends the connection.
+            // A read's ciphertext decrypts into a read's plaintext; else the connection ends.
             let room = plain.get_mut(count..end).ok_or(ErrorKind::InvalidData)?;
             self.connection.reader().read_exact(room)?;
             (count, self.is_ended) = (end, state.peer_has_closed());

@@ -2,15 +2,16 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod frames;
 pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp};
+use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp, Timeline};
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_http::{
@@ -18,6 +19,7 @@ use pellucid_http::{
     Handled, Head, Limits, LinkTurn, Refusal, Request, Response, Server, ServerStats, Service,
     Ticket, listen,
 };
+use pellucid_thread::Panicked;
 
 const NAMES: Names = Names {
     operations: &["echo", "refused"],
@@ -43,6 +45,17 @@ pub(crate) fn await_held(gate: usize) {
     await_gate(gate, WAITS);
 }
 
+/// Returns once it is so; what takes longer than most time limits of connections fails the test.
+pub(crate) fn await_that(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not so: {}", what());
+}
+
 /// Opens the gate.
 pub(crate) fn release(gate: usize) {
     GATES[gate].store(OPEN, Ordering::Release);
@@ -56,15 +69,28 @@ fn await_gate(gate: usize, state: u8) {
 
 /// Holds up its caller until the gate is open.
 fn hold(gate: &[u8]) {
-    let gate: usize = std::str::from_utf8(gate).unwrap().parse().unwrap();
+    let gate = number_in(gate);
     GATES[gate].store(WAITS, Ordering::Release);
     await_gate(gate, OPEN);
 }
 
+/// How many clients of `/watched` are gone, by the number that is the body.
+static GONE: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
+
+/// How many clients are gone that `/watched` was told this number by.
+pub(crate) fn gone(number: usize) -> usize {
+    GONE[number].load(Ordering::Acquire)
+}
+
+fn number_in(body: &[u8]) -> usize {
+    std::str::from_utf8(body).unwrap().parse().unwrap()
+}
+
 /// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a
-/// while, `/held` until it is released), from another thread (`/later`), or in pieces (`/pieces`,
-/// `/endless`); or, when links are settled, with how many were put by for that (`/put-by`, and
-/// `/held-put-by`, which is held before).
+/// while, `/held` until it is released), from another thread (`/later`), when its client is gone
+/// (`/watched`), or in pieces (`/pieces`, `/endless`, and `/waiting` with none that ever comes);
+/// or, when links are settled, with how many were put by for that (`/put-by`, and `/held-put-by`,
+/// which is held before).
 #[derive(Default)]
 struct Echo {
     put_by: Vec<Ticket>,
@@ -89,6 +115,28 @@ impl BodySource for Pieces {
             (0, false) => Filled::Last,
             _ => Filled::More,
         }
+    }
+}
+
+/// What a hand-over brings back that makes its resumption panic.
+const PANIC: &[u8] = b"panic";
+/// Panics that services were told of.
+pub(crate) static PANICKED: AtomicUsize = AtomicUsize::new(0);
+
+struct Panicking;
+
+impl BodySource for Panicking {
+    fn fill(&mut self, _out: &mut Vec<u8>) -> Filled {
+        panic!("on purpose, in a body")
+    }
+}
+
+/// A body that is never there.
+struct Waiting;
+
+impl BodySource for Waiting {
+    fn fill(&mut self, _out: &mut Vec<u8>) -> Filled {
+        Filled::Waiting
     }
 }
 
@@ -141,6 +189,18 @@ impl Service for Echo {
                 });
                 Handled::Later
             }
+            "/watched" => {
+                let (completer, number) = (exchange.completer(), number_in(request.body));
+                exchange.client_watch().when_gone(move || {
+                    completer.complete(b"gone".to_vec());
+                    GONE[number].fetch_add(1, Ordering::Release);
+                });
+                Handled::Later
+            }
+            "/waiting" => {
+                response.status(200).finish_streamed(None);
+                Handled::Stream(Box::new(Waiting))
+            }
             "/slow" => {
                 std::thread::sleep(Duration::from_millis(100));
                 response.status(200).finish(request.body);
@@ -176,11 +236,53 @@ impl Service for Echo {
                 response.status(200).finish_streamed(None);
                 Handled::Stream(Box::new(Pieces { left: usize::MAX, broken: true, held_bytes: 0 }))
             }
+            "/panic" => {
+                response.status(200).header("X-Begun", b"as if all were well");
+                panic!("on purpose, with half of a response")
+            }
+            "/panic-taken" => {
+                let completer = exchange.completer();
+                std::thread::spawn(move || completer.complete(b"nobody waits".to_vec()));
+                panic!("on purpose, handed over all the same")
+            }
+            "/panic-dropped" => {
+                let _completer = exchange.completer();
+                panic!("on purpose, with what would bring it back")
+            }
+            "/panic-later" => {
+                let completer = exchange.completer();
+                std::thread::spawn(move || {
+                    let _completer = completer;
+                    std::thread::sleep(Duration::from_millis(20));
+                    panic!("on purpose, on another thread")
+                });
+                Handled::Later
+            }
+            "/panic-resumed" => {
+                let completer = exchange.completer();
+                std::thread::spawn(move || completer.complete(PANIC.to_vec()));
+                Handled::Later
+            }
+            "/panic-body" => {
+                response.status(200).finish_streamed(None);
+                Handled::Stream(Box::new(Panicking))
+            }
             _ => {
                 response.status(200).finish(request.body);
                 Handled::Done
             }
         }
+    }
+
+    fn panicked(
+        &mut self,
+        panicked: Option<&Panicked>,
+        _timeline: &Timeline,
+        facts: &RequestFacts,
+    ) {
+        assert_eq!(facts.operation, 0, "what was routed is known");
+        assert!(panicked.is_none_or(|panicked| panicked.to_string().contains("on purpose")));
+        PANICKED.fetch_add(1, Ordering::AcqRel);
     }
 
     fn resume(
@@ -189,6 +291,7 @@ impl Service for Echo {
         response: &mut Response<'_>,
         _exchange: &mut Exchange<'_, Vec<u8>>,
     ) -> Handled {
+        assert_ne!(later, PANIC, "on purpose, coming back");
         response.status(202).finish(&later);
         Handled::Done
     }
@@ -225,6 +328,11 @@ impl Running {
     /// What was refused or cut until now.
     pub(crate) fn cuts(&self) -> CutFigures {
         self.stats().cuts
+    }
+
+    /// Returns once the figures are like that.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&ServerStats) -> bool) {
+        await_that(|| is_so(&self.stats()), || format!("{what}: {:?}", self.stats()));
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Faults {
     /// The next sync of a file fails, drops what it should have made durable, and later ones
     /// succeed without it: what some kernels do.
     pub fail_next_sync: bool,
+    /// So many creations and openings of files fail for want of a descriptor; later ones succeed.
+    pub exhausted_opens: u32,
     /// The files together may take this many bytes.
     pub space_bytes: Option<u64>,
 }
@@ -44,6 +46,18 @@ impl FaultState {
             None => false,
         };
         if fails { Err(io::Error::other("injected failure")) } else { Ok(()) }
+    }
+
+    /// As [`FaultState::call`], for a call that opens a file.
+    pub(crate) fn open(&mut self) -> io::Result<()> {
+        self.call()?;
+        match self.faults.exhausted_opens.checked_sub(1) {
+            None => Ok(()),
+            Some(left) => {
+                self.faults.exhausted_opens = left;
+                Err(io::Error::from_raw_os_error(libc::EMFILE))
+            }
+        }
     }
 
     /// Counts a sync, and says whether it loses what it should keep.

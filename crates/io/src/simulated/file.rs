@@ -1,6 +1,7 @@
 //! One file: its live image, which can be mapped, and its durable one.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{SECTOR_LENGTH, Shared};
@@ -68,6 +69,8 @@ struct Images {
     live: Arc<Buffer>,
     length: usize,
     durable: Vec<u8>,
+    /// Where reads by call fail.
+    bad: Vec<Range<u64>>,
 }
 
 impl Images {
@@ -96,7 +99,8 @@ impl Content {
     pub(crate) fn new(live: &[u8], durable: Vec<u8>) -> Content {
         let buffer = Buffer::zeroed(live.len());
         buffer.copy_in(0, live);
-        let images = Images { live: Arc::new(buffer), length: live.len(), durable };
+        let images =
+            Images { live: Arc::new(buffer), length: live.len(), durable, bad: Vec::new() };
         Content { images: Mutex::new(images) }
     }
 
@@ -136,6 +140,11 @@ impl Content {
             *byte ^= bits;
         }
         Ok(())
+    }
+
+    /// Has reads by call fail that touch one of these bytes, as on a bad sector.
+    pub(crate) fn fail_reads(&self, range: Range<u64>) {
+        self.images().bad.push(range);
     }
 
     /// The bytes found after a loss of power.
@@ -194,6 +203,9 @@ impl File for SimulatedFile {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > images.length as u64 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        if images.bad.iter().any(|bad| bad.start < end && bad.end > offset) {
+            return Err(io::Error::other("injected failure of a read"));
         }
         images.live.copy_out(offset as usize, buffer);
         Ok(())

@@ -17,6 +17,7 @@ mod tree;
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -146,6 +147,16 @@ impl SimulatedFileSystem {
         content.flip_bits(offset, bits)
     }
 
+    /// Has reads by call of these bytes of a file fail from now on, as on a bad sector.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn fail_reads(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        let content = self.shared.state().tree.find(path)?;
+        content.fail_reads(range);
+        Ok(())
+    }
+
     /// The bytes of a file as a process sees them.
     ///
     /// # Errors
@@ -163,7 +174,7 @@ impl SimulatedFileSystem {
 impl FileSystem for SimulatedFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.state();
-        state.faults.call()?;
+        state.faults.open()?;
         let content = state.tree.create(path)?;
         drop(state);
         Ok(self.open_content(content))
@@ -171,7 +182,7 @@ impl FileSystem for SimulatedFileSystem {
 
     fn open(&self, path: &Path, _writable: bool) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.state();
-        state.faults.call()?;
+        state.faults.open()?;
         let content = state.tree.find(path)?;
         drop(state);
         Ok(self.open_content(content))

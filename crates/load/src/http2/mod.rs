@@ -27,6 +27,11 @@ const WINDOW_BYTES_DEFAULT: u32 = 65_535;
 const REFILL_BYTES: u32 = 1 << 30;
 /// The last number of a stream; a connection that has used it up is replaced.
 const STREAM_MAX: u32 = 0x7fff_ffff;
+/// Bytes of replies to a server's SETTINGS and PING that may wait until it takes them. Their number
+/// is its own to say, so one that takes none would have us hold any number of them.
+const REPLY_BYTES_MAX: usize = 256 * 1024;
+/// What every PING carries (section 6.7).
+const PING_BYTES: usize = 8;
 /// The code with which a request that nobody waits for any more is taken back.
 const CANCEL: u32 = 8;
 
@@ -103,6 +108,8 @@ pub(crate) struct Http2 {
     unsent: VecDeque<Unsent>,
     /// The server takes no stream beyond this one: it is about to end the connection.
     last_stream: Option<u32>,
+    /// Bytes of replies that were written since all was taken that was written before.
+    reply_bytes: usize,
     /// When the bytes arrived that are being taken.
     now: Ticks,
 }
@@ -126,6 +133,7 @@ impl Http2 {
             received_bytes: 0,
             unsent: VecDeque::new(),
             last_stream: None,
+            reply_bytes: 0,
             now: Ticks::default(),
         }
     }
@@ -220,6 +228,9 @@ impl Http2 {
         answers: &mut Vec<Answer>,
     ) -> Result<(), Malformed> {
         self.now = now;
+        if out.is_empty() {
+            self.reply_bytes = 0;
+        }
         let mut kept = std::mem::take(&mut self.partial);
         if kept.is_empty() {
             let used = self.take_frames(input, out, answers)?;
@@ -273,10 +284,13 @@ impl Http2 {
             }
             frame::SETTINGS if !frame.has(frame::ACK) => {
                 self.take_settings(frame.payload)?;
+                self.note_reply(0)?;
                 frame::write_head(0, frame::SETTINGS, frame::ACK, 0, out);
                 self.write_bodies(out);
             }
+            frame::PING if frame.payload.len() != PING_BYTES => return Err(Malformed::Frame),
             frame::PING if !frame.has(frame::ACK) => {
+                self.note_reply(PING_BYTES)?;
                 frame::write_head(frame.payload.len(), frame::PING, frame::ACK, 0, out);
                 out.extend_from_slice(frame.payload);
             }
@@ -294,6 +308,12 @@ impl Http2 {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Notes a reply that is about to be written, unless too many wait already.
+    fn note_reply(&mut self, payload_bytes: usize) -> Result<(), Malformed> {
+        self.reply_bytes += frame::HEAD_BYTES + payload_bytes;
+        if self.reply_bytes > REPLY_BYTES_MAX { Err(Malformed::Flooded) } else { Ok(()) }
     }
 
     fn take_block(

@@ -153,3 +153,26 @@ proptest::proptest! {
         proptest::prop_assert!(http2.partial.len() + http2.block.len() < 1 << 17);
     }
 }
+
+/// It never read, and had us hold gigabytes of replies within seconds.
+#[test]
+fn a_server_that_takes_no_replies_is_left() {
+    let ping = frame_of(frame::PING, 0, 0, &[7; PING_BYTES]);
+    let settings = frame_of(frame::SETTINGS, 0, 0, &[]);
+    for flood in [ping.repeat(100), settings.repeat(100)] {
+        let (mut http2, mut out, mut answers) = (asked(1, 1), Vec::new(), Vec::new());
+        let mut take = |out: &mut Vec<u8>| http2.receive(&flood, Ticks(0), out, &mut answers);
+        // Who takes them may have any number.
+        for _ in 0..10_000 {
+            assert_eq!(take(&mut out), Ok(()));
+            out.clear();
+        }
+        let refused = (0..10_000).find_map(|_| take(&mut out).err());
+        assert_eq!(refused, Some(Malformed::Flooded));
+        assert!(out.len() <= REPLY_BYTES_MAX, "{}", out.len());
+    }
+    let long = frame_of(frame::PING, 0, 0, &[0; PING_BYTES + 1]);
+    let (mut out, mut answers) = (Vec::new(), Vec::new());
+    let taken = asked(1, 1).receive(&long, Ticks(0), &mut out, &mut answers);
+    assert_eq!(taken, Err(Malformed::Frame));
+}

@@ -82,6 +82,14 @@ struct Settings {
     #[arg(long, env = "PELLUCID_INSECURE_NO_ACCOUNTS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     insecure_no_accounts: Option<bool>,
+    /// Names by which a server without accounts is asked, separated by commas, beside addresses,
+    /// this machine's name, and names that public DNS cannot have.
+    #[arg(long, env = "PELLUCID_ALLOWED_HOSTS")]
+    allowed_hosts: Option<String>,
+    /// Origins of other sites whose pages may ask, separated by commas:
+    /// https://console.example.com. A browser's requests for pages of other sites are refused.
+    #[arg(long, env = "PELLUCID_ALLOWED_ORIGINS")]
+    allowed_origins: Option<String>,
     /// All nodes of the sharded cluster that this is a part of, this one among them:
     /// http://host:port, separated by commas. Every key belongs to one of them, and any of them
     /// takes any request.
@@ -172,6 +180,15 @@ struct Settings {
     /// The time between two batches of a streamed result does not count.
     #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
     query_runtime_max: Option<Span>,
+    /// Memory of a query that does not say, whatever it asks for with `memoryLimit`
+    /// [default: 512M].
+    #[arg(long, env = "PELLUCID_QUERY_MEMORY_MAX")]
+    query_memory_max: Option<Size>,
+    /// Memory of all requests together: bodies, queries, results that wait to be read, answers on
+    /// their way [default: half of the machine's or the control group's, or a quarter of a limited
+    /// address space].
+    #[arg(long, env = "PELLUCID_REQUEST_MEMORY")]
+    request_memory: Option<Size>,
     /// Most calls of the document API that wait for a worker [default: 4096]; beyond it: 503/21003.
     #[arg(long, env = "PELLUCID_QUEUED_CALLS_MAX")]
     queued_calls_max: Option<usize>,

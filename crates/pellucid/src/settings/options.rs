@@ -38,6 +38,8 @@ impl Settings {
             jwt_secret_file: None,
             insecure_no_tls: Some(false),
             insecure_no_accounts: Some(false),
+            allowed_hosts: None,
+            allowed_origins: None,
             cluster: None,
             advertise: None,
             cluster_secret_file: None,
@@ -55,6 +57,8 @@ impl Settings {
             compress_from: size(limits.compressed_from_bytes),
             compress_documents_from: size(options.documents.compressed_from_bytes),
             query_runtime_max: Some(Span(options.documents.query_runtime_max)),
+            query_memory_max: size(options.documents.query_memory_max),
+            request_memory: None,
             queued_calls_max: Some(options.documents.queued_calls_max),
             arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
@@ -142,6 +146,8 @@ impl Settings {
             without_tls: self.insecure_no_tls.unwrap_or(false),
             without_accounts: self.insecure_no_accounts.unwrap_or(false),
         };
+        options.allowed_hosts = list_in(self.allowed_hosts.as_deref());
+        options.allowed_origins = list_in(self.allowed_origins.as_deref());
         Ok(())
     }
 
@@ -217,6 +223,13 @@ impl Settings {
         if let Some(longest) = self.query_runtime_max {
             documents.query_runtime_max = longest.0;
         }
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        documents.query_memory_max =
+            self.query_memory_max.map_or(documents.query_memory_max, bytes);
+        options.request_memory = self.request_memory.map_or(options.request_memory, bytes);
+        if documents.query_memory_max == 0 || options.request_memory == 0 {
+            return Err(Failure::usage("--query-memory-max and --request-memory are above zero"));
+        }
         documents.queued_calls_max = self.queued_calls_max.unwrap_or(documents.queued_calls_max);
         if let Some(version) = &self.arangodb_version {
             let numbers = version.split('.').filter(|part| part.parse::<u16>().is_ok()).count();
@@ -243,6 +256,12 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// What is between the commas.
+fn list_in(text: Option<&str>) -> Vec<String> {
+    let parts = text.unwrap_or_default().split(',').map(str::trim);
+    parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 fn read_secret(path: &Path) -> Result<Secret, Failure> {

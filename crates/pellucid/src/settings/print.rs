@@ -63,6 +63,8 @@ fn instance(name: &str) -> Option<Value> {
         "data" => "/var/lib/pellucid",
         "tls-cert" => "/etc/pellucid/certificate.pem",
         "tls-key" => "/etc/pellucid/key.pem",
+        "allowed-hosts" => "db.example.com",
+        "allowed-origins" => "https://console.example.com",
         "cluster" => "http://10.0.0.1:8080,http://10.0.0.2:8080,http://10.0.0.3:8080",
         "advertise" => "http://10.0.0.1:8080",
         "cluster-secret-file" => "/etc/pellucid/cluster-secret",

@@ -282,7 +282,10 @@ fn limits() -> Vec<Attack> {
 
 /// Bind values that are large, deep or odd.
 fn binds() -> Vec<Attack> {
-    let bound = |query: &str, value: Value| json!({"query": query, "bindVars": {"s": value}, "options": options()});
+    let bound = |query: &str, value: Value| {
+        let binds = json!({"s": value});
+        json!({"query": query, "bindVars": binds, "options": options()})
+    };
     let deep = (0..100).fold(Value::Null, |inner, _| json!([inner]));
     let mut attacks = vec![
         attack(

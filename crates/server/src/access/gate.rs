@@ -1,20 +1,15 @@
-//! The gate of the APIs: which right a request needs, and what it is told who has not got it.
+//! The gate of the APIs: who asks, and what he is told who has not got the right.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pellucid_clock::WallTime;
-use pellucid_cluster::PEER_PATH;
 use pellucid_http::{Handled, Head, Header, Request, Response};
 
 use crate::access::accounts::Verdict;
 use crate::access::attempts::TooMany;
 use crate::access::identity::Identity;
-use crate::access::rights::{Right, Scope};
 use crate::names::Operation;
-use crate::profiles::FOLDER;
-use crate::query::percent_decode;
-use crate::run::ENTITIES;
+use crate::routes::{Need, Target};
 use crate::service::{Api, Later, Loop, begin_answer, route};
 
 /// Bytes of requests that wait for their password to be verified. They are copies, so that the
@@ -32,53 +27,9 @@ pub(crate) const DENIED: &str = "{\"error\":true,\"code\":401,\"errorNum\":11,\
 /// Bytes of requests that wait for their password, over all event loops.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// What a request needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    /// Nothing: it is open to everybody.
-    Nothing,
-    /// An account; its handler looks at the rights.
-    Account,
-    /// A right.
-    Right(Scope<'static>, Right),
-}
-
-fn need_of(method: &str, path: &str) -> Need {
-    let is_reading = matches!(method, "GET" | "HEAD");
-    let right = if is_reading { Right::Read } else { Right::Write };
-    match path {
-        "/v0/status" => return Need::Nothing,
-        // Nodes prove themselves by the cluster's secret.
-        PEER_PATH => return Need::Nothing,
-        "/v0/entity" | "/v0/entities" => return Need::Right(Scope::Table(ENTITIES), right),
-        "/v0/batch" => return Need::Right(Scope::Table(ENTITIES), Right::Write),
-        "/metrics" => return Need::Right(Scope::Admin, Right::Read),
-        path if path.starts_with(FOLDER) => return Need::Right(Scope::Admin, right),
-        _ => {}
-    }
-    // A document API path may begin with a database; what follows decides. Handlers decode paths,
-    // so that no spelling of one may need less than another.
-    let decoded = percent_decode(path).unwrap_or(Cow::Borrowed(path.as_bytes()));
-    let decoded = String::from_utf8_lossy(&decoded);
-    let path = decoded.trim_start_matches('/');
-    let path = match path.strip_prefix("_db/").and_then(|rest| rest.split_once('/')) {
-        Some((_, rest)) => rest.trim_start_matches('/'),
-        None => path,
-    };
-    let begins = |names: &[&str]| names.iter().any(|name| path.starts_with(name));
-    if method == "OPTIONS" || begins(&["_open/", "_admin/server/availability"]) {
-        return Need::Nothing;
-    }
-    // What every client of the document API may ask about the server it talks to.
-    if is_reading && begins(&["_admin/server/", "_admin/time", "_admin/status"]) {
-        return Need::Account;
-    }
-    if path.starts_with("_admin") { Need::Right(Scope::Admin, right) } else { Need::Account }
-}
-
 /// Whether anybody may ask this, with or without an account.
 pub(crate) fn is_open_to_all(head: &Head<'_, '_>) -> bool {
-    need_of(head.method, head.path) == Need::Nothing
+    Target::of(head.method, head.path, head.query).route.need.is_open()
 }
 
 /// What is to be done with a request.
@@ -144,18 +95,20 @@ impl Api {
     /// Lets a request through, or answers it.
     pub(crate) fn judge(
         &self,
+        need: Need,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Judged {
-        let need = need_of(request.method, request.path);
-        if need == Need::Nothing {
+        if need.is_open() {
             return Judged::Admitted(Identity::Nobody);
         }
         let accounts = &self.shared.accounts;
         let authorization = request.header("authorization");
         match accounts.verify(authorization, WallTime::now().unix_ms() / 1_000) {
-            Verdict::Known(identity) => self.judge_right(identity, request, response, exchange),
+            Verdict::Known(identity) => {
+                self.judge_right(identity, need, request, response, exchange)
+            }
             Verdict::Denied => Judged::Handled(unauthorized(request, response, exchange)),
             Verdict::Slow => Judged::Handled(self.verify_later(request, response, exchange)),
         }
@@ -165,12 +118,13 @@ impl Api {
     pub(crate) fn judge_verified(
         &self,
         identity: Option<Identity>,
+        need: Need,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Judged {
         match identity {
-            Some(identity) => self.judge_right(identity, request, response, exchange),
+            Some(identity) => self.judge_right(identity, need, request, response, exchange),
             None => Judged::Handled(unauthorized(request, response, exchange)),
         }
     }
@@ -178,15 +132,14 @@ impl Api {
     fn judge_right(
         &self,
         identity: Identity,
+        need: Need,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Judged {
-        match need_of(request.method, request.path) {
-            Need::Right(scope, right) if !identity.may(scope, right) => {
-                Judged::Handled(forbidden(request, response, exchange))
-            }
-            _ => Judged::Admitted(identity),
+        match need.lets_in(&identity) {
+            true => Judged::Admitted(identity),
+            false => Judged::Handled(forbidden(request, response, exchange)),
         }
     }
 
@@ -260,42 +213,4 @@ fn refuse(
     });
     response.header("Content-Type", b"application/json").finish(body.to_string().as_bytes());
     Handled::Done
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_path_needs_what_it_touches() {
-        let entities = |right| Need::Right(Scope::Table(ENTITIES), right);
-        for (method, path, need) in [
-            ("GET", "/v0/status", Need::Nothing),
-            ("GET", "/v0/entity", entities(Right::Read)),
-            ("PUT", "/v0/entity", entities(Right::Write)),
-            ("DELETE", "/v0/entity", entities(Right::Write)),
-            ("GET", "/v0/entities", entities(Right::Read)),
-            ("POST", "/v0/batch", entities(Right::Write)),
-            ("GET", "/metrics", Need::Right(Scope::Admin, Right::Read)),
-            ("GET", "/debug/pprof/heap", Need::Right(Scope::Admin, Right::Read)),
-            ("PUT", "/debug/pprof/rates", Need::Right(Scope::Admin, Right::Write)),
-            ("GET", "/_admin/account", Need::Right(Scope::Admin, Right::Read)),
-            ("POST", "/_admin/profile", Need::Right(Scope::Admin, Right::Write)),
-            ("GET", "/_db/x/%5Fadmin/log", Need::Right(Scope::Admin, Right::Read)),
-            ("GET", "//_db/x//_admin/log", Need::Right(Scope::Admin, Right::Read)),
-            ("GET", "/_db/x/_admin/log", Need::Right(Scope::Admin, Right::Read)),
-            ("PUT", "/_admin/server/mode", Need::Right(Scope::Admin, Right::Write)),
-            ("PUT", "/_admin/compact", Need::Right(Scope::Admin, Right::Write)),
-            ("GET", "/_admin/server/role", Need::Account),
-            ("GET", "/_admin/server/availability", Need::Nothing),
-            ("POST", "/_open/auth", Need::Nothing),
-            ("POST", "/_db/x/_open/auth", Need::Nothing),
-            ("OPTIONS", "/_api/document", Need::Nothing),
-            ("OPTIONS", "/v0/entity", entities(Right::Write)),
-            ("GET", "/_api/version", Need::Account),
-            ("GET", "/elsewhere", Need::Account),
-        ] {
-            assert_eq!(need_of(method, path), need, "{method} {path}");
-        }
-    }
 }

@@ -5,8 +5,9 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pellucid_clock::{Clock, Stopwatch};
 use pellucid_thread::{HandedOver, Mutex, WaitKind};
 
 use crate::access::accounts::Accounts;
@@ -33,20 +34,23 @@ pub(crate) struct Verifier {
     accounts: Arc<Accounts>,
     attempts: Arc<Mutex<Attempts>>,
     queue: SyncSender<Attempt>,
+    /// The time of attempts, since its start.
+    time: Stopwatch,
 }
 
 impl Verifier {
     pub(crate) fn start(accounts: Arc<Accounts>, log: Log) -> io::Result<Verifier> {
         let (queue, received) = sync_channel(PENDING_MAX);
         let attempts = Arc::new(Mutex::new(Attempts::default()));
-        let verifier = Verifier { accounts, attempts, queue };
+        let time = Clock::system().stopwatch();
+        let verifier = Verifier { accounts, attempts, queue, time };
         let (accounts, attempts) = (Arc::clone(&verifier.accounts), Arc::clone(&verifier.attempts));
         let run = move || {
             static ACCESS: pellucid_thread::Job = pellucid_thread::Job::new("access");
             let _job = pellucid_thread::start_job(&ACCESS);
             // Requests of those who are known go before; a system that refuses makes it no worse.
             let _ = pellucid_thread::schedule_for_background();
-            run(&received, &accounts, &attempts, &log);
+            run(&received, &accounts, (&attempts, time), &log);
         };
         std::thread::Builder::new().name("pellucid-access".to_owned()).spawn(run)?;
         Ok(verifier)
@@ -90,23 +94,33 @@ impl Verifier {
         };
         let (digest, origin) = (self.accounts.digest(&name, &password), Origin::of(from));
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = attempts.enter(digest, &name, origin, Box::new(waiter), Instant::now())?;
+        let is_first =
+            attempts.enter(digest, &name, origin, Box::new(waiter), now_by(self.time))?;
         // There are no more of them than the queue has room for.
         if is_first && self.queue.try_send(Attempt { digest, origin, name, password }).is_err() {
-            attempts.leave(digest, origin, true, Instant::now());
+            attempts.leave(digest, origin, true, now_by(self.time));
             return Err(TooMany { seconds: 1 });
         }
         Ok(())
     }
 }
 
-fn run(queue: &Receiver<Attempt>, accounts: &Accounts, attempts: &Mutex<Attempts>, log: &Log) {
+fn now_by(time: Stopwatch) -> Duration {
+    Duration::from_nanos(time.elapsed_ns())
+}
+
+fn run(
+    queue: &Receiver<Attempt>,
+    accounts: &Accounts,
+    (attempts, time): (&Mutex<Attempts>, Stopwatch),
+    log: &Log,
+) {
     loop {
         match queue.recv_timeout(REFRESH_EVERY) {
             Ok(Attempt { digest, origin, name, password }) => {
                 let identity = accounts.verify_password(&name, &password);
                 let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
-                let waiters = attempts.leave(digest, origin, identity.is_some(), Instant::now());
+                let waiters = attempts.leave(digest, origin, identity.is_some(), now_by(time));
                 drop(attempts);
                 waiters.into_iter().for_each(|waiter| waiter(identity.clone()));
             }

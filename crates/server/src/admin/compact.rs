@@ -5,17 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::{Handled, Response};
 use pellucid_store::StoreError;
-use pellucid_thread::{Job, schedule_for_background, start_job};
+use pellucid_thread::{Job, run_contained, schedule_for_background, start_job};
 use serde_json::json;
 
 use super::Page;
-use crate::names::Operation;
-use crate::service::{Api, Later, Loop, method_not_allowed, respond_text, route, status_of};
-
-/// Where it is asked for.
-pub(crate) const COMPACT_PATH: &str = "/_admin/compact";
+use crate::service::{Api, Later, Loop, respond_text, status_of};
 
 static COMPACT: Job = Job::new("full_merge");
 
@@ -42,16 +38,7 @@ impl Drop for Place {
 
 impl Api {
     /// Merges everything, and answers when it is done; requests go on meanwhile.
-    pub(crate) fn compact(
-        &self,
-        request: &Request<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "PUT" {
-            return method_not_allowed(response, exchange, b"PUT");
-        }
+    pub(crate) fn compact(&self, response: &mut Response<'_>, exchange: &mut Loop<'_>) -> Handled {
         let Some(place) = self.shared.full_merge.take() else {
             return respond_text(response, exchange, 409, "a full merge is under way already");
         };
@@ -71,7 +58,9 @@ impl Api {
             drop(place);
             completer.complete(Later::Page(page));
         };
-        let thread = std::thread::Builder::new().name("pellucid-compact".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("pellucid-compact".to_owned())
+            .spawn(|| run_contained(run));
         match thread {
             Ok(_) => Handled::Later,
             Err(error) => {

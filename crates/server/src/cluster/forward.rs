@@ -218,7 +218,6 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
         let Some(links) = &mut self.links else {
             let what = "this node is part of no cluster: start it with --cluster and --advertise";
             return respond_text(response, exchange, 400, what);

@@ -1,11 +1,10 @@
 //! `GET /v0/cluster`: who is in the cluster, where keys belong, and how it stands with the peers.
 
 use pellucid_cluster::{Cluster, PeerView};
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::{Handled, Response};
 use serde_json::{Value, json};
 
-use crate::names::Operation;
-use crate::service::{Api, Loop, begin_answer, method_not_allowed, route};
+use crate::service::{Api, Loop, begin_answer};
 
 /// The name of the rule by which keys find their owners (docs/cluster.md).
 const HASH: &str = "rendezvous-xxh3-splitmix64";
@@ -20,14 +19,9 @@ pub(crate) fn views(cluster: &Cluster) -> Vec<(String, PeerView)> {
 impl Api {
     pub(crate) fn cluster_page(
         &self,
-        request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        if request.method != "GET" {
-            return method_not_allowed(response, exchange, b"GET");
-        }
         let body = match self.shared.cluster.as_deref() {
             None => json!({ "sharded": false, "hash": HASH, "nodes": [] }),
             Some(cluster) => document(cluster),

@@ -11,9 +11,6 @@ use super::reply::Reply;
 impl DocumentApi {
     /// Answers `/_api/version` and `/_api/engine`.
     pub(crate) fn about_call(&self, call: &Call<'_>) -> Result<Reply, DocumentError> {
-        if !matches!(call.method, Method::Get | Method::Head) {
-            return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
-        }
         if call.segment(1) == Some("engine") {
             let indexes = ["primary", "edge", "hash", "skiplist", "ttl", "persistent"];
             let aliases = json!({ "skiplist": "persistent", "hash": "persistent" });
@@ -106,10 +103,6 @@ impl DocumentApi {
             (_, Some("backup"), _) => {
                 let message = "backups are not implemented";
                 Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-            }
-            (_, Some("server"), Some("role" | "availability" | "mode" | "id"))
-            | (_, Some("time" | "status"), None) => {
-                Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into())
             }
             _ => Err(unknown_path(call)),
         }

@@ -11,7 +11,9 @@ use pellucid_value::{Ref, json, packed};
 
 use super::api::DocumentApi;
 use super::call::{Call, Method};
-use super::document::{bad_json, object_in};
+use super::document::bad_json;
+use super::encoding::Encoding;
+use super::memory::over_budget;
 use super::reply::Reply;
 use super::writing::{Told, Writing, write_item_error};
 
@@ -20,6 +22,9 @@ const ITEMS_AT_ONCE: usize = 1_000;
 
 /// Bytes of items that are written in one batch.
 const BYTES_AT_ONCE: usize = 4 << 20;
+
+/// Bytes of an item's error beside its message.
+const ITEM_ERROR_BYTES: usize = 64;
 
 /// How often each error occurred.
 type ErrorCounts = BTreeMap<u16, u64>;
@@ -32,9 +37,12 @@ impl DocumentApi {
         collection: &Arc<Collection>,
         timeline: &mut Timeline,
     ) -> Result<Reply, DocumentError> {
-        let reads = call.method == Method::Put && call.has_parameter("onlyget");
+        let reads = call.route.reads();
         let writing = Writing::of(call, collection, self.acknowledgement)?;
-        let mut answers = Answers { body: vec![b'['], counts: ErrorCounts::new(), is_first: true };
+        let mut memory = self.memory_of_call();
+        let out = Encoding::new(self.memory_of_call(), call.control.as_ref());
+        let mut answers = Answers { out, counts: ErrorCounts::new(), is_first: true, done: 0 };
+        answers.out.bytes(b"[")?;
         let mut parser =
             json::Parser::new(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
         parser.skip_space();
@@ -42,39 +50,44 @@ impl DocumentApi {
             return Err(ErrorNumber::DOCUMENT_TYPE_INVALID.into());
         }
         // The whole body is looked at before anything is written.
-        check_array(&call.body)?;
+        check_array(call)?;
         let mut items = Vec::new();
         let mut bytes = 0;
         parser.skip_space();
         let mut goes_on = parser.peek() != Some(b']');
         while goes_on {
             parser.skip_space();
-            let item = parser.value().map_err(|error| bad_json(&error))?.to_vec();
+            let item = parser.value().map_err(|error| bad_json(&error))?;
+            memory.take(item.len()).map_err(over_budget).map_err(|e| answers.cut(e))?;
+            let item = item.to_vec();
             parser.skip_space();
             goes_on = parser.take(b',');
             bytes += item.len();
             items.push(item);
             if !goes_on || items.len() >= ITEMS_AT_ONCE || bytes >= BYTES_AT_ONCE {
-                if reads {
-                    self.read_items(collection, &items, &mut answers, timeline)?;
+                let made = if reads {
+                    self.read_items(call, collection, &items, &mut answers, timeline)
                 } else {
-                    self.write_items(call, collection, &writing, &items, &mut answers, timeline)?;
-                }
+                    self.write_items(call, collection, &writing, &items, &mut answers, timeline)
+                };
+                made.map_err(|error| if reads { error } else { answers.cut(error) })?;
+                answers.done += items.len();
                 items.clear();
+                memory.give_back(bytes);
                 bytes = 0;
             }
         }
-        answers.body.push(b']');
+        answers.out.bytes(b"]")?;
         let status = match (call.method, writing.is_durable()) {
             _ if reads => 200,
             (Method::Delete, true) => 200,
             (_, true) => 201,
             (_, false) => 202,
         };
-        if writing.is_silent && !reads && answers.counts.is_empty() {
-            answers.body = b"{}".to_vec();
-        }
-        let reply = Reply::json(status, answers.body);
+        let reply = match writing.is_silent && !reads && answers.counts.is_empty() {
+            true => Reply::json(status, b"{}".to_vec()),
+            false => Reply::encoded(status, answers.out),
+        };
         if answers.counts.is_empty() {
             return Ok(reply);
         }
@@ -85,13 +98,15 @@ impl DocumentApi {
 
     fn read_items(
         &self,
+        call: &Call<'_>,
         collection: &Collection,
         items: &[Vec<u8>],
-        answers: &mut Answers,
+        answers: &mut Answers<'_>,
         timeline: &mut Timeline,
     ) -> Result<(), DocumentError> {
         let shape = collection.shape();
         for item in items {
+            call.check()?;
             let key = key_of(&shape, packed::open(item).unwrap_or(Ref::Null));
             let found = key.and_then(|key| {
                 let object = self.documents.get(&shape, key.as_bytes(), timeline);
@@ -99,10 +114,12 @@ impl DocumentApi {
                 object.ok_or_else(|| ErrorNumber::DOCUMENT_NOT_FOUND.into())
             });
             match found.and_then(|object| document_of(&shape, &object)) {
-                Ok(document) => answers.item(|body| {
-                    json::write(packed::open(&document).unwrap_or(Ref::Null), body);
-                }),
-                Err(error) => answers.error(&error),
+                Ok(document) => {
+                    answers.begin_item()?;
+                    let value = packed::open(&document).unwrap_or(Ref::Null);
+                    answers.out.packed(value, document.len())?;
+                }
+                Err(error) => answers.error(&error)?,
             }
         }
         Ok(())
@@ -114,7 +131,7 @@ impl DocumentApi {
         collection: &Arc<Collection>,
         writing: &Writing,
         items: &[Vec<u8>],
-        answers: &mut Answers,
+        answers: &mut Answers<'_>,
         timeline: &mut Timeline,
     ) -> Result<(), DocumentError> {
         let shape = collection.shape();
@@ -125,6 +142,7 @@ impl DocumentApi {
             |transaction, timeline| {
                 let mut told = Vec::with_capacity(items.len());
                 for item in items {
+                    call.check()?;
                     let item = packed::open(item).unwrap_or(Ref::Null);
                     let outcome = self.write_item(
                         call.method,
@@ -149,9 +167,11 @@ impl DocumentApi {
             match told {
                 Ok(_) if writing.is_silent => {}
                 Ok(told) => {
-                    answers.item(|body| told.write(&shape, &committed, is_removal, body));
+                    answers.begin_item()?;
+                    answers.out.reserve(told.json_bytes_max())?;
+                    told.write(&shape, &committed, is_removal, answers.out.body_mut());
                 }
-                Err(error) => answers.error(&error),
+                Err(error) => answers.error(&error)?,
             }
         }
         Ok(())
@@ -196,15 +216,35 @@ impl DocumentApi {
     }
 }
 
-/// Refuses a body that is no array, or no JSON further on.
-fn check_array(body: &[u8]) -> Result<(), DocumentError> {
-    let mut parser = json::Parser::new(body, json::Limits::default()).map_err(|e| bad_json(&e))?;
+/// Refuses a body that is no array, or no JSON further on. Its items are looked at one by one, so
+/// that the memory of one of them is enough.
+fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
+    let bad = |error| bad_json(&error);
+    let mut parser = json::Parser::new(&call.body, json::Limits::default()).map_err(bad)?;
     parser.skip_space();
-    let is_array =
-        matches!(packed::open(parser.value().map_err(|e| bad_json(&e))?), Ok(Ref::Array(_)));
+    // The caller has seen the bracket.
+    parser.take(b'[');
     parser.skip_space();
-    parser.expect_end().map_err(|error| bad_json(&error))?;
-    if is_array { Ok(()) } else { object_in(b"").map(|_| ()) }
+    let mut goes_on = !parser.take(b']');
+    let mut items = 0_usize;
+    while goes_on {
+        parser.skip_space();
+        parser.value().map_err(bad)?;
+        items += 1;
+        if items.is_multiple_of(ITEMS_AT_ONCE) {
+            call.check()?;
+        }
+        parser.skip_space();
+        goes_on = parser.take(b',');
+        if !goes_on && !parser.take(b']') {
+            // What stands there is no JSON, which the parser says best.
+            parser.expect_end().map_err(bad)?;
+            let message = "VPackError error: expecting comma or ']'";
+            return Err(DocumentError::new(ErrorNumber::CORRUPTED_JSON, message));
+        }
+    }
+    parser.skip_space();
+    parser.expect_end().map_err(bad)
 }
 
 /// The key of the document that an item names: by its key or id, or in an object with one of them.
@@ -229,23 +269,35 @@ fn key_of<'a>(shape: &Shape, item: Ref<'a>) -> Result<&'a str, DocumentError> {
 }
 
 /// The answer as it grows.
-struct Answers {
-    body: Vec<u8>,
+struct Answers<'a> {
+    out: Encoding<'a>,
     counts: ErrorCounts,
     is_first: bool,
+    /// Items whose batches are through.
+    done: usize,
 }
 
-impl Answers {
-    fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if !self.is_first {
-            self.body.push(b',');
+impl Answers<'_> {
+    fn begin_item(&mut self) -> Result<(), DocumentError> {
+        if std::mem::take(&mut self.is_first) {
+            return Ok(());
         }
-        self.is_first = false;
-        write(&mut self.body);
+        self.out.bytes(b",")
     }
 
-    fn error(&mut self, error: &DocumentError) {
+    fn error(&mut self, error: &DocumentError) -> Result<(), DocumentError> {
         *self.counts.entry(error.number.0).or_default() += 1;
-        self.item(|body| write_item_error(error, body));
+        self.begin_item()?;
+        self.out.reserve(error.message.len() * 6 + ITEM_ERROR_BYTES)?;
+        write_item_error(error, self.out.body_mut());
+        Ok(())
+    }
+
+    /// The error that cuts a call short, which says how far it came.
+    fn cut(&self, mut error: DocumentError) -> DocumentError {
+        if self.done > 0 {
+            error.message += &format!(" (the first {} items were written)", self.done);
+        }
+        error
     }
 }

@@ -4,23 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_aql::QueryOptions;
+use pellucid_budget::Budget;
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_value::{ObjectRef, Ref, Value, json, packed};
 
 use super::call::Call;
 use super::document::bad_json;
-
-/// Memory that one query may take that does not say.
-const MEMORY_BYTES_DEFAULT: usize = 512 << 20;
+use super::settings::DocumentSettings;
 
 /// Time that a cursor waits to be asked, if the query does not say: 30 s.
 const TTL_SECONDS_DEFAULT: f64 = 30.0;
 
+/// Time that a cursor waits to be asked at most, whatever the query says: an hour.
+const TTL_SECONDS_MAX: f64 = 3_600.0;
+
 /// Values of a batch, if the query does not say.
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1_000;
 
+/// Values of a batch at most, whatever the query says. Its bytes have a bound of their own.
+const BATCH_SIZE_MAX: usize = 1_000_000;
+
 /// Warnings that are kept, if the query does not say.
 const WARNINGS_DEFAULT: usize = 10;
+
+/// Warnings that are kept at most, whatever the query says.
+const WARNINGS_MAX: usize = 1_000;
 
 /// What a body asks for.
 pub(super) struct Asked {
@@ -33,6 +41,8 @@ pub(super) struct Asked {
     pub(super) may_retry: bool,
     pub(super) profile: i64,
     pub(super) ttl_ms: u64,
+    /// Whether an explanation lists all plans.
+    pub(super) wants_all_plans: bool,
 }
 
 impl Asked {
@@ -58,6 +68,7 @@ struct Given<'a> {
     stream: Ref<'a>,
     allow_retry: Ref<'a>,
     profile: Ref<'a>,
+    all_plans: Ref<'a>,
 }
 
 impl<'a> Given<'a> {
@@ -77,6 +88,7 @@ impl<'a> Given<'a> {
             stream: Ref::Null,
             allow_retry: Ref::Null,
             profile: Ref::Null,
+            all_plans: Ref::Null,
         };
         let Some(body) = body.as_object() else { return given };
         for (name, value) in body.iter() {
@@ -92,6 +104,7 @@ impl<'a> Given<'a> {
         }
         if let Some(options) = given.options.as_object() {
             given.take_options(options);
+            given.all_plans = options.get("allPlans").unwrap_or(Ref::Null);
         }
         given
     }
@@ -120,8 +133,13 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Reads what a body asks for.
-pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
+/// Reads what a body asks for, within what the settings and the limits above allow. Its query takes
+/// memory from `budget`.
+pub(super) fn asked(
+    call: &Call<'_>,
+    settings: &DocumentSettings,
+    budget: &Budget,
+) -> Result<Asked, DocumentError> {
     if call.body.trim_ascii().is_empty() {
         return Err(ErrorNumber::QUERY_EMPTY.into());
     }
@@ -141,7 +159,7 @@ pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
     };
     let batch_size = match number(given.batch_size) {
         None => BATCH_SIZE_DEFAULT,
-        Some(size) if size >= 1.0 => size as usize,
+        Some(size) if size >= 1.0 => (size as usize).min(BATCH_SIZE_MAX),
         Some(_) => return Err(type_error("a positive value for 'batchSize'")),
     };
     let memory = number(given.memory_limit).filter(|limit| *limit > 0.0);
@@ -151,19 +169,23 @@ pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
         Ref::Number(number) => number.to_int(),
         _ => 0,
     };
-    let ttl_seconds = number(given.ttl).unwrap_or(TTL_SECONDS_DEFAULT).clamp(0.0, 1e9);
+    let ttl_seconds = number(given.ttl).unwrap_or(TTL_SECONDS_DEFAULT);
+    let ttl_seconds = ttl_seconds.clamp(0.0, TTL_SECONDS_MAX);
     let warnings_max = number(given.max_warning_count);
+    let memory_max = settings.query_memory_max;
     Ok(Asked {
         query,
         bind_variables,
         options: QueryOptions {
-            memory_bytes_max: memory.map_or(MEMORY_BYTES_DEFAULT, |limit| limit as usize),
+            memory_bytes_max: memory.map_or(memory_max, |limit| (limit as usize).min(memory_max)),
             runtime_max: runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9))),
-            warnings_max: warnings_max.map_or(WARNINGS_DEFAULT, |count| count as usize),
+            warnings_max: warnings_max
+                .map_or(WARNINGS_DEFAULT, |count| (count as usize).min(WARNINGS_MAX)),
             fail_on_warning: given.fail_on_warning.is_true(),
             full_count: given.full_count.is_true(),
             profile: profile > 0,
-            ..QueryOptions::default()
+            is_light: false,
+            budget: budget.clone(),
         },
         batch_size,
         counts: given.count.is_true(),
@@ -171,6 +193,7 @@ pub(super) fn asked(call: &Call<'_>) -> Result<Asked, DocumentError> {
         may_retry: given.allow_retry.is_true(),
         profile,
         ttl_ms: (ttl_seconds * 1e3) as u64,
+        wants_all_plans: given.all_plans.is_true(),
     })
 }
 
@@ -178,5 +201,42 @@ fn number(value: Ref<'_>) -> Option<f64> {
     match value {
         Ref::Number(number) => Some(number.to_double()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_http::Request;
+
+    use super::*;
+
+    fn read(body: &str) -> Asked {
+        let body = body.as_bytes();
+        let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
+        let mut target = crate::routes::Target::of(method, path, query);
+        let call = Call::of(&Request { method, path, query, headers, body }, &mut target);
+        asked(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
+    }
+
+    /// A query could ask for all memory, for as many warnings as it liked, and for a cursor that
+    /// stayed for years.
+    #[test]
+    fn what_a_query_asks_for_has_its_limits() {
+        let most = DocumentSettings::default().query_memory_max;
+        for (limit, expected) in
+            [("", most), (r#","memoryLimit":0"#, most), (r#","memoryLimit":1e18"#, most)]
+        {
+            let asked = read(&format!(r#"{{"query":"RETURN 1"{limit}}}"#));
+            assert_eq!(asked.options.memory_bytes_max, expected, "{limit}");
+        }
+        let asked = read(r#"{"query":"RETURN 1","memoryLimit":1000,"ttl":5,"batchSize":7}"#);
+        assert_eq!(asked.options.memory_bytes_max, 1_000);
+        assert_eq!((asked.ttl_ms, asked.batch_size), (5_000, 7));
+        let asked = read(
+            r#"{"query":"RETURN 1","ttl":1e9,"batchSize":1e15,"options":{"maxWarningCount":1e15}}"#,
+        );
+        assert_eq!(asked.ttl_ms, (TTL_SECONDS_MAX * 1e3) as u64);
+        assert_eq!(asked.batch_size, BATCH_SIZE_MAX);
+        assert_eq!(asked.options.warnings_max, WARNINGS_MAX);
     }
 }

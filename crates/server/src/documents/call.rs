@@ -2,18 +2,21 @@
 
 use std::borrow::Cow;
 
-use pellucid_document::{DocumentError, ErrorNumber, SYSTEM_DATABASE};
-use pellucid_http::Request;
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_http::{ClientWatch, Request};
 use serde_json::{Map, Value};
 
+pub(crate) use crate::routes::Method;
+use crate::routes::{Path, Route, Runs, Target, decode};
+
+use super::control::Control;
+
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Call<'a> {
+    pub(crate) route: &'static Route,
     pub(crate) method: Method,
-    /// The name of the database.
-    pub(crate) database: Cow<'a, str>,
-    /// The path behind the database, decoded, one by one.
-    pub(crate) segments: Vec<Cow<'a, str>>,
+    parts: Path<'a>,
     /// The path as it was sent.
     pub(crate) path: Cow<'a, str>,
     query: Option<Cow<'a, str>>,
@@ -26,76 +29,20 @@ pub(crate) struct Call<'a> {
     pub(crate) request: u64,
     /// Whether it is on a thread that may wait for the medium.
     pub(crate) may_wait: bool,
-}
-
-/// The methods that there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-    Options,
-    Other,
-}
-
-impl Method {
-    fn of(name: &str) -> Method {
-        match name {
-            "GET" => Method::Get,
-            "HEAD" => Method::Head,
-            "POST" => Method::Post,
-            "PUT" => Method::Put,
-            "PATCH" => Method::Patch,
-            "DELETE" => Method::Delete,
-            "OPTIONS" => Method::Options,
-            _ => Method::Other,
-        }
-    }
-}
-
-/// Whether a path is one of the document API.
-pub(crate) fn is_ours(path: &str) -> bool {
-    let first = path.split('/').nth(1).unwrap_or("");
-    match first {
-        "_api" | "_db" | "_open" => true,
-        "_admin" => {
-            let second = path.split('/').nth(2).unwrap_or("");
-            matches!(second, "server" | "time" | "status" | "version" | "database" | "backup")
-        }
-        _ => false,
-    }
+    /// What ends it from elsewhere, once a worker is to make it.
+    pub(crate) control: Option<Control>,
+    /// Whether its client is there, once it is handed over.
+    pub(crate) client: Option<ClientWatch>,
 }
 
 impl<'a> Call<'a> {
-    /// Reads a request.
-    ///
-    /// # Errors
-    /// 400 for a path that is not encoded as it must be.
-    pub(crate) fn of(request: &Request<'a>) -> Result<Call<'a>, DocumentError> {
-        let bad = || {
-            let message = "the path is not percent-encoded as it must be";
-            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
-        };
-        let mut segments = Vec::with_capacity(6);
-        for segment in request.path.split('/').skip(1) {
-            segments.push(decode(segment).ok_or_else(bad)?);
-        }
-        if segments.last().is_some_and(|last| last.is_empty()) {
-            segments.pop();
-        }
-        let mut database = Cow::Borrowed(SYSTEM_DATABASE);
-        if segments.first().is_some_and(|first| first == "_db") && segments.len() >= 2 {
-            database = segments.remove(1);
-            segments.remove(0);
-        }
+    /// What a request asks of its route; it takes the target's path.
+    pub(crate) fn of<'t: 'a>(request: &Request<'a>, target: &mut Target<'t>) -> Call<'a> {
         let header = |name| request.header(name).map(Cow::Borrowed);
-        Ok(Call {
+        Call {
+            route: target.route,
             method: Method::of(request.method),
-            database,
-            segments,
+            parts: target.path.take().unwrap_or_default(),
             path: Cow::Borrowed(request.path),
             query: request.query.map(Cow::Borrowed),
             if_match: header("if-match").map(unquoted),
@@ -105,7 +52,9 @@ impl<'a> Call<'a> {
             body: Cow::Borrowed(request.body),
             request: 0,
             may_wait: false,
-        })
+            control: None,
+            client: None,
+        }
     }
 
     /// The call, knowing the number of its request.
@@ -119,9 +68,9 @@ impl<'a> Call<'a> {
             |bytes: Option<Cow<'a, [u8]>>| bytes.map(|bytes| Cow::Owned(bytes.into_owned()));
         let text = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
         Call {
+            route: self.route,
             method: self.method,
-            database: text(self.database),
-            segments: self.segments.into_iter().map(text).collect(),
+            parts: self.parts.into_owned(),
             path: text(self.path),
             query: self.query.map(text),
             if_match: owned(self.if_match),
@@ -131,17 +80,59 @@ impl<'a> Call<'a> {
             body: Cow::Owned(self.body.into_owned()),
             request: self.request,
             may_wait: true,
+            control: self.control,
+            client: self.client,
         }
+    }
+
+    /// The call, under this control.
+    pub(crate) fn controlled(self, control: Control) -> Call<'a> {
+        Call { control: Some(control), ..self }
+    }
+
+    /// Goes on, unless it was ended from elsewhere; for whatever takes long.
+    ///
+    /// # Errors
+    /// 1500.
+    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+        self.control.as_ref().map_or(Ok(()), Control::check)
+    }
+
+    /// Whether it was handed over, and its client is gone meanwhile.
+    pub(crate) fn is_forsaken(&self) -> bool {
+        self.client.as_ref().is_some_and(ClientWatch::is_gone)
+    }
+
+    /// The name of the database.
+    pub(crate) fn database(&self) -> &str {
+        self.parts.database()
+    }
+
+    /// The segment at `place` behind the database, or nothing.
+    pub(crate) fn segment(&self, place: usize) -> Option<&str> {
+        self.parts.segment(place)
+    }
+
+    /// How many segments there are behind the database.
+    pub(crate) fn length(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// What its path has for a part of its route, such as `{collection}`.
+    pub(crate) fn part(&self, name: &str) -> Option<&str> {
+        self.segment(self.route.place_of(name)?)
+    }
+
+    /// Whether it inserts the documents of an array.
+    pub(crate) fn is_array(&self) -> bool {
+        self.method == Method::Post
+            && self.route.runs == Runs::IfSmall
+            && self.body.trim_ascii_start().first() == Some(&b'[')
     }
 
     /// Whether it reads one document and changes nothing.
     pub(crate) fn reads_document(&self) -> bool {
-        matches!(self.method, Method::Get | Method::Head) && self.segment(1) == Some("document")
-    }
-
-    /// The segment at `place`, or nothing.
-    pub(crate) fn segment(&self, place: usize) -> Option<&str> {
-        self.segments.get(place).map(|segment| &**segment)
+        self.route.runs == Runs::IfSmall && self.route.reads()
     }
 
     /// The parameter of this name, decoded; the last one, if it is given more than once. What is
@@ -151,11 +142,6 @@ impl<'a> Call<'a> {
         let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let found = pairs.rfind(|(key, _)| *key == name)?;
         Some(decode(found.1).unwrap_or(Cow::Borrowed(found.1)))
-    }
-
-    /// Whether the parameter is given at all.
-    pub(crate) fn has_parameter(&self, name: &str) -> bool {
-        self.parameter(name).is_some()
     }
 
     /// A parameter that is true or false; `undefined`, as arangojs sends it, is not given.
@@ -200,72 +186,32 @@ fn unquoted(tag: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     Cow::Borrowed(inner(b'"').or_else(|| inner(b'\'')).unwrap_or(bytes))
 }
 
-/// Takes the percent-encoding off; nothing if it is malformed or no UTF-8.
-fn decode(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first != b'%' {
-            decoded.push(*first);
-            rest = after;
-            continue;
-        }
-        let [high, low, after @ ..] = after else { return None };
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        decoded.push((digit(*high)? * 16 + digit(*low)?) as u8);
-        rest = after;
-    }
-    String::from_utf8(decoded).ok().map(Cow::Owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn with<T>(path: &str, query: Option<&str>, look: impl FnOnce(Call<'_>) -> T) -> T {
         let request = Request { method: "GET", path, query, headers: &[], body: b"" };
-        look(Call::of(&request).unwrap())
+        look(Call::of(&request, &mut Target::of("GET", path, query)))
     }
 
     #[test]
-    fn paths_are_split_before_they_are_decoded() {
+    fn parts_are_those_of_the_route() {
         with("/_db/a%2Fb/_api/document/c/x%25:y+z", None, |call| {
-            assert_eq!(call.database, "a/b");
-            assert_eq!(call.segments, ["_api", "document", "c", "x%:y+z"]);
+            assert_eq!((call.database(), call.part("{collection}")), ("a/b", Some("c")));
+            assert_eq!((call.part("{key}"), call.part("{index}")), (Some("x%:y+z"), None));
+            assert!(call.reads_document() && !call.is_array());
         });
-        with("/_api/version/", Some(""), |call| {
-            assert_eq!(
-                (&*call.database, &call.segments[..]),
-                ("_system", &["_api".into(), "version".into()][..])
-            );
-        });
-        let request =
-            Request { method: "GET", path: "/_api/%zz", query: None, headers: &[], body: b"" };
-        assert_eq!(Call::of(&request).unwrap_err().number.0, 400);
     }
 
     #[test]
     fn flags_are_true_by_five_words() {
-        let query = Some("a=YES&b=2&c=undefined&d=on&onlyget");
-        with("/_api/x", query, |call| {
+        let query = Some("a=YES&b=2&c=undefined&d=on");
+        with("/_api/version", query, |call| {
             assert_eq!(call.flag("a"), Some(true));
             assert_eq!(call.flag("b"), Some(false));
             assert_eq!(call.flag("c"), None);
-            assert!(call.is_set("d") && !call.is_set("e") && call.has_parameter("onlyget"));
+            assert!(call.is_set("d") && !call.is_set("e"));
         });
-    }
-
-    #[test]
-    fn which_paths_are_ours() {
-        for path in ["/_api/version", "/_db/x/_api/cursor", "/_open/auth", "/_admin/server/role"] {
-            assert!(is_ours(path), "{path}");
-        }
-        assert!(is_ours("/_admin/backup/create") && !is_ours("/_admin/backups"));
-        for path in ["/_admin/account", "/_admin/engine", "/metrics", "/v0/entity", "/"] {
-            assert!(!is_ours(path), "{path}");
-        }
     }
 }

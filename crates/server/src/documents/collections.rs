@@ -12,47 +12,31 @@ use crate::access::{Identity, Right, Scope};
 
 use super::api::DocumentApi;
 use super::call::{Call, Method};
+use super::judging::{judge, judge_collection};
 use super::reply::Reply;
 
 type Answer = Result<Reply, DocumentError>;
 
 impl DocumentApi {
-    /// Answers a call to `/_api/collection…`.
-    pub(crate) fn collection_call(&self, call: &Call<'_>, database: &Database) -> Answer {
-        let name = call.segment(2);
-        let Some(name) = name else {
-            return match call.method {
-                Method::Get => self.list_collections(call, database),
-                Method::Post => self.create_collection(call, database),
-                _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-            };
-        };
-        let collection = database.collection(name)?;
-        match (call.method, call.segment(3)) {
-            (Method::Get, None) => Ok(Reply::success(200, self.facts(&collection))),
-            (Method::Delete, None) => self.drop_collection(call, database, &collection),
-            (Method::Get, Some(what)) => {
-                self.collection_view(call, &collection, what).map(|reply| located(call, reply))
-            }
-            (Method::Put, Some(what)) => {
-                let done = self.collection_change(call, database, &collection, what);
-                done.map(|reply| located(call, reply))
-            }
-            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-        }
-    }
-
-    fn list_collections(&self, call: &Call<'_>, database: &Database) -> Answer {
+    /// The collections that the caller may read.
+    pub(crate) fn list_collections(
+        &self,
+        call: &Call<'_>,
+        database: &Database,
+        caller: &Identity,
+    ) -> Answer {
         let leaves_out = call.is_set("excludeSystem");
+        let is_shown = |collection: &&Arc<Collection>| {
+            (!leaves_out || !collection.shape().definition.is_system)
+                && judge_collection(caller, database, collection, Right::Read).is_ok()
+        };
         let collections = database.collections();
-        let shown = collections
-            .iter()
-            .filter(|collection| !leaves_out || !collection.shape().definition.is_system);
+        let shown = collections.iter().filter(is_shown);
         let list: Vec<_> = shown.map(|collection| self.facts(collection)).collect();
         Ok(Reply::success(200, json!({ "result": list })))
     }
 
-    fn create_collection(&self, call: &Call<'_>, database: &Database) -> Answer {
+    pub(crate) fn create_collection(&self, call: &Call<'_>, database: &Database) -> Answer {
         let body = call.object()?;
         let Some(name) = body.get("name").and_then(Value::as_str) else {
             return Err(ErrorNumber::ILLEGAL_NAME.into());
@@ -79,7 +63,7 @@ impl DocumentApi {
         Ok(Reply::success(200, self.properties(&collection)))
     }
 
-    fn drop_collection(
+    pub(crate) fn drop_collection(
         &self,
         call: &Call<'_>,
         database: &Database,
@@ -92,7 +76,11 @@ impl DocumentApi {
         Ok(Reply::success(200, json!({ "id": collection.id.to_string() })))
     }
 
-    fn collection_view(&self, call: &Call<'_>, collection: &Arc<Collection>, what: &str) -> Answer {
+    /// Shows a collection, or of it what the path names.
+    pub(crate) fn collection_view(&self, call: &Call<'_>, collection: &Arc<Collection>) -> Answer {
+        let Some(what) = call.segment(3) else {
+            return Ok(Reply::success(200, self.facts(collection)));
+        };
         let mut fields = match what {
             "checksum" => self.facts(collection),
             "properties" | "count" | "figures" | "revision" => self.properties(collection),
@@ -122,16 +110,32 @@ impl DocumentApi {
             }
             _ => {}
         }
-        Ok(Reply::success(200, fields))
+        Ok(located(call, Reply::success(200, fields)))
     }
 
-    fn collection_change(
+    /// Gives a collection another name, if the caller has the right to what has that name.
+    pub(crate) fn rename_collection(
         &self,
         call: &Call<'_>,
         database: &Database,
         collection: &Arc<Collection>,
-        what: &str,
+        caller: &Identity,
     ) -> Answer {
+        let body = call.object()?;
+        let name = body.get("name").and_then(Value::as_str);
+        let name = name.ok_or(ErrorNumber::ILLEGAL_NAME)?;
+        judge(caller, &database.name, name, Right::Write)?;
+        self.documents.rename_collection(database, collection, name)?;
+        Ok(located(call, Reply::success(200, self.facts(collection))))
+    }
+
+    /// Changes of a collection what the path names.
+    pub(crate) fn collection_change(
+        &self,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+    ) -> Answer {
+        let what = call.segment(3).unwrap_or_default();
         let body = call.object()?;
         let fields = match what {
             "properties" => {
@@ -143,12 +147,6 @@ impl DocumentApi {
             }
             "truncate" => {
                 self.documents.truncate(collection)?;
-                self.facts(collection)
-            }
-            "rename" => {
-                let name = body.get("name").and_then(Value::as_str);
-                let name = name.ok_or(ErrorNumber::ILLEGAL_NAME)?;
-                self.documents.rename_collection(database, collection, name)?;
                 self.facts(collection)
             }
             "load" => {
@@ -166,7 +164,7 @@ impl DocumentApi {
             }
             _ => return Err(unknown_action(what)),
         };
-        Ok(Reply::success(200, fields))
+        Ok(located(call, Reply::success(200, fields)))
     }
 
     /// What every answer about a collection says.
@@ -258,8 +256,8 @@ impl DocumentApi {
     /// Answers a call to `/_api/database…`.
     pub(crate) fn database_call(&self, call: &Call<'_>, caller: &Identity) -> Answer {
         // Whoever asks in a database that is not there is told that first.
-        let database = self.documents.database(&call.database)?;
-        let is_system = call.database == SYSTEM_DATABASE;
+        self.documents.database(call.database())?;
+        let is_system = call.database() == SYSTEM_DATABASE;
         match (call.method, call.segment(2)) {
             (Method::Get, None) if !is_system => Err(ErrorNumber::USE_SYSTEM_DATABASE.into()),
             (Method::Get, None | Some("user")) => {
@@ -268,20 +266,8 @@ impl DocumentApi {
                     self.documents.database_names().into_iter().filter(may).collect();
                 Ok(Reply::success(200, json!({ "result": names })))
             }
-            (Method::Get, Some("current")) => {
-                let result = json!({
-                    "id": database.id.to_string(),
-                    "name": database.name,
-                    "isSystem": is_system,
-                    "path": "none",
-                });
-                Ok(Reply::success(200, json!({ "result": result })))
-            }
             (Method::Post | Method::Delete, _) if !is_system => {
                 Err(ErrorNumber::USE_SYSTEM_DATABASE.into())
-            }
-            (Method::Post | Method::Delete, _) if !caller.may(Scope::Admin, Right::Write) => {
-                Err(ErrorNumber::FORBIDDEN.into())
             }
             (Method::Post, None) => {
                 let body = call.object()?;
@@ -300,10 +286,21 @@ impl DocumentApi {
     }
 }
 
+/// Shows a database.
+pub(crate) fn current_database(database: &Database) -> Reply {
+    let result = json!({
+        "id": database.id.to_string(),
+        "name": database.name,
+        "isSystem": database.name == SYSTEM_DATABASE,
+        "path": "none",
+    });
+    Reply::success(200, json!({ "result": result }))
+}
+
 fn located(call: &Call<'_>, reply: Reply) -> Reply {
     let segments = call.path.trim_start_matches("/_db/");
     let place = segments.find("/_api").map_or("", |at| &segments[at..]);
-    reply.with_header("Location", format!("/_db/{}{place}", call.database))
+    reply.with_header("Location", format!("/_db/{}{place}", call.database()))
 }
 
 fn revision_of(collection: &Collection) -> String {

@@ -1,17 +1,17 @@
-//! `/_api/cursor`, `/_api/explain` and `/_api/query`.
+//! `/_api/cursor`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    Execution, KillSwitch, Plan, QueryError, QueryOptions, RULES, Source, Warning, number,
+    Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, Warning, number,
 };
+use pellucid_budget::Share;
 use pellucid_clock::WallTime;
 use pellucid_document::{
     Database, DocumentError, ErrorNumber, MayRead, QueryData, settle_revisions,
 };
-use pellucid_value::{Ref, json};
 
 use crate::access::{Identity, Right, Scope};
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
@@ -19,21 +19,24 @@ use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 use super::api::DocumentApi;
 use super::asked::{Asked, BATCH_SIZE_DEFAULT, asked};
 use super::call::{Call, Method};
+use super::encoding::Encoding;
 use super::extra::trailer_of;
+use super::memory::over_budget;
+use super::owner::Owner;
 use super::queries::{Cursor, Listed, Rest, Running, Streamed, Telling, Times, stopwatch};
 use super::reply::Reply;
 
-/// Bytes that a batch has room for at first.
-const BATCH_BYTES: usize = 1 << 10;
+/// Bytes from which on nothing is added to a batch, however many values were asked for: 16 MiB.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes that one byte of a query's body takes in parsed forms at most, before those that are not
+/// needed any more are gone: the packed document, and its bind variables apart.
+const PARSED_PER_BYTE: usize = 6;
+
+/// A body up to this size is parsed without a look at the memory for requests.
+const UNCOUNTED_BODY_BYTES: usize = 4 << 10;
 
 pub(super) type Answer = Result<Reply, DocumentError>;
-
-/// A query that is about to run.
-struct Ask {
-    listed: Listed,
-    /// The number of the request that asks it.
-    request: u64,
-}
 
 impl DocumentApi {
     /// Answers a call to `/_api/cursor…`. For threads that may block.
@@ -48,13 +51,12 @@ impl DocumentApi {
         match (call.method, id) {
             (Method::Post, None) => self.ask(call, database, caller, timeline),
             (Method::Post | Method::Put, Some(Some(id))) => {
-                let answered = self.next_batch(call, database, id);
+                let answered = self.next_batch(call, (database, id), caller);
                 timeline.lap(QUERY_RUN);
                 answered
             }
             (Method::Delete, Some(Some(id))) => {
-                let cursor = self.queries.take(&database.name, id)?;
-                self.queries.forget(cursor.id);
+                self.queries.remove(&database.name, id, caller)?;
                 Ok(Reply::success(202, serde_json::json!({ "id": id.to_string() })))
             }
             (Method::Post | Method::Put | Method::Delete, Some(None)) => {
@@ -75,8 +77,17 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Answer {
-        let asked = asked(call)?;
+        let mut memory = self.memory_of_body(call)?;
         let since = stopwatch();
+        let mut asked = asked(call, &self.settings, &self.memory)?;
+        self.bound(&mut asked.options);
+        let kept = asked.query.len() * 2 + asked.bind_variables.size_bytes();
+        memory.give_back(memory.held_bytes().saturating_sub(kept));
+        let kill = KillSwitch::default();
+        if let Some(client) = &call.client {
+            let kill = kill.clone();
+            client.when_gone(move || kill.kill());
+        }
         let listed = self.queries.begin(Running {
             id: self.documents.next_tick()?,
             database: database.name.clone(),
@@ -85,20 +96,36 @@ impl DocumentApi {
             is_stream: asked.is_stream,
             begun: WallTime::now(),
             since,
-            kill: KillSwitch::default(),
-            user: name_of(caller),
+            kill,
+            runtime_max: asked.options.runtime_max,
+            owner: Owner::of(caller),
             is_modification: AtomicBool::new(false),
+            _memory: memory,
         });
-        let run = Ask { listed, request: call.request };
-        self.run(run, asked, database, caller, timeline)
+        if let Some(control) = &call.control {
+            control.runs(listed.running());
+        }
+        self.run(call, listed, asked, (database, caller), timeline)
+    }
+
+    /// The memory for parsing a body, taken.
+    ///
+    /// # Errors
+    /// 32 if there is less.
+    pub(super) fn memory_of_body(&self, call: &Call<'_>) -> Result<Share, DocumentError> {
+        let mut memory = self.memory_of_call();
+        if call.body.len() > UNCOUNTED_BODY_BYTES {
+            memory.take(call.body.len().saturating_mul(PARSED_PER_BYTE)).map_err(over_budget)?;
+        }
+        Ok(memory)
     }
 
     fn run(
         &self,
-        Ask { listed, request }: Ask,
+        call: &Call<'_>,
+        listed: Listed,
         mut asked: Asked,
-        database: &Arc<Database>,
-        caller: &Identity,
+        (database, caller): (&Arc<Database>, &Identity),
         timeline: &mut Timeline,
     ) -> Answer {
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
@@ -106,7 +133,6 @@ impl DocumentApi {
         let data = data.with_reported_version(&self.settings.reported_version);
         let data = Arc::new(data.with_account(timeline));
         let kill = listed.kill.clone();
-        self.bound(&mut asked.options);
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let initializing_ns = listed.since.elapsed_ns();
         let parsing = stopwatch();
@@ -131,7 +157,7 @@ impl DocumentApi {
         let options = QueryOptions { profile: true, ..asked.options.clone() };
         let execution = Execution::bound(Arc::clone(&plan), binds, source, options, kill);
         let note = |execution: &Execution| {
-            self.slow_queries.note(request, &asked.query, execution, &data);
+            self.slow_queries.note(call.request, &asked.query, execution, &data);
         };
         let instantiating_ns = instantiating.elapsed_ns();
         let times = Times { initializing_ns, parsing_ns, planning_ns, instantiating_ns };
@@ -139,14 +165,21 @@ impl DocumentApi {
         let rest = rest_of(execution, &asked, telling, note);
         timeline.lap(QUERY_RUN);
         let rest = rest.map_err(|error| running_error(&error))?;
-        let mut cursor = cursor(listed.id, &asked, database, rest, &data);
-        // It runs on until nobody will ask for more.
-        cursor.listed = asked.is_stream.then_some(listed);
-        self.give(cursor, 201, request)
+        let mut cursor = self.cursor(listed.id, &asked, (database, caller), rest, &data);
+        cursor.settle_memory()?;
+        if asked.is_stream {
+            // It runs on until nobody will ask for more.
+            cursor.listed = Some(listed);
+            return self.give(cursor, 201, call);
+        }
+        // Listed while its answer is written, which ends with it.
+        let given = self.give(cursor, 201, call);
+        drop(listed);
+        given
     }
 
     /// Has a query end when the server's limit says, if it would not before.
-    fn bound(&self, options: &mut QueryOptions) {
+    pub(super) fn bound(&self, options: &mut QueryOptions) {
         let longest = self.settings.query_runtime_max;
         if !longest.is_zero() {
             let asked = options.runtime_max.unwrap_or(longest);
@@ -154,16 +187,26 @@ impl DocumentApi {
         }
     }
 
-    fn next_batch(&self, call: &Call<'_>, database: &Database, id: u64) -> Answer {
-        let mut cursor = self.queries.take(&database.name, id)?;
+    fn next_batch(
+        &self,
+        call: &Call<'_>,
+        (database, id): (&Database, u64),
+        caller: &Identity,
+    ) -> Answer {
+        let mut cursor = self.queries.take(&database.name, id, caller)?;
+        if let (Some(control), Some(listed)) = (&call.control, &cursor.listed) {
+            control.runs(listed.running());
+        }
         let wanted = call.segment(3).and_then(|batch| batch.parse::<u64>().ok());
         if let (true, Some(wanted)) = (cursor.may_retry, wanted) {
             let last = cursor.last_batch.take();
             if let Some((_, body)) = last.as_ref().filter(|(number, _)| *number == wanted) {
-                let reply = Reply::json(200, body.clone());
+                let mut out = Encoding::new(self.memory_of_call(), call.control.as_ref());
+                let copied = out.bytes(body);
                 cursor.last_batch = last;
                 self.keep(cursor)?;
-                return Ok(reply);
+                copied?;
+                return Ok(Reply::encoded(200, out));
             }
             if wanted != cursor.next_batch || cursor.is_exhausted {
                 cursor.last_batch = last;
@@ -171,7 +214,14 @@ impl DocumentApi {
                 return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
             }
         }
-        self.give(cursor, 200, call.request)
+        // Where a batch may be asked for again, its client may come back for it.
+        if let (Some(client), Some(listed), false) =
+            (&call.client, &cursor.listed, cursor.may_retry)
+        {
+            let kill = listed.running().kill.clone();
+            client.when_gone(move || kill.kill());
+        }
+        self.give(cursor, 200, call)
     }
 
     fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
@@ -180,171 +230,134 @@ impl DocumentApi {
     }
 
     /// Gives the next batch of a cursor, and keeps what is left.
-    pub(super) fn give(&self, mut cursor: Box<Cursor>, status: u16, request: u64) -> Answer {
-        let mut body = Vec::with_capacity(BATCH_BYTES);
-        body.extend_from_slice(b"{\"result\":[");
-        let mut is_first = true;
-        let mut write = |value: Ref<'_>| {
-            if !is_first {
-                body.push(b',');
-            }
-            is_first = false;
-            json::write(value, &mut body);
-        };
-        let has_more = match &mut cursor.rest {
-            Rest::Ready { values, bytes } => {
-                let before = values.len().max(1);
-                values.by_ref().take(cursor.batch_size).for_each(|value| write(value.view()));
-                // What was given is free; of each the same is assumed.
-                let share = values.len() as f64 / before as f64;
-                *bytes = (*bytes as f64 * share) as usize;
-                values.len() > 0
-            }
-            Rest::Stream(streamed) => {
-                let Streamed { execution, telling } = &mut **streamed;
-                let next = execution.next(cursor.batch_size);
-                self.slow_queries.note(request, &cursor.text, execution, &telling.data);
-                let (values, more) = match next {
-                    Ok(next) => next,
-                    Err(error) => {
-                        self.queries.forget(cursor.id);
-                        return Err(running_error(&error));
-                    }
-                };
-                values.iter().for_each(|value| write(value.view()));
-                let more = more || !execution.is_done();
-                if !more {
-                    cursor.trailer = trailer_of(None, execution, telling);
-                }
-                more
-            }
-        };
-        if let Some(committed) = cursor.committed {
-            settle_revisions(&mut body, &committed);
+    pub(super) fn give(&self, mut cursor: Box<Cursor>, status: u16, call: &Call<'_>) -> Answer {
+        let mut out = Encoding::new(self.memory_of_call(), call.control.as_ref());
+        if let Err(error) = self.write_batch(&mut cursor, (status, call.request), &mut out) {
+            self.queries.forget(cursor.id);
+            return Err(error);
         }
-        body.extend_from_slice(b"],\"hasMore\":");
-        body.extend_from_slice(if has_more { b"true" } else { b"false" });
-        let number = cursor.next_batch;
-        if has_more {
-            let (id, next) = (cursor.id, number + 1);
-            body.extend_from_slice(
-                format!(",\"id\":\"{id}\",\"nextBatchId\":\"{next}\"").as_bytes(),
-            );
-        }
-        body.extend_from_slice(b",\"cached\":false");
-        match cursor.trailer.is_empty() {
-            true => body.extend_from_slice(b",\"extra\":{\"warnings\":[],\"stats\":{}}"),
-            false => body.extend_from_slice(&cursor.trailer),
-        }
-        body.extend_from_slice(format!(",\"error\":false,\"code\":{status}}}").as_bytes());
-        cursor.next_batch += 1;
-        cursor.is_exhausted = !has_more;
-        if cursor.may_retry {
-            cursor.last_batch = Some((number, body.clone()));
-        }
-        if has_more || (cursor.may_retry && status == 200) {
+        if !cursor.is_exhausted || (cursor.may_retry && status == 200) {
             self.keep(cursor)?;
         } else {
             self.queries.forget(cursor.id);
         }
-        Ok(Reply::json(status, body))
+        Ok(Reply::encoded(status, out))
     }
 
-    /// Answers `/_api/explain`. For threads that may block.
-    pub(crate) fn explain_call(
+    /// Writes the next batch of a cursor, and has the cursor stand behind it.
+    fn write_batch(
         &self,
-        call: &Call<'_>,
-        database: &Arc<Database>,
-        caller: &Identity,
-    ) -> Answer {
-        if call.method != Method::Post {
-            return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
+        cursor: &mut Cursor,
+        (status, request): (u16, u64),
+        out: &mut Encoding<'_>,
+    ) -> Result<(), DocumentError> {
+        out.bytes(b"{\"result\":[")?;
+        let has_more = match cursor.rest {
+            Rest::Ready { .. } => write_ready(cursor, out)?,
+            Rest::Stream(_) => self.write_streamed(cursor, request, out)?,
+        };
+        if let Some(committed) = cursor.committed {
+            settle_revisions(out.body_mut(), &committed);
         }
-        let mut asked = asked(call)?;
-        self.bound(&mut asked.options);
-        let data = QueryData::new(&self.documents, database, self.acknowledgement);
-        let data = data.with_rights(rights_of(caller, database));
-        let source: Arc<dyn Source> = Arc::new(data);
-        let since = stopwatch();
-        let plan = pellucid_aql::parse(&asked.query)
-            .and_then(|parsed| Plan::new(&parsed, &asked.bind_variables, &source, &asked.options))
-            .map_err(|error| told(&error, format!("{error} (while parsing)")))?;
-        check_rights(&plan, &database.name, caller)?;
-        let explained = plan.explain().to_json();
-        let plan_value: serde_json::Value = serde_json::from_str(&explained).unwrap_or_default();
-        let seconds = since.elapsed_ns() as f64 / 1e9;
-        let mut fields = serde_json::json!({
-            "cacheable": !plan.is_modification(),
-            "warnings": warnings(plan.warnings()),
-            "stats": {
-                "rulesExecuted": 0, "rulesSkipped": 0, "plansCreated": 1, "rules": {},
-                "peakMemoryUsage": 0, "executionTime": seconds,
-            },
-        });
-        let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap_or_default();
-        match body["options"]["allPlans"].as_bool() {
-            Some(true) => fields["plans"] = serde_json::json!([plan_value]),
-            _ => fields["plan"] = plan_value,
+        out.bytes(b"],\"hasMore\":")?;
+        out.bytes(if has_more { b"true" } else { b"false" })?;
+        let number = cursor.next_batch;
+        if has_more {
+            let (id, next) = (cursor.id, number + 1);
+            out.bytes(format!(",\"id\":\"{id}\",\"nextBatchId\":\"{next}\"").as_bytes())?;
         }
-        Ok(Reply::success(200, fields))
+        out.bytes(b",\"cached\":false")?;
+        match cursor.trailer.is_empty() {
+            true => out.bytes(b",\"extra\":{\"warnings\":[],\"stats\":{}}")?,
+            false => out.bytes(&cursor.trailer)?,
+        }
+        out.bytes(format!(",\"error\":false,\"code\":{status}}}").as_bytes())?;
+        cursor.next_batch += 1;
+        cursor.is_exhausted = !has_more;
+        if cursor.may_retry {
+            cursor.memory.take(out.len()).map_err(over_budget)?;
+            cursor.last_batch = Some((number, out.body_mut().clone()));
+        }
+        Ok(())
     }
 
-    /// Answers `/_api/query…`.
-    pub(crate) fn query_call(&self, call: &Call<'_>, database: &Database) -> Answer {
-        match (call.method, call.segment(2)) {
-            (Method::Post, None) => {
-                let asked = asked(call)?;
-                let parsed = pellucid_aql::parse(&asked.query)
-                    .map_err(|error| told(&error, error.message.clone()))?;
-                let names: Vec<_> = parsed.bind_names().iter().collect();
-                Ok(Reply::success(
-                    200,
-                    serde_json::json!({
-                        "parsed": true, "collections": parsed.collections(),
-                        "bindVars": names, "ast": [], "warnings": [],
-                    }),
-                ))
+    /// Writes the next values of a result that is computed as it is asked for; says whether there
+    /// are more.
+    fn write_streamed(
+        &self,
+        cursor: &mut Cursor,
+        request: u64,
+        out: &mut Encoding<'_>,
+    ) -> Result<bool, DocumentError> {
+        let batch_size = cursor.batch_size;
+        let Rest::Stream(streamed) = &mut cursor.rest else { return Ok(false) };
+        let Streamed { execution, telling } = &mut **streamed;
+        let next = execution.next_within(batch_size, BATCH_BYTES_MAX);
+        self.slow_queries.note(request, &cursor.text, execution, &telling.data);
+        let (values, more) = next.map_err(|error| running_error(&error))?;
+        for (place, value) in values.iter().enumerate() {
+            if place > 0 {
+                out.bytes(b",")?;
             }
-            (Method::Get, Some("current")) => {
-                let list: Vec<_> =
-                    self.queries.list(&database.name).iter().map(|query| show(query)).collect();
-                Ok(Reply::value(200, &serde_json::json!(list)))
-            }
-            (Method::Get, Some("slow")) => Ok(Reply::value(200, &serde_json::json!([]))),
-            (Method::Delete, Some("slow")) => Ok(Reply::success(200, serde_json::json!({}))),
-            (Method::Get, Some("rules")) => {
-                // Nothing can be done about any of them.
-                let flags = serde_json::json!({ "hidden": false, "canBeDisabled": false });
-                let rules = RULES.map(|name| serde_json::json!({ "name": name, "flags": flags }));
-                Ok(Reply::value(200, &serde_json::json!(rules)))
-            }
-            (Method::Get | Method::Put, Some("properties")) => tracking(call),
-            (Method::Delete, Some(id)) => {
-                let id = id.parse().map_err(|_| ErrorNumber::QUERY_NOT_FOUND)?;
-                if !self.queries.kill(&database.name, id) {
-                    return Err(ErrorNumber::QUERY_NOT_FOUND.into());
-                }
-                Ok(Reply::success(200, serde_json::json!({})))
-            }
-            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+            out.value(value)?;
         }
+        drop(values);
+        execution.free_kept();
+        let more = more || !execution.is_done();
+        if !more {
+            cursor.trailer = trailer_of(None, execution, telling);
+        }
+        Ok(more)
+    }
+
+    /// The cursor of a query that has begun.
+    pub(super) fn cursor(
+        &self,
+        id: u64,
+        asked: &Asked,
+        (database, caller): (&Database, &Identity),
+        (rest, trailer): (Rest, Vec<u8>),
+        data: &QueryData,
+    ) -> Box<Cursor> {
+        Box::new(Cursor {
+            id,
+            database: database.name.clone(),
+            owner: Owner::of(caller),
+            text: if asked.is_stream { asked.query.clone() } else { String::new() },
+            rest,
+            batch_size: asked.batch_size,
+            next_batch: 1,
+            trailer,
+            ttl_ms: asked.ttl_ms,
+            expires_at_ms: 0,
+            last_batch: None,
+            may_retry: asked.may_retry,
+            is_exhausted: false,
+            // The data is let go of with its snapshot, unless the result is still to be computed.
+            committed: data.committed(),
+            listed: None,
+            memory: self.queries.cursor_memory(),
+        })
     }
 }
 
-/// What is tracked of queries, and that nothing else can be.
-fn tracking(call: &Call<'_>) -> Answer {
-    let properties = serde_json::json!({
-        "enabled": true, "trackSlowQueries": false, "trackBindVars": true, "maxSlowQueries": 0,
-        "slowQueryThreshold": 10, "slowStreamingQueryThreshold": 10, "maxQueryStringLength": 4096,
-    });
-    let asked = if call.method == Method::Put { call.object()? } else { serde_json::Map::new() };
-    let is_other =
-        |(name, value): &(&String, &serde_json::Value)| properties.get(name) != Some(*value);
-    if let Some((name, _)) = asked.iter().find(is_other) {
-        let message = format!("`{name}` cannot be set: slow queries are in the account");
-        return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+/// Writes the next values of a result that is there; says whether there are more.
+fn write_ready(cursor: &mut Cursor, out: &mut Encoding<'_>) -> Result<bool, DocumentError> {
+    let Rest::Ready { values, bytes } = &mut cursor.rest else { return Ok(false) };
+    let before = values.len().max(1);
+    let mut given = 0;
+    while given < cursor.batch_size && (given == 0 || out.len() < BATCH_BYTES_MAX) {
+        let Some(value) = values.next() else { break };
+        if given > 0 {
+            out.bytes(b",")?;
+        }
+        out.value(&value)?;
+        given += 1;
     }
-    Ok(Reply::success(200, properties))
+    // What was given is free; of each the same is assumed.
+    let share = values.len() as f64 / before as f64;
+    *bytes = (*bytes as f64 * share) as usize;
+    Ok(values.len() > 0)
 }
 
 /// Runs a query that is not given as it is computed, and says what each batch says besides.
@@ -372,36 +385,9 @@ pub(super) fn rest_of(
     Ok((Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer))
 }
 
-/// The cursor of a query that has begun.
-pub(super) fn cursor(
-    id: u64,
-    asked: &Asked,
-    database: &Database,
-    (rest, trailer): (Rest, Vec<u8>),
-    data: &QueryData,
-) -> Box<Cursor> {
-    Box::new(Cursor {
-        id,
-        database: database.name.clone(),
-        text: if asked.is_stream { asked.query.clone() } else { String::new() },
-        rest,
-        batch_size: asked.batch_size,
-        next_batch: 1,
-        trailer,
-        ttl_ms: asked.ttl_ms,
-        expires_at_ms: 0,
-        last_batch: None,
-        may_retry: asked.may_retry,
-        is_exhausted: false,
-        // The data is let go of with its snapshot, unless the result is still to be computed.
-        committed: data.committed(),
-        listed: None,
-    })
-}
-
 /// Which collections a query may read that only its values name; nothing where its caller may
 /// read all.
-fn rights_of(caller: &Identity, database: &Arc<Database>) -> Option<MayRead> {
+pub(super) fn rights_of(caller: &Identity, database: &Arc<Database>) -> Option<MayRead> {
     if matches!(caller, Identity::Anybody | Identity::Superuser) {
         return None;
     }
@@ -428,7 +414,7 @@ pub(super) fn check_rights(
 
 /// An error of a query, with the text that ArangoDB has for it. That depends on what was asked and
 /// how far it came: which is in the answers that the tests hold ours against.
-fn told(error: &QueryError, message: String) -> DocumentError {
+pub(super) fn told(error: &QueryError, message: String) -> DocumentError {
     DocumentError::new(ErrorNumber(error.number), message)
 }
 
@@ -450,32 +436,4 @@ pub(super) fn warnings(warnings: &[Warning]) -> serde_json::Value {
         .iter()
         .map(|warning| serde_json::json!({ "code": warning.number, "message": warning.message }));
     each.collect()
-}
-
-/// Whose query it is, as ArangoDB tells it: `root` where nobody is asked who they are.
-fn name_of(caller: &Identity) -> String {
-    match caller {
-        Identity::Anybody => "root".to_owned(),
-        other => other.name().unwrap_or_default().to_owned(),
-    }
-}
-
-fn show(query: &Running) -> serde_json::Value {
-    let bind_variables: serde_json::Value =
-        serde_json::from_str(&query.bind_variables.to_json()).unwrap_or_default();
-    let seconds = query.begun.unix_ms() / 1_000;
-    serde_json::json!({
-        "id": query.id.to_string(),
-        "database": query.database,
-        "user": query.user,
-        "query": query.query,
-        "bindVars": bind_variables,
-        "started": seconds,
-        "runTime": query.since.elapsed_ns() as f64 / 1e9,
-        "peakMemoryUsage": query.kill.peak_memory_bytes(),
-        "state": if query.kill.is_killed() { "killed" } else { "executing" },
-        "stream": query.is_stream,
-        "modificationQuery": query.is_modification.load(Ordering::Relaxed),
-        "warnings": query.kill.warnings(),
-    })
 }

@@ -173,7 +173,7 @@ impl DocumentApi {
     ) -> Answered {
         let shape = collection.shape();
         let telling = Telling {
-            database: call.database.to_string(),
+            database: call.database().to_owned(),
             shape,
             is_removal: call.method == Method::Delete,
             writing,

@@ -77,13 +77,19 @@ fn profiled_trailer(count: Option<usize>, execution: &Execution, telling: &Telli
     }
     if *profile > 1 {
         extra["stats"]["nodes"] = of(&execution.profile());
-        extra["plan"] = of(&plan.explain());
     }
     extra["profile"] = profiled;
     extra["profile"]["finalizing"] = measured(finalizing.elapsed_ns()).into();
     let mut out = Vec::new();
     push_count(count, &mut out);
     out.extend_from_slice(format!(",\"extra\":{extra}").as_bytes());
+    if *profile > 1 {
+        // A plan may be large, and is not parsed again: it takes the place of the last brace.
+        out.pop();
+        out.extend_from_slice(b",\"plan\":");
+        json::write(plan.explain().view(), &mut out);
+        out.push(b'}');
+    }
     out
 }
 

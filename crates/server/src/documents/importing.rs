@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Database, DocumentError, ErrorNumber, ImportForm, ImportOptions, OnDuplicate,
+    Collection, DocumentError, ErrorNumber, ImportForm, ImportOptions, OnDuplicate,
 };
 use pellucid_store::Acknowledgement;
 use serde_json::json;
 
 use super::api::DocumentApi;
-use super::call::{Call, Method};
+use super::call::Call;
 use super::reply::Reply;
 
 impl DocumentApi {
@@ -18,15 +18,9 @@ impl DocumentApi {
     pub(crate) fn import_call(
         self: &Arc<Self>,
         call: &Call<'_>,
-        database: &Database,
+        collection: &Arc<Collection>,
         timeline: &mut Timeline,
     ) -> Result<Reply, DocumentError> {
-        if call.method != Method::Post {
-            return Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
-        }
-        let name = call.parameter("collection").filter(|name| !name.is_empty());
-        let name = name.ok_or(ErrorNumber::COLLECTION_PARAMETER_MISSING)?;
-        let collection = database.collection(&name)?;
         let waits = call.is_set("waitForSync") || collection.shape().definition.wait_for_sync;
         let text = |name: &str| {
             let text = call.parameter(name).filter(|text| !text.is_empty() && text != "undefined");
@@ -44,9 +38,10 @@ impl DocumentApi {
             acknowledgement: if waits { Acknowledgement::Disk } else { self.acknowledgement },
         };
         if call.is_set("overwrite") {
-            self.documents.truncate(&collection)?;
+            self.documents.truncate(collection)?;
         }
-        let report = self.documents.import(&collection, &call.body, &options, timeline)?;
+        let goes_on = || call.check();
+        let report = self.documents.import(collection, &call.body, &options, &goes_on, timeline)?;
         let mut body = json!({
             "error": false,
             "created": report.created,

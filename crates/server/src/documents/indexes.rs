@@ -1,13 +1,17 @@
 //! `/_api/index`.
 
 use pellucid_document::{
-    Collection, Database, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind,
-    IndexState, find_index,
+    Collection, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind, IndexState,
+    find_index,
 };
 use serde_json::{Map, Value, json};
 
+use crate::access::Identity;
+
 use super::api::DocumentApi;
 use super::call::{Call, Method};
+use super::owner::Owner;
+use super::queries::Running;
 use super::reply::Reply;
 
 type Answer = Result<Reply, DocumentError>;
@@ -17,45 +21,55 @@ const UNBUILT: &[&str] =
     &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
 
 impl DocumentApi {
-    /// Answers a call to `/_api/index…`. For threads that may block.
-    pub(crate) fn index_call(&self, call: &Call<'_>, database: &Database) -> Answer {
-        if let (Some(name), Some(id)) = (call.segment(2), call.segment(3)) {
-            let collection = database.collection(name)?;
-            return match call.method {
-                Method::Get => {
-                    let index = one_index(&collection, id)?;
-                    Ok(Reply::success(200, index))
-                }
-                Method::Delete => self.drop_index(&collection, id),
-                _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-            };
-        }
-        if call.segments.len() > 2 {
-            return Err(ErrorNumber::INDEX_HANDLE_BAD.into());
-        }
-        let name = call.parameter("collection").filter(|name| !name.is_empty());
-        let name = name.ok_or(ErrorNumber::COLLECTION_PARAMETER_MISSING)?;
-        let collection = database.collection(&name)?;
+    /// Answers a call to one index of a collection. For threads that may block.
+    pub(crate) fn index_call(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+        let id = call.part("{index}").unwrap_or_default();
         match call.method {
-            Method::Get => Ok(list(&collection)),
-            // Errors are 400 here, whatever their number.
-            Method::Post => Ok(self.create_index(call, &collection).unwrap_or_else(|error| {
-                match error.number {
-                    ErrorNumber::NOT_IMPLEMENTED
-                    | ErrorNumber::COLLECTION_NOT_FOUND
-                    | ErrorNumber::STORE_FULL
-                    | ErrorNumber::READ_ONLY
-                    | ErrorNumber::INTERNAL => Reply::error(&error),
-                    _ => Reply::error_as(400, &error),
-                }
-            })),
+            Method::Get => Ok(Reply::success(200, one_index(collection, id)?)),
+            Method::Delete => self.drop_index(collection, id),
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         }
     }
 
-    fn create_index(&self, call: &Call<'_>, collection: &Collection) -> Answer {
+    /// Answers a call to the indexes of a collection. For threads that may block.
+    pub(crate) fn indexes_call(
+        &self,
+        call: &Call<'_>,
+        collection: &Collection,
+        caller: &Identity,
+    ) -> Answer {
+        match call.method {
+            Method::Get => Ok(list(collection)),
+            // Errors are 400 here, whatever their number.
+            Method::Post => {
+                let created = self.create_index(call, collection, caller);
+                Ok(created.unwrap_or_else(|error| match error.number {
+                    ErrorNumber::NOT_IMPLEMENTED
+                    | ErrorNumber::COLLECTION_NOT_FOUND
+                    | ErrorNumber::STORE_FULL
+                    | ErrorNumber::READ_ONLY
+                    | ErrorNumber::QUERY_KILLED
+                    | ErrorNumber::INTERNAL => Reply::error(&error),
+                    _ => Reply::error_as(400, &error),
+                }))
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    /// Makes an index. It takes as long as the collection is large, and is listed and ended as a
+    /// query is.
+    fn create_index(&self, call: &Call<'_>, collection: &Collection, caller: &Identity) -> Answer {
         let wanted = wanted_index(&call.object()?)?;
-        let (definition, is_new) = self.documents.create_index(collection, wanted)?;
+        let text = format!("create an index of {}", collection.name());
+        let id = self.documents.next_tick()?;
+        let owner = Owner::of(caller);
+        let running =
+            Running::beside_queries(id, call.database(), text, owner, self.memory_of_call());
+        let listed = self.queries.begin(running);
+        let goes_on = || listed.check();
+        let made = self.documents.create_index_while(collection, wanted, &goes_on);
+        let (definition, is_new) = made?;
         let mut fields = describe(&collection.name(), &definition);
         fields["isNewlyCreated"] = json!(is_new);
         Ok(Reply::success(if is_new { 201 } else { 200 }, fields))

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, PointResult, QueryError, QueryOptions, Source, number};
-use pellucid_document::{ErrorNumber, QueryData};
+use pellucid_document::{Database, ErrorNumber, QueryData};
 
 use crate::access::Identity;
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
+use crate::routes::Runs;
 
-use super::api::{DocumentApi, refuse};
+use super::api::DocumentApi;
 use super::asked::{Asked, asked};
-use super::call::{Call, Method};
-use super::cursor::{check_rights, cursor, rest_of, running_error};
+use super::call::Call;
+use super::cursor::{check_rights, rest_of, running_error};
 use super::extra::{Done, push_trailer};
 use super::queries::{Cursor, Telling, Times, stopwatch};
 use super::reply::Reply;
@@ -44,22 +45,18 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Reply> {
-        let is_query = call.method == Method::Post
-            && call.segments.len() == 2
-            && call.segment(0) == Some("_api")
-            && call.segment(1) == Some("cursor");
-        if !is_query
+        if call.route.runs != Runs::IfPlanned
             || call.is_async
             || call.transaction.is_some()
             || call.body.len() > LIGHT_QUERY_BYTES_MAX
-            || refuse(call, caller).is_some()
         {
             return None;
         }
+        let database = self.database_of(call, caller).ok()?;
         let before = timeline.clone();
         let mut found = None;
         let are_here = self.documents.store().all_in_memory(&mut || {
-            found = self.find_light(call, caller, timeline);
+            found = self.find_light(call, &database, caller, timeline);
             !matches!(found, Some(Err(Away)))
         });
         match found.filter(|_| are_here) {
@@ -68,7 +65,7 @@ impl DocumentApi {
                 // A number may have to be written down, and that is not a read.
                 let given = self.documents.next_tick().and_then(|id| {
                     cursor.id = id;
-                    self.give(cursor, 201, call.request)
+                    self.give(cursor, 201, call)
                 });
                 Some(given.unwrap_or_else(|error| Reply::error(&error)))
             }
@@ -83,17 +80,17 @@ impl DocumentApi {
     fn find_light(
         self: &Arc<Self>,
         call: &Call<'_>,
+        database: &Arc<Database>,
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Result<Light, Away>> {
-        let mut asked = asked(call).ok()?;
+        let mut asked = asked(call, &self.settings, &self.memory).ok()?;
         if asked.is_stream || asked.profile != 0 {
             return None;
         }
         let statement = self.statements.find(&asked.query)?;
         timeline.lap(QUERY_PARSE);
-        let database = self.documents.database(&call.database).ok()?;
-        let data = QueryData::new(&self.documents, &database, self.acknowledgement);
+        let data = QueryData::new(&self.documents, database, self.acknowledgement);
         let data = Arc::new(data.light());
         let plan = statement.light(&asked.bind_variables, &*data)?;
         check_rights(&plan, &database.name, caller).ok()?;
@@ -128,7 +125,10 @@ impl DocumentApi {
             }
             Err(error) => Some(failed(&error)),
             // Its number comes when it is known that it is kept.
-            Ok(rest) => Some(Ok(Light::Rest(cursor(0, &asked, &database, rest, &data)))),
+            Ok(rest) => {
+                let cursor = self.cursor(0, &asked, (database, caller), rest, &data);
+                Some(Ok(Light::Rest(cursor)))
+            }
         }
     }
 }

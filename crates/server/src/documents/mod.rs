@@ -10,15 +10,21 @@ mod array;
 mod asked;
 mod call;
 mod collections;
+mod control;
 mod cursor;
 mod document;
+mod encoding;
 mod extra;
 mod importing;
 mod indexes;
+mod judging;
 mod light;
+mod memory;
+mod owner;
 mod people;
 mod pool;
 mod queries;
+mod query_calls;
 mod refusals;
 mod reply;
 mod settings;
@@ -34,21 +40,25 @@ use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_http::{Handled, Request, Response};
 use pellucid_store::PartTime;
 
-pub(crate) use api::DocumentApi;
-pub(crate) use call::is_ours;
+pub(crate) use api::{Answer, Answered, Calling, DocumentApi};
+pub(crate) use collections::current_database;
+pub(crate) use control::Calls;
+pub(crate) use memory::request_memory_default;
 pub(crate) use pool::{Pool, QUEUED_CALLS_MAX};
-pub(crate) use queries::CursorFigures;
+pub(crate) use queries::{CursorFigures, Queries};
+pub(crate) use refusals::unbuilt;
 pub use settings::DocumentSettings;
 pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::keep_up;
 
 use crate::access::{Identity, TooMany};
-use crate::names::Outcome;
+use crate::names::{Operation, Outcome};
+use crate::routes::{Missing, Runs, Target};
 use crate::service::{Api, Later, Loop, route};
 use crate::timing::add_server_timing;
 
-use api::{Answered, add_cross_origin};
-use call::{Call, Method};
+use api::add_cross_origin;
+use call::Call;
 use people::LogIn;
 use reply::Reply;
 use work::Work;
@@ -76,39 +86,22 @@ impl Api {
     /// Answers a request to the document API.
     pub(crate) fn documents(
         &self,
+        target: &mut Target<'_>,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let call = match Call::of(request) {
-            Ok(call) => call.numbered(exchange.facts.request),
-            Err(error) => {
-                route(exchange, crate::names::Operation::Unknown);
-                return self.reply_now(Reply::error(&error), response, exchange);
-            }
-        };
+        let call = Call::of(request, target).numbered(exchange.facts.request);
         route(exchange, DocumentApi::operation(&call));
-        if call.method == Method::Options {
-            let asked = request.header("access-control-request-headers");
-            exchange.timeline.stamp(Stamp::Executed);
-            return Reply::empty(200).send(response, 0, |response| {
-                add_cross_origin(response, asked);
-            });
-        }
-        if let Some(refusal) = self.refuse_early(request, &call) {
+        if let Some(refusal) = self.refuse_early(request) {
             return self.reply_now(refusal, response, exchange);
-        }
-        if let (Some("_open"), Some("auth"), 2..=3) =
-            (call.segment(0), call.segment(1), call.segments.len())
-        {
-            return self.log_in(&call, response, exchange);
         }
         let api = &self.shared.documents;
         if let Some(reply) = api.answer_light(&call, &self.caller, exchange.timeline) {
             return self.reply_now(reply, response, exchange);
         }
         let Some(answered) = self.answer_here(&call, exchange.timeline) else {
-            return self.hand_over(call.into_owned(), response, exchange);
+            return self.hand_over(call, response, exchange);
         };
         match answered {
             Answered::Now(reply) => {
@@ -127,6 +120,41 @@ impl Api {
         }
     }
 
+    /// Answers what a browser asks before it sends a request of a page of another origin.
+    pub(crate) fn preflight(
+        &self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        route(exchange, Operation::About);
+        let asked = request.header("access-control-request-headers");
+        exchange.timeline.stamp(Stamp::Executed);
+        Reply::empty(200).send(response, 0, |response| add_cross_origin(response, asked))
+    }
+
+    /// Answers, in the form of the document API, that there is no such route.
+    pub(crate) fn no_document_route(
+        &self,
+        why: Missing,
+        path: &str,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let error = match why {
+            Missing::Path => {
+                DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, format!("unknown path '{path}'"))
+            }
+            Missing::Encoding => {
+                let message = "the path is not percent-encoded as it must be";
+                DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+            }
+            Missing::Method { .. } => ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into(),
+            Missing::Superfluous => ErrorNumber::SUPERFLUOUS_SUFFICES.into(),
+        };
+        self.reply_now(Reply::error(&error), response, exchange)
+    }
+
     /// The answer to a call that an event loop can answer; nothing for the others: waiting for the
     /// medium would hold up all connections of the loop.
     fn answer_here(&self, call: &Call<'_>, timeline: &mut Timeline) -> Option<Answered> {
@@ -135,7 +163,7 @@ impl Api {
         }
         let api = &self.shared.documents;
         let store = api.documents.store();
-        if call.segment(1) != Some("document") || store.is_in_memory() {
+        if call.route.runs != Runs::IfSmall || store.is_in_memory() {
             return api.answer_here(call, &self.caller, timeline);
         }
         // A write is not made twice, so it is not tried. What a read finds may be in memory,
@@ -157,14 +185,20 @@ impl Api {
     }
 
     /// Answers a log-in. Its password waits with those of other requests, and not where calls do.
-    fn log_in(
+    pub(crate) fn log_in(
         &self,
-        call: &Call<'_>,
+        target: &mut Target<'_>,
+        request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
+        let call = Call::of(request, target);
+        route(exchange, call.route.operation);
+        if let Some(refusal) = self.refuse_early(request) {
+            return self.reply_now(refusal, response, exchange);
+        }
         let api = &self.shared.documents;
-        let (name, password) = match api.log_in(call) {
+        let (name, password) = match api.log_in(&call) {
             Err(error) => return self.reply_now(Reply::error(&error), response, exchange),
             Ok(LogIn::Answered(reply)) => return self.reply_now(reply, response, exchange),
             Ok(LogIn::Asked { name, password }) => (name, password),
@@ -188,10 +222,7 @@ impl Api {
     }
 
     /// What is refused whoever asks.
-    fn refuse_early(&self, request: &Request<'_>, call: &Call<'_>) -> Option<Reply> {
-        if call.method == Method::Other {
-            return Some(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into());
-        }
+    fn refuse_early(&self, request: &Request<'_>) -> Option<Reply> {
         let content_type = request.header("content-type").unwrap_or_default();
         if content_type.starts_with(b"application/x-velocypack") {
             let message = "bodies are JSON here, not VelocyPack";
@@ -207,14 +238,18 @@ impl Api {
     /// Gives a call to a worker.
     fn hand_over(
         &self,
-        call: Call<'static>,
+        call: Call<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let bytes = call.body.len();
-        let work = Work::of(call, &self.shared.documents, self.caller.clone(), exchange);
-        if self.shared.documents.pool.try_run(bytes, move |queued_ns| work.begin(queued_ns)) {
-            return Handled::Later;
+        let (bytes, api) = (call.body.len(), &self.shared.documents);
+        let mut memory = api.memory.share(usize::MAX);
+        if memory.take(bytes).is_ok() {
+            let work = (call.into_owned(), memory);
+            let work = Work::of(work, api, self.caller.clone(), exchange);
+            if api.pool.try_run(bytes, move |queued_ns| work.begin(queued_ns)) {
+                return Handled::Later;
+            }
         }
         let full = Reply::from(ErrorNumber::QUEUE_FULL).with_header("Retry-After", "1".to_owned());
         self.reply_now(full, response, exchange)
@@ -268,6 +303,7 @@ impl Api {
         } else {
             queued_ns
         };
+        let reply = reply.counted(&self.shared.documents.memory);
         reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
     }
 }

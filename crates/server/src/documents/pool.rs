@@ -2,17 +2,19 @@
 //!
 //! They come from event loops, which must not block, and their answers go back there. The time that
 //! a call waits for a thread is its `queue` phase, and what `x-arango-queue-time-seconds` tells.
+//!
+//! Calls that hold all threads for long, or do not end at all, hold up nobody for longer than a
+//! second: then further threads are started, up to a bound.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind};
+use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind, run_contained};
 
 /// Calls that may wait for a thread, unless the operator says otherwise. ArangoDB has the same
 /// limit.
@@ -30,6 +32,15 @@ const THREADS_PER_CORE: usize = 4;
 /// Threads that stand in for others that wait without working, at most.
 const STAND_INS_MAX: usize = 1_024;
 
+/// How long a call waits while all threads are busy before a further one is started.
+const STALL: Duration = Duration::from_secs(1);
+
+/// Further threads, at most.
+const FURTHER_MAX: usize = 56;
+
+/// How long a further thread waits for something to do before it ends.
+const FURTHER_REST: Duration = Duration::from_secs(10);
+
 type Job = Box<dyn FnOnce(u64) + Send>;
 
 /// What a thread is there for.
@@ -38,6 +49,8 @@ enum Standing {
     Regular,
     /// It stands in for one that waits.
     In,
+    /// It was started because the others were busy for long.
+    Further,
 }
 
 struct Queued {
@@ -59,11 +72,21 @@ struct Queue {
     resting: usize,
     /// Threads that stand in for them.
     stand_ins: usize,
+    /// Threads that were started because the others were busy.
+    further: usize,
+    /// Threads that wait for something to do.
+    idle: usize,
+    /// Threads of all kinds.
+    threads: usize,
 }
 
 struct Shared {
     queue: Mutex<Queue>,
     arrived: Condvar,
+    /// Something waits, and nobody is there to do it.
+    unattended: Condvar,
+    /// A thread has ended.
+    ended: Condvar,
     clock: Clock,
     last_queued_ns: AtomicU64,
     queued_calls_max: usize,
@@ -72,7 +95,6 @@ struct Shared {
 /// See the module.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Pool {
@@ -80,19 +102,21 @@ impl Pool {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             arrived: Condvar::for_work(),
+            unattended: Condvar::for_work(),
+            ended: Condvar::for_work(),
             clock,
             last_queued_ns: AtomicU64::new(0),
             queued_calls_max,
         });
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut threads = Vec::new();
+        let pool = Pool { shared };
         for number in 0..(cores * THREADS_PER_CORE).max(THREADS_MIN) {
-            let shared = Arc::clone(&shared);
-            let name = format!("pellucid-call-{number}");
-            let work = move || shared.work(Standing::Regular);
-            threads.push(std::thread::Builder::new().name(name).spawn(work)?);
+            pool.shared.start(format!("pellucid-call-{number}"), Standing::Regular)?;
         }
-        Ok(Pool { shared, threads: Mutex::new(threads) })
+        let shared = Arc::clone(&pool.shared);
+        let watch = std::thread::Builder::new().name("pellucid-call-watch".to_owned());
+        watch.spawn(move || shared.attend())?;
+        Ok(pool)
     }
 
     /// What a call tells when it begins to wait without working, as `SLEEP` does, with true, and
@@ -115,8 +139,12 @@ impl Pool {
         let put_down = HandedOver::put_down(WaitKind::Thread);
         let since = self.shared.clock.now();
         queue.jobs.push_back(Queued { job: Box::new(job), put_down, bytes, since });
+        let is_unattended = queue.jobs.len() == queue.idle + 1;
         drop(queue);
         self.shared.arrived.notify_one();
+        if is_unattended {
+            self.shared.unattended.notify_one();
+        }
         true
     }
 
@@ -149,15 +177,20 @@ impl Pool {
         self.shared.queue().jobs.len() * 4 >= self.shared.queued_calls_max * 3
     }
 
-    /// Ends the threads once they have done what waits.
+    /// Ends the threads, once they have done what they are at and what waits for its time. Calls
+    /// that no thread has taken up are let go of: nobody waits for their answers any more.
     pub(crate) fn stop(&self) {
-        self.shared.queue().is_closed = true;
+        let mut queue = self.shared.queue();
+        queue.is_closed = true;
+        let left = std::mem::take(&mut queue.jobs);
+        queue.bytes -= left.iter().map(|queued| queued.bytes).sum::<usize>();
+        drop(queue);
+        drop(left);
         self.shared.arrived.notify_all();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // A panic has been reported where it happened.
-            let _ = thread.join();
+        self.shared.unattended.notify_all();
+        let mut queue = self.shared.queue();
+        while queue.threads > 0 {
+            queue = self.shared.ended.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -182,11 +215,49 @@ impl Shared {
         }
         queue.stand_ins += 1;
         drop(queue);
-        let shared = Arc::clone(self);
-        let builder = std::thread::Builder::new().name("pellucid-call-in".to_owned());
-        if builder.spawn(move || shared.work(Standing::In)).is_err() {
+        if self.start("pellucid-call-in".to_owned(), Standing::In).is_err() {
             // The system has no room for it: calls wait longer.
             self.queue().stand_ins -= 1;
+        }
+    }
+
+    /// Starts a thread.
+    fn start(self: &Arc<Self>, name: String, standing: Standing) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        self.queue().threads += 1;
+        let work = move || {
+            shared.work(standing);
+            shared.queue().threads -= 1;
+            shared.ended.notify_all();
+        };
+        let started = std::thread::Builder::new().name(name).spawn(work);
+        if started.is_err() {
+            self.queue().threads -= 1;
+        }
+        started.map(drop)
+    }
+
+    /// Starts a further thread whenever a call has waited for long, until the pool is closed.
+    fn attend(self: &Arc<Self>) {
+        let mut queue = self.queue();
+        while !queue.is_closed {
+            let Some(first) = queue.jobs.front() else {
+                queue = self.unattended.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.clock.nanoseconds(self.clock.now().since(first.since));
+            let left = STALL.saturating_sub(Duration::from_nanos(waited));
+            if left.is_zero() && queue.idle == 0 && queue.further < FURTHER_MAX {
+                queue.further += 1;
+                drop(queue);
+                let started = self.start("pellucid-call-more".to_owned(), Standing::Further);
+                queue = self.queue();
+                queue.further -= usize::from(started.is_err());
+            }
+            // The next one has to wait for as long before another thread is started for it.
+            let pause = if left.is_zero() { STALL / 4 } else { left };
+            let woken = self.unattended.wait_timeout(queue, pause);
+            queue = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -195,9 +266,8 @@ impl Shared {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
             let _taken_up = queued.put_down.take_up(Phase::Execute.label());
-            // A call that panics takes its connection's answer with it, and no thread.
-            let run = std::panic::AssertUnwindSafe(|| (queued.job)(waited));
-            let _ = std::panic::catch_unwind(run);
+            // A call that panics ends its request, and no thread.
+            run_contained(|| (queued.job)(waited));
         }
     }
 
@@ -216,30 +286,44 @@ impl Shared {
         Some(queued)
     }
 
+    /// Hands what woke a thread that ends to another one.
+    fn pass_on(&self, queue: &Queue) {
+        if !queue.jobs.is_empty() {
+            self.arrived.notify_one();
+            self.unattended.notify_one();
+        }
+    }
+
     /// The next job; nothing if the thread is not needed any more.
     fn next(&self, standing: Standing) -> Option<Queued> {
-        let mut queue = self.queue();
+        let (mut queue, mut is_rested) = (self.queue(), false);
         loop {
             if standing == Standing::In && (queue.stand_ins > queue.resting || queue.is_closed) {
                 queue.stand_ins -= 1;
+                self.pass_on(&queue);
                 return None;
             }
             if let Some(queued) = self.take(&mut queue) {
                 return Some(queued);
             }
-            if queue.is_closed {
+            if queue.is_closed || (standing == Standing::Further && is_rested) {
+                queue.further -= usize::from(standing == Standing::Further);
                 return None;
             }
             let next_due = queue.due.first_key_value().map(|((at, _), _)| *at);
-            queue = match next_due {
-                None => self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
-                Some(at) => {
-                    let left_ns = self.clock.nanoseconds(at.since(self.clock.now()));
-                    let left = Duration::from_nanos(left_ns);
-                    let woken = self.arrived.wait_timeout(queue, left);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
+            let until_due = next_due
+                .map(|at| Duration::from_nanos(self.clock.nanoseconds(at.since(self.clock.now()))));
+            let most = (standing == Standing::Further).then_some(FURTHER_REST);
+            queue.idle += 1;
+            (queue, is_rested) = match until_due.into_iter().chain(most).min() {
+                None => (self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner), false),
+                Some(pause) => {
+                    let woken = self.arrived.wait_timeout(queue, pause);
+                    let (queue, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+                    (queue, timeout.timed_out() && most == Some(pause))
                 }
             };
+            queue.idle -= 1;
         }
     }
 }
@@ -254,7 +338,7 @@ mod tests {
     fn calls_that_rest_hold_nobody_up() {
         let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let (sender, receiver) = channel();
-        let count = pool.threads.lock().unwrap().len() + 3;
+        let count = pool.shared.queue().threads + 3;
         let all_there = Arc::new(std::sync::Barrier::new(count));
         for number in 0..count {
             let (sender, all_there) = (sender.clone(), Arc::clone(&all_there));
@@ -270,6 +354,59 @@ mod tests {
         drop(sender);
         assert_eq!(receiver.iter().count(), count);
         pool.stop();
+    }
+
+    /// Eight calls that did not end took all threads, and nobody else's call was answered.
+    #[test]
+    fn calls_that_do_not_end_hold_nobody_up() {
+        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
+        let threads = pool.shared.queue().threads;
+        let end = Arc::new(std::sync::Barrier::new(threads + 1));
+        for _ in 0..threads {
+            let end = Arc::clone(&end);
+            assert!(pool.try_run(0, move |_| {
+                end.wait();
+            }));
+        }
+        let (sender, receiver) = channel();
+        for number in 0..10 {
+            let sender = sender.clone();
+            assert!(pool.try_run(0, move |_| sender.send(number).unwrap()));
+        }
+        for _ in 0..10 {
+            receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        assert!(pool.shared.queue().further >= 1);
+        end.wait();
+        pool.stop();
+        let queue = pool.shared.queue();
+        assert_eq!((queue.threads, queue.further, queue.bytes), (0, 0, 0));
+    }
+
+    /// A stop waited for calls whose clients were gone.
+    #[test]
+    fn calls_that_wait_are_let_go_of_at_a_stop() {
+        let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
+        let threads = pool.shared.queue().threads;
+        let end = Arc::new(std::sync::Barrier::new(threads + 1));
+        for _ in 0..threads {
+            let end = Arc::clone(&end);
+            assert!(pool.try_run(0, move |_| {
+                end.wait();
+            }));
+        }
+        while !pool.shared.queue().jobs.is_empty() {
+            std::thread::yield_now();
+        }
+        let (sender, receiver) = channel();
+        assert!(pool.try_run(100, move |_| sender.send(()).unwrap()));
+        let stopping = Arc::clone(&pool);
+        let stop = std::thread::spawn(move || stopping.stop());
+        // Its sender goes with it, unused.
+        assert!(receiver.recv_timeout(Duration::from_secs(60)).is_err());
+        end.wait();
+        stop.join().unwrap();
+        assert_eq!(pool.shared.queue().bytes, 0);
     }
 
     #[test]
@@ -292,7 +429,7 @@ mod tests {
     #[test]
     fn jobs_wait_for_their_time_and_hold_nobody_up() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
-        let threads = pool.threads.lock().unwrap().len();
+        let threads = pool.shared.queue().threads;
         let busy = Arc::new(std::sync::Barrier::new(threads));
         for _ in 1..threads {
             let busy = Arc::clone(&busy);

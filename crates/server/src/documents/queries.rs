@@ -3,27 +3,40 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use pellucid_aql::{Execution, KillSwitch, Plan};
+use pellucid_budget::{Budget, Share};
 use pellucid_clock::{Clock, Stopwatch, WallTime};
 use pellucid_document::{Committed, DocumentError, ErrorNumber, QueryData};
 use pellucid_thread::{Mutex, MutexGuard};
 use pellucid_value::Value;
 
+use crate::access::Identity;
+
+use super::memory::over_budget;
+use super::owner::Owner;
+
 /// Results that may wait for their next batch to be asked for.
 const CURSORS_MAX: usize = 10_000;
 
-/// Memory that results may take together while they wait: 1 GiB.
-const CURSORS_BYTES_MAX: usize = 1 << 30;
+/// Of these, those of one account.
+const CURSORS_OF_ACCOUNT_MAX: usize = 1_000;
+
+/// Results that wait may take one part in so many of the memory for requests, so that they leave
+/// room for queries that run.
+const CURSORS_MEMORY_PART: usize = 2;
 
 /// What a cursor takes beside its result.
 const CURSOR_BYTES: usize = 1 << 10;
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Queries {
     cursors: Mutex<Cursors>,
     running: Mutex<HashMap<u64, Arc<Running>>>,
+    /// Memory that results may take together while they wait.
+    cursors_bytes_max: usize,
+    memory: Budget,
 }
 
 /// Results that are given in pieces.
@@ -32,6 +45,8 @@ struct Cursors {
     slots: HashMap<u64, Slot>,
     /// What all of them take.
     bytes: usize,
+    /// How many each account has.
+    of_accounts: HashMap<String, usize>,
 }
 
 /// The place of a cursor.
@@ -40,20 +55,46 @@ struct Slot {
     cursor: Option<Box<Cursor>>,
     /// What it takes, or took when it was put here.
     bytes: usize,
+    owner: Owner,
 }
 
 impl Cursors {
     fn insert(&mut self, id: u64, slot: Slot) {
         self.bytes += slot.bytes;
+        if let Some(account) = slot.owner.account() {
+            *self.of_accounts.entry(account.to_owned()).or_default() += 1;
+        }
         if let Some(before) = self.slots.insert(id, slot) {
-            self.bytes -= before.bytes;
+            self.release(&before);
         }
     }
 
     fn remove(&mut self, id: u64) -> Option<Slot> {
         let slot = self.slots.remove(&id)?;
-        self.bytes -= slot.bytes;
+        self.release(&slot);
         Some(slot)
+    }
+
+    fn release(&mut self, slot: &Slot) {
+        self.bytes -= slot.bytes;
+        let Some(account) = slot.owner.account() else { return };
+        if let Some(count) = self.of_accounts.get_mut(account) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_accounts.remove(account);
+            }
+        }
+    }
+
+    /// Why no further cursor of `owner` is kept, if none is.
+    fn refusal(&self, owner: &Owner) -> Option<String> {
+        let count = owner.account().and_then(|account| self.of_accounts.get(account));
+        if count.is_some_and(|count| *count >= CURSORS_OF_ACCOUNT_MAX) {
+            let most = CURSORS_OF_ACCOUNT_MAX;
+            return Some(format!("{most} cursors of this account are open: read or remove some"));
+        }
+        (self.slots.len() >= CURSORS_MAX)
+            .then(|| format!("{CURSORS_MAX} cursors are open: read or remove some of them"))
     }
 }
 
@@ -75,10 +116,57 @@ pub(crate) struct Running {
     pub(crate) begun: WallTime,
     pub(crate) since: Stopwatch,
     pub(crate) kill: KillSwitch,
-    /// Who asked it.
-    pub(crate) user: String,
+    /// How long it may run.
+    pub(crate) runtime_max: Option<Duration>,
+    pub(crate) owner: Owner,
     /// Whether it writes, once that is known.
     pub(crate) is_modification: AtomicBool,
+    /// The memory of its text and of its bind variables.
+    pub(crate) _memory: Share,
+}
+
+impl Running {
+    /// Other work that takes long, is listed as a query is, and writes.
+    pub(crate) fn beside_queries(
+        id: u64,
+        database: &str,
+        text: String,
+        owner: Owner,
+        memory: Share,
+    ) -> Running {
+        Running {
+            id,
+            database: database.to_owned(),
+            query: text,
+            bind_variables: Value::Object(Arc::default()),
+            is_stream: false,
+            begun: WallTime::now(),
+            since: stopwatch(),
+            kill: KillSwitch::default(),
+            runtime_max: None,
+            owner,
+            is_modification: AtomicBool::new(true),
+            _memory: memory,
+        }
+    }
+
+    /// Goes on, unless the query was killed or its time is over. The time of one that is streamed
+    /// is looked after where it runs.
+    ///
+    /// # Errors
+    /// 1500.
+    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+        let elapsed_ns = || u128::from(self.since.elapsed_ns());
+        let is_over = |longest: Duration| !self.is_stream && elapsed_ns() > longest.as_nanos();
+        if self.kill.is_killed() {
+            return Err(ErrorNumber::QUERY_KILLED.into());
+        }
+        if self.runtime_max.is_some_and(is_over) {
+            let message = "query killed: it ran too long";
+            return Err(DocumentError::new(ErrorNumber::QUERY_KILLED, message));
+        }
+        Ok(())
+    }
 }
 
 /// A query in the list of those that run, until this is dropped: one whose result is streamed runs
@@ -92,6 +180,13 @@ impl std::ops::Deref for Listed {
     type Target = Running;
 
     fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl Listed {
+    /// The query, for those that watch over it.
+    pub(crate) fn running(&self) -> &Arc<Running> {
         &self.running
     }
 }
@@ -143,6 +238,7 @@ pub(crate) struct Times {
 pub(crate) struct Cursor {
     pub(crate) id: u64,
     pub(crate) database: String,
+    pub(crate) owner: Owner,
     /// The text of the query, if its result is computed as it is asked for.
     pub(crate) text: String,
     pub(crate) rest: Rest,
@@ -161,21 +257,56 @@ pub(crate) struct Cursor {
     pub(crate) committed: Option<Committed>,
     /// That the query is listed, if its result is streamed.
     pub(crate) listed: Option<Listed>,
+    /// What it takes while it waits, but for what a query that runs on has taken for itself.
+    pub(crate) memory: Share,
 }
 
 impl Cursor {
     /// About how many bytes of memory it takes.
     fn size_bytes(&self) -> usize {
-        let rest = match &self.rest {
-            Rest::Ready { bytes, .. } => *bytes,
+        let of_query = match &self.rest {
+            Rest::Ready { .. } => 0,
             Rest::Stream(streamed) => streamed.execution.memory_bytes(),
         };
-        let last_batch = self.last_batch.as_ref().map_or(0, |(_, body)| body.len());
+        of_query + self.own_bytes()
+    }
+
+    /// Of these, those that no query has taken for itself.
+    fn own_bytes(&self) -> usize {
+        let rest = match &self.rest {
+            Rest::Ready { bytes, .. } => *bytes,
+            Rest::Stream(_) => 0,
+        };
+        let last_batch = self.last_batch.as_ref().map_or(0, |(_, body)| body.capacity());
         CURSOR_BYTES + rest + last_batch + self.text.len() + self.trailer.len()
+    }
+
+    /// Has its share hold what it takes now.
+    ///
+    /// # Errors
+    /// 32 if there is less.
+    pub(crate) fn settle_memory(&mut self) -> Result<(), DocumentError> {
+        let (held, own) = (self.memory.held_bytes(), self.own_bytes());
+        if own > held {
+            return self.memory.take(own - held).map_err(over_budget);
+        }
+        self.memory.give_back(held - own);
+        Ok(())
     }
 }
 
 impl Queries {
+    /// No queries; their results take their memory from `memory`.
+    pub(crate) fn new(memory: Budget) -> Queries {
+        let cursors_bytes_max = memory.bytes_max() / CURSORS_MEMORY_PART;
+        Queries { cursors: Mutex::default(), running: Mutex::default(), cursors_bytes_max, memory }
+    }
+
+    /// The memory that a cursor holds while it waits: none yet.
+    pub(crate) fn cursor_memory(&self) -> Share {
+        self.memory.share(self.cursors_bytes_max)
+    }
+
     /// Takes note of a query that begins.
     pub(crate) fn begin(self: &Arc<Self>, running: Running) -> Listed {
         let running = Arc::new(running);
@@ -192,55 +323,108 @@ impl Queries {
         list
     }
 
-    /// Ends a query soon; says whether there is one.
-    pub(crate) fn kill(&self, database: &str, id: u64) -> bool {
-        match self.running().get(&id).filter(|query| query.database == database) {
-            Some(query) => {
-                query.kill.kill();
-                true
-            }
-            None => false,
+    /// Ends a query soon.
+    ///
+    /// # Errors
+    /// 1591 if there is none, 11 if `caller` may not.
+    pub(crate) fn kill(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<(), DocumentError> {
+        let running = self.running();
+        let query = running.get(&id).filter(|query| query.database == database);
+        let query = query.ok_or(ErrorNumber::QUERY_NOT_FOUND)?;
+        if !query.owner.yields_to(caller) {
+            return Err(ErrorNumber::FORBIDDEN.into());
         }
+        query.kill.kill();
+        Ok(())
+    }
+
+    /// Ends all queries soon.
+    pub(crate) fn kill_all(&self) {
+        self.running().values().for_each(|query| query.kill.kill());
     }
 
     /// Keeps a cursor.
     ///
     /// # Errors
     /// 32 if there are too many, or their results take too much memory together; then it is gone.
-    pub(crate) fn keep(&self, cursor: Box<Cursor>) -> Result<(), DocumentError> {
+    pub(crate) fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
+        let settled = cursor.settle_memory();
         let bytes = cursor.size_bytes();
         let mut cursors = self.cursors();
         let before = cursors.slots.get(&cursor.id).map(|slot| slot.bytes);
-        let is_new = before.is_none();
         let grows_by = bytes.saturating_sub(before.unwrap_or(0));
-        let message = if is_new && cursors.slots.len() >= CURSORS_MAX {
-            format!("{CURSORS_MAX} cursors are open: read or remove some of them")
-        } else if grows_by > 0 && cursors.bytes.saturating_add(grows_by) > CURSORS_BYTES_MAX {
-            format!(
-                "the results of open cursors would take more than {CURSORS_BYTES_MAX} bytes: read \
-                 or remove some of them, or have the query streamed"
-            )
+        let refusal = before.is_none().then(|| cursors.refusal(&cursor.owner)).flatten();
+        let most = self.cursors_bytes_max;
+        let error = if let Some(message) = refusal {
+            DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message)
+        } else if grows_by > 0 && cursors.bytes.saturating_add(grows_by) > most {
+            let message = format!(
+                "the results of open cursors would take more than {most} bytes: read or remove \
+                 some of them, or have the query streamed"
+            );
+            DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message)
+        } else if let Err(error) = settled {
+            error
         } else {
-            cursors.insert(cursor.id, Slot { cursor: Some(cursor), bytes });
+            let owner = cursor.owner.clone();
+            cursors.insert(cursor.id, Slot { cursor: Some(cursor), bytes, owner });
             return Ok(());
         };
         let gone = cursors.remove(cursor.id);
         drop((cursors, gone));
-        Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message))
+        Err(error)
     }
 
-    /// Takes a cursor to read from it; it has to be kept again or let go of.
-    pub(crate) fn take(&self, database: &str, id: u64) -> Result<Box<Cursor>, DocumentError> {
+    /// Takes a cursor that `caller` owns to read from it; it has to be kept again or let go of.
+    ///
+    /// # Errors
+    /// 1600 if there is none, or it is another one's; 1601 if it is being read.
+    pub(crate) fn take(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<Box<Cursor>, DocumentError> {
+        self.take_if(id, |owner, of| owner.is(caller) && of.is_none_or(|of| of == database))
+    }
+
+    /// Removes a cursor that `caller` owns, or any if it is an administrator.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub(crate) fn remove(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<(), DocumentError> {
+        let yields = |owner: &Owner, of: Option<&str>| {
+            owner.yields_to(caller) && of.is_none_or(|of| of == database)
+        };
+        let cursor = self.take_if(id, yields)?;
+        self.forget(id);
+        drop(cursor);
+        Ok(())
+    }
+
+    /// Takes a cursor if it may be, by its owner and, unless it is being read, its database.
+    fn take_if(
+        &self,
+        id: u64,
+        may_be: impl FnOnce(&Owner, Option<&str>) -> bool,
+    ) -> Result<Box<Cursor>, DocumentError> {
         let mut cursors = self.cursors();
         let slot = cursors.slots.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
-        match slot.cursor.take() {
-            None => Err(ErrorNumber::CURSOR_BUSY.into()),
-            Some(cursor) if cursor.database == database => Ok(cursor),
-            elsewhere => {
-                slot.cursor = elsewhere;
-                Err(ErrorNumber::CURSOR_NOT_FOUND.into())
-            }
+        let database = slot.cursor.as_deref().map(|cursor| &*cursor.database);
+        if !may_be(&slot.owner, database) {
+            return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
         }
+        slot.cursor.take().ok_or_else(|| ErrorNumber::CURSOR_BUSY.into())
     }
 
     /// Lets go of a cursor that was taken.
@@ -286,14 +470,25 @@ pub(crate) fn stopwatch() -> Stopwatch {
 mod tests {
     use std::sync::Weak;
 
+    use pellucid_value::Array;
+
     use super::*;
 
-    fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Vec<Value>>) {
-        let values = Arc::new(vec![Value::from("a result that somebody wanted")]);
+    /// Memory for requests in these tests: results may take half of it.
+    const MEMORY: usize = 2 << 30;
+
+    fn queries() -> Queries {
+        Queries::new(Budget::new(MEMORY))
+    }
+
+    fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
+        let value = Value::array(vec![Value::from("a result that somebody wanted")]).unwrap();
+        let Value::Array(values) = value else { panic!("it is an array") };
         let held = Arc::downgrade(&values);
         let cursor = Cursor {
             id,
             database: "d".to_owned(),
+            owner: Owner::of(&Identity::Anybody),
             text: String::new(),
             rest: Rest::Ready { values: vec![Value::Array(values)].into_iter(), bytes: 1 },
             batch_size: 1,
@@ -306,6 +501,7 @@ mod tests {
             is_exhausted: false,
             committed: None,
             listed: None,
+            memory: Budget::unbounded().share(usize::MAX),
         };
         (Box::new(cursor), held)
     }
@@ -313,7 +509,7 @@ mod tests {
     /// The memory of a result comes back when its time is over, and not before.
     #[test]
     fn what_nobody_asks_for_in_time_is_freed() {
-        let queries = Queries::default();
+        let queries = queries();
         let (first, of_first) = cursor(1, 100);
         let (second, of_second) = cursor(2, 200);
         queries.keep(first).unwrap();
@@ -322,12 +518,18 @@ mod tests {
         assert!(of_first.upgrade().is_some());
         queries.remove_expired(150);
         assert!(of_first.upgrade().is_none() && of_second.upgrade().is_some());
-        assert_eq!(queries.take("d", 1).err().map(|error| error.number.0), Some(1600));
+        assert_eq!(
+            queries.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0),
+            Some(1600)
+        );
         // One that is being read is nobody's to remove, and so is not found a second time.
-        let taken = queries.take("d", 2).unwrap();
+        let taken = queries.take("d", 2, &Identity::Anybody).unwrap();
         queries.remove_expired(300);
         assert!(of_second.upgrade().is_some());
-        assert_eq!(queries.take("d", 2).err().map(|error| error.number.0), Some(1601));
+        assert_eq!(
+            queries.take("d", 2, &Identity::Anybody).err().map(|error| error.number.0),
+            Some(1601)
+        );
         queries.forget(taken.id);
         drop(taken);
         assert!(of_second.upgrade().is_none());
@@ -335,14 +537,14 @@ mod tests {
 
     #[test]
     fn cursors_beyond_the_limit_are_refused() {
-        let queries = Queries::default();
+        let queries = queries();
         for id in 0..CURSORS_MAX as u64 {
             queries.keep(cursor(id, u64::MAX).0).unwrap();
         }
         let refused = queries.keep(cursor(u64::MAX, u64::MAX).0).err();
         assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
         // One that is there is kept again.
-        let again = queries.take("d", 7).unwrap();
+        let again = queries.take("d", 7, &Identity::Anybody).unwrap();
         queries.keep(again).unwrap();
     }
 
@@ -355,10 +557,10 @@ mod tests {
     /// The results of a few cursors could take all memory that there was.
     #[test]
     fn results_beyond_the_limit_of_memory_are_refused() {
-        let queries = Queries::default();
+        let queries = queries();
         let large = |id: u64| {
             let (mut cursor, held) = cursor(id, u64::MAX);
-            weigh(&mut cursor, CURSORS_BYTES_MAX / 3);
+            weigh(&mut cursor, MEMORY / CURSORS_MEMORY_PART / 3);
             (cursor, held)
         };
         for id in 1..=2 {
@@ -370,17 +572,65 @@ mod tests {
         assert!(of_third.upgrade().is_none());
         queries.keep(cursor(4, u64::MAX).0).unwrap();
         // Read to its end, or kept again, one takes no more than it did.
-        let again = queries.take("d", 1).unwrap();
+        let again = queries.take("d", 1, &Identity::Anybody).unwrap();
         queries.keep(again).unwrap();
-        queries.forget(queries.take("d", 2).unwrap().id);
+        queries.forget(queries.take("d", 2, &Identity::Anybody).unwrap().id);
         queries.keep(large(3).0).unwrap();
         // One that grows while it is read may be too much, too.
-        let mut grown = queries.take("d", 3).unwrap();
-        weigh(&mut grown, CURSORS_BYTES_MAX);
+        let mut grown = queries.take("d", 3, &Identity::Anybody).unwrap();
+        weigh(&mut grown, MEMORY / CURSORS_MEMORY_PART);
         assert!(queries.keep(grown).is_err());
-        assert_eq!(queries.take("d", 3).err().map(|error| error.number.0), Some(1600));
+        assert_eq!(
+            queries.take("d", 3, &Identity::Anybody).err().map(|error| error.number.0),
+            Some(1600)
+        );
         queries.remove_expired(u64::MAX);
         let CursorFigures { open, bytes } = queries.cursor_figures();
         assert_eq!((open, bytes), (0, 0));
+    }
+
+    /// One account could take all places, and all memory of results that are read by nobody.
+    #[test]
+    fn an_account_has_a_part_of_all_cursors() {
+        let queries = queries();
+        let account = |name: &str| {
+            let record = crate::access::AccountRecord::new(name).unwrap();
+            Identity::Account(Arc::new(record), crate::access::Proof::Password)
+        };
+        let (ann, ben) = (account("ann"), account("ben"));
+        let of = |id: usize, caller: &Identity| {
+            let mut cursor = cursor(id as u64, u64::MAX).0;
+            cursor.owner = Owner::of(caller);
+            cursor
+        };
+        for id in 0..CURSORS_OF_ACCOUNT_MAX {
+            queries.keep(of(id, &ann)).unwrap();
+        }
+        let refused = queries.keep(of(CURSORS_MAX, &ann)).unwrap_err();
+        assert_eq!(refused.number, ErrorNumber::RESOURCE_LIMIT);
+        queries.keep(of(CURSORS_MAX, &ben)).unwrap();
+        let again = queries.take("d", 7, &ann).unwrap();
+        queries.keep(again).unwrap();
+        queries.remove("d", 7, &ann).unwrap();
+        queries.keep(of(7, &ann)).unwrap();
+    }
+
+    /// What waits counts in the server's budget, until it is read or its time is over.
+    #[test]
+    fn results_that_wait_take_their_part_of_all_memory() {
+        let queries = queries();
+        let mut waiting = cursor(1, 100).0;
+        waiting.memory = queries.cursor_memory();
+        weigh(&mut waiting, 1 << 20);
+        queries.keep(waiting).unwrap();
+        assert!(queries.memory.used_bytes() >= 1 << 20);
+        queries.remove_expired(100);
+        assert_eq!(queries.memory.used_bytes(), 0);
+        queries.memory.take(MEMORY - 4096).unwrap();
+        let mut refused = cursor(2, 100).0;
+        refused.memory = queries.cursor_memory();
+        weigh(&mut refused, 1 << 20);
+        assert_eq!(queries.keep(refused).unwrap_err().number, ErrorNumber::RESOURCE_LIMIT);
+        assert_eq!(queries.cursor_figures().open, 0);
     }
 }

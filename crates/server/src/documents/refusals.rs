@@ -7,16 +7,17 @@ use super::about::unknown_path;
 use super::call::{Call, Method};
 use super::reply::Reply;
 
-/// Answers a call to `/_api/` and `what`, which has no handler.
+/// Answers a call to what is below `/_api/` and not built.
 ///
 /// # Errors
 /// Nearly always.
-pub(crate) fn answer(call: &Call<'_>, what: &str) -> Result<Reply, DocumentError> {
+pub(crate) fn unbuilt(call: &Call<'_>) -> Result<Reply, DocumentError> {
+    let what = call.segment(1).unwrap_or_default();
     let not_implemented = |what: &str| {
         let message = format!("{what} are not implemented");
         Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
     };
-    let lists = call.method == Method::Get && call.segments.len() == 2;
+    let lists = call.method == Method::Get && call.length() == 2;
     match what {
         "transaction" if lists => Ok(Reply::value(200, &json!({ "transactions": [] }))),
         "transaction" => match (call.method, call.segment(2)) {

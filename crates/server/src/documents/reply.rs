@@ -1,9 +1,13 @@
 //! What the document API answers: statuses, envelopes and headers as ArangoDB's drivers expect
 //! them.
 
+use pellucid_budget::{Budget, Share};
 use pellucid_document::{DocumentError, ErrorNumber, Standing};
 use pellucid_http::{BodySource, Filled, Handled, READ_BYTES_MAX, Response};
 use serde_json::{Map, Value, json};
+
+use super::encoding::Encoding;
+use super::memory::over_budget;
 
 /// A body up to this size is copied behind its headers; a larger one is sent from where it lies.
 const INLINE_BODY_BYTES_MAX: usize = READ_BYTES_MAX;
@@ -15,6 +19,8 @@ pub(crate) struct Reply {
     pub(crate) content_type: &'static str,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Body,
+    /// The memory of the body, if it was taken before the body was made.
+    pub(crate) memory: Option<Share>,
 }
 
 /// The body of an answer.
@@ -29,7 +35,14 @@ impl Reply {
     /// JSON as it is.
     pub(crate) fn json(status: u16, body: Vec<u8>) -> Reply {
         let content_type = "application/json";
-        Reply { status, content_type, headers: Vec::new(), body: Body::Bytes(body) }
+        let (headers, body) = (Vec::new(), Body::Bytes(body));
+        Reply { status, content_type, headers, body, memory: None }
+    }
+
+    /// JSON as it was encoded, and its memory.
+    pub(super) fn encoded(status: u16, encoding: Encoding<'_>) -> Reply {
+        let (body, memory) = encoding.finish();
+        Reply { memory: Some(memory), ..Reply::json(status, body) }
     }
 
     /// JSON as it is.
@@ -72,7 +85,22 @@ impl Reply {
     /// An answer without a body.
     pub(crate) fn empty(status: u16) -> Reply {
         let (content_type, body) = ("text/plain", Body::Bytes(Vec::new()));
-        Reply { status, content_type, headers: Vec::new(), body }
+        Reply { status, content_type, headers: Vec::new(), body, memory: None }
+    }
+
+    /// Has a large body hold its memory until it is sent; what there is no memory for is another
+    /// answer.
+    pub(crate) fn counted(mut self, budget: &Budget) -> Reply {
+        let Body::Bytes(body) = &self.body else { return self };
+        if body.len() <= INLINE_BODY_BYTES_MAX || self.memory.is_some() {
+            return self;
+        }
+        let mut memory = budget.share(usize::MAX);
+        match memory.take(body.len()) {
+            Ok(()) => self.memory = Some(memory),
+            Err(error) => return Reply::error(&over_budget(error)),
+        }
+        self
     }
 
     pub(crate) fn with_header(mut self, name: &'static str, value: String) -> Reply {
@@ -103,7 +131,7 @@ impl Reply {
             Body::Length(length_bytes) => response.finish_length(length_bytes),
             Body::Bytes(body) if body.len() > INLINE_BODY_BYTES_MAX => {
                 response.finish_streamed(Some(body.len() as u64));
-                return Handled::Stream(Box::new(Sending { body, sent: 0 }));
+                return Handled::Stream(Box::new(Sending { body, sent: 0, _memory: self.memory }));
             }
             Body::Bytes(body) => response.finish(&body),
         }
@@ -127,6 +155,8 @@ impl From<ErrorNumber> for Reply {
 struct Sending {
     body: Vec<u8>,
     sent: usize,
+    /// The memory of the body, held as long as it is.
+    _memory: Option<Share>,
 }
 
 impl BodySource for Sending {

@@ -10,6 +10,9 @@ use super::pool::QUEUED_CALLS_MAX;
 /// How long a query may run at most, unless the operator says otherwise.
 const QUERY_RUNTIME_MAX: Duration = Duration::from_secs(3_600);
 
+/// How much memory a query may take, unless the operator says otherwise: 512 MiB.
+const QUERY_MEMORY_MAX: usize = 512 << 20;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct DocumentSettings {
@@ -17,6 +20,9 @@ pub struct DocumentSettings {
     pub compressed_from_bytes: usize,
     /// How long a query may run that does not say, and at most; zero for as long as it takes.
     pub query_runtime_max: Duration,
+    /// Bytes of memory that a query may take that does not say, and at most; other calls that build
+    /// an answer as well.
+    pub query_memory_max: usize,
     /// Calls that may wait for a worker; beyond it: 503/21003.
     pub queued_calls_max: usize,
     /// The version of ArangoDB that drivers are told.
@@ -29,6 +35,7 @@ impl Default for DocumentSettings {
             // As ArangoDB has it.
             compressed_from_bytes: 0,
             query_runtime_max: QUERY_RUNTIME_MAX,
+            query_memory_max: QUERY_MEMORY_MAX,
             queued_calls_max: QUEUED_CALLS_MAX,
             reported_version: REPORTED_VERSION.into(),
         }

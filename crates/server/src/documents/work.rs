@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
-use pellucid_document::{ATTEMPTS_MAX, Pauses};
+use pellucid_budget::Share;
+use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, Pauses};
 use pellucid_http::Completer;
 use pellucid_store::{Arrival, Written};
 
 use super::Returned;
 use super::api::{Answered, DocumentApi, Finish, Finished};
 use super::call::Call;
+use super::control::Control;
 use super::reply::Reply;
 use crate::access::Identity;
 use crate::service::{Later, Loop};
@@ -26,31 +28,52 @@ pub(super) struct Work {
     /// How long it waits before it is made again.
     pauses: Pauses,
     queued_ns: u64,
+    /// The memory of the call's body.
+    _memory: Share,
 }
 
 impl Work {
     pub(super) fn of(
-        call: Call<'static>,
+        (mut call, memory): (Call<'static>, Share),
         api: &Arc<DocumentApi>,
         caller: Identity,
         exchange: &mut Loop<'_>,
     ) -> Work {
-        let (api, completer) = (Arc::clone(api), exchange.completer());
-        let timeline = exchange.timeline.clone();
-        let pauses = Pauses::new();
-        Work { api, call, caller, completer, timeline, attempts: 0, pauses, queued_ns: 0 }
+        call.client = Some(exchange.client_watch());
+        let method = format!("{:?}", call.method).to_uppercase();
+        let what = format!("{method} {}", call.path);
+        let control = Control::new(what, api.settings.query_runtime_max);
+        Work {
+            call: call.controlled(control),
+            api: Arc::clone(api),
+            caller,
+            completer: exchange.completer(),
+            timeline: exchange.timeline.clone(),
+            attempts: 0,
+            pauses: Pauses::new(),
+            queued_ns: 0,
+            _memory: memory,
+        }
     }
 
     /// Makes the call, on a thread that has just taken it up.
     pub(super) fn begin(mut self, queued_ns: u64) {
         self.queued_ns = queued_ns;
         self.timeline.stamp(Stamp::Started);
+        if self.call.is_forsaken() {
+            // It was not begun, and nobody waits for it.
+            return self.complete(ErrorNumber::QUERY_KILLED.into());
+        }
         self.make();
     }
 
     fn make(mut self) {
         self.attempts += 1;
-        match self.api.answer(&self.call, &self.caller, &mut self.timeline) {
+        let api = Arc::clone(&self.api);
+        let at_work = self.call.control.as_ref().map(|control| api.calls.begin(control));
+        let answered = api.answer(&self.call, &self.caller, &mut self.timeline);
+        drop(at_work);
+        match answered {
             Answered::Now(reply) => {
                 self.timeline.stamp(Stamp::Executed);
                 self.complete(reply);

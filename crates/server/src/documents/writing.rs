@@ -90,7 +90,21 @@ pub(crate) struct Told {
     pub(crate) new: Option<Vec<u8>>,
 }
 
+/// Bytes that one byte of a packed document is as JSON at most.
+const JSON_PER_BYTE: usize = 6;
+
+/// Bytes of keys, revisions and names in what is told of a write, at most.
+const IDENTITY_BYTES_MAX: usize = 2_048;
+
 impl Told {
+    /// Bytes that [`Told::write`] appends at most.
+    pub(crate) fn json_bytes_max(&self) -> usize {
+        let new = self.new.as_ref().map_or(0, Vec::len);
+        let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_ref());
+        let documents = new + old.map_or(0, |old| old.len());
+        documents.saturating_mul(JSON_PER_BYTE).saturating_add(3 * IDENTITY_BYTES_MAX)
+    }
+
     /// Appends it as JSON.
     pub(crate) fn write(
         &self,

@@ -13,24 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::{Handled, Response};
 use pellucid_profile::{Kind, Profile, Profiler, Resolved};
-use pellucid_thread::{Job, sample_waits, start_job};
+use pellucid_thread::{Job, run_contained, sample_waits, start_job};
 
 use crate::admin::Page;
 use crate::names::NAMES;
 use crate::service::{Api, Later, Loop, respond_text};
-pub(crate) use rates::RATES_PATH;
 use request::{Asked, Span};
 
 /// Profiles that may be recorded at a time.
 const RECORDINGS_MAX: usize = 4;
-/// Where the profiles are.
-pub(crate) const FOLDER: &str = "/debug/pprof";
 
 static RECORDING: Job = Job::new("profiling");
 
-const INDEX: &str = "\
+pub(crate) const INDEX: &str = "\
 profiles of this server, each as a gzipped protocol buffer for `go tool pprof`:
   /debug/pprof/profile  processor time of the next 30 s, or what is past: ?from=-60
   /debug/pprof/heap     memory that is allocated now
@@ -133,21 +130,19 @@ fn count(asked: &Asked) -> Profile {
 }
 
 impl Api {
-    /// Answers what is below [`FOLDER`].
-    pub(crate) fn profiles_page(
+    /// Records the profile of this name.
+    pub(crate) fn profile(
         &self,
-        request: &Request<'_>,
+        name: &str,
+        query: Option<&str>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let name = request.path.strip_prefix(FOLDER).unwrap_or("").trim_matches('/');
-        if name.is_empty() {
-            return respond_text(response, exchange, 200, INDEX);
-        }
-        let asked = match request::parse(name, request.query) {
+        let asked = match request::parse(name, query) {
             Ok(Some(asked)) => asked,
             Ok(None) => {
-                let what = format!("there is no profile `{name}`: {FOLDER}/ lists those there are");
+                let what =
+                    format!("there is no profile `{name}`: /debug/pprof/ lists those there are");
                 return respond_text(response, exchange, 404, &what);
             }
             Err(what) => return respond_text(response, exchange, 400, &what),
@@ -167,7 +162,9 @@ impl Api {
             completer
                 .complete(Later::Page(recorded.unwrap_or_else(|what| Page::refusal(503, what))));
         };
-        let thread = std::thread::Builder::new().name("pellucid-prof".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("pellucid-prof".to_owned())
+            .spawn(|| run_contained(run));
         match thread {
             Ok(_) => Handled::Later,
             Err(error) => {

@@ -6,12 +6,8 @@ use pellucid_http::{Handled, Request, Response};
 use pellucid_profile::{HERTZ_MAX, allocation_sampling, set_allocation_sampling};
 use pellucid_thread::{holder_sampling, set_holder_sampling, set_wait_sampling, wait_sampling};
 
-use crate::names::Operation;
 use crate::query::number_parameter;
-use crate::service::{Api, Loop, method_not_allowed, respond_text, route};
-
-/// Where the rates are.
-pub(crate) const RATES_PATH: &str = "/debug/pprof/rates";
+use crate::service::{Api, Loop, respond_text};
 
 /// Samples of allocations closer together than this would cost more than the allocations.
 const BYTES_MIN: u64 = 1_024;
@@ -61,37 +57,39 @@ impl Rates {
 }
 
 impl Api {
-    /// Answers at [`RATES_PATH`].
-    pub(crate) fn profile_rates(
+    /// Sets the rates, and shows them.
+    pub(crate) fn set_rates(
         &self,
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        route(exchange, Operation::Admin);
-        let profiler = self.shared.profiles.profiler();
-        match request.method {
-            "GET" => {}
-            "PUT" => {
-                let rates = match Rates::parse(request.query) {
-                    Ok(rates) => rates,
-                    Err(what) => return respond_text(response, exchange, 400, &what),
-                };
-                match (rates.hertz, profiler) {
-                    (Some(hertz), Some(profiler)) => profiler.set_usual_hertz(hertz),
-                    (Some(1..), None) => {
-                        let what = "nothing samples processor time here: start the server with \
-                                    --profile-hertz 19";
-                        return respond_text(response, exchange, 409, what);
-                    }
-                    (Some(0) | None, _) => {}
-                }
-                rates.bytes.into_iter().for_each(set_allocation_sampling);
-                rates.wait_ns.into_iter().for_each(set_wait_sampling);
-                rates.holders.into_iter().for_each(set_holder_sampling);
+        let rates = match Rates::parse(request.query) {
+            Ok(rates) => rates,
+            Err(what) => return respond_text(response, exchange, 400, &what),
+        };
+        match (rates.hertz, self.shared.profiles.profiler()) {
+            (Some(hertz), Some(profiler)) => profiler.set_usual_hertz(hertz),
+            (Some(1..), None) => {
+                let what = "nothing samples processor time here: start the server with \
+                            --profile-hertz 19";
+                return respond_text(response, exchange, 409, what);
             }
-            _ => return method_not_allowed(response, exchange, b"GET, PUT"),
+            (Some(0) | None, _) => {}
         }
+        rates.bytes.into_iter().for_each(set_allocation_sampling);
+        rates.wait_ns.into_iter().for_each(set_wait_sampling);
+        rates.holders.into_iter().for_each(set_holder_sampling);
+        self.show_rates(response, exchange)
+    }
+
+    /// Shows the rates.
+    pub(crate) fn show_rates(
+        &self,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let profiler = self.shared.profiles.profiler();
         let hertz = profiler.map_or(0, |profiler| profiler.usual_hertz());
         let text = format!(
             "hz={hertz}\nbytes={}\nwait_ns={}\nholders={}",

@@ -60,8 +60,8 @@ impl PeerEnd {
         PeerEnd { socket, session, opened: Vec::new(), first: None }
     }
 
-    /// Takes a node's request for the protocol and its proof, and consents; `with_it` is sent in one
-    /// piece with the consent.
+    /// Takes a node's request for the protocol and its proof, and consents; `with_it` is sent in
+    /// one piece with the consent.
     pub(crate) fn owner(mut socket: TcpStream, with_it: &[u8]) -> PeerEnd {
         let head = head_of(&mut socket);
         assert!(head.starts_with("GET /v0/cluster/peer HTTP/1.1\r\n"), "{head}");

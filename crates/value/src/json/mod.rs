@@ -10,5 +10,5 @@ mod write;
 pub use error::{JsonError, JsonProblem};
 pub use parse::{Limits, Parser, parse_packed, parse_value};
 pub(crate) use string::is_plain;
+pub use write::{length, to_string, to_string_up_to, write, write_number, write_string};
 pub(crate) use write::{number_length, string_length};
-pub use write::{to_string, write, write_number, write_string};

@@ -2,12 +2,12 @@
 
 use super::{JsonError, JsonProblem, number, string};
 use crate::packed::{Builder, DEPTH_MAX};
-use crate::{Duplicates, Value};
+use crate::{Duplicates, OverLimit, VALUE_BYTES_MAX, Value};
 
 /// What text may be like.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How deep arrays and objects may lie in each other.
+    /// How many arrays and objects may lie in each other, up to [`DEPTH_MAX`].
     pub depth: usize,
     /// How long the text of one value may be.
     pub size_bytes: usize,
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         let begin = self.at;
         self.any(begin, 0)?;
         self.check_size(begin)?;
-        self.document = self.builder.take();
+        self.document = self.builder.take().map_err(|over| self.over(over))?;
         Ok(&self.document)
     }
 
@@ -196,6 +196,13 @@ impl<'a> Parser<'a> {
         }
     }
 
+    fn over(&self, over: OverLimit) -> JsonError {
+        self.error(match over {
+            OverLimit::Depth { .. } => JsonProblem::Depth(DEPTH_MAX),
+            OverLimit::Size => JsonProblem::Size(VALUE_BYTES_MAX),
+        })
+    }
+
     fn error_at(&self, place: usize, problem: JsonProblem) -> JsonError {
         JsonError { offset: self.at + place, problem }
     }
@@ -243,7 +250,7 @@ impl<'a> Parser<'a> {
 
     fn descend(&self, begin: usize, depth: usize) -> Result<(), JsonError> {
         self.check_size(begin)?;
-        let limit = self.limits.depth;
+        let limit = self.limits.depth.min(DEPTH_MAX);
         if depth >= limit { Err(self.error(JsonProblem::Depth(limit))) } else { Ok(()) }
     }
 

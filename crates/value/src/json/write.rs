@@ -3,7 +3,8 @@
 
 use std::io::Write as _;
 
-use crate::packed::write_json;
+use crate::packed::{node_length, write_json};
+use crate::walk::{Step, Walk};
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
@@ -60,6 +61,37 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
     }
 }
 
+/// How many bytes [`write`] appends; of a damaged document, about as many.
+#[must_use]
+pub fn length(value: Ref<'_>) -> usize {
+    let packed = match value {
+        Ref::Array(ArrayRef::Packed(array)) => node_length(array.node()),
+        Ref::Object(ObjectRef::Packed(object)) => node_length(object.node()),
+        _ => None,
+    };
+    packed.unwrap_or_else(|| length_of_steps(value))
+}
+
+/// As [`length`], whatever the depth.
+fn length_of_steps(value: Ref<'_>) -> usize {
+    let mut length = 0;
+    for step in Walk::new(value) {
+        length += match step {
+            // With its colon.
+            Step::Name(name) => string_length(name.as_bytes()) + 1,
+            Step::Value(Ref::Null | Ref::Bool(true)) => 4,
+            Step::Value(Ref::Bool(false)) => 5,
+            Step::Value(Ref::Number(number)) => number_length(number),
+            Step::Value(Ref::String(text)) => string_length(text.as_bytes()),
+            // Its brackets, and a comma before all but the first.
+            Step::Value(Ref::Array(array)) => 1 + array.len().max(1),
+            Step::Value(Ref::Object(object)) => 1 + object.len().max(1),
+            Step::EndArray | Step::EndObject => 0,
+        };
+    }
+    length
+}
+
 /// Appends the value.
 pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     let node = match value {
@@ -69,9 +101,70 @@ pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     };
     let begin = out.len();
     if write_json(node, out).is_none() {
-        // Damaged: as much of it as can be read.
+        // Deeper than values may be now, or damaged: as much of it as can be read.
         out.truncate(begin);
-        write_parts(value, out);
+        write_steps(value, usize::MAX, out);
+    }
+}
+
+/// The beginning of the value as text: all of it, or at least so many bytes and not many more.
+#[must_use]
+pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
+    let mut out = Vec::new();
+    write_steps(value, bytes, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// As [`write`], whatever the depth, until there are so many bytes.
+fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
+    let begin = |text: &str| {
+        let mut end = most.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        end
+    };
+    // A comma stands before all values but the first of an array, and before all names but the
+    // first of an object.
+    let (mut has_before, mut is_named) = (false, false);
+    for step in Walk::new(value) {
+        if out.len() >= most {
+            return;
+        }
+        match step {
+            Step::Name(name) => {
+                if has_before {
+                    out.push(b',');
+                }
+                write_string(&name[..begin(name)], out);
+                out.push(b':');
+                is_named = true;
+            }
+            Step::Value(value) => {
+                if has_before && !std::mem::take(&mut is_named) {
+                    out.push(b',');
+                }
+                is_named = false;
+                has_before = true;
+                match value {
+                    Ref::Array(_) => out.push(b'['),
+                    Ref::Object(_) => out.push(b'{'),
+                    Ref::String(text) => write_string(&text[..begin(text)], out),
+                    scalar => write_parts(scalar, out),
+                }
+                if matches!(value, Ref::Array(_) | Ref::Object(_)) {
+                    has_before = false;
+                }
+            }
+            Step::EndArray => {
+                out.push(b']');
+                has_before = true;
+            }
+            Step::EndObject => {
+                out.push(b'}');
+                has_before = true;
+            }
+        }
     }
 }
 

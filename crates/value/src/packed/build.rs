@@ -1,8 +1,8 @@
 //! Writes packed documents, front to back: lengths and tables are filled in when an array or object
 //! ends, so that nothing is moved.
 
-use super::{CONTAINER_HEADER_BYTES, FORMAT, string_at, tag};
-use crate::{ArrayRef, Duplicates, Number, ObjectRef, Ref};
+use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, FORMAT, depth, string_at, tag};
+use crate::{ArrayRef, Duplicates, Number, ObjectRef, OverLimit, Ref, VALUE_BYTES_MAX};
 
 /// Writes one document: values between [`begin_object`](Self::begin_object) or
 /// [`begin_array`](Self::begin_array) and [`end`](Self::end), in objects each after its
@@ -17,6 +17,8 @@ pub struct Builder {
     duplicates: Duplicates,
     /// A name waits for its value.
     is_named: bool,
+    /// Why there is no document, whatever comes.
+    failed: Option<OverLimit>,
 }
 
 /// Entries that have room from the beginning.
@@ -48,13 +50,13 @@ impl Builder {
         bytes.clear();
         bytes.push(FORMAT);
         let (frames, entries) = (Vec::new(), Vec::new());
-        Self { bytes, frames, entries, duplicates, is_named: false }
+        Self { bytes, frames, entries, duplicates, is_named: false, failed: None }
     }
 
     /// Has no document yet: [`restart`](Self::restart) begins the first one.
     pub(crate) fn idle(duplicates: Duplicates) -> Self {
         let (bytes, frames, entries) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bytes, frames, entries, duplicates, is_named: false }
+        Self { bytes, frames, entries, duplicates, is_named: false, failed: None }
     }
 
     /// Begins another document in the memory of `bytes`.
@@ -65,12 +67,30 @@ impl Builder {
         self.frames.clear();
         self.entries.clear();
         self.is_named = false;
+        self.failed = None;
     }
 
     /// The document, after which only [`restart`](Self::restart) makes sense.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub(crate) fn take(&mut self) -> Result<Vec<u8>, OverLimit> {
         assert!(self.frames.is_empty() && self.bytes.len() > 1, "a document is one whole value");
-        std::mem::take(&mut self.bytes)
+        match self.failed.take() {
+            Some(over) => Err(over),
+            None => Ok(std::mem::take(&mut self.bytes)),
+        }
+    }
+
+    /// Whether it is over a limit: no document will come of it, and what is added is left out.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Appends `part`, unless the document gets too large.
+    fn append(&mut self, part: &[u8]) {
+        if self.bytes.len() + part.len() > VALUE_BYTES_MAX {
+            self.failed.get_or_insert(OverLimit::Size);
+        } else {
+            self.bytes.extend_from_slice(part);
+        }
     }
 
     /// How many bytes have been written.
@@ -93,6 +113,9 @@ impl Builder {
     }
 
     fn begin_value(&mut self) {
+        if self.bytes.len() > VALUE_BYTES_MAX {
+            self.failed.get_or_insert(OverLimit::Size);
+        }
         match self.frames.last() {
             Some(frame) if frame.is_object => {
                 assert!(self.is_named, "a member of an object has a name");
@@ -168,7 +191,7 @@ impl Builder {
                 self.bytes.extend_from_slice(&position(text.len()).to_le_bytes());
             }
         }
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.append(text.as_bytes());
     }
 
     /// Names the next value of an object.
@@ -194,6 +217,9 @@ impl Builder {
         self.make_room();
         self.begin_value();
         let start = self.bytes.len();
+        if self.frames.len() >= DEPTH_MAX {
+            self.failed.get_or_insert(OverLimit::Depth { document: None });
+        }
         self.frames.push(Frame { start, first_entry: self.entries.len(), is_object });
         self.bytes.push(tag);
         self.bytes.extend_from_slice(&[0; CONTAINER_HEADER_BYTES - 1]);
@@ -249,23 +275,24 @@ impl Builder {
     /// Writes the members of the object again, of each name only the one that stays.
     fn drop_duplicates(&mut self, frame: &Frame) {
         let body = frame.start + CONTAINER_HEADER_BYTES;
-        let old = self.bytes.split_off(body);
-        let mut inserted = self.entries.split_off(frame.first_entry);
-        inserted.sort_unstable();
-        let ends = inserted.iter().skip(1).map(|end| *end as usize).chain([body + old.len()]);
-        let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
-        for (begin, end) in inserted.iter().zip(ends) {
-            let member = &old[*begin as usize - body..end - body];
-            let name = string_at(member).map_or(&[][..], |(name, _)| name);
-            match kept.iter_mut().find(|(other, _)| *other == name) {
-                Some(first) if self.duplicates == Duplicates::Last => first.1 = member,
-                Some(_) => {}
-                None => kept.push((name, member)),
-            }
+        let by_name = self.entries.split_off(frame.first_entry);
+        let name = |entry: u32| Self::name_at(&self.bytes, entry);
+        // Where the first of each name lies, and the one that stays.
+        let mut kept: Vec<(u32, u32)> = Vec::new();
+        for entries in by_name.chunk_by(|left, right| name(*left) == name(*right)) {
+            let (first, last) = (entries[0], entries[entries.len() - 1]);
+            let stays = if self.duplicates == Duplicates::Last { last } else { first };
+            kept.push((first, stays));
         }
-        for (_, member) in kept {
+        kept.sort_unstable();
+        let mut begins = by_name;
+        begins.sort_unstable();
+        let old = self.bytes.split_off(body);
+        for (_, stays) in kept {
+            let next = begins.partition_point(|begin| *begin <= stays);
+            let end = begins.get(next).map_or(old.len(), |end| *end as usize - body);
             self.entries.push(position(self.bytes.len()));
-            self.bytes.extend_from_slice(member);
+            self.bytes.extend_from_slice(&old[stays as usize - body..end]);
         }
         self.sort(frame.first_entry);
     }
@@ -296,6 +323,9 @@ impl Builder {
 
     /// Adds any value; what is packed already is copied as it is.
     pub fn value(&mut self, value: Ref<'_>) {
+        if self.has_failed() {
+            return self.null();
+        }
         match value {
             Ref::Null => self.null(),
             Ref::Bool(value) => self.bool(value),
@@ -321,12 +351,17 @@ impl Builder {
 
     fn node(&mut self, node: &[u8]) {
         self.begin_value();
-        self.bytes.extend_from_slice(node);
+        if self.frames.len() + depth(node) > DEPTH_MAX {
+            self.failed.get_or_insert(OverLimit::Depth { document: None });
+        }
+        self.append(node);
     }
 
     /// The document.
-    #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// If it were deeper than [`DEPTH_MAX`] or larger than [`VALUE_BYTES_MAX`].
+    pub fn finish(mut self) -> Result<Vec<u8>, OverLimit> {
         self.take()
     }
 }
@@ -337,10 +372,7 @@ impl Default for Builder {
     }
 }
 
-/// An offset as the format has it.
-///
-/// # Panics
-/// Beyond 4 GiB, which every caller's limits exclude.
+/// An offset as the format has it; a document of which it has none is given to nobody.
 fn position(offset: usize) -> u32 {
-    u32::try_from(offset).expect("a document is smaller than 4 GiB")
+    u32::try_from(offset).unwrap_or(u32::MAX)
 }

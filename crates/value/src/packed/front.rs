@@ -176,7 +176,7 @@ mod tests {
             builder.value(value);
         }
         builder.end();
-        builder.finish()
+        builder.finish().unwrap()
     }
 
     fn compare(members: &[(String, Value)], long: usize) {
@@ -187,7 +187,7 @@ mod tests {
             builder.value(value.view());
         }
         builder.end();
-        let document = builder.finish();
+        let document = builder.finish().unwrap();
         let body = open(&document).ok().and_then(Ref::as_object).unwrap();
         let text = "x".repeat(long);
         let front = [("_key", ["a", ""]), ("_id", ["collection/", &text]), ("_rev", ["", "r"])];

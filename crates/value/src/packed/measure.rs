@@ -13,6 +13,11 @@ pub fn json_length(document: &[u8]) -> Option<usize> {
     measure(node_of(document).ok()?, 0).map(|(length, _)| length)
 }
 
+/// As [`json_length`], of a node.
+pub(crate) fn node_length(node: &[u8]) -> Option<usize> {
+    measure(node, 0).map(|(length, _)| length)
+}
+
 /// The length as JSON of the node at the front of `node`, and its extent.
 fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
     let first = *node.first()?;

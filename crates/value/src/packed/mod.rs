@@ -24,21 +24,24 @@
 
 mod build;
 mod check;
+mod depth;
 mod front;
 mod measure;
 mod text;
 
 pub use build::Builder;
 pub use check::{Damage, check};
+pub(crate) use depth::depth;
 pub use front::{FRONT_MAX, Front, with_front};
 pub use measure::json_length;
+pub(crate) use measure::node_length;
 pub(crate) use text::write_json;
 
 use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// The first byte of a packed document.
 pub const FORMAT: u8 = 1;
-/// How deep arrays and objects may lie in each other.
+/// How many arrays and objects may lie in each other.
 pub const DEPTH_MAX: usize = 200;
 
 pub(crate) mod tag {
@@ -351,6 +354,8 @@ mod tests {
             let text = value.to_json();
             let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
             prop_assert_eq!(json_length(&document), Some(text.len()));
+            prop_assert_eq!(crate::json::length(value.view()), text.len());
+            prop_assert_eq!(crate::json::length(super::open(&document).unwrap()), text.len());
             for cut in 0..document.len() {
                 let _ = json_length(&document[..cut]);
             }

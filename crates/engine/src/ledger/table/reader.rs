@@ -467,14 +467,19 @@ impl Table {
 
     /// Checks every block wholly, whether it was checked before or not.
     pub(crate) fn verify(&self) -> Result<()> {
-        for block in 0..self.blocks() {
-            let bytes = self.bytes();
+        self.problems().next().map_or(Ok(()), Err)
+    }
+
+    /// What is wrong with the blocks, one after another.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Error> {
+        (0..self.blocks()).filter_map(|block| {
             let place = self.block_place(block);
-            let block_bytes = &bytes[place.clone()];
-            self.check_sum(block, place.start as u64, block_bytes)?;
-            check_block(block_bytes).map_err(|fault| self.corrupted(block, fault))?;
-        }
-        Ok(())
+            let block_bytes = &self.bytes()[place.clone()];
+            let checked = self.check_sum(block, place.start as u64, block_bytes);
+            let is_sound =
+                || check_block(block_bytes).map_err(|fault| self.corrupted(block, fault));
+            checked.and_then(|()| is_sound()).err()
+        })
     }
 }
 

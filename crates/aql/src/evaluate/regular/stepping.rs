@@ -1,0 +1,175 @@
+//! A search for an expression that looks, while it goes through a long text, whether the query
+//! should end: automata that are built as they are needed, driven byte by byte.
+
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::hybrid::regex::{Builder, Regex};
+use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input};
+
+use super::REGEX_BYTES_MAX;
+use crate::QueryError;
+use crate::run::Run;
+
+/// States of an expression times bytes of text between two looks.
+const CHECK_STEPS: usize = 1 << 20;
+/// The least and the most bytes between two looks.
+const CHECK_BYTES: std::ops::RangeInclusive<usize> = 16..=(64 << 10);
+
+/// The automata and what they have built so far.
+pub(super) struct Stepping {
+    regex: Regex,
+    forward: Cache,
+    reverse: Cache,
+    check_bytes: usize,
+}
+
+/// What a search has come to.
+pub(super) enum Found {
+    /// A match between these bytes.
+    Match(usize, usize),
+    Nothing,
+    /// The automata cannot tell.
+    Unable,
+}
+
+/// An automaton cannot go on.
+struct Unable;
+
+impl Stepping {
+    /// Nothing if there are no such automata.
+    pub(super) fn new(pattern: &str, syntax: syntax::Config, states: usize) -> Option<Self> {
+        let config = DFA::config()
+            .cache_capacity(REGEX_BYTES_MAX)
+            .skip_cache_capacity_check(true)
+            .unicode_word_boundary(true);
+        let thompson = thompson::Config::new()
+            .nfa_size_limit(Some(REGEX_BYTES_MAX))
+            .which_captures(WhichCaptures::None);
+        let mut builder = Builder::new();
+        let regex = builder.syntax(syntax).thompson(thompson).dfa(config).build(pattern).ok()?;
+        let (forward, reverse) = (regex.forward().create_cache(), regex.reverse().create_cache());
+        let check_bytes =
+            (CHECK_STEPS / states.max(1)).clamp(*CHECK_BYTES.start(), *CHECK_BYTES.end());
+        Some(Self { regex, forward, reverse, check_bytes })
+    }
+
+    /// The first match from `from` on.
+    pub(super) fn search(
+        &mut self,
+        own: &str,
+        from: usize,
+        run: &mut Run,
+    ) -> Result<Found, QueryError> {
+        let mut from = from;
+        loop {
+            let Ok(end) = self.end(own, from, run)? else { return Ok(Found::Unable) };
+            let Some(end) = end else { return Ok(Found::Nothing) };
+            let Ok(begin) = self.begin(own, from, end, run)? else { return Ok(Found::Unable) };
+            if begin < end || own.is_char_boundary(end) {
+                return Ok(Found::Match(begin, end));
+            }
+            // An empty match within a character is none.
+            from = end + 1;
+        }
+    }
+
+    /// Where the first match ends.
+    fn end(
+        &mut self,
+        own: &str,
+        from: usize,
+        run: &mut Run,
+    ) -> Result<Result<Option<usize>, Unable>, QueryError> {
+        let (dfa, cache) = (self.regex.forward(), &mut self.forward);
+        let Ok(mut state) = dfa.start_state_forward(cache, &Input::new(own).range(from..)) else {
+            return Ok(Err(Unable));
+        };
+        let (mut end, mut at) = (None, from);
+        for bytes in own.as_bytes()[from..].chunks(self.check_bytes) {
+            run.tick_by(CHECK_TICKS)?;
+            for byte in bytes {
+                let Ok(next) = dfa.next_state(cache, state, *byte) else { return Ok(Err(Unable)) };
+                state = next;
+                if state.is_tagged() {
+                    // A match is known one byte later.
+                    match Tag::of(state) {
+                        Tag::Match => end = Some(at),
+                        Tag::Dead => return Ok(Ok(end)),
+                        Tag::Quit => return Ok(Err(Unable)),
+                        Tag::Other => {}
+                    }
+                }
+                at += 1;
+            }
+        }
+        let Ok(state) = dfa.next_eoi_state(cache, state) else { return Ok(Err(Unable)) };
+        Ok(Ok(if state.is_match() { Some(own.len()) } else { end }))
+    }
+
+    /// Where the match begins that ends there.
+    fn begin(
+        &mut self,
+        own: &str,
+        from: usize,
+        end: usize,
+        run: &mut Run,
+    ) -> Result<Result<usize, Unable>, QueryError> {
+        let (dfa, cache) = (self.regex.reverse(), &mut self.reverse);
+        let input = Input::new(own).range(from..end).anchored(Anchored::Yes);
+        let Ok(mut state) = dfa.start_state_reverse(cache, &input) else { return Ok(Err(Unable)) };
+        let (mut begin, mut at) = (end, end);
+        for bytes in own.as_bytes()[from..end].rchunks(self.check_bytes) {
+            run.tick_by(CHECK_TICKS)?;
+            for byte in bytes.iter().rev() {
+                let Ok(next) = dfa.next_state(cache, state, *byte) else { return Ok(Err(Unable)) };
+                state = next;
+                if state.is_tagged() {
+                    match Tag::of(state) {
+                        Tag::Match => begin = at,
+                        Tag::Dead => return Ok(Ok(begin)),
+                        Tag::Quit => return Ok(Err(Unable)),
+                        Tag::Other => {}
+                    }
+                }
+                at -= 1;
+            }
+        }
+        let last = match from.checked_sub(1).map(|before| own.as_bytes()[before]) {
+            Some(before) => dfa.next_state(cache, state, before),
+            None => dfa.next_eoi_state(cache, state),
+        };
+        let Ok(last) = last else { return Ok(Err(Unable)) };
+        Ok(if last.is_quit() {
+            Err(Unable)
+        } else {
+            Ok(if last.is_match() { from } else { begin })
+        })
+    }
+}
+
+/// A chunk of bytes costs about as much as so many other steps.
+const CHECK_TICKS: usize = 64;
+
+/// Why a state is tagged.
+enum Tag {
+    Match,
+    Dead,
+    Quit,
+    Other,
+}
+
+impl Tag {
+    fn of(state: LazyStateID) -> Self {
+        if state.is_match() {
+            Self::Match
+        } else if state.is_dead() {
+            Self::Dead
+        } else if state.is_quit() {
+            Self::Quit
+        } else {
+            Self::Other
+        }
+    }
+}

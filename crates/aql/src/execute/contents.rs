@@ -1,0 +1,56 @@
+//! A collection as a value: the array of its documents.
+
+use std::ops::ControlFlow;
+
+use pellucid_value::{Ref, Value};
+
+use super::BATCH_ROWS;
+use crate::run::Run;
+use crate::{CollectionId, QueryError, Visitor};
+
+/// Takes documents as they are.
+struct All<'a> {
+    documents: Vec<Value>,
+    most: usize,
+    run: &'a mut Run,
+    failed: Option<QueryError>,
+}
+
+impl Visitor for All<'_> {
+    fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
+        ControlFlow::Continue(true)
+    }
+
+    fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
+        if let Err(error) = self.run.take_memory(document.len() + 2 * size_of::<Value>()) {
+            self.failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        self.documents.push(Value::open(document).unwrap_or_default());
+        let is_full = self.documents.len() >= self.most;
+        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// All documents of a collection.
+pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    let mut scan = run.source.scan(collection)?;
+    run.stats.cursors_created += 1;
+    let before_bytes = run.memory_bytes();
+    let mut all = All { documents: Vec::new(), most: 0, run, failed: None };
+    loop {
+        all.run.check()?;
+        let before = all.documents.len();
+        all.most = before + BATCH_ROWS;
+        let more = scan.advance(&mut all)?;
+        all.run.stats.scanned_full += (all.documents.len() - before) as u64;
+        if let Some(error) = all.failed {
+            return Err(error);
+        }
+        if !more {
+            // They count where they stay.
+            all.run.free_memory_down_to(before_bytes);
+            return Ok(all.documents);
+        }
+    }
+}

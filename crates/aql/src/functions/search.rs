@@ -1,0 +1,198 @@
+//! Searches for texts in a text. They go in windows, between which the query may end, and take time
+//! in proportion to the text, however many texts are looked for.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+
+use super::make::STEP_BYTES;
+use crate::run::Run;
+use crate::{QueryError, number};
+
+/// How many bytes all texts may have together that are looked for at once.
+const SOUGHT_BYTES_MAX: usize = 8 << 20;
+/// How many bytes of text are searched without a look at whether the query should end.
+const WINDOW_BYTES: usize = 1 << 20;
+/// How many bytes of texts one automaton looks for: building it takes milliseconds.
+const MACHINE_BYTES: usize = 128 << 10;
+/// What a byte that is looked for takes in an automaton, and what its first states take.
+const MACHINE_BYTES_EACH: usize = 96;
+const MACHINE_ROOT_BYTES: usize = 64 << 10;
+
+/// The last boundary of characters that is not behind `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The first place of `part` in `own`.
+pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>, QueryError> {
+    let mut from = 0_usize;
+    loop {
+        let end = boundary(own, from.saturating_add(WINDOW_BYTES).saturating_add(part.len()));
+        run.tick_by(1 + (end - from) / STEP_BYTES)?;
+        if let Some(at) = own[from..end].find(part) {
+            return Ok(Some(from + at));
+        }
+        if end == own.len() {
+            return Ok(None);
+        }
+        from = boundary(own, from + WINDOW_BYTES);
+    }
+}
+
+/// The last place of `part` in `own`.
+pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>, QueryError> {
+    let mut end = own.len();
+    loop {
+        let from = boundary(own, end.saturating_sub(WINDOW_BYTES.saturating_add(part.len())));
+        run.tick_by(1 + (end - from) / STEP_BYTES)?;
+        if let Some(at) = own[from..end].rfind(part) {
+            return Ok(Some(from + at));
+        }
+        if from == 0 {
+            return Ok(None);
+        }
+        // One that begins before the window ends here at the latest.
+        end = boundary(own, from + part.len());
+    }
+}
+
+/// Where one of the texts is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Occurrence {
+    pub(super) begin: usize,
+    pub(super) end: usize,
+    /// Which of the texts it is.
+    pub(super) part: usize,
+}
+
+/// An automaton that looks for some of the texts.
+struct Machine {
+    automaton: AhoCorasick,
+    /// The number of its first text.
+    first: usize,
+    /// The next occurrence, as far as it has been looked for.
+    next: Option<Occurrence>,
+    /// There is none from here on.
+    none_from: usize,
+}
+
+/// Looks for many texts, none of which is empty.
+pub(super) struct Searcher<'t> {
+    parts: &'t [&'t str],
+    longest: usize,
+    /// Of a single text there are none.
+    machines: Vec<Machine>,
+}
+
+impl<'t> Searcher<'t> {
+    pub(super) fn new(run: &mut Run, parts: &'t [&'t str]) -> Result<Self, QueryError> {
+        let longest = parts.iter().map(|part| part.len()).max().unwrap_or(0);
+        let mut searcher = Self { parts, longest, machines: Vec::new() };
+        if parts.len() < 2 {
+            return Ok(searcher);
+        }
+        let total = parts.iter().map(|part| part.len()).fold(0_usize, usize::saturating_add);
+        if total > SOUGHT_BYTES_MAX {
+            let message = format!("more than {SOUGHT_BYTES_MAX} bytes of texts are looked for");
+            return Err(QueryError::new(number::RESOURCE_LIMIT, message));
+        }
+        let mut first = 0;
+        while first < parts.len() {
+            let mut bytes = 0;
+            let fits = |part: &&&str| {
+                bytes += part.len();
+                bytes <= MACHINE_BYTES
+            };
+            let count = parts[first..].iter().take_while(fits).count().max(1);
+            let own = &parts[first..first + count];
+            searcher.machines.push(Machine::new(run, own, first)?);
+            first += count;
+        }
+        Ok(searcher)
+    }
+
+    /// The first occurrence of any of the texts from `from` on, of those that begin there the
+    /// longest.
+    pub(super) fn next(
+        &mut self,
+        run: &mut Run,
+        own: &str,
+        from: usize,
+    ) -> Result<Option<Occurrence>, QueryError> {
+        if let [part] = self.parts {
+            let found = find(run, &own[from..], part)?;
+            let begin = found.map(|at| from + at);
+            return Ok(begin.map(|begin| Occurrence { begin, end: begin + part.len(), part: 0 }));
+        }
+        let mut first: Option<Occurrence> = None;
+        for machine in &mut self.machines {
+            let Some(next) = machine.next(run, own, from, self.longest)? else { continue };
+            let is_better = first.is_none_or(|first| {
+                next.begin < first.begin || (next.begin == first.begin && next.end > first.end)
+            });
+            if is_better {
+                first = Some(next);
+            }
+        }
+        Ok(first)
+    }
+}
+
+impl Machine {
+    fn new(run: &mut Run, parts: &[&str], first: usize) -> Result<Self, QueryError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        run.take_memory(bytes.saturating_mul(MACHINE_BYTES_EACH) + MACHINE_ROOT_BYTES)?;
+        run.check()?;
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(parts)
+            .map_err(|error| QueryError::new(number::RESOURCE_LIMIT, error.to_string()))?;
+        Ok(Self { automaton, first, next: None, none_from: usize::MAX })
+    }
+
+    fn next(
+        &mut self,
+        run: &mut Run,
+        own: &str,
+        from: usize,
+        longest: usize,
+    ) -> Result<Option<Occurrence>, QueryError> {
+        if self.next.is_none_or(|next| next.begin < from) && from < self.none_from {
+            self.next = self.search(run, own, from, longest)?;
+            if self.next.is_none() {
+                self.none_from = from;
+            }
+        }
+        Ok(self.next.filter(|next| next.begin >= from))
+    }
+
+    fn search(
+        &self,
+        run: &mut Run,
+        own: &str,
+        from: usize,
+        longest: usize,
+    ) -> Result<Option<Occurrence>, QueryError> {
+        let mut at = from;
+        loop {
+            // What begins in the window is seen whole.
+            let limit = at.saturating_add(WINDOW_BYTES.max(longest)).min(own.len());
+            let end = limit.saturating_add(longest).min(own.len());
+            run.tick_by(1 + longest / STEP_BYTES)?;
+            let found = self.automaton.find(Input::new(own).range(at..end));
+            if let Some(found) = found.filter(|found| found.start() < limit) {
+                let part = self.first + found.pattern().as_usize();
+                return Ok(Some(Occurrence { begin: found.start(), end: found.end(), part }));
+            }
+            if limit == own.len() {
+                return Ok(None);
+            }
+            run.tick_by((limit - at) / STEP_BYTES)?;
+            at = limit;
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Sets of values, equal by AQL's rules, and sorting. Both look in each step whether the query
+//! should end, however long the values are.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+
+use pellucid_value::{Ref, Value, compare_with};
+
+use super::make::{STEP_BYTES, room_for};
+use crate::QueryError;
+use crate::run::Run;
+
+/// What a value takes in a set beside itself, with the room that tables grow by.
+const ENTRY_BYTES: usize = 136;
+/// Elements that are sorted at once where comparing two of them costs little.
+const CHUNK: usize = 1024;
+/// Values up to this size cost little to compare.
+const SMALL_BYTES: usize = 256;
+
+/// How `left` compares to `right`.
+pub(crate) fn compare(
+    left: Ref<'_>,
+    right: Ref<'_>,
+    run: &mut Run,
+) -> Result<Ordering, QueryError> {
+    compare_with(left, right, &mut |steps| run.tick_by(steps))
+}
+
+/// Whether the two are the same in the order of values.
+pub(crate) fn equal(left: Ref<'_>, right: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+    match (left, right) {
+        (Ref::String(left), Ref::String(right)) if left.len() != right.len() => Ok(false),
+        _ => compare(left, right, run).map(|order| order == Ordering::Equal),
+    }
+}
+
+/// Takes hashes as they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// No other member has this hash.
+const NO_OTHER: usize = usize::MAX;
+
+#[derive(Debug)]
+struct Member {
+    value: Value,
+    /// The next one with the same hash.
+    next: usize,
+    mark: usize,
+}
+
+/// Values, each once, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Set {
+    state: RandomState,
+    /// The newest member with each hash.
+    heads: HashMap<u64, usize, BuildHasherDefault<AsIs>>,
+    members: Vec<Member>,
+}
+
+impl Set {
+    /// With all elements of an array.
+    pub(crate) fn of(list: &Value, run: &mut Run) -> Result<Self, QueryError> {
+        let mut set = Self::default();
+        for element in list.each() {
+            set.insert(element, run)?;
+        }
+        Ok(set)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Adds a value, if none is there that is equal. Its place, and whether it is new.
+    pub(crate) fn insert(
+        &mut self,
+        value: Value,
+        run: &mut Run,
+    ) -> Result<(usize, bool), QueryError> {
+        let hash = self.hash(value.view(), run)?;
+        if let Some(place) = self.find(hash, value.view(), run)? {
+            return Ok((place, false));
+        }
+        run.take_memory(ENTRY_BYTES)?;
+        let place = self.members.len();
+        let next = self.heads.insert(hash, place).unwrap_or(NO_OTHER);
+        self.members.push(Member { value, next, mark: 0 });
+        Ok((place, true))
+    }
+
+    /// The place of the value that is equal.
+    pub(crate) fn place(&self, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>, QueryError> {
+        let hash = self.hash(value, run)?;
+        self.find(hash, value, run)
+    }
+
+    fn find(&self, hash: u64, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>, QueryError> {
+        let mut place = self.heads.get(&hash).copied().unwrap_or(NO_OTHER);
+        while let Some(member) = self.members.get(place) {
+            if equal(member.value.view(), value, run)? {
+                return Ok(Some(place));
+            }
+            place = member.next;
+        }
+        Ok(None)
+    }
+
+    /// What was marked on the member in this place, 0 at first.
+    pub(crate) fn mark(&mut self, place: usize) -> &mut usize {
+        &mut self.members[place].mark
+    }
+
+    /// The members and their marks.
+    pub(crate) fn into_marked(self) -> impl Iterator<Item = (Value, usize)> {
+        self.members.into_iter().map(|member| (member.value, member.mark))
+    }
+
+    fn hash(&self, value: Ref<'_>, run: &mut Run) -> Result<u64, QueryError> {
+        let mut hasher = self.state.build_hasher();
+        hash_into(value, &mut hasher, run)?;
+        Ok(hasher.finish())
+    }
+}
+
+/// Hashes what is the same for equal values: whole numbers by what they are, arrays without the
+/// nulls at their end, objects by name without null members.
+fn hash_into(value: Ref<'_>, hasher: &mut impl Hasher, run: &mut Run) -> Result<(), QueryError> {
+    run.tick()?;
+    hasher.write_u8(value.kind() as u8);
+    match value {
+        Ref::Null => {}
+        Ref::Bool(value) => hasher.write_u8(value.into()),
+        Ref::Number(number) => match number.exact_whole() {
+            Some(whole) => hasher.write_i128(whole),
+            None => hasher.write_u64(number.to_double().to_bits()),
+        },
+        Ref::String(text) => hash_text(text, hasher, run)?,
+        Ref::Array(array) => {
+            let mut nulls = 0;
+            for element in array.iter() {
+                if matches!(element, Ref::Null) {
+                    run.tick()?;
+                    nulls += 1;
+                    continue;
+                }
+                hasher.write_usize(nulls);
+                nulls = 0;
+                hash_into(element, hasher, run)?;
+            }
+            hasher.write_u8(u8::MAX);
+        }
+        Ref::Object(object) => {
+            for (name, member) in object.sorted().filter(|(_, member)| !matches!(member, Ref::Null))
+            {
+                hash_text(name, hasher, run)?;
+                hash_into(member, hasher, run)?;
+            }
+            hasher.write_u8(u8::MAX);
+        }
+    }
+    Ok(())
+}
+
+fn hash_text(text: &str, hasher: &mut impl Hasher, run: &mut Run) -> Result<(), QueryError> {
+    for piece in text.as_bytes().chunks(STEP_BYTES * 16) {
+        run.tick_by(1 + piece.len() / STEP_BYTES)?;
+        hasher.write(piece);
+    }
+    hasher.write_usize(text.len());
+    Ok(())
+}
+
+/// The elements in the order of values, equal ones as they came.
+pub(super) fn sorted(elements: Vec<Value>, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+    let mut elements = elements;
+    let mut places: Vec<u32> = room_for(run, elements.len())?;
+    places.extend(0..u32::try_from(elements.len()).unwrap_or(u32::MAX));
+    let view = |place: u32| elements[place as usize].view();
+    let is_small = |value: &Value| match value {
+        Value::String(text) => text.len() <= SMALL_BYTES,
+        Value::Array(_) | Value::Object(_) | Value::Packed(_) => false,
+        _ => true,
+    };
+    let chunk = if elements.iter().all(is_small) { CHUNK } else { 1 };
+    for places in places.chunks_mut(chunk) {
+        run.tick_by(places.len())?;
+        places.sort_by(|left, right| pellucid_value::compare(view(*left), view(*right)));
+    }
+    merge(&mut places, chunk, run, |left, right, run| compare(view(*left), view(*right), run))?;
+    let mut sorted = room_for(run, elements.len())?;
+    sorted.extend(places.into_iter().map(|place| std::mem::take(&mut elements[place as usize])));
+    Ok(sorted)
+}
+
+/// Sorts numbers, none of which is NaN.
+pub(super) fn sort_numbers(numbers: &mut Vec<f64>, run: &mut Run) -> Result<(), QueryError> {
+    for chunk in numbers.chunks_mut(CHUNK) {
+        run.tick_by(chunk.len())?;
+        chunk.sort_by(f64::total_cmp);
+    }
+    merge(numbers, CHUNK, run, |left, right, _| Ok(left.total_cmp(right)))
+}
+
+/// Merges neighbouring chunks that are in order until all are one.
+fn merge<T: Copy>(
+    items: &mut Vec<T>,
+    chunk: usize,
+    run: &mut Run,
+    mut compare: impl FnMut(&T, &T, &mut Run) -> Result<Ordering, QueryError>,
+) -> Result<(), QueryError> {
+    let mut merged: Vec<T> = room_for(run, items.len())?;
+    let mut chunk = chunk;
+    while chunk < items.len() {
+        merged.clear();
+        for pair in items.chunks(chunk.saturating_mul(2)) {
+            let (mut left, mut right) = pair.split_at(chunk.min(pair.len()));
+            while let ([first, lefts @ ..], [second, rights @ ..]) = (left, right) {
+                run.tick()?;
+                if compare(first, second, run)? == Ordering::Greater {
+                    merged.push(*second);
+                    right = rights;
+                } else {
+                    merged.push(*first);
+                    left = lefts;
+                }
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        std::mem::swap(items, &mut merged);
+        chunk = chunk.saturating_mul(2);
+    }
+    Ok(())
+}

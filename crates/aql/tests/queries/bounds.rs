@@ -1,0 +1,122 @@
+//! Functions and operators with arguments that took too much memory, too long, or ended the
+//! process.
+
+use std::time::{Duration, Instant};
+
+use super::people;
+use crate::memory::run_with;
+use pellucid_aql::{QueryOptions, functions, number};
+
+fn bounded() -> QueryOptions {
+    QueryOptions {
+        memory_bytes_max: 32 << 20,
+        runtime_max: Some(Duration::from_millis(200)),
+        ..QueryOptions::default()
+    }
+}
+
+/// Each was one query that ended the server, or held a worker for seconds to hours.
+#[test]
+fn attacks_end_soon() {
+    for text in [
+        "RETURN LENGTH(REPEAT('', 64000000))",
+        "RETURN IS_DATESTRING('2020-01-01T00:00+€a')",
+        "RETURN DATE_ADD('2020-01-01', 1e300, 'ms')",
+        "RETURN DATE_ADD(0, 9223372036854775807, 'f')",
+        "RETURN DATE_SUBTRACT('9999-12-31', 'P99999999999999999999Y')",
+        "RETURN LENGTH(DATE_FORMAT(0, REPEAT('%z', 9000000)))",
+        "RETURN LENGTH(REGEX_REPLACE(REPEAT('a', 1000000), 'a+', REPEAT('$0', 10000)))",
+        "RETURN LENGTH(REGEX_SPLIT(REPEAT('A', 4000000), '.*[^A-Z]|[A-Z]'))",
+        "RETURN REPEAT('a', 8000000) =~ '(a?){500}b'",
+        "LET a = REPEAT('a', 15000000) RETURN LENGTH(TO_HEX(a))",
+        "LET a = REPEAT('€', 5000000) RETURN LENGTH(ENCODE_URI_COMPONENT(a))",
+        "LET a = REPEAT('\u{1}', 9000000) RETURN LENGTH(JSON_STRINGIFY(a))",
+        "LET a = 1..200000 RETURN LENGTH(UNION(a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a))",
+        "LET a = 1..200000 RETURN LENGTH(INTERLEAVE(a, a, a, a, a, a, a, a, a, a, a, a, a, a))",
+        "LET a = 1..99999 RETURN a ALL IN (a)",
+        "LET a = 1..99999 RETURN a ANY == APPEND(a, 1)",
+        "LET a = 1..99999 RETURN (FOR i IN 1..99999 RETURN a)[*] ANY == APPEND(a, 'x')",
+        "LET a = 1..99999 RETURN LENGTH(MINUS(a, a, a))",
+        "LET a = (FOR i IN 1..20000 RETURN TO_CHAR(i)) RETURN TRIM(REPEAT('b', 9000000), a)",
+        "LET a = (FOR i IN 1..50000 RETURN CONCAT('n', i)) RETURN SUBSTITUTE(REPEAT('n1', 99), a)",
+        "LET a = (FOR i IN 1..50000 RETURN CONCAT('n', i)) RETURN SPLIT(REPEAT('n1', 99), a)",
+        "LET a = (FOR i IN 1..3000 RETURN {[i]: {a: i}}) RETURN LENGTH(MERGE_RECURSIVE(a))",
+        "LET a = (FOR i IN 1..90000 RETURN 'n') RETURN ZIP(a, a)",
+        "RETURN JSON_PARSE(CONCAT('[', REPEAT('[],', 2000000), '[]]'))",
+    ] {
+        let begun = Instant::now();
+        let outcome = run_with(&people(), text, "{}", bounded());
+        if let Err(error) = outcome {
+            let expected = [number::RESOURCE_LIMIT, number::KILLED];
+            assert!(expected.contains(&error.number), "{text}: {error}");
+        }
+        assert!(begun.elapsed().as_secs() < 8, "{text}: {:?}", begun.elapsed());
+    }
+}
+
+/// Each function with the same odd argument in all its places.
+#[test]
+fn all_functions_bear_all_arguments() {
+    for (name, least, most) in functions().filter(|(name, ..)| *name != "SLEEP") {
+        for value in [
+            "null",
+            "REPEAT('€ß a', 1000000)",
+            "1..300000",
+            "[[[[1, null]]], {a: [2]}, 'x']",
+            "{a: {b: {c: 1}}, _id: 'a/b'}",
+            "-9223372036854775808",
+            "1e308",
+        ] {
+            for count in least..=most.min(4) {
+                let arguments = vec![value; count].join(", ");
+                let text = format!("RETURN [{name}({arguments})]");
+                let begun = Instant::now();
+                let _ = run_with(&people(), &text, "{}", bounded());
+                assert!(begun.elapsed().as_secs() < 8, "{text}: {:?}", begun.elapsed());
+            }
+        }
+    }
+}
+
+/// What the algorithms give that replaced simpler ones.
+#[test]
+fn results_stay() {
+    for (text, expected) in [
+        ("INTERSECTION([1, 2, 2, 3, [1]], [3, 2, [1, null]], [2.0, 3, [1]])", "[2,3,[1]]"),
+        ("OUTERSECTION([1, 2, 2], [2, 3], [4, 4])", "[1,3,4]"),
+        ("MINUS([1, 2, {a: 1, b: 2}, 1], [2, {b: 2, a: 1, c: null}])", "[1]"),
+        ("UNION_DISTINCT([1, '1'], [1.0, -0.0, 0])", "[1,\"1\",0]"),
+        ("SORTED(['b', 2, null, 'a', [1], true, 1.5])", "[null,true,1.5,2,\"a\",\"b\",[1]]"),
+        ("SORTED_UNIQUE([3, 1, 3.0, 2])", "[1,2,3]"),
+        (
+            "MERGE_RECURSIVE({a: {x: 1}, b: 1}, {a: 2}, {a: {y: 3}}, {a: {z: {}}, b: null})",
+            r#"{"a":{"y":3,"z":{}},"b":null}"#,
+        ),
+        ("SUBSTITUTE('aabbaab', ['a', 'aab', 'b'], ['1', '2', '3'])", "\"232\""),
+        ("SUBSTITUTE('aaaa', ['a', 'a'], ['1', '2'], 2)", "\"11aa\""),
+        ("SPLIT('a,b;;c', [',', ';', ';;'])", r#"["a","b","c"]"#),
+        ("SPLIT('aßb', '')", r#"["a","ß","b"]"#),
+        ("REGEX_REPLACE('ab12', '([a-z])([0-9]?)', '<$2$0$$>')", "\"<a$><1b1$>2\""),
+        ("REGEX_SPLIT('a1b22c', '([0-9])')", r#"["a","1","b","2","","2","c"]"#),
+        ("REPEAT('ab', 3, '-')", "\"ab-ab-ab\""),
+        ("REPEAT('', 3, ',')", "\",,\""),
+        ("LOWER('ΟΔΟΣ ΣΑΣ')", "\"οδος σας\""),
+        ("UPPER('Straße')", "\"STRASSE\""),
+        ("SUBSTRING('aß€😀b', -3, 2)", "\"€😀\""),
+        ("FIND_LAST('aßaß', 'ß', 0, 2)", "1"),
+        ("TRIM('€€a b€', '€')", "\"a b\""),
+        ("REVERSE('aß€')", "\"€ßa\""),
+        ("[1, 2, 3] ALL IN [3, 2, 1]", "true"),
+        ("[1, 2, 3] ALL NOT IN [4]", "true"),
+        ("[] ALL == 1", "true"),
+        ("(1..100) ALL IN (1..99)", "false"),
+        ("(1..100) AT LEAST (99) IN (1..99)", "true"),
+        ("PERCENTILE([4, 1, 3, 2], 50)", "2"),
+        ("MAX([1, 1.0, 'a', null])", "\"a\""),
+        ("TO_HEX('€')", "\"e282ac\""),
+    ] {
+        let text = format!("RETURN {text}");
+        let outcome = run_with(&people(), &text, "{}", QueryOptions::default()).unwrap();
+        assert_eq!(outcome.result.to_json(), format!("[{expected}]"), "{text}");
+    }
+}

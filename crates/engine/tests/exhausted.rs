@@ -1,0 +1,81 @@
+//! A process without descriptors: what needs one is tried again. A flush that could not open its
+//! table ended all writes until the store was opened anew.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use pellucid_engine::{Engine, EngineOptions, Error, TableId};
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+/// Some ten flushes, each with its memtable full.
+const KEYS: u64 = 4_000;
+/// More than any one job tries; few enough for the pauses between two attempts, which double.
+const FAILURES: u32 = 6;
+
+fn options(files: &SimulatedFileSystem, background: bool) -> EngineOptions {
+    EngineOptions { segment_size_bytes: 64 << 10, background, ..small(files) }
+}
+
+/// Puts a key; what refuses it is tried again for as long as it says that it passes.
+fn put_patiently(engine: &Engine, table: TableId, key: u64) -> u32 {
+    let (begun, mut refusals) = (Instant::now(), 0);
+    loop {
+        match put(engine, table, &key.to_le_bytes(), &[key as u8; 40]) {
+            Ok(_) => return refusals,
+            Err(error @ Error::Exhausted { .. }) => {
+                assert!(error.to_string().contains("try again later"), "{error}");
+                refusals += 1;
+            }
+            Err(error) => panic!("key {key}: {error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "writes are not taken again");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn expect_all(engine: &Engine, table: TableId) {
+    for key in 0..KEYS {
+        let found = get(engine, table, &key.to_le_bytes()).unwrap();
+        assert_eq!(found, Some(vec![key as u8; 40]), "{key}");
+    }
+}
+
+#[test]
+fn a_want_of_descriptors_refuses_writes_for_a_while_and_loses_none() {
+    for background in [false, true] {
+        let files = SimulatedFileSystem::new();
+        let engine = Engine::open(STORE, options(&files, background)).unwrap();
+        let table = engine.table("t").unwrap();
+        let mut refusals = 0;
+        for key in 0..KEYS {
+            if key == KEYS / 2 {
+                let faults = Faults { exhausted_opens: FAILURES, ..Faults::default() };
+                files.set_faults(faults);
+            }
+            refusals += put_patiently(&engine, table, key);
+        }
+        assert!(refusals > 0, "nothing was refused: {background}");
+        engine.flush().unwrap();
+        assert_eq!(engine.stats().ledger.trouble, None);
+        expect_all(&engine, table);
+        engine.compact().unwrap();
+        engine.close().unwrap();
+        let engine = Engine::open(STORE, options(&files, false)).unwrap();
+        expect_all(&engine, table);
+    }
+}
+
+/// Bytes were written, and whether they are on the medium is unknown.
+#[test]
+fn a_sync_that_fails_is_final_whatever_the_system_says() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, options(&files, false)).unwrap();
+    let table = engine.table("t").unwrap();
+    put(&engine, table, b"key", b"value").unwrap();
+    files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+    assert!(engine.wait_durable(2).is_err());
+    assert!(matches!(put(&engine, table, b"key", b"value"), Err(Error::Poisoned { .. })));
+}

@@ -1,0 +1,209 @@
+//! A file system whose maps are copies that were read by calls: for whoever looks at files that are
+//! known to be damaged, and goes on behind what cannot be read.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::unreadable::Noted;
+use crate::{File, FileSystem, LockGuard, Map, MapMode, ZeroedMemory};
+
+/// Bytes that are read by one call. Where that fails, they are read page by page.
+const PIECE_BYTES: usize = 1 << 20;
+const PAGE_BYTES: usize = 4_096;
+
+/// Another file system, of which files are mapped by reading them: a map takes as much memory as
+/// the file is long, has zeros where nothing could be read, and says where that is
+/// ([`Map::unreadable_in`]). Everything else is as there.
+#[derive(Clone, Copy)]
+pub struct ByCalls<'a>(pub &'a dyn FileSystem);
+
+impl std::fmt::Debug for ByCalls<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ByCalls")
+    }
+}
+
+impl FileSystem for ByCalls<'_> {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.0.create(path)
+    }
+
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(CalledFile(self.0.open(path, writable)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.0.list(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.0.create_directory(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.0.sync_directory(directory)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.0.exists(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.hard_link(from, to)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        self.0.lock(path)
+    }
+
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        self.0.free_bytes(directory)
+    }
+
+    fn boot_identity(&self) -> [u8; 16] {
+        self.0.boot_identity()
+    }
+}
+
+struct CalledFile(Arc<dyn File>);
+
+impl File for CalledFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_length(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.0.allocate(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn drop_cached(&self, offset: u64, length: usize) {
+        self.0.drop_cached(offset, length);
+    }
+
+    fn will_need(&self, offset: u64, length: usize) {
+        self.0.will_need(offset, length);
+    }
+
+    fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        if mode == MapMode::Write {
+            return self.0.map(length, mode);
+        }
+        if length > self.0.length()? {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        Ok(Arc::new(CopiedMap::of(&*self.0, usize::try_from(length).map_err(io::Error::other)?)))
+    }
+}
+
+/// What could be read of a file.
+struct CopiedMap {
+    /// One byte at least.
+    memory: ZeroedMemory,
+    length: usize,
+    /// Where nothing could be read, in order.
+    unreadable: Vec<Range<usize>>,
+    _noted: Option<Noted>,
+}
+
+impl CopiedMap {
+    fn of(file: &dyn File, length: usize) -> CopiedMap {
+        let memory = ZeroedMemory::new(length.max(1));
+        // SAFETY: the memory is as long, zeroed, and nobody else's yet.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(memory.pointer(), length) };
+        let mut unreadable: Vec<Range<usize>> = Vec::new();
+        for (number, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
+            let begin = number * PIECE_BYTES;
+            if file.read_exact_at(piece, begin as u64).is_ok() {
+                continue;
+            }
+            for (number, page) in piece.chunks_mut(PAGE_BYTES).enumerate() {
+                let begin = begin + number * PAGE_BYTES;
+                if file.read_exact_at(page, begin as u64).is_ok() {
+                    continue;
+                }
+                page.fill(0);
+                let end = begin + page.len();
+                match unreadable.last_mut().filter(|last| last.end == begin) {
+                    Some(last) => last.end = end,
+                    None => unreadable.push(begin..end),
+                }
+            }
+        }
+        let noted = (!unreadable.is_empty()).then(Noted::begin);
+        CopiedMap { memory, length, unreadable, _noted: noted }
+    }
+}
+
+impl Map for CopiedMap {
+    fn pointer(&self) -> *mut u8 {
+        self.memory.pointer()
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
+        let end = offset.saturating_add(length);
+        let touched = self.unreadable.iter().find(|range| range.start < end && range.end > offset);
+        touched.map(|range| range.start.max(offset)).filter(|_| length > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::any_unreadable;
+    use crate::simulated::SimulatedFileSystem;
+
+    #[test]
+    fn what_cannot_be_read_is_zeros_that_are_known_and_the_rest_is_there() {
+        let files = SimulatedFileSystem::new();
+        files.create_directory(Path::new("/d")).unwrap();
+        let (path, length) = (Path::new("/d/a"), 3 * PIECE_BYTES + 100);
+        files.create(path).unwrap().write_all_at(&vec![7; length], 0).unwrap();
+        let map = || ByCalls(&files).open(path, false).unwrap().map(length as u64, MapMode::Read);
+        let whole = map().unwrap();
+        assert_eq!(whole.bytes(), vec![7; length]);
+        assert_eq!(whole.unreadable_in(0, length), None);
+        let bad = PIECE_BYTES + PAGE_BYTES + 5..PIECE_BYTES + 2 * PAGE_BYTES + 1;
+        files.fail_reads(path, bad.start as u64..bad.end as u64).unwrap();
+        files.fail_reads(path, length as u64 - 1..length as u64).unwrap();
+        let map = map().unwrap();
+        assert!(any_unreadable());
+        let (begin, end) = (PIECE_BYTES + PAGE_BYTES, PIECE_BYTES + 3 * PAGE_BYTES);
+        assert!(map.bytes()[..begin].iter().all(|byte| *byte == 7));
+        assert!(map.bytes()[begin..end].iter().all(|byte| *byte == 0));
+        assert!(map.bytes()[end..3 * PIECE_BYTES].iter().all(|byte| *byte == 7));
+        assert_eq!(map.unreadable_in(0, length), Some(begin));
+        assert_eq!(map.unreadable_in(begin + 9, 1), Some(begin + 9));
+        assert_eq!(map.unreadable_in(0, begin), None);
+        assert_eq!(map.unreadable_in(end, length - end), Some(3 * PIECE_BYTES));
+    }
+}

@@ -1,0 +1,131 @@
+//! Descriptors that are held in reserve for the files of a store: connections may take all others,
+//! and a flush that cannot open its table holds up every write.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+/// Descriptors in reserve: a flush and a merge open a table each, and the journal a segment, while
+/// each may sync a folder.
+const RESERVED_MAX: usize = 8;
+/// What an open file is that stands for a descriptor.
+const PLACEHOLDER: &str = "/dev/null";
+const NONE: i32 = -1;
+
+static RESERVED: [AtomicI32; RESERVED_MAX] = [const { AtomicI32::new(NONE) }; RESERVED_MAX];
+/// Places of the reserve that are to be filled.
+static MISSING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this error of the system says that the process, or the machine, has no descriptor left.
+#[must_use]
+pub fn is_out_of_descriptors(code: i32) -> bool {
+    code == libc::EMFILE || code == libc::ENFILE
+}
+
+/// Begins a reserve, unless there is one. A process that opens a store does.
+pub(crate) fn begin() {
+    static BEGUN: Once = Once::new();
+    BEGUN.call_once(|| {
+        MISSING.store(RESERVED_MAX, Ordering::Relaxed);
+        fill();
+    });
+}
+
+/// Fills the reserve, as far as there are descriptors.
+#[cold]
+fn fill() {
+    for place in &RESERVED {
+        if place.load(Ordering::Relaxed) != NONE {
+            continue;
+        }
+        let Ok(file) = File::open(PLACEHOLDER) else { return };
+        let descriptor = file.into_raw_fd();
+        let (none, order) = (NONE, Ordering::AcqRel);
+        if place.compare_exchange(none, descriptor, order, Ordering::Relaxed).is_ok() {
+            MISSING.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            give_back(descriptor);
+        }
+    }
+}
+
+/// Closes a descriptor of the reserve.
+fn give_back(descriptor: i32) {
+    // SAFETY: it came from a file that was given up for it, and whoever took it out of the reserve
+    // is the only one who has it.
+    drop(unsafe { File::from_raw_fd(descriptor) });
+}
+
+/// Takes a descriptor out of the reserve and closes it; false if there is none.
+fn give_one_back() -> bool {
+    let mut taken = RESERVED.iter().map(|place| place.swap(NONE, Ordering::AcqRel));
+    let Some(descriptor) = taken.find(|descriptor| *descriptor != NONE) else { return false };
+    MISSING.fetch_add(1, Ordering::Relaxed);
+    give_back(descriptor);
+    true
+}
+
+/// Opens something, at the cost of the reserve if there is no other descriptor.
+pub(crate) fn open<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let is_short = |outcome: &io::Result<T>| {
+        let error = outcome.as_ref().err().and_then(io::Error::raw_os_error);
+        error.is_some_and(is_out_of_descriptors)
+    };
+    let mut outcome = open();
+    if !is_short(&outcome) {
+        if MISSING.load(Ordering::Relaxed) > 0 {
+            fill();
+        }
+        return outcome;
+    }
+    // Another thread may be quicker to take what is given back, but not for ever.
+    while is_short(&outcome) && give_one_back() {
+        outcome = open();
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileSystem, SystemFileSystem};
+
+    const CHILD: &str = "PELLUCID_IO_RESERVE_CHILD";
+
+    /// In a process of its own, whose descriptors may all be taken.
+    #[test]
+    fn files_of_the_store_open_where_no_descriptor_is_left_and_the_reserve_comes_back() {
+        if std::env::var_os(CHILD).is_none() {
+            let name = "reserve::tests::files_of_the_store_open_where_no_descriptor_is_left_and_\
+                        the_reserve_comes_back";
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let output =
+                child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
+        let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+        // SAFETY: the limit is a valid structure.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+        let folder = std::env::temp_dir().join(format!("pellucid-reserve-{}", std::process::id()));
+        let files = SystemFileSystem;
+        files.create_directory(&folder).unwrap();
+        let _lock = files.lock(&folder.join("LOCK")).unwrap();
+        let take_all = || std::iter::from_fn(|| File::open(PLACEHOLDER).ok()).collect::<Vec<_>>();
+        for _ in 0..3 {
+            let taken = take_all();
+            assert!(File::open(PLACEHOLDER).is_err());
+            let create = |number| files.create(&folder.join(format!("{number}"))).unwrap();
+            let created: Vec<_> = (0..RESERVED_MAX).map(create).collect();
+            let refused = files.open(&folder.join("0"), false).err().unwrap();
+            assert!(is_out_of_descriptors(refused.raw_os_error().unwrap()), "{refused}");
+            drop((created, taken));
+            // The next opening that succeeds fills it again.
+            files.open(&folder.join("0"), false).unwrap();
+            assert_eq!(MISSING.load(Ordering::Relaxed), 0);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,300 @@
+//! Browsers: what pages of other sites may ask of this server, which is nothing.
+//!
+//! A browser sends what any page tells it to send, to a developer's `127.0.0.1`, too. It says whose
+//! page that is (`Origin`, RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata), and where it got the
+//! server's address from (`Host`): a name of a stranger's that was bound to this address has the
+//! browser take his page for ours. Programs other than browsers say none of it but `Host`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use pellucid_http::{Handled, Request, Response};
+
+use crate::names::Operation;
+use crate::service::{Api, Loop, begin_answer, route};
+
+/// Last labels of names that no stranger can have: public DNS has none of these (RFC 6761, RFC
+/// 6762, ICANN's `internal`).
+const PRIVATE_DOMAINS: [&[u8]; 4] = [b"localhost", b"local", b"internal", b"test"];
+
+/// Sites whose pages may ask.
+#[derive(Debug, Default)]
+pub(crate) struct Sites {
+    /// What `Host` is for those who name the address that is listened on.
+    listen: String,
+    /// Names of this server, in lower case.
+    hosts: Vec<String>,
+    /// Origins of other sites that may ask, as browsers write them.
+    origins: Vec<String>,
+    has_tls: bool,
+}
+
+/// What a request is refused for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// The name by which the client knows the server is not one of the server's.
+    Host,
+    /// A page of another site asks.
+    Origin,
+}
+
+impl Foreign {
+    fn status(self) -> u16 {
+        match self {
+            Foreign::Host => 421,
+            Foreign::Origin => 403,
+        }
+    }
+
+    fn line(self) -> &'static str {
+        match self {
+            Foreign::Host => {
+                "this server has no accounts and does not know itself by the name in `Host`: ask \
+                 it by its address, or start it with the name in --allowed-hosts"
+            }
+            Foreign::Origin => {
+                "a page of another site asks this: start the server with its origin in \
+                 --allowed-origins, if it may"
+            }
+        }
+    }
+}
+
+impl Sites {
+    /// The sites of a server that listens here, and of those that an operator allows.
+    pub(crate) fn new(
+        listen: SocketAddr,
+        has_tls: bool,
+        own_names: impl IntoIterator<Item = String>,
+        origins: &[String],
+    ) -> Sites {
+        let hosts = own_names.into_iter().filter(|name| !name.is_empty());
+        Sites {
+            listen: listen.to_string(),
+            hosts: hosts.map(|name| name.to_ascii_lowercase()).collect(),
+            origins: origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
+            has_tls,
+        }
+    }
+
+    /// Why a request is refused, if it is. `Host` counts where nobody is asked for credentials.
+    #[inline]
+    pub(crate) fn refuse(&self, request: &Request<'_>, is_open: bool) -> Option<Foreign> {
+        let (mut host, mut origin, mut site, mut mode) = (None, None, None, None);
+        for header in request.headers {
+            let place = match header.name.len() {
+                4 if header.name.eq_ignore_ascii_case("host") => &mut host,
+                6 if header.name.eq_ignore_ascii_case("origin") => &mut origin,
+                14 if header.name.eq_ignore_ascii_case("sec-fetch-site") => &mut site,
+                14 if header.name.eq_ignore_ascii_case("sec-fetch-mode") => &mut mode,
+                _ => continue,
+            };
+            *place = Some(header.value);
+        }
+        if is_open && host.is_some_and(|host| !self.is_own(host)) {
+            return Some(Foreign::Host);
+        }
+        let is_foreign = match (origin, site) {
+            (Some(origin), _) => !self.is_allowed(origin, host.unwrap_or_default()),
+            (None, Some(b"cross-site" | b"same-site")) => {
+                // A link is followed by a person, who sees the answer; the page does not.
+                let is_reading = matches!(request.method, "GET" | "HEAD");
+                !is_reading || mode != Some(b"navigate".as_slice())
+            }
+            (None, _) => false,
+        };
+        is_foreign.then_some(Foreign::Origin)
+    }
+
+    /// Whether a `Host` leads here without a stranger's name: it is an address, a name that public
+    /// DNS cannot have, or a name of this server.
+    fn is_own(&self, host: &[u8]) -> bool {
+        if host == self.listen.as_bytes() {
+            return true;
+        }
+        let name = name_in(host);
+        let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+        if last.len() == name.len() || PRIVATE_DOMAINS.iter().any(|d| last.eq_ignore_ascii_case(d))
+        {
+            return true;
+        }
+        let text = std::str::from_utf8(name).unwrap_or_default();
+        text.parse::<Ipv4Addr>().is_ok()
+            || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(text))
+    }
+
+    /// Whether an `Origin` is that of the server that `host` names, or is allowed.
+    fn is_allowed(&self, origin: &[u8], host: &[u8]) -> bool {
+        let own = match origin.strip_prefix(b"https://") {
+            Some(own) => Some(own),
+            // Before a server without TLS there may be one that has it; not the other way round.
+            None => origin.strip_prefix(b"http://").filter(|_| !self.has_tls),
+        };
+        own.is_some_and(|own| !own.is_empty() && own.eq_ignore_ascii_case(host))
+            || self.origins.iter().any(|known| origin.eq_ignore_ascii_case(known.as_bytes()))
+    }
+}
+
+/// The name or address in a `Host`, without the port.
+fn name_in(host: &[u8]) -> &[u8] {
+    if host.first() == Some(&b'[') {
+        // An address of IPv6 has no dots that matter here; anything else in brackets is no name.
+        let inner = host[1..].split(|byte| *byte == b']').next().unwrap_or_default();
+        let text = std::str::from_utf8(inner).unwrap_or_default();
+        return if text.parse::<Ipv6Addr>().is_ok() { b"localhost" } else { b"." };
+    }
+    match host.iter().position(|byte| *byte == b':') {
+        Some(colon) => &host[..colon],
+        None => host,
+    }
+}
+
+/// Names of this machine.
+pub(crate) fn machine_names() -> Vec<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    vec![name.trim().to_owned()]
+}
+
+/// The host in a URL or `host:port`, for names that are given so.
+pub(crate) fn host_of(authority: &str) -> String {
+    match authority.parse::<IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => authority.rsplit_once(':').map_or(authority, |(name, _)| name).to_owned(),
+    }
+}
+
+impl Api {
+    /// Answers what a page of another site asks.
+    #[inline]
+    pub(crate) fn refuse_site(
+        &self,
+        request: &Request<'_>,
+        is_open: bool,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Option<Handled> {
+        let foreign = self.shared.sites.refuse(request, is_open)?;
+        route(exchange, Operation::Refused);
+        begin_answer(response, exchange, foreign.status(), &[]);
+        if request.path.starts_with("/_") {
+            let body = serde_json::json!({
+                "error": true, "code": foreign.status(), "errorNum": 11,
+                "errorMessage": foreign.line(),
+            });
+            response.header("Content-Type", b"application/json");
+            response.finish(body.to_string().as_bytes());
+        } else {
+            response.finish_text(foreign.line());
+        }
+        Some(Handled::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_http::Header;
+
+    use super::*;
+
+    fn sites(has_tls: bool) -> Sites {
+        let names = ["Box.Example.com", "", "db.example.com"].map(str::to_owned);
+        let listen = "127.0.0.1:8080".parse().unwrap();
+        Sites::new(listen, has_tls, names, &["https://console.example.com".to_owned()])
+    }
+
+    fn refused(sites: &Sites, method: &str, headers: &[(&str, &str)]) -> Option<Foreign> {
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+        let request =
+            Request { method, path: "/v0/entity", query: None, headers: &headers, body: b"" };
+        sites.refuse(&request, true)
+    }
+
+    #[test]
+    fn names_that_strangers_can_have_are_not_this_server() {
+        let sites = sites(false);
+        for own in [
+            "127.0.0.1:8080",
+            "127.0.0.1",
+            "10.1.2.3:8080",
+            "[::1]:8080",
+            "[2001:db8::1]",
+            "localhost",
+            "LOCALHOST:8080",
+            "app.localhost",
+            "pellucid:8080",
+            "box.local",
+            "db.internal:80",
+            "pellucid.default.svc.cluster.local",
+            "box.example.com:8080",
+            "db.example.com",
+            "",
+        ] {
+            assert_eq!(refused(&sites, "GET", &[("Host", own)]), None, "{own}");
+        }
+        for foreign in [
+            "evil.example",
+            "evil.example:8080",
+            "127.0.0.1.evil.example",
+            "localhost.",
+            "ai.",
+            "[evil.example]",
+            "1.2.3.4.5",
+            "localhost.evil.example:8080",
+            "b\u{fc}x.example",
+        ] {
+            let outcome = refused(&sites, "GET", &[("Host", foreign)]);
+            let is_refused = outcome == Some(Foreign::Host);
+            assert!(is_refused || foreign == "{foreign}");
+        }
+        assert_eq!(refused(&sites, "GET", &[]), None, "HTTP/1.0");
+    }
+
+    #[test]
+    fn pages_of_other_sites_ask_nothing() {
+        let host = ("Host", "127.0.0.1:8080");
+        for origin in [
+            "https://evil.example",
+            "null",
+            "http://127.0.0.1:1",
+            "http://localhost:8080",
+            "http://127.0.0.1:80800",
+            "http://127.0.0.1",
+            "127.0.0.1:8080",
+            "",
+            "http://",
+        ] {
+            for method in ["PUT", "GET", "OPTIONS"] {
+                let outcome = refused(&sites(false), method, &[host, ("Origin", origin)]);
+                assert_eq!(outcome, Some(Foreign::Origin), "{method} {origin}");
+            }
+        }
+        for (has_tls, origin) in [
+            (false, "http://127.0.0.1:8080"),
+            (false, "https://127.0.0.1:8080"),
+            (true, "https://127.0.0.1:8080"),
+            (true, "https://console.example.com"),
+        ] {
+            let outcome = refused(&sites(has_tls), "PUT", &[("origin", origin), host]);
+            assert_eq!(outcome, None, "{origin}");
+        }
+        let downgraded = [host, ("Origin", "http://127.0.0.1:8080")];
+        assert_eq!(refused(&sites(true), "PUT", &downgraded), Some(Foreign::Origin));
+    }
+
+    #[test]
+    fn what_a_browser_says_of_a_request_counts_where_it_names_no_origin() {
+        let asked = |method: &str, site: &str, mode: &str| {
+            let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode)];
+            refused(&sites(false), method, &headers)
+        };
+        for site in ["none", "same-origin"] {
+            assert_eq!(asked("GET", site, "no-cors"), None);
+            assert_eq!(asked("POST", site, "cors"), None);
+        }
+        for site in ["cross-site", "same-site"] {
+            assert_eq!(asked("GET", site, "navigate"), None, "a link that is followed");
+            assert_eq!(asked("GET", site, "no-cors"), Some(Foreign::Origin), "an image");
+            assert_eq!(asked("POST", site, "navigate"), Some(Foreign::Origin), "a form");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Control of calls that workers are at: each can be ended from elsewhere, and told of.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_aql::KillSwitch;
+use pellucid_clock::Stopwatch;
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_thread::{Mutex, MutexGuard};
+
+use super::queries::{Running, stopwatch};
+
+/// Bytes of a query's text in a description.
+const TEXT_BYTES_MAX: usize = 200;
+
+/// A call under way. A clone is the same call.
+#[derive(Clone)]
+pub(crate) struct Control(Arc<State>);
+
+struct State {
+    kill: KillSwitch,
+    since: Stopwatch,
+    /// How long the call may take.
+    longest: Option<Duration>,
+    /// Method and path.
+    what: String,
+    /// The query that the call runs.
+    query: Mutex<Option<Arc<Running>>>,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Control").field(&self.0.what).finish()
+    }
+}
+
+impl Control {
+    /// Control of a call that begins now, and takes no longer than `longest` unless that is zero.
+    pub(crate) fn new(what: String, longest: Duration) -> Control {
+        Control(Arc::new(State {
+            kill: KillSwitch::default(),
+            since: stopwatch(),
+            longest: (!longest.is_zero()).then_some(longest),
+            what,
+            query: Mutex::default(),
+        }))
+    }
+
+    /// Ends the call soon, and the query that it runs.
+    pub(crate) fn end(&self) {
+        self.0.kill.kill();
+        if let Some(query) = &*self.query() {
+            query.kill.kill();
+        }
+    }
+
+    /// What ends the call, for work that looks at it by itself.
+    pub(crate) fn kill_switch(&self) -> KillSwitch {
+        self.0.kill.clone()
+    }
+
+    /// Notes the query that the call runs from now on, so that both end together.
+    pub(crate) fn runs(&self, query: &Arc<Running>) {
+        *self.query() = Some(Arc::clone(query));
+        if self.0.kill.is_killed() {
+            query.kill.kill();
+        }
+    }
+
+    /// Goes on, unless the call was ended or has taken too long; to be called now and then by
+    /// whatever takes long.
+    ///
+    /// # Errors
+    /// 1500.
+    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+        let State { kill, since, longest, query, .. } = &*self.0;
+        if kill.is_killed() {
+            return Err(DocumentError::new(ErrorNumber::QUERY_KILLED, "call ended"));
+        }
+        let elapsed_ns = || u128::from(since.elapsed_ns());
+        if longest.is_some_and(|longest| elapsed_ns() > longest.as_nanos()) {
+            let message = "call ended: it took too long";
+            return Err(DocumentError::new(ErrorNumber::QUERY_KILLED, message));
+        }
+        let query = query.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*query {
+            Some(query) => query.check(),
+            None => Ok(()),
+        }
+    }
+
+    /// The call in words, for the log.
+    fn describe(&self) -> String {
+        let seconds = self.0.since.elapsed_ns() as f64 / 1e9;
+        let mut text = format!("{}, for {seconds:.1} s", self.0.what);
+        if let Some(query) = &*self.query() {
+            let (id, database) = (query.id, &query.database);
+            let mut end = query.query.len().min(TEXT_BYTES_MAX);
+            while !query.query.is_char_boundary(end) {
+                end -= 1;
+            }
+            let (owner, asked) = (query.owner.name(), &query.query[..end]);
+            text += &format!(", query {id} of `{owner}` in `{database}`: {asked}");
+        }
+        text
+    }
+
+    fn query(&self) -> MutexGuard<'_, Option<Arc<Running>>> {
+        self.0.query.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The calls that workers are at.
+#[derive(Default)]
+pub(crate) struct Calls {
+    listed: Mutex<Listed>,
+}
+
+#[derive(Default)]
+struct Listed {
+    calls: HashMap<u64, Control>,
+    begun: u64,
+    /// Whether the server stops, and each call that still begins ends at once.
+    is_ending: bool,
+}
+
+/// A call in the list, until this is dropped.
+pub(crate) struct AtWork<'a> {
+    calls: &'a Calls,
+    number: u64,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.calls.listed().calls.remove(&self.number);
+    }
+}
+
+impl Calls {
+    /// Lists a call that a worker begins.
+    pub(crate) fn begin(&self, control: &Control) -> AtWork<'_> {
+        let mut listed = self.listed();
+        listed.begun += 1;
+        let number = listed.begun;
+        listed.calls.insert(number, control.clone());
+        if listed.is_ending {
+            control.end();
+        }
+        AtWork { calls: self, number }
+    }
+
+    /// Ends all calls, those that begin from now on among them.
+    pub(crate) fn end_all(&self) {
+        let mut listed = self.listed();
+        listed.is_ending = true;
+        listed.calls.values().for_each(Control::end);
+    }
+
+    /// The calls that workers are at, in words, those first that began first.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let mut calls: Vec<_> =
+            self.listed().calls.iter().map(|(number, call)| (*number, call.clone())).collect();
+        calls.sort_by_key(|(number, _)| *number);
+        calls.iter().map(|(_, call)| call.describe()).collect()
+    }
+
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_end_by_a_kill_and_by_their_time() {
+        let calls = Calls::default();
+        let control = Control::new("POST /_api/import".to_owned(), Duration::ZERO);
+        let at_work = calls.begin(&control);
+        control.check().unwrap();
+        assert!(calls.describe()[0].starts_with("POST /_api/import, for "));
+        calls.end_all();
+        assert_eq!(control.check().unwrap_err().number, ErrorNumber::QUERY_KILLED);
+        drop(at_work);
+        assert!(calls.describe().is_empty());
+        let late = Control::new(String::new(), Duration::ZERO);
+        let _at_work = calls.begin(&late);
+        assert!(late.check().is_err(), "a server that stops begins nothing");
+        let short = Control::new(String::new(), Duration::from_nanos(1));
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(short.check().unwrap_err().number, ErrorNumber::QUERY_KILLED);
+    }
+}

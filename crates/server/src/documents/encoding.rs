@@ -1,0 +1,139 @@
+//! JSON bodies of answers, which take the memory of their request before they grow.
+
+use pellucid_budget::Share;
+use pellucid_document::DocumentError;
+use pellucid_value::{Ref, Value, json};
+
+use super::control::Control;
+use super::memory::{out_of_memory, over_budget};
+
+/// Bytes that a body has room for at first; these are not counted.
+const FIRST_BYTES: usize = 1 << 10;
+
+/// Bytes that one byte of a value is as JSON at most: a control character is `\u0000`.
+const ENCODED_PER_BYTE: usize = 6;
+
+/// What a value without bytes of its own is at most as JSON: a number.
+const NUMBER_BYTES_MAX: usize = 32;
+
+/// A value that may become longer than this is measured before it is written.
+const UNMEASURED_BYTES_MAX: usize = 64 << 10;
+
+/// See the module.
+pub(super) struct Encoding<'a> {
+    body: Vec<u8>,
+    memory: Share,
+    /// What ends the call, on threads where that can be.
+    control: Option<&'a Control>,
+}
+
+impl<'a> Encoding<'a> {
+    /// An empty body that takes its memory from `memory`.
+    pub(super) fn new(memory: Share, control: Option<&'a Control>) -> Encoding<'a> {
+        Encoding { body: Vec::with_capacity(FIRST_BYTES), memory, control }
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// What is written so far, to be changed in place.
+    pub(super) fn body_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.body
+    }
+
+    /// Appends bytes as they are.
+    ///
+    /// # Errors
+    /// 32 if there is no memory for them, 1500 if the call was ended.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), DocumentError> {
+        self.reserve(bytes.len())?;
+        self.body.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends a value as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(super) fn value(&mut self, value: &Value) -> Result<(), DocumentError> {
+        let most = value.size_bytes().saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX;
+        self.part(value.view(), most)
+    }
+
+    /// Appends a value of so many bytes in packed form as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(super) fn packed(&mut self, value: Ref<'_>, size: usize) -> Result<(), DocumentError> {
+        self.part(value, size.saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX)
+    }
+
+    fn part(&mut self, value: Ref<'_>, most: usize) -> Result<(), DocumentError> {
+        let room = if most > UNMEASURED_BYTES_MAX { json::length(value) } else { most };
+        self.reserve(room)?;
+        json::write(value, &mut self.body);
+        Ok(())
+    }
+
+    /// Has room for `bytes` more.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), DocumentError> {
+        let (length, capacity) = (self.body.len(), self.body.capacity());
+        if capacity - length >= bytes {
+            return Ok(());
+        }
+        self.control.map_or(Ok(()), Control::check)?;
+        let wanted = length.saturating_add(bytes).max(capacity + capacity / 2);
+        // Both are there while the one is copied to the other.
+        self.memory.take(wanted).map_err(over_budget)?;
+        let reserved = self.body.try_reserve_exact(wanted - length);
+        self.memory.give_back(if reserved.is_ok() { capacity } else { wanted });
+        reserved.map_err(|_| out_of_memory())
+    }
+
+    /// The body, and the memory that it takes.
+    pub(super) fn finish(self) -> (Vec<u8>, Share) {
+        (self.body, self.memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_budget::Budget;
+    use pellucid_document::ErrorNumber;
+
+    use super::*;
+
+    #[test]
+    fn a_body_takes_its_memory_before_it_grows() {
+        let budget = Budget::new(1 << 20);
+        let mut encoding = Encoding::new(budget.share(1 << 20), None);
+        // Each of its characters takes six bytes as JSON.
+        let text = Value::from("\u{1}".repeat(100_000).as_str());
+        encoding.value(&text).unwrap();
+        assert_eq!(encoding.len(), 600_002);
+        assert!((600_002..700_000).contains(&budget.used_bytes()), "{}", budget.used_bytes());
+        let refused = encoding.value(&text).unwrap_err();
+        assert_eq!(refused.number, ErrorNumber::RESOURCE_LIMIT);
+        assert_eq!(encoding.len(), 600_002, "what is refused leaves nothing");
+        let (body, memory) = encoding.finish();
+        assert_eq!(body.len(), 600_002);
+        drop(memory);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_body_of_an_ended_call_does_not_grow() {
+        let control = Control::new(String::new(), std::time::Duration::ZERO);
+        let share = Budget::unbounded().share(usize::MAX);
+        let mut encoding = Encoding::new(share, Some(&control));
+        encoding.bytes(&[b'1'; 2 * FIRST_BYTES]).unwrap();
+        control.end();
+        let refused = encoding.bytes(&[b'1'; 8 * FIRST_BYTES]).unwrap_err();
+        assert_eq!(refused.number, ErrorNumber::QUERY_KILLED);
+    }
+}

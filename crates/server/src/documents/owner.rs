@@ -1,0 +1,89 @@
+//! Ownership of queries and of their cursors.
+
+use crate::access::{Identity, Right, Scope};
+
+/// The identity that a query or a cursor belongs to.
+///
+/// As in ArangoDB, a cursor is read by its owner and by the superuser alone; for others it is not
+/// there. Administrators see all queries, end them, and remove cursors.
+#[derive(Clone)]
+pub(crate) struct Owner(Identity);
+
+impl Owner {
+    /// The owner of what `caller` begins.
+    pub(crate) fn of(caller: &Identity) -> Owner {
+        Owner(caller.clone())
+    }
+
+    /// Whether `caller` is the owner, or the superuser.
+    pub(crate) fn is(&self, caller: &Identity) -> bool {
+        match (&self.0, caller) {
+            (_, Identity::Superuser) | (Identity::Anybody, Identity::Anybody) => true,
+            (Identity::Account(own, _), Identity::Account(other, _)) => own.name == other.name,
+            _ => false,
+        }
+    }
+
+    /// Whether `caller` may see what was asked: its owner, and administrators.
+    pub(crate) fn shows_to(&self, caller: &Identity) -> bool {
+        self.is(caller) || caller.may(Scope::Admin, Right::Read)
+    }
+
+    /// Whether `caller` may end or remove it: its owner, and administrators who may write.
+    pub(crate) fn yields_to(&self, caller: &Identity) -> bool {
+        self.is(caller) || caller.may(Scope::Admin, Right::Write)
+    }
+
+    /// The name of the account; nothing where it is none.
+    pub(crate) fn account(&self) -> Option<&str> {
+        self.0.name()
+    }
+
+    /// The name in lists, as ArangoDB has it: `root` on a server without accounts.
+    pub(crate) fn name(&self) -> &str {
+        match &self.0 {
+            Identity::Anybody => "root",
+            other => other.name().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::access::{AccountRecord, Proof};
+
+    fn account(name: &str, grants: &[(&str, Right)]) -> Identity {
+        let mut record = AccountRecord::new(name).unwrap();
+        for (scope, right) in grants {
+            record.grants.set(scope, *right).unwrap();
+        }
+        Identity::Account(Arc::new(record), Proof::Password)
+    }
+
+    #[test]
+    fn only_owners_and_administrators_are_let_in() {
+        let all = [("*", Right::Write)];
+        let (ann, ben) = (account("ann", &all), account("ben", &all));
+        let watcher = account("watcher", &[("admin", Right::Read)]);
+        let root = account("root", &[("admin", Right::Write)]);
+        let owner = Owner::of(&ann);
+        for (caller, is, shows, yields) in [
+            (&ann, true, true, true),
+            (&ben, false, false, false),
+            (&watcher, false, true, false),
+            (&root, false, true, true),
+            (&Identity::Superuser, true, true, true),
+            (&Identity::Nobody, false, false, false),
+        ] {
+            assert_eq!(owner.is(caller), is);
+            assert_eq!((owner.shows_to(caller), owner.yields_to(caller)), (shows, yields));
+        }
+        let everybody = Owner::of(&Identity::Anybody);
+        assert!(everybody.is(&Identity::Anybody) && !everybody.is(&ann));
+        assert!(!Owner::of(&Identity::Superuser).is(&ann));
+        assert!(!Owner::of(&Identity::Nobody).is(&Identity::Nobody));
+    }
+}

@@ -1,0 +1,145 @@
+//! The path of a request, split at its slashes and then percent-decoded, once.
+
+use std::borrow::Cow;
+
+use pellucid_document::SYSTEM_DATABASE;
+
+use crate::query::percent_decode;
+
+/// Segments of a path that are kept; no route has as many, with `_db` and the database's name.
+const SEGMENTS_MAX: usize = 8;
+
+/// Segments that name a database: `_db` and its name.
+const DATABASE_SEGMENTS: usize = 2;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Path<'a> {
+    segments: [Cow<'a, str>; SEGMENTS_MAX],
+    /// How many there are, those beyond the kept ones too.
+    count: usize,
+    /// The place of the first one behind the database.
+    begin: usize,
+}
+
+impl<'a> Path<'a> {
+    /// Splits and decodes a path; nothing if its encoding is malformed or no UTF-8.
+    pub(crate) fn of(path: &'a str) -> Option<Path<'a>> {
+        let mut this = Path::default();
+        for segment in path.split('/').skip(1) {
+            let decoded = decode(segment)?;
+            if let Some(place) = this.segments.get_mut(this.count) {
+                *place = decoded;
+            }
+            this.count += 1;
+        }
+        if this.segments[0] == "_db" && this.trimmed_count() >= DATABASE_SEGMENTS {
+            this.begin = DATABASE_SEGMENTS;
+        }
+        Some(this)
+    }
+
+    /// Whether it names a database.
+    pub(crate) fn is_in_database(&self) -> bool {
+        self.begin > 0
+    }
+
+    /// The name of the database, that of the first one where none is named.
+    pub(crate) fn database(&self) -> &str {
+        if self.is_in_database() { &self.segments[1] } else { SYSTEM_DATABASE }
+    }
+
+    /// The segment at `place` behind the database, or nothing.
+    pub(crate) fn segment(&self, place: usize) -> Option<&str> {
+        let segment = self.segments[self.begin..].get(place)?;
+        (place < self.len()).then_some(segment)
+    }
+
+    /// How many segments there are behind the database. A slash at the end adds none.
+    pub(crate) fn len(&self) -> usize {
+        self.trimmed_count().saturating_sub(self.begin)
+    }
+
+    /// Whether it ends with a slash.
+    pub(crate) fn has_slash(&self) -> bool {
+        self.trimmed_count() < self.count
+    }
+
+    fn trimmed_count(&self) -> usize {
+        let ends_empty = |last: &Cow<'_, str>| last.is_empty();
+        let last = self.count.checked_sub(1).and_then(|last| self.segments.get(last));
+        self.count - usize::from(last.is_some_and(ends_empty))
+    }
+
+    /// A copy that outlives the request.
+    pub(crate) fn into_owned(self) -> Path<'static> {
+        let Path { segments, count, begin } = self;
+        let segments = segments.map(|segment| match segment {
+            // Most of them are not there.
+            Cow::Borrowed("") => Cow::Borrowed(""),
+            other => Cow::Owned(other.into_owned()),
+        });
+        Path { segments, count, begin }
+    }
+}
+
+/// Takes the percent-encoding off; nothing if it is malformed or no UTF-8.
+pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    match percent_decode(text)? {
+        Cow::Borrowed(_) => Some(Cow::Borrowed(text)),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments(path: &str) -> (String, Vec<String>) {
+        let path = Path::of(path).unwrap();
+        let segments = (0..path.len()).map_while(|place| path.segment(place));
+        (path.database().to_owned(), segments.map(str::to_owned).collect())
+    }
+
+    fn owned(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_path_is_split_before_it_is_decoded() {
+        for (path, database, expected) in [
+            ("/_api/version", "_system", &["_api", "version"][..]),
+            ("/_api/version/", "_system", &["_api", "version"]),
+            ("/_api//x", "_system", &["_api", "", "x"]),
+            ("/_db/a%2Fb/_api/document/c/x%25:y+z", "a/b", &["_api", "document", "c", "x%:y+z"]),
+            ("/_db/x%2F_open%2Fy/_api", "x/_open/y", &["_api"]),
+            ("/_db/x/_db/y/_api", "x", &["_db", "y", "_api"]),
+            ("/_db//_api", "", &["_api"]),
+            ("/_db/x", "x", &[]),
+            ("/_db/", "_system", &["_db"]),
+            ("/_db", "_system", &["_db"]),
+            ("/%5Fdb/x/_api", "x", &["_api"]),
+            ("//_db/x", "_system", &["", "_db", "x"]),
+            ("/a/../b/.", "_system", &["a", "..", "b", "."]),
+            ("/", "_system", &[]),
+            ("*", "_system", &[]),
+        ] {
+            let (found_database, found) = segments(path);
+            assert_eq!((&*found_database, found), (database, owned(expected)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_long_path_has_its_length_and_no_more_than_its_beginning() {
+        let path = Path::of("/_db/x/1/2/3/4/5/6/7/8").unwrap();
+        assert_eq!((path.len(), path.segment(5), path.segment(6)), (8, Some("6"), None));
+        assert_eq!(Path::of(&"/a".repeat(1_000)).unwrap().into_owned().len(), 1_000);
+    }
+
+    #[test]
+    fn what_is_not_encoded_as_it_must_be_is_no_path() {
+        for path in ["/_api/%zz", "/%", "/%4", "/%C0%AF", "/1/2/3/4/5/6/7/8/9/%ff", "/_db/%/x"] {
+            assert!(Path::of(path).is_none(), "{path}");
+        }
+    }
+}

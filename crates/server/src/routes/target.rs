@@ -1,0 +1,92 @@
+//! The route of a request, and what its path says beside that.
+
+use super::methods::{Method, Methods};
+use super::path::Path;
+use super::route::{BodyLimit, Missing, Route};
+use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
+use crate::documents::OTHER_BODY_BYTES_MAX;
+
+/// Where entities are: looked for first, as most requests are for them.
+const ENTITY_PATH: &str = "/v0/entity";
+
+static NO_PATH: Route = Route::missing(Missing::Path);
+static NO_ENCODING: Route = Route::missing(Missing::Encoding);
+static NO_END: Route = Route::missing(Missing::Superfluous);
+/// A mistaken method is told as that, however long the body is that another one may have.
+static NO_METHOD: Route =
+    Route::missing(Missing::Method { is_of_documents: false }).with_body(BodyLimit::Value);
+static NO_DOCUMENT_METHOD: Route = Route::missing(Missing::Method { is_of_documents: true })
+    .with_body(BodyLimit::Bytes(OTHER_BODY_BYTES_MAX));
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Target<'a> {
+    pub(crate) route: &'static Route,
+    /// Where there is no route for this method, those that there are.
+    pub(crate) allowed: Methods,
+    /// The path, where it has more to say than its route.
+    pub(crate) path: Option<Path<'a>>,
+}
+
+impl<'a> Target<'a> {
+    /// Finds the route of a request: the one place where its path is looked at.
+    #[inline]
+    pub(crate) fn of(method: &str, path: &'a str, query: Option<&str>) -> Target<'a> {
+        if path != ENTITY_PATH {
+            return Target::elsewhere(Method::of(method), path, query);
+        }
+        let route = match method {
+            "GET" => &ENTITY_ROUTES[0],
+            "HEAD" => &ENTITY_ROUTES[1],
+            "PUT" => &ENTITY_ROUTES[2],
+            "DELETE" => &ENTITY_ROUTES[3],
+            _ => return Target::elsewhere(Method::of(method), path, query),
+        };
+        Target::at(route)
+    }
+
+    fn at(route: &'static Route) -> Target<'a> {
+        Target { route, allowed: Methods::NONE, path: None }
+    }
+
+    #[inline(never)]
+    fn elsewhere(method: Method, text: &'a str, query: Option<&str>) -> Target<'a> {
+        let Some(path) = Path::of(text) else { return Target::at(&NO_ENCODING) };
+        // Most of what comes here is for documents.
+        let mut routes = DOCUMENT_ROUTES.iter().chain(SERVER_ROUTES).chain(&ENTITY_ROUTES);
+        let is_it = |route: &&Route| {
+            route.methods.has(method)
+                && route.fits(&path)
+                && route.parameter.is_none_or(|name| is_given(query, name))
+        };
+        match routes.find(is_it) {
+            Some(route) => Target { path: Some(path), ..Target::at(route) },
+            None => Target::missing(&path),
+        }
+    }
+
+    fn missing(path: &Path<'_>) -> Target<'a> {
+        let others = || all().filter(|route| route.fits(path) && !route.is_preflight());
+        let allowed = others().fold(Methods::NONE, |all, route| all.with(route.methods));
+        if allowed != Methods::NONE {
+            let is_of_documents = others().all(Route::is_of_documents);
+            let route = if is_of_documents { &NO_DOCUMENT_METHOD } else { &NO_METHOD };
+            return Target { allowed, ..Target::at(route) };
+        }
+        let is_longer = |route: &Route| {
+            route.is_of_documents() && !route.is_preflight() && route.fits_beginning(path)
+        };
+        Target::at(if all().any(is_longer) { &NO_END } else { &NO_PATH })
+    }
+
+    /// The segment of the path at `place` behind the database, decoded.
+    pub(crate) fn segment(&self, place: usize) -> Option<&str> {
+        self.path.as_ref()?.segment(place)
+    }
+}
+
+/// Whether a query has this parameter, with or without a value.
+fn is_given(query: Option<&str>, name: &str) -> bool {
+    let mut pairs = query.into_iter().flat_map(|query| query.split('&'));
+    pairs.any(|pair| pair.split_once('=').map_or(pair, |(key, _)| key) == name)
+}

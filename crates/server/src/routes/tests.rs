@@ -1,0 +1,139 @@
+//! The table: each row is found, and each path finds its row.
+
+use crate::names::Operation;
+
+use super::route::{BodyLimit, Handler, Missing};
+use super::{Target, all};
+
+/// A path that fits a row, with `tail` where any number of segments may stand.
+fn example(parts: &[&str], tail: &str) -> String {
+    let part = |part: &&str| match *part {
+        "*" => tail.to_owned(),
+        part if part.starts_with('{') => "/x".to_owned(),
+        part => format!("/{part}"),
+    };
+    parts.iter().map(part).collect()
+}
+
+#[test]
+fn every_row_is_found_by_its_path() {
+    for route in all() {
+        for tail in ["", "/y", "/y/z"] {
+            let path = example(route.path, tail);
+            for method in route.methods.iter() {
+                let found = Target::of(method.name(), &path, route.parameter).route;
+                assert!(
+                    std::ptr::eq(found, route),
+                    "{} {path} is of {}",
+                    method.name(),
+                    found.about
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_row_says_what_it_is() {
+    for route in all() {
+        let is_open = matches!(route.handler, Handler::Preflight);
+        assert!(is_open || route.operation != Operation::Unknown, "{:?}", route.path);
+        assert!(!matches!(route.handler, Handler::Missing(_)), "{:?}", route.path);
+        assert!(route.about.len() > 10 && route.path.len() <= 6, "{:?}", route.path);
+        // What anybody may ask has no use for a large body.
+        assert!(!route.need.is_open() || route.body == BodyLimit::Little, "{:?}", route.path);
+    }
+}
+
+#[test]
+fn every_path_needs_what_it_touches() {
+    for (method, path, need) in [
+        ("GET", "/v0/status", "open"),
+        ("GET", "/v0/cluster/peer", "peer"),
+        ("GET", "/v0/entity", "entities:read"),
+        ("HEAD", "/v0/entity", "entities:read"),
+        ("PUT", "/v0/entity", "entities:write"),
+        ("DELETE", "/v0/entity", "entities:write"),
+        ("DELETE", "/v0/%65ntity", "entities:write"),
+        ("GET", "/v0/entities", "entities:read"),
+        ("POST", "/v0/batch", "entities:write"),
+        ("GET", "/metrics", "server:read"),
+        ("GET", "/debug/pprof", "server:read"),
+        ("GET", "/debug/pprof/", "server:read"),
+        ("GET", "/debug/pprof/heap", "server:read"),
+        ("PUT", "/debug/pprof/rates", "server:write"),
+        ("GET", "/_admin/account", "server:read"),
+        ("PUT", "/_admin/server/mode", "server:write"),
+        ("PUT", "/_admin/compact", "server:write"),
+        ("GET", "/_admin/server/role", "account"),
+        ("GET", "/_db/x/_admin/server/availability/", "open"),
+        ("POST", "/_db/x/_open/auth", "open"),
+        ("OPTIONS", "/_api/document", "open"),
+        ("GET", "/_api/version", "account"),
+        ("GET", "/_db/a%2fb/%5fapi/document/c/k", "collection:read"),
+        ("PUT", "/_api/document/c/k", "collection:write"),
+        ("GET", "/_api/collection", "database:read"),
+        ("POST", "/_api/collection", "database:write"),
+        ("PATCH", "/_api/user/ada", "own account:write"),
+    ] {
+        let target = Target::of(method, path, None);
+        assert_eq!(target.route.need.to_string(), need, "{method} {path}");
+    }
+}
+
+#[test]
+fn a_parameter_tells_reading_from_writing() {
+    for (path, query, need) in [
+        ("/_api/document/c", Some("onlyget=true"), "collection:read"),
+        ("/_api/document/c", Some("a=1&onlyget"), "collection:read"),
+        ("/_api/document", Some("collection=c&onlyget="), "collection:read"),
+        ("/_api/document/c", None, "collection:write"),
+        ("/_api/document/c", Some("onlygets=true&a=onlyget"), "collection:write"),
+        ("/_api/document/c/k", Some("onlyget=true"), "collection:write"),
+    ] {
+        let target = Target::of("PUT", path, query);
+        assert_eq!(target.route.need.to_string(), need, "{path} {query:?}");
+    }
+}
+
+#[test]
+fn what_has_no_route_says_why() {
+    use Missing::{Encoding, Method, Path, Superfluous};
+    let (page, call) = (Method { is_of_documents: false }, Method { is_of_documents: true });
+    for (method, path, why, allowed) in [
+        ("POST", "/v0/entity", page, "GET, HEAD, PUT, DELETE"),
+        ("get", "/v0/entity", page, "GET, HEAD, PUT, DELETE"),
+        ("POST", "/v0/status", page, "GET, HEAD"),
+        ("DELETE", "/_admin/account", page, "GET"),
+        ("OPTIONS", "/_admin/account", page, "GET"),
+        ("PUT", "/_api/version", call, "GET, HEAD"),
+        ("TRACE", "/_open/auth", call, "POST"),
+        ("PUT", "/_api/database", call, "GET, POST"),
+        ("GET", "/v0/entity/", Path, ""),
+        ("GET", "/v0", Path, ""),
+        ("GET", "/V0/entity", Path, ""),
+        ("GET", "/v0/entity/x", Path, ""),
+        ("GET", "/_db/x/v0/entity", Path, ""),
+        ("GET", "/_db/x/_admin/account", Path, ""),
+        ("GET", "/_db/x/_db/y/_api/version", Path, ""),
+        ("GET", "//_db/x//_admin/log", Path, ""),
+        ("GET", "/_db/x%2F_open%2Fy", Path, ""),
+        ("GET", "/_open/../_api/version", Path, ""),
+        ("GET", "/_api", Path, ""),
+        ("GET", "*", Path, ""),
+        ("GET", "/_api/version/x", Superfluous, ""),
+        ("POST", "/_db/x/_open/auth/x", Superfluous, ""),
+        ("GET", "/_api/document/c/k/x/y/z/1/2/3", Superfluous, ""),
+        ("GET", "/_api/%zz", Encoding, ""),
+        ("GET", "/_api/document/c/%C0%AF", Encoding, ""),
+    ] {
+        let target = Target::of(method, path, None);
+        let found = match target.route.handler {
+            Handler::Missing(why) => Some(why),
+            _ => None,
+        };
+        assert_eq!(found, Some(why), "{method} {path}");
+        assert_eq!(target.allowed.to_string(), allowed, "{method} {path}");
+        assert_eq!(target.route.need.to_string(), "account", "{method} {path}");
+    }
+}

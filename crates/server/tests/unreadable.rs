@@ -1,0 +1,87 @@
+//! Files of a store that somebody cuts off while a server has it open: requests that need what is
+//! gone are told which file and where, and all others are answered. The first of them was the end
+//! of the server.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Client, entity, start_with};
+
+const CHILD: &str = "PELLUCID_SERVER_UNREADABLE_CHILD";
+const KEYS: u32 = 8_000;
+const PAGE_BYTES: u64 = 4_096;
+
+fn path_of(folder: &Path, kind: &str) -> PathBuf {
+    let folders = [folder.join("journal"), folder.join("ledger")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == kind));
+    files.sort();
+    files.into_iter().max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+}
+
+fn cut(path: &Path, length: u64) {
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+}
+
+/// Sends all requests, and says how many were answered with 200 and how many with 500. What an
+/// Sends all requests, and says how many were answered with 200 and how many with 500. What an
+/// error says names one of `paths`.
+fn ask(client: &mut Client, method: &str, paths: &[&Path]) -> (u32, u32) {
+    let (mut there, mut refused) = (0, 0);
+    for key in 0..KEYS {
+        let answer = client.call(method, &entity(format!("key-{key}")), &[], b"");
+        match answer.status {
+            200 => there += 1,
+            500 if method == "HEAD" => refused += 1,
+            500 => {
+                let text = answer.text();
+                let is_named = paths.iter().any(|path| text.contains(path.to_str().unwrap()));
+                assert!(is_named && text.contains("at offset"), "{text}");
+                refused += 1;
+            }
+            status => panic!("{method} of {key}: {status} {}", answer.text()),
+        }
+    }
+    (there, refused)
+}
+
+#[test]
+fn what_is_gone_is_an_error_of_its_request_that_names_file_and_offset() {
+    if std::env::var_os(CHILD).is_none() {
+        let name = "what_is_gone_is_an_error_of_its_request_that_names_file_and_offset";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{told}", output.status);
+        return;
+    }
+    let mut folder = PathBuf::new();
+    let running = start_with(|options| {
+        folder = options.data.clone();
+        // So that most of the keys are in tables.
+        options.embedded.memory_bytes = 1 << 20;
+    });
+    let mut client = running.client();
+    for key in 0..KEYS {
+        let value = vec![key as u8; 100 + (key as usize * 7_919) % 251];
+        assert!(client.put(&entity(format!("key-{key}")), value).status < 300);
+    }
+    assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
+    let table = path_of(&folder, "table");
+    assert_eq!(ask(&mut client, "HEAD", &[&table]), (KEYS, 0));
+    let length = std::fs::metadata(&table).unwrap().len();
+    cut(&table, length / 2 / PAGE_BYTES * PAGE_BYTES);
+    let (there, refused) = ask(&mut client, "HEAD", &[&table]);
+    assert!(there > KEYS / 5 && refused > KEYS / 5, "{there} and {refused}");
+    // What needs no block of the table is answered, and what is written is taken and read.
+    assert!(client.put(&entity("new"), b"value").status < 300);
+    assert_eq!(client.get(&entity("new")).text(), "value");
+    let journal = path_of(&folder, "journal");
+    cut(&journal, 50 * PAGE_BYTES);
+    let (there, refused) = ask(&mut client, "GET", &[&table, &journal]);
+    assert!(there > 100 && refused > 100, "{there} and {refused}");
+    assert_eq!(client.get("/_admin/status").status, 200);
+}

@@ -1,0 +1,198 @@
+//! Panics: which end a request alone, and which end the process.
+//!
+//! A panic is a mistake of ours that was noticed. In the code of a request ([`contain`]) it ends
+//! that request, unless data that others use was being changed ([`Indivisible`]): then nobody may
+//! see it as it is. A thread of the process's own that ends would be missed without a word, so a
+//! panic there ends the process, once [`end_process_on_other_panics`] was called.
+#![allow(
+    clippy::print_stderr,
+    reason = "the last words of a process go there, as the standard's do"
+)]
+
+use std::any::Any;
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+
+thread_local! {
+    static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
+    /// What the hook knows of the panic that is under way here.
+    static TOLD: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// A panic that ended what [`contain`] ran.
+#[derive(Debug)]
+pub struct Panicked {
+    what: String,
+}
+
+impl Panicked {
+    /// Writes it to standard error, where the last words of a process would stand.
+    pub fn tell(&self) {
+        eprintln!("{self}");
+    }
+}
+
+impl std::fmt::Display for Panicked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// Runs the code of one request. What it uses and others do, too, has to be sound at any point at
+/// which it may panic, or within an [`Indivisible`].
+///
+/// # Errors
+/// If it panicked: what was said, where, and its stack.
+#[inline]
+pub fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    let was_contained = IS_CONTAINED.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(run));
+    IS_CONTAINED.set(was_contained);
+    outcome.map_err(panicked)
+}
+
+/// As [`contain`], for work whose end nobody is told: a panic is told on standard error. What the
+/// work would have brought back to an event loop ends its request when it is dropped.
+pub fn run_contained(run: impl FnOnce()) {
+    if let Err(panicked) = contain(run) {
+        panicked.tell();
+    }
+}
+
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> Panicked {
+    let told = TOLD.take();
+    Panicked { what: told.unwrap_or_else(|| text_of(&*payload).to_owned()) }
+}
+
+fn text_of(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
+}
+
+/// Has every panic that is not [contained](contain) end the process from now on, with what it says
+/// and its stack on standard error: for programs whose threads must not go missing.
+pub fn end_process_on_other_panics() {
+    std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
+        let thread = std::thread::current();
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let (name, text) = (thread.name().unwrap_or("unnamed"), text_of(panic.payload()));
+        let stack = Backtrace::force_capture();
+        let told = format!("thread '{name}' panicked at {place}: {text}\n{stack}");
+        if IS_CONTAINED.get() {
+            TOLD.set(Some(told));
+            return;
+        }
+        eprintln!("{told}");
+        std::process::abort();
+    }));
+}
+
+/// A stretch of code that changes data which others use, and of which a half must never be seen: a
+/// panic within it ends the process, contained or not.
+#[must_use = "the stretch ends when this is dropped"]
+#[derive(Debug)]
+pub struct Indivisible {
+    /// Whether it began while an earlier panic was unwinding, which is none within it.
+    is_late: bool,
+}
+
+impl Indivisible {
+    /// Begins the stretch.
+    #[inline]
+    pub fn begin() -> Indivisible {
+        Indivisible { is_late: std::thread::panicking() }
+    }
+}
+
+impl Drop for Indivisible {
+    #[inline]
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.is_late {
+            end_in_doubt();
+        }
+    }
+}
+
+#[cold]
+fn end_in_doubt() -> ! {
+    if let Some(told) = TOLD.take() {
+        eprintln!("{told}");
+    }
+    eprintln!("data may be half changed: the process ends, and the store is recovered when opened");
+    std::process::abort()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_contained_panic_is_an_error_with_its_words() {
+        assert_eq!(contain(|| 7).unwrap(), 7);
+        let outer = contain(|| {
+            let inner: Result<(), _> = contain(|| panic!("{} words", 2));
+            assert_eq!(inner.unwrap_err().to_string(), "2 words");
+            assert!(IS_CONTAINED.get(), "the outer one goes on");
+            panic!("plain")
+        });
+        let outer: Result<(), _> = outer;
+        assert_eq!(outer.unwrap_err().to_string(), "plain");
+        assert!(!IS_CONTAINED.get());
+    }
+
+    const CHILD: &str = "PELLUCID_THREAD_PANIC_CHILD";
+
+    /// Runs `in_child` in a process of its own that is to end by a panic; what it said, and whether
+    /// it was aborted.
+    fn run(test: &str, in_child: impl FnOnce()) -> Option<(String, bool)> {
+        if std::env::var_os(CHILD).is_some() {
+            in_child();
+            return None;
+        }
+        let name = format!("contained::tests::{test}");
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output =
+            child.args([&name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let is_aborted = output.status.signal() == Some(libc::SIGABRT);
+        Some((String::from_utf8_lossy(&output.stderr).into_owned(), is_aborted))
+    }
+
+    #[test]
+    fn with_the_hook_the_stack_is_told_and_other_panics_end_the_process() {
+        let ended = run("with_the_hook_the_stack_is_told_and_other_panics_end_the_process", || {
+            end_process_on_other_panics();
+            let contained: Result<(), _> = contain(|| panic!("in a request"));
+            let told = contained.unwrap_err().to_string();
+            assert!(told.contains("in a request") && told.contains("contained.rs"), "{told}");
+            assert!(told.lines().count() > 5, "a stack: {told}");
+            let _ = std::thread::spawn(|| panic!("in the background")).join();
+            eprintln!("it lives");
+        });
+        let Some((told, is_aborted)) = ended else { return };
+        assert!(is_aborted && told.contains("in the background"), "{told}");
+        assert!(!told.contains("it lives"), "{told}");
+    }
+
+    #[test]
+    fn a_panic_in_what_is_indivisible_ends_the_process() {
+        let ended = run("a_panic_in_what_is_indivisible_ends_the_process", || {
+            drop(Indivisible::begin());
+            let _ = contain(|| {
+                let _whole = Indivisible::begin();
+                panic!("in between")
+            });
+            eprintln!("it lives");
+        });
+        let Some((told, is_aborted)) = ended else { return };
+        assert!(
+            is_aborted && told.contains("half changed") && !told.contains("it lives"),
+            "{told}"
+        );
+    }
+}

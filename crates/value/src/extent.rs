@@ -1,0 +1,81 @@
+//! Depth and size of built values, known when they are made: nothing that goes through a value
+//! later has to bound either.
+
+use std::fmt;
+
+use crate::Value;
+use crate::packed::DEPTH_MAX;
+
+/// How large a value may be in bytes, each of its parts counted wherever it is: no packed form is
+/// larger.
+pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
+
+/// A value that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OverLimit {
+    /// Arrays and objects would lie deeper in each other than [`DEPTH_MAX`].
+    Depth {
+        /// The `_id` of the stored document that has too many levels by itself.
+        document: Option<String>,
+    },
+    /// It would be larger than [`VALUE_BYTES_MAX`].
+    Size,
+}
+
+impl fmt::Display for OverLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Depth { document } => {
+                write!(formatter, "a value would nest deeper than {DEPTH_MAX} levels")?;
+                match document {
+                    Some(id) => write!(formatter, ", as document {id} does"),
+                    None => Ok(()),
+                }
+            }
+            Self::Size => write!(formatter, "a value would be larger than {VALUE_BYTES_MAX} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for OverLimit {}
+
+/// What lies in an array or object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    /// Levels of arrays and objects in it, without its own.
+    depth: u8,
+    bytes: u32,
+}
+
+impl Extent {
+    /// Takes note of a part.
+    pub(crate) fn add(&mut self, part: &Value) -> Result<(), OverLimit> {
+        let depth = part.depth();
+        if depth >= DEPTH_MAX {
+            let document = match part {
+                Value::Packed(_) if depth > DEPTH_MAX => part.attribute("_id"),
+                _ => Value::Null,
+            };
+            let document = document.as_str().map(str::to_owned);
+            return Err(OverLimit::Depth { document });
+        }
+        self.depth = self.depth.max(depth as u8);
+        self.add_bytes(part.size_bytes())
+    }
+
+    /// Takes note of memory beside the parts.
+    pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), OverLimit> {
+        let all = (self.bytes as usize).saturating_add(bytes);
+        self.bytes = u32::try_from(all).map_err(|_| OverLimit::Size)?;
+        Ok(())
+    }
+
+    /// Levels of arrays and objects, with its own.
+    pub(crate) fn depth(self) -> usize {
+        usize::from(self.depth) + 1
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes as usize
+    }
+}

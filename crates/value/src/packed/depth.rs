@@ -1,0 +1,39 @@
+//! How deep a packed value is, told from its bytes.
+
+use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
+
+/// How many arrays and objects lie in each other in the node at the front of `node`, counted up to
+/// one more than [`DEPTH_MAX`].
+pub(crate) fn depth(node: &[u8]) -> usize {
+    levels(node, DEPTH_MAX + 1)
+}
+
+/// As [`depth`], counted up to `most`.
+fn levels(node: &[u8], most: usize) -> usize {
+    match node.first() {
+        Some(first) if is_container(*first) && most > 0 => 1 + within(node, *first, most - 1),
+        _ => 0,
+    }
+}
+
+fn within(node: &[u8], first: u8, most: usize) -> usize {
+    let is_object = first >= tag::OBJECT;
+    let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
+    let Some(table) = Table::open(node, width) else { return 0 };
+    let (mut at, mut deepest) = (CONTAINER_HEADER_BYTES, 0);
+    for _ in 0..table.count {
+        if is_object {
+            let name = table.node.get(at..table.begin).and_then(string_at);
+            let Some((_, end)) = name else { break };
+            at += end;
+        }
+        let Some(entry) = table.node.get(at..table.begin) else { break };
+        deepest = deepest.max(levels(entry, most));
+        let Some(length) = extent(entry) else { break };
+        if deepest == most {
+            break;
+        }
+        at += length;
+    }
+    deepest
+}
