@@ -115,6 +115,13 @@ pub(crate) fn spare_descriptor() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
 }
 
+/// How many descriptors this process may have open; nothing if there is no bound.
+#[must_use]
+pub fn descriptors_max() -> Option<usize> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// Sets what a new connection needs of its socket. A socket that does not take an option still
 /// works.
 fn tune(socket: &TcpStream, peer: IpAddr) {

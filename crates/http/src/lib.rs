@@ -45,6 +45,7 @@ mod taking;
 mod ticker;
 mod tls;
 
+pub use acceptance::descriptors_max;
 pub use chunked::ChunkedDecoder;
 pub use client_watch::ClientWatch;
 pub use compression::CompressionFigures;

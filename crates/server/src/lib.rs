@@ -10,6 +10,7 @@ mod batch;
 mod certificates;
 mod cluster;
 mod conditions;
+mod descriptors;
 mod documents;
 mod engine_log;
 mod engine_metrics;

@@ -16,7 +16,9 @@ use pellucid_cluster::ClusterOptions;
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, STEMS, TABLE, part_of};
-use pellucid_http::{CertificateError, Certificates, Endpoint, Limits, Server, listen};
+use pellucid_http::{
+    CertificateError, Certificates, Endpoint, Limits, Server, descriptors_max, listen,
+};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
@@ -33,6 +35,7 @@ use crate::access::{
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{OwnerParts, join};
+use crate::descriptors::fit_connections;
 use crate::documents::{
     BODY_BYTES_MAX, Calls, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, Queries,
     SlowQueries, keep_up, request_memory_default,
@@ -402,8 +405,8 @@ fn serve(
     let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
-    let endpoint =
-        Endpoint { listener, limits: options.limits, certificates: certificates.clone() };
+    let limits = fit_connections(options.limits, descriptors_max(), &shared.log);
+    let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
     let account = shared.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
         shared: Arc::clone(&shared),

@@ -151,6 +151,9 @@ fn fatal() -> Vec<(&'static str, Vec<u8>)> {
         ("a text longer than its block", block(&[0, 0x7f, 0xff, 0x7f])),
         ("a table larger than allowed", block(&[0x3f, 0xff, 0xff, 0xff, 0x7f])),
         ("Huffman code of padding", block(&[0, 0x84, 0xff, 0xff, 0xff, 0xff, 0])),
+        // Errors of a stream, which an endpoint may take for the connection's (RFC 9113, 5.4.2).
+        ("a name in upper case", block(&[head("GET", "/"), literal("X-Upper", "y")].concat())),
+        ("a pseudo header of its own", block(&[head("GET", "/"), literal(":mine", "y")].concat())),
         ("no preface, but frames", Vec::new()),
     ]
 }
@@ -170,7 +173,6 @@ fn survived() -> Vec<(&'static str, Vec<u8>)> {
         ("no method", request(&usual[1..])),
         ("no path", request(&usual[..2])),
         ("two paths", request(&[usual[0], usual[1], usual[2], usual[2]])),
-        ("a name in upper case", request(&[usual[0], usual[1], usual[2], ("X-Upper", "y")])),
         (
             "a header of connections",
             request(&[usual[0], usual[1], usual[2], ("connection", "close")]),
@@ -180,7 +182,6 @@ fn survived() -> Vec<(&'static str, Vec<u8>)> {
             request(&[usual[0], usual[1], usual[2], ("transfer-encoding", "chunked")]),
         ),
         ("a method after a header", request(&[usual[1], usual[2], ("x", "y"), usual[0]])),
-        ("a pseudo header of its own", request(&[usual[0], usual[1], usual[2], (":mine", "y")])),
         ("a path of noise", request(&[usual[0], usual[1], (":path", "\u{1}\u{2}")])),
         ("a length that its body has not", {
             let fields = [
@@ -195,7 +196,11 @@ fn survived() -> Vec<(&'static str, Vec<u8>)> {
         }),
         (
             "trailers with a path",
-            [put(1), frame(HEADERS, END_STREAM | END_HEADERS, 1, &literal(":path", "/"))].concat(),
+            [
+                frame(HEADERS, END_HEADERS, 1, &head("PUT", "/v0/entity?id=trailers")),
+                frame(HEADERS, END_STREAM | END_HEADERS, 1, &literal(":path", "/")),
+            ]
+            .concat(),
         ),
     ]
 }

@@ -1,0 +1,55 @@
+//! Descriptors of the process, shared between connections and all else.
+
+use pellucid_http::Limits;
+
+use crate::log::Log;
+
+/// Descriptors that connections leave for the store's files, the log and links to other nodes; of a
+/// process that may have fewer than twice as many, half.
+const DESCRIPTORS_RESERVED: usize = 512;
+
+/// Limits under which connections leave descriptors for all else.
+pub(crate) fn fit_connections(
+    mut limits: Limits,
+    descriptors_max: Option<usize>,
+    log: &Log,
+) -> Limits {
+    let Some(descriptors_max) = descriptors_max else { return limits };
+    let reserved = DESCRIPTORS_RESERVED.min(descriptors_max / 2);
+    let connections_max = (descriptors_max - reserved).max(1);
+    if limits.connections > connections_max {
+        log.write(&format!(
+            "this process may have {descriptors_max} descriptors open, of which {reserved} are \
+             for the store and all else, so {connections_max} connections are served at a time \
+             and not {}: raise the limit (ulimit -n, LimitNOFILE) or lower --connections-max",
+            limits.connections
+        ));
+        limits.connections = connections_max;
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pellucid_thread::Mutex;
+
+    use super::*;
+
+    /// Connections took the descriptors that flushes need.
+    #[test]
+    fn connections_leave_descriptors_for_the_store() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = {
+            let lines = Arc::clone(&lines);
+            Log::new(move |line| lines.lock().unwrap().push(line.to_owned()))
+        };
+        let fit =
+            |descriptors_max| fit_connections(Limits::default(), descriptors_max, &log).connections;
+        assert_eq!([fit(None), fit(Some(1 << 20))], [16_384; 2]);
+        assert!(lines.lock().unwrap().is_empty());
+        assert_eq!([fit(Some(4_096)), fit(Some(256))], [3_584, 128]);
+        assert!(lines.lock().unwrap()[0].contains("--connections-max"));
+    }
+}
