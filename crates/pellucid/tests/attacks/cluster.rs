@@ -13,20 +13,21 @@ fn greetings() -> Vec<(&'static str, String)> {
     let nodes = "http://127.0.0.1:1,http://127.0.0.1:2";
     let peer = |more: &str| {
         let from = "Pellucid-From: http://127.0.0.1:1\r\nPellucid-To: http://127.0.0.1:2";
-        let protocol = "Upgrade: pellucid-peer/2";
+        let protocol = "Upgrade: pellucid-peer/3";
         hello(&format!("{protocol}\r\n{from}\r\nPellucid-Nodes: {nodes}{more}"))
     };
-    let proof = format!("\r\nPellucid-Proof: {}", "0".repeat(64));
+    let key = |digit: &str| format!("\r\nPellucid-Key: {}", digit.repeat(64));
     let list = format!("\r\nPellucid-Nodes: {}", "a".repeat(10_000));
     vec![
         ("without a word", hello("X: y")),
         ("of an old protocol", hello("Upgrade: pellucid-peer/1")),
         ("of a protocol of its own", hello("Upgrade: anything/9")),
-        ("without a proof", peer("")),
-        ("with a proof of zeroes", peer(&format!("\r\nPellucid-Time: 1{proof}"))),
-        ("with a time of noise", peer(&format!("\r\nPellucid-Time: never{proof}"))),
-        ("as a guest", hello("Upgrade: pellucid-peer/2\r\nPellucid-From: guest")),
-        ("with a list of 10,000 bytes", hello(&format!("Upgrade: pellucid-peer/2{list}"))),
+        ("without a key", peer("")),
+        ("with a key of zeroes", peer(&key("0"))),
+        ("with a key of his own", peer(&key("9"))),
+        ("with a key of noise", peer(&key("zz"))),
+        ("as a guest", hello("Upgrade: pellucid-peer/3\r\nPellucid-From: guest")),
+        ("with a list of 10,000 bytes", hello(&format!("Upgrade: pellucid-peer/3{list}"))),
     ]
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         })
     });
     let flood = Attack::new("cluster: strangers by the hundred", |arena| {
-        let request = &greetings()[3].1;
+        let request = &greetings()[5].1;
         for _ in 0..300 {
             send(&mut connect(arena.node.address), request.as_bytes());
         }
