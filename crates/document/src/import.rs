@@ -380,7 +380,7 @@ impl Import<'_> {
                 let mut fates = Vec::with_capacity(places.len());
                 transaction.reserve(places.len());
                 for (number, (_, place)) in places.iter().enumerate() {
-                    if number % DOCUMENTS_AT_ONCE == DOCUMENTS_AT_ONCE - 1 {
+                    if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {
                         (self.goes_on)()?;
                     }
                     let Ok(Ref::Object(object)) = packed::open(&waiting[place.clone()]) else {

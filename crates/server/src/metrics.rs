@@ -256,7 +256,7 @@ fn write_memory(page: &mut String, memory: &Budget) {
     let help = "Bytes that requests may take together.";
     single(page, "pellucid_request_memory_max_bytes", "gauge", help, memory.bytes_max());
     let help = "Requests that were refused memory because all together had taken too much.";
-    single(page, "pellucid_request_memory_refusals_total", "counter", help, memory.refusals());
+    single(page, "pellucid_request_budget_refusals_total", "counter", help, memory.refusals());
 }
 
 fn write_followed(page: &mut String, figures: &Figures) {

@@ -209,11 +209,12 @@ mod tests {
     use pellucid_http::Request;
 
     use super::*;
+    use crate::routes::Target;
 
     fn read(body: &str) -> Asked {
         let body = body.as_bytes();
         let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
-        let mut target = crate::routes::Target::of(method, path, query);
+        let mut target = Target::of(method, path, query);
         let call = Call::of(&Request { method, path, query, headers, body }, &mut target);
         asked(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
     }
