@@ -16,6 +16,9 @@ const ENCODED_PER_BYTE: usize = 6;
 /// What a value without bytes of its own is at most as JSON: a number.
 const NUMBER_BYTES_MAX: usize = 32;
 
+/// Room that a writer of JSON asks for beyond what it writes.
+const WRITER_BYTES: usize = 64;
+
 /// A value that may become longer than this is measured before it is written.
 const UNMEASURED_BYTES_MAX: usize = 64 << 10;
 
@@ -23,6 +26,8 @@ const UNMEASURED_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Encoding<'a> {
     body: Vec<u8>,
     memory: Share,
+    /// Bytes of the body's capacity that count in `memory`, or need not.
+    counted_bytes: usize,
     /// What ends the call, on threads where that can be.
     control: Option<&'a Control>,
 }
@@ -30,7 +35,8 @@ pub(super) struct Encoding<'a> {
 impl<'a> Encoding<'a> {
     /// An empty body that takes its memory from `memory`.
     pub(super) fn new(memory: Share, control: Option<&'a Control>) -> Encoding<'a> {
-        Encoding { body: Vec::with_capacity(FIRST_BYTES), memory, control }
+        let body = Vec::with_capacity(FIRST_BYTES);
+        Encoding { counted_bytes: body.capacity(), body, memory, control }
     }
 
     /// Bytes so far.
@@ -72,9 +78,9 @@ impl<'a> Encoding<'a> {
 
     fn part(&mut self, value: Ref<'_>, most: usize) -> Result<(), DocumentError> {
         let room = if most > UNMEASURED_BYTES_MAX { json::length(value) } else { most };
-        self.reserve(room)?;
+        self.reserve(room + WRITER_BYTES)?;
         json::write(value, &mut self.body);
-        Ok(())
+        self.count()
     }
 
     /// Has room for `bytes` more.
@@ -82,6 +88,7 @@ impl<'a> Encoding<'a> {
     /// # Errors
     /// As [`Self::bytes`].
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), DocumentError> {
+        self.count()?;
         let (length, capacity) = (self.body.len(), self.body.capacity());
         if capacity - length >= bytes {
             return Ok(());
@@ -92,7 +99,18 @@ impl<'a> Encoding<'a> {
         self.memory.take(wanted).map_err(over_budget)?;
         let reserved = self.body.try_reserve_exact(wanted - length);
         self.memory.give_back(if reserved.is_ok() { capacity } else { wanted });
+        self.counted_bytes = if reserved.is_ok() { wanted } else { capacity };
         reserved.map_err(|_| out_of_memory())
+    }
+
+    /// Takes the memory by which the body has grown without being asked to.
+    fn count(&mut self) -> Result<(), DocumentError> {
+        let capacity = self.body.capacity();
+        if capacity > self.counted_bytes {
+            self.memory.take(capacity - self.counted_bytes).map_err(over_budget)?;
+            self.counted_bytes = capacity;
+        }
+        Ok(())
     }
 
     /// The body, and the memory that it takes.
@@ -124,6 +142,16 @@ mod tests {
         assert_eq!(body.len(), 600_002);
         drop(memory);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    /// A body that its writer made longer was not counted, nor was anything behind it.
+    #[test]
+    fn a_body_counts_however_it_grows() {
+        let mut encoding = Encoding::new(Budget::new(1 << 20).share(1 << 20), None);
+        encoding.body_mut().resize(1 << 18, b'1');
+        encoding.bytes(b"1").unwrap();
+        encoding.body_mut().resize(1 << 21, b'1');
+        assert!(encoding.bytes(b"1").is_err());
     }
 
     #[test]
