@@ -399,7 +399,8 @@ fn serve(
     let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
-    let limits = fit_connections(options.limits, descriptors_max(), &shared.log);
+    let mut limits = fit_connections(options.limits, descriptors_max(), &shared.log);
+    limits.memory = shared.documents.memory.clone();
     let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
     let account = shared.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
