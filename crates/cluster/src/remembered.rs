@@ -8,6 +8,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use pellucid_topology::{NODES_MAX, NodeList, NodeUrl, URL_BYTES_MAX};
@@ -101,7 +102,8 @@ impl Remembered {
         let (path, new) = (folder.join(FILE), folder.join(NEW_FILE));
         let write = || {
             let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).open(&new)?;
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&new)?;
             file.write_all(&self.encode())?;
             file.sync_all()?;
             std::fs::rename(&new, &path)?;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +19,10 @@ const RESIDENT_PAGES_ASKED: usize = 64;
 /// Where Linux tells which boot this is.
 const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
+/// Modes of what is made: the owner's alone, as it holds what others entrusted to him.
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
 /// The file system of the machine. It has no state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemFileSystem;
@@ -26,7 +30,7 @@ pub struct SystemFileSystem;
 impl FileSystem for SystemFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
+        options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE);
         let file = reserve::open(|| options.open(path))?;
         Ok(Arc::new(SystemFile { file }))
     }
@@ -57,7 +61,7 @@ impl FileSystem for SystemFileSystem {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::create_dir_all(directory)
+        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(directory)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
@@ -74,7 +78,8 @@ impl FileSystem for SystemFileSystem {
 
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
         let mut options = fs::OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        let options = options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(path)?;
         // SAFETY: the descriptor is open for the whole call.
         let outcome = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
         if outcome != 0 {
@@ -383,6 +388,28 @@ mod tests {
         assert!(!map.is_resident(page * (pages - 1), 1), "nobody has read the hole");
         assert!(!map.is_resident(0, page * pages));
         assert!(!map.is_resident(written - page, page * (pages / 2)));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// They were readable by everybody on the machine, as the process's mask leaves them.
+    #[test]
+    fn what_is_made_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = folder();
+        let within = folder.join("one/two");
+        SystemFileSystem.create_directory(&within).unwrap();
+        let (file, lock) = (within.join("a"), within.join("LOCK"));
+        SystemFileSystem.create(&file).unwrap();
+        drop(SystemFileSystem.lock(&lock).unwrap());
+        for (path, mode) in [
+            (folder.join("one"), FOLDER_MODE),
+            (within, FOLDER_MODE),
+            (file, FILE_MODE),
+            (lock, FILE_MODE),
+        ] {
+            let made = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(made, mode, "{}", path.display());
+        }
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -1,5 +1,6 @@
 //! The open database with what has to live as long as it.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +69,9 @@ fn options_for(memory_bytes: usize) -> Options {
 
 impl Database {
     pub(crate) fn open(directory: &Path, memory_bytes: usize) -> Result<Database> {
-        std::fs::create_dir_all(directory).map_err(|error| {
+        // RocksDB makes files that others may read; into the folder they cannot get.
+        let mut folder = std::fs::DirBuilder::new();
+        folder.recursive(true).mode(0o700).create(directory).map_err(|error| {
             StoreError::Failed(format!("cannot make {}: {error}", directory.display()))
         })?;
         let options = options_for(memory_bytes);

@@ -29,8 +29,8 @@ use pellucid_store::{
 use pellucid_thread::Recurring;
 
 use crate::access::{
-    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier, host_of,
-    machine_names,
+    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier,
+    check_accounts, host_of, machine_names, warn_of,
 };
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
@@ -105,6 +105,8 @@ pub struct ServerOptions {
     pub authentication: Authentication,
     /// What web tokens are signed with, if not the secret that the store keeps.
     pub jwt_secret: Option<Secret>,
+    /// Further files with secrets, whose modes are looked at.
+    pub secret_files: Vec<PathBuf>,
     /// What is accepted of a listener beyond loopback.
     pub exposure: Exposure,
     /// Names by which this server is asked, beside addresses and this machine's name.
@@ -166,6 +168,7 @@ impl ServerOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             authentication: Authentication::Auto,
             jwt_secret: None,
+            secret_files: Vec::new(),
             exposure: Exposure::default(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -300,6 +303,9 @@ fn start_with(
     let certificates =
         certificates.map(|files| Certificates::load(&files.certificate, &files.key)).transpose();
     let certificates = certificates.map_err(ServerError::Certificate)?.map(Arc::new);
+    let key = options.tls.as_ref().map(|files| files.key.clone());
+    warn_of(&options.secret_files.iter().cloned().chain(key).collect::<Vec<_>>(), &log);
+    check_accounts(&options.data).map_err(ServerError::Access)?;
     let secret = options.jwt_secret.clone();
     let accounts = Accounts::open(&options.data, options.authentication, secret);
     let accounts = Arc::new(accounts.map_err(ServerError::Access)?);

@@ -6,6 +6,7 @@
 mod password;
 mod show;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -173,7 +174,10 @@ fn add(
         account.set_password(&password::ask(name)?).map_err(Failure::usage)?;
     }
     // The first account may come before the store.
-    std::fs::create_dir_all(data)
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data)
         .map_err(|error| Failure::work(format!("cannot make {}: {error}", data.display())))?;
     change(file, |list| list.add(account))
 }

@@ -146,6 +146,8 @@ impl Settings {
             without_tls: self.insecure_no_tls.unwrap_or(false),
             without_accounts: self.insecure_no_accounts.unwrap_or(false),
         };
+        let secrets = [&self.jwt_secret_file, &self.cluster_secret_file];
+        options.secret_files = secrets.into_iter().flatten().cloned().collect();
         options.allowed_hosts = list_in(self.allowed_hosts.as_deref());
         options.allowed_origins = list_in(self.allowed_origins.as_deref());
         Ok(())
