@@ -34,6 +34,7 @@ mod ranges;
 mod ranges_elsewhere;
 mod routes;
 mod run;
+mod server_error;
 mod service;
 mod timing;
 
@@ -57,6 +58,7 @@ pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
 pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 pub use process::ProcessFigures;
 pub use run::{
-    DOCUMENTS_TABLE, ENTITIES_TABLE, RunningServer, ServerError, ServerOptions, StoreKind,
-    TlsFiles, start, start_on,
+    DOCUMENTS_TABLE, ENTITIES_TABLE, RunningServer, ServerOptions, StoreKind, TlsFiles, start,
+    start_on,
 };
+pub use server_error::ServerError;

@@ -1,6 +1,5 @@
 //! Puts the server together, and takes it apart again.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +15,7 @@ use pellucid_cluster::ClusterOptions;
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, STEMS, TABLE, part_of};
-use pellucid_http::{
-    CertificateError, Certificates, Endpoint, Limits, Server, descriptors_max, listen,
-};
+use pellucid_http::{Certificates, Endpoint, Limits, Server, descriptors_max, listen};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
@@ -29,8 +26,8 @@ use pellucid_store::{
 use pellucid_thread::Recurring;
 
 use crate::access::{
-    AccessError, Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier,
-    check_accounts, host_of, machine_names, warn_of,
+    Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier, check_accounts,
+    host_of, machine_names, warn_of,
 };
 use crate::admin::compact::FullMerge;
 use crate::certificates::CertificateWatch;
@@ -48,6 +45,7 @@ use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::names_for;
 use crate::profiles::Profiles;
+use crate::server_error::ServerError;
 use crate::service::{Api, Later, Random, Shared};
 
 /// The name of the table behind the entity API.
@@ -188,55 +186,6 @@ impl ServerOptions {
         }
     }
 }
-
-/// Why a server does not run.
-#[derive(Debug)]
-pub enum ServerError {
-    /// The store could not be opened.
-    Store(PathBuf, pellucid_store::StoreError),
-    /// The ring of these nodes cannot be used.
-    Ring(String, pellucid_store::StoreError),
-    /// The address could not be listened on.
-    Listen(SocketAddr, std::io::Error),
-    /// The certificate cannot be used.
-    Certificate(CertificateError),
-    /// It may not listen there on these terms.
-    Exposed(String),
-    /// The accounts could not be read.
-    Access(AccessError),
-    /// It may not be part of its cluster.
-    Cluster(String),
-    /// It was to stop, and threads did not end within the time for that. The store is closed.
-    Stuck(String),
-    /// A thread could not be started, or an event loop failed.
-    Run(std::io::Error),
-}
-
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ServerError::Store(path, error) => {
-                write!(f, "the store in {} cannot be used: {error}", path.display())
-            }
-            ServerError::Ring(nodes, error) => {
-                write!(f, "the ring of {nodes} cannot be used: {error}")
-            }
-            ServerError::Listen(address, error) => {
-                write!(f, "cannot listen on {address}: {error}; choose another with --listen")
-            }
-            ServerError::Certificate(error) => {
-                write!(f, "{error}; name both files with --tls-cert and --tls-key")
-            }
-            ServerError::Exposed(what) | ServerError::Cluster(what) | ServerError::Stuck(what) => {
-                f.write_str(what)
-            }
-            ServerError::Access(error) => error.fmt(f),
-            ServerError::Run(error) => write!(f, "the server failed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ServerError {}
 
 /// A server that serves.
 pub struct RunningServer {
@@ -405,7 +354,8 @@ fn serve(
     let upkeep = keep_up(&shared.documents, shared.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
-    let limits = fit_connections(options.limits, descriptors_max(), &shared.log);
+    let mut limits = fit_connections(options.limits, descriptors_max(), &shared.log);
+    limits.memory = shared.documents.memory.clone();
     let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
     let account = shared.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| Api {

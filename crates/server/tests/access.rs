@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::io::Read;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use common::{Client, Running, entity, start_with};
@@ -255,4 +257,35 @@ fn no_spelling_of_a_path_is_open() {
     }
     assert_eq!(client.get("/_admin/server/availability").status, 200);
     assert_eq!(client.get("/_db/x%2Fy/_admin/server/availability").status, 200);
+}
+
+/// With any `Authorization`, two silent requests took the memory for bodies from everybody else.
+#[test]
+fn credentials_are_judged_by_the_head() {
+    let (server, token) = guarded();
+    let head = |authorization: &str, expect: &str| {
+        format!(
+            "PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n{expect}Authorization: \
+             {authorization}\r\n\r\n",
+            entity("a")
+        )
+    };
+    let wrong = basic("writer", "guess");
+    for authorization in ["x", "Bearer v1.0", "Basic !", &wrong] {
+        for expect in ["", "Expect: 100-continue\r\n"] {
+            let answer = server.sent(head(authorization, expect).as_bytes()).answer();
+            assert_eq!(answer.status, 401, "{authorization}");
+        }
+    }
+    let document = "POST /_api/document/c HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n\
+                    Authorization: x\r\n\r\n";
+    let answer = server.sent(document.as_bytes()).answer();
+    assert_eq!((answer.status, answer.json()["errorNum"].as_u64()), (401, Some(11)));
+    let known = [basic("writer", "writer"), format!("Bearer {token}")];
+    for authorization in known {
+        let head = head(&authorization, "Expect: 100-continue\r\n");
+        let mut begin = [0; 12];
+        server.sent(head.as_bytes()).socket.read_exact(&mut begin).unwrap();
+        assert_eq!(&begin, b"HTTP/1.1 100");
+    }
 }

@@ -8,7 +8,8 @@ use pellucid_document::TABLE as DOCUMENTS;
 use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
 use crate::log::Log;
-use crate::run::{ENTITIES, ServerError};
+use crate::run::ENTITIES;
+use crate::server_error::ServerError;
 
 enum NoStart {
     Remembered(RememberedError),

@@ -160,10 +160,6 @@ struct Sending {
 }
 
 impl BodySource for Sending {
-    fn held_bytes(&self) -> usize {
-        self.body.capacity()
-    }
-
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         let end = (self.sent + READ_BYTES_MAX).min(self.body.len());
         out.extend_from_slice(&self.body[self.sent..end]);
