@@ -268,8 +268,8 @@ impl Wire for Frames {
         let mut lines = head.lines().filter_map(|line| line.split_once(": "));
         let theirs = lines.find(|(name, _)| name.eq_ignore_ascii_case("pellucid-key"));
         let parties = Parties { from: "guest", to: &node, secret: None };
-        let session = theirs
-            .and_then(|(_, theirs)| Session::agree(share, theirs, Side::Caller, parties));
+        let session =
+            theirs.and_then(|(_, theirs)| Session::agree(share, theirs, Side::Caller, parties));
         let mut session = session.ok_or(head)?;
         let mut proof = Vec::new();
         session.sealer.seal(node.as_bytes(), &mut proof);

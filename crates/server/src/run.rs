@@ -477,7 +477,7 @@ impl RunningServer {
     }
 
     /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk. Waits for
-    /// no thread longer than the limit for a stop and [`END_WAIT`].
+    /// no thread longer than the limit for a stop and 2 s.
     ///
     /// # Errors
     /// [`ServerError::Stuck`] if threads did not end in time: the store is closed all the same, and
