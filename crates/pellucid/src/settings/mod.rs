@@ -86,8 +86,8 @@ struct Settings {
     /// this machine's name, and names that public DNS cannot have.
     #[arg(long, env = "PELLUCID_ALLOWED_HOSTS")]
     allowed_hosts: Option<String>,
-    /// Origins of other sites whose pages may ask, separated by commas:
-    /// https://console.example.com. A browser's requests for pages of other sites are refused.
+    /// Origins of other sites whose pages may ask, with their schemes, separated by commas. A
+    /// browser's requests for pages of other sites are refused.
     #[arg(long, env = "PELLUCID_ALLOWED_ORIGINS")]
     allowed_origins: Option<String>,
     /// All nodes of the sharded cluster that this is a part of, this one among them:

@@ -61,7 +61,7 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// How many bytes [`write`] appends; of a damaged document, about as many.
+/// How many bytes [`write()`] appends; of a damaged document, about as many.
 #[must_use]
 pub fn length(value: Ref<'_>) -> usize {
     let packed = match value {
