@@ -70,6 +70,7 @@ fn instance(name: &str) -> Option<Value> {
         "cluster-secret-file" => "/etc/pellucid/cluster-secret",
         "jwt-secret-file" => "/etc/pellucid/jwt-secret",
         "bodies-max" => "1216M",
+        "request-memory" => "8G",
         "connections-per-address-max" => return Some(Value::Integer(4_096)),
         "connections-of-loopback-max" => return Some(Value::Integer(16_384)),
         "cql" => "10.0.0.1:9042,10.0.0.2:9042",
