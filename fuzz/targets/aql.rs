@@ -73,7 +73,8 @@ fn world() -> Arc<Documents> {
         ("e", CollectionKind::Edges, of_e, EDGES),
     ] {
         let made = collection(&documents, name, kind, indexes);
-        let report = documents.import(&made, text.as_bytes(), &options, &mut Timeline::off());
+        let report =
+            documents.import(&made, text.as_bytes(), &options, &|| Ok(()), &mut Timeline::off());
         assert_eq!(report.expect("these are documents").errors, 0);
     }
     documents
@@ -128,7 +129,7 @@ fn bind_variables(parsed: &Parsed) -> Value {
         let value = pellucid_value::json::parse_value(value.as_bytes(), Default::default());
         binds.insert(name.as_str(), value.expect("it is JSON"));
     }
-    binds.finish()
+    binds.finish().expect("values are small")
 }
 
 /// Runs a query. The plan, and the result if it came to its end.

@@ -70,7 +70,8 @@ fuzz_target!(|data: &[u8]| {
         documents.truncate(collection).expect("the store takes it");
         let before = collection.count();
         assert_eq!(before, 0);
-        let report = documents.import(collection, body, &options(*choice), &mut Timeline::off());
+        let report =
+            documents.import(collection, body, &options(*choice), &|| Ok(()), &mut Timeline::off());
         let shape = collection.shape();
         let mut count = 0;
         let each = documents.for_each(&shape, |key, object| {

@@ -20,7 +20,9 @@ fuzz_target!(|data: &[u8]| {
     }
     let mut builder = Builder::new();
     builder.value(view.to_value().view());
-    let built = Value::open(&builder.finish()).expect("a whole document opens");
+    // Documents of older stores may be deeper than what is built.
+    let Ok(built) = builder.finish() else { return };
+    let built = Value::open(&built).expect("a whole document opens");
     assert!(equal(built.view(), view));
     assert_eq!(built.to_json(), text);
     let mut key = Vec::new();
