@@ -155,7 +155,7 @@ impl Cluster {
     }
 
     /// From now on no node is trusted that has not proven that it knows the cluster's secret. Where
-    /// there is none, connections end, and none are made: the first account asks for
+    /// there is none, connections end, and none are made: the first account shuts
     /// strangers out.
     pub fn require_secret(&self) {
         self.needs_secret.store(true, Ordering::Relaxed);
