@@ -1,9 +1,11 @@
 //! Searches for texts in a text. They go in windows, between which the query may end, and take time
 //! in proportion to the text, however many texts are looked for.
 
+use std::collections::HashSet;
+
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use super::make::STEP_BYTES;
+use super::make::{STEP_BYTES, room_for};
 use crate::run::Run;
 use crate::{QueryError, number};
 
@@ -16,6 +18,8 @@ const MACHINE_BYTES: usize = 128 << 10;
 /// What a byte that is looked for takes in an automaton, and what its first states take.
 const MACHINE_BYTES_EACH: usize = 96;
 const MACHINE_ROOT_BYTES: usize = 64 << 10;
+/// What a text takes in a set of them, with the room that the set grows by.
+const DIFFERENT_BYTES: usize = 4 * size_of::<&str>();
 
 /// The last boundary of characters that is not behind `at`.
 fn boundary(text: &str, at: usize) -> usize {
@@ -71,7 +75,7 @@ pub(super) struct Occurrence {
 /// An automaton that looks for some of the texts.
 struct Machine {
     automaton: AhoCorasick,
-    /// The number of its first text.
+    /// The place of its first text among those that differ.
     first: usize,
     /// The next occurrence, as far as it has been looked for.
     next: Option<Occurrence>,
@@ -82,6 +86,9 @@ struct Machine {
 /// Looks for many texts, none of which is empty.
 pub(super) struct Searcher<'t> {
     parts: &'t [&'t str],
+    /// The numbers of those that differ, the first of each: equal ones would cost an automaton the
+    /// square of their number.
+    different: Vec<usize>,
     longest: usize,
     /// Of a single text there are none.
     machines: Vec<Machine>,
@@ -90,7 +97,7 @@ pub(super) struct Searcher<'t> {
 impl<'t> Searcher<'t> {
     pub(super) fn new(run: &mut Run, parts: &'t [&'t str]) -> Result<Self, QueryError> {
         let longest = parts.iter().map(|part| part.len()).max().unwrap_or(0);
-        let mut searcher = Self { parts, longest, machines: Vec::new() };
+        let mut searcher = Self { parts, different: Vec::new(), longest, machines: Vec::new() };
         if parts.len() < 2 {
             return Ok(searcher);
         }
@@ -99,15 +106,17 @@ impl<'t> Searcher<'t> {
             let message = format!("more than {SOUGHT_BYTES_MAX} bytes of texts are looked for");
             return Err(QueryError::new(number::RESOURCE_LIMIT, message));
         }
+        searcher.different = numbers_of_different(run, parts)?;
+        let texts: Vec<&str> = searcher.different.iter().map(|&number| parts[number]).collect();
         let mut first = 0;
-        while first < parts.len() {
+        while first < texts.len() {
             let mut bytes = 0;
             let fits = |part: &&&str| {
                 bytes += part.len();
                 bytes <= MACHINE_BYTES
             };
-            let count = parts[first..].iter().take_while(fits).count().max(1);
-            let own = &parts[first..first + count];
+            let count = texts[first..].iter().take_while(fits).count().max(1);
+            let own = &texts[first..first + count];
             searcher.machines.push(Machine::new(run, own, first)?);
             first += count;
         }
@@ -137,8 +146,23 @@ impl<'t> Searcher<'t> {
                 first = Some(next);
             }
         }
-        Ok(first)
+        Ok(first.map(|next| Occurrence { part: self.different[next.part], ..next }))
     }
+}
+
+/// The numbers of the texts that differ, the first of each.
+fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>, QueryError> {
+    let mut numbers = room_for(run, parts.len())?;
+    // They are in a set here, and in a list while the automata are made.
+    run.take_memory(parts.len().saturating_mul(DIFFERENT_BYTES + size_of::<&str>()))?;
+    let mut seen = HashSet::with_capacity(parts.len());
+    for (number, part) in parts.iter().enumerate() {
+        run.tick_by(1 + part.len() / STEP_BYTES)?;
+        if seen.insert(*part) {
+            numbers.push(number);
+        }
+    }
+    Ok(numbers)
 }
 
 impl Machine {

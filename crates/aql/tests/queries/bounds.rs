@@ -78,6 +78,22 @@ fn all_functions_bear_all_arguments() {
     }
 }
 
+/// Equal texts that are looked for at once took the square of their number, without a look at
+/// whether the query should end.
+#[test]
+fn equal_texts_are_looked_for_once() {
+    for (call, expected) in [
+        ("SUBSTITUTE('xay', (FOR i IN 1..120000 RETURN 'a'), (1..120000))", "\"x1y\""),
+        ("SPLIT('xay', (FOR i IN 1..120000 RETURN 'a'))", r#"["x","y"]"#),
+    ] {
+        let begun = Instant::now();
+        let text = format!("RETURN {call}");
+        let outcome = run_with(&people(), &text, "{}", QueryOptions::default()).unwrap();
+        assert_eq!(outcome.result.to_json(), format!("[{expected}]"), "{text}");
+        assert!(begun.elapsed().as_secs() < 5, "{text}: {:?}", begun.elapsed());
+    }
+}
+
 /// What the algorithms give that replaced simpler ones.
 #[test]
 fn results_stay() {
