@@ -1,7 +1,7 @@
 //! What a query has while it runs: its data, its limits, its warnings, and what it has counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pellucid_budget::{Budget, OverBudget, Share};
@@ -33,7 +33,8 @@ pub struct QueryOptions {
     pub budget: Budget,
     /// How much of that it may take, in bytes; 0 is as much as there is.
     pub memory_bytes_max: usize,
-    /// How long it may run; the time in which nobody asks for more of its result does not count.
+    /// How long it may be planned and run, where both have the same [`KillSwitch`]; the time in
+    /// which nobody asks for more of its result does not count.
     pub runtime_max: Option<Duration>,
     /// How many warnings are kept, up to [`WARNINGS_MAX`].
     pub warnings_max: usize,
@@ -73,6 +74,8 @@ struct Watched {
     is_killed: AtomicBool,
     peak_memory_bytes: AtomicUsize,
     warnings: AtomicUsize,
+    /// Nanoseconds for which it was planned.
+    planning_ns: AtomicU64,
 }
 
 impl KillSwitch {
@@ -141,6 +144,8 @@ pub(crate) struct Run {
     pub(crate) kill: KillSwitch,
     pub(crate) clock: Clock,
     pub(crate) begun: Stopwatch,
+    /// Nanoseconds before then in which it was planned.
+    planning_ns: u64,
     /// Nanoseconds since then in which nobody asked for more of the result.
     pub(crate) idle_ns: u64,
     pub(crate) stats: Stats,
@@ -179,10 +184,12 @@ impl Run {
         };
         let batch_bytes_max = (memory_bytes_max / BATCHES_USUAL).min(BATCH_BYTES_MAX);
         let share = options.budget.share(memory_bytes_max);
+        let planning_ns = kill.0.planning_ns.load(Ordering::Relaxed);
         Self {
             source,
             options,
             kill,
+            planning_ns,
             clock,
             begun: clock.stopwatch(),
             idle_ns: 0,
@@ -205,6 +212,7 @@ impl Run {
 
     /// What is left of it when a query is planned: what was odd, and the memory that it took.
     pub(crate) fn into_parts(self) -> (Vec<Warning>, Share) {
+        self.kill.0.planning_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         (self.warnings, self.share)
     }
 
@@ -268,7 +276,8 @@ impl Run {
             return Err(QueryError::new(number::NOT_LIGHT, "query reads more than it should here"));
         }
         let Some(longest) = self.options.runtime_max else { return Ok(()) };
-        if u128::from(self.elapsed_ns()) > longest.as_nanos() {
+        let spent_ns = self.planning_ns.saturating_add(self.elapsed_ns());
+        if u128::from(spent_ns) > longest.as_nanos() {
             return Err(QueryError::new(number::KILLED, "query killed: it ran too long"));
         }
         Ok(())

@@ -282,13 +282,10 @@ pub(crate) fn run_with(
     options: QueryOptions,
 ) -> Result<Outcome, QueryError> {
     let parsed: Parsed = pellucid_aql::parse(text)?;
-    let plan = Arc::new(Plan::new(&parsed, &json(bind_variables), source, &options)?);
-    let mut execution = pellucid_aql::Execution::new(
-        Arc::clone(&plan),
-        Arc::clone(source),
-        options,
-        KillSwitch::default(),
-    );
+    let (binds, kill) = (json(bind_variables), KillSwitch::default());
+    let plan = Arc::new(Plan::killable(&parsed, &binds, source, &options, &kill)?);
+    let mut execution =
+        pellucid_aql::Execution::new(Arc::clone(&plan), Arc::clone(source), options, kill);
     let mut values = Vec::new();
     loop {
         let (more, has_more) = execution.next_to_keep(3)?;

@@ -1,7 +1,7 @@
 //! Memory, time, and what else is bounded.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::people;
 use crate::memory::{json, run_with};
@@ -127,6 +127,24 @@ fn the_time_between_batches_does_not_count() {
     std::thread::sleep(Duration::from_millis(1_100));
     assert!(execution.elapsed_ns() < 1_000_000_000);
     assert_eq!(execution.next(2).unwrap().0.len(), 2);
+}
+
+/// Planning and running had `maxRuntime` each. The call is a constant of the plan.
+#[test]
+fn planning_and_running_share_the_time() {
+    let source = people();
+    let parsed = parse(
+        "LET a = LEVENSHTEIN_DISTANCE(REPEAT('a', 9000), REPEAT('b', 9000)) \
+         FOR i IN 1..10000 FILTER i < 0 RETURN a",
+    )
+    .unwrap();
+    let (options, kill, binds) = (QueryOptions::default(), KillSwitch::default(), json("{}"));
+    let begun = Instant::now();
+    let plan = Plan::killable(&parsed, &binds, &source, &options, &kill).map(Arc::new).unwrap();
+    let runtime_max = Some(begun.elapsed() / 2);
+    let options = QueryOptions { runtime_max, ..options };
+    let mut execution = Execution::new(plan, source, options, kill);
+    assert_eq!(execution.next(2).unwrap_err().number, number::KILLED);
 }
 
 #[test]
