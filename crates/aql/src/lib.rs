@@ -16,7 +16,7 @@ mod statements;
 pub use error::{QueryError, number};
 pub use execute::{Execution, NodeAccount, PointResult};
 pub use functions::functions;
-pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse};
+pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse, parse_within};
 pub use plan::{Plan, RULES};
 pub use run::{KillSwitch, QueryOptions, Stats, WARNINGS_MAX, WRITES_MAX, Warning};
 pub use source::{

@@ -49,6 +49,16 @@ pub struct QueryOptions {
     pub is_light: bool,
 }
 
+impl QueryOptions {
+    /// A share of all memory, with the bound of the query.
+    pub(crate) fn share(&self) -> Share {
+        self.budget.share(match self.memory_bytes_max {
+            0 => usize::MAX,
+            most => most,
+        })
+    }
+}
+
 impl Default for QueryOptions {
     fn default() -> Self {
         Self {
@@ -178,12 +188,8 @@ impl Run {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let since_1970 = since_1970.unwrap_or_default();
         let now_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-        let memory_bytes_max = match options.memory_bytes_max {
-            0 => usize::MAX,
-            most => most,
-        };
-        let batch_bytes_max = (memory_bytes_max / BATCHES_USUAL).min(BATCH_BYTES_MAX);
-        let share = options.budget.share(memory_bytes_max);
+        let share = options.share();
+        let batch_bytes_max = (share.bytes_max() / BATCHES_USUAL).min(BATCH_BYTES_MAX);
         let planning_ns = kill.0.planning_ns.load(Ordering::Relaxed);
         Self {
             source,
@@ -368,7 +374,7 @@ impl Run {
     }
 }
 
-fn over_budget(over: OverBudget) -> QueryError {
+pub(crate) fn over_budget(over: OverBudget) -> QueryError {
     let message = match over {
         OverBudget::Share { .. } => "query would use more memory than allowed".to_owned(),
         OverBudget::Server { .. } => over.to_string(),

@@ -9,7 +9,7 @@ use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
 use crate::plan::Reuse;
-use crate::{KillSwitch, Parsed, Plan, QueryError, QueryOptions, Source, parse};
+use crate::{KillSwitch, Parsed, Plan, QueryError, QueryOptions, Source, parse_within};
 
 /// Queries that are kept. Beyond it, all are forgotten, and those that are asked come back.
 const STATEMENTS_MAX: usize = 512;
@@ -17,10 +17,41 @@ const STATEMENTS_MAX: usize = 512;
 /// The longest text that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
+/// How many bytes they may have together; beyond it, all are forgotten, too.
+const STATEMENTS_BYTES_MAX: usize = 32 << 20;
+
+/// How many bytes a plan may have that serves again.
+const PLAN_BYTES_MAX: usize = 64 << 10;
+
 /// The queries that were asked of late.
 #[derive(Debug, Default)]
 pub struct Statements {
-    kept: Mutex<HashMap<Arc<str>, Arc<Statement>>>,
+    kept: Mutex<Known>,
+}
+
+/// Queries by their texts.
+#[derive(Debug, Default)]
+struct Known {
+    statements: HashMap<Arc<str>, Arc<Statement>>,
+    bytes: usize,
+}
+
+impl Known {
+    fn add(&mut self, statement: &Arc<Statement>) {
+        let bytes = statement.text.len() + statement.parsed.bytes;
+        if statement.text.len() > TEXT_BYTES_MAX || bytes > STATEMENTS_BYTES_MAX {
+            return;
+        }
+        let is_full = self.statements.len() >= STATEMENTS_MAX;
+        if is_full || self.bytes + bytes > STATEMENTS_BYTES_MAX {
+            self.statements.clear();
+            self.bytes = 0;
+        }
+        // Two may have read the same at once.
+        if self.statements.insert(Arc::clone(&statement.text), Arc::clone(statement)).is_none() {
+            self.bytes += bytes;
+        }
+    }
 }
 
 /// A query that was read, and the plan that served it last.
@@ -44,28 +75,22 @@ impl Statements {
     /// The query of this text, read if it was not before.
     ///
     /// # Errors
-    /// As [`parse`].
-    pub fn read(&self, text: &str) -> Result<Arc<Statement>, QueryError> {
+    /// As [`parse_within`].
+    pub fn read(&self, text: &str, options: &QueryOptions) -> Result<Arc<Statement>, QueryError> {
         if let Some(known) = self.find(text) {
             return Ok(known);
         }
-        let (parsed, text) = (parse(text)?, Arc::<str>::from(text));
-        let statement = Statement { text: Arc::clone(&text), parsed, kept: Mutex::new(None) };
+        let parsed = parse_within(text, options)?;
+        let statement = Statement { text: text.into(), parsed, kept: Mutex::new(None) };
         let statement = Arc::new(statement);
-        if text.len() <= TEXT_BYTES_MAX {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() >= STATEMENTS_MAX {
-                kept.clear();
-            }
-            kept.insert(text, Arc::clone(&statement));
-        }
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).add(&statement);
         Ok(statement)
     }
 
     /// The query of this text, if it was read of late.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Arc<Statement>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(text).cloned()
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).statements.get(text).cloned()
     }
 }
 
@@ -113,6 +138,7 @@ impl Statement {
         let (plan, reuse) = Plan::to_serve_again(&self.parsed, binds, source, options, kill)?;
         let plan = Arc::new(plan);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let reuse = reuse.filter(|_| plan.memory_bytes() <= PLAN_BYTES_MAX);
         *kept = reuse.map(|reuse| {
             let is_light = AtomicBool::new(plan.is_light());
             Arc::new(Kept { plan: Arc::clone(&plan), reuse, is_light })
@@ -132,5 +158,29 @@ impl Statement {
         kill: &KillSwitch,
     ) -> Result<Arc<Plan>, QueryError> {
         Plan::killable(&self.parsed, binds, source, options, kill).map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 512 texts with large trees were kept: 1 GiB.
+    #[test]
+    fn statements_are_bounded_by_their_bytes() {
+        let statements = Statements::default();
+        let options = QueryOptions::default();
+        let texts: Vec<_> =
+            (0..200).map(|number| format!("RETURN [{}{number}]", "{a:1},".repeat(2_000))).collect();
+        for text in &texts {
+            statements.read(text, &options).unwrap();
+            assert!(statements.find(text).is_some());
+            assert!(statements.kept.lock().unwrap().bytes <= STATEMENTS_BYTES_MAX);
+        }
+        assert!(statements.find(&texts[0]).is_none());
+        // One that was read is counted once.
+        let bytes = statements.kept.lock().unwrap().bytes;
+        statements.read(&texts[199], &options).unwrap();
+        assert_eq!(statements.kept.lock().unwrap().bytes, bytes);
     }
 }

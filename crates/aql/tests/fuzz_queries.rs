@@ -8,14 +8,13 @@
 #![allow(clippy::unwrap_used, reason = "what fails here is a test that fails")]
 #![allow(clippy::print_stdout, reason = "an hour of it says what it did")]
 
+mod counting;
 #[allow(dead_code, reason = "shared with tests that look at more of it")]
 mod memory;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use memory::{Memory, run_with};
@@ -29,31 +28,6 @@ const GRACE_STRICT: Duration = Duration::from_millis(100);
 /// Without optimization, on a busy machine.
 const GRACE_USUAL: Duration = Duration::from_secs(3);
 const STACK_BYTES: usize = 2 << 20;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, with a count of what is taken.
-struct Counting;
-
-// SAFETY: all calls are those of the system's allocator, with the same arguments.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Writes queries; the same seed writes the same query.
 struct Writer(u64);
@@ -242,12 +216,11 @@ fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -
     let parsed_begin = thread_time();
     drop(memory::json(&binds));
     let reading = thread_time() - parsed_begin;
-    let before = USED.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
+    let before = counting::restart();
     let begun = thread_time();
     let outcome = catch_unwind(AssertUnwindSafe(|| run_with(&source, &text, &binds, options)));
     let took = (thread_time() - begun).saturating_sub(reading);
-    let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+    let peak = counting::peak_bytes().saturating_sub(before);
     let replay = || format!("PELLUCID_FUZZ_SEED={seed}: {text}");
     assert!(outcome.is_ok(), "a panic: {}", replay());
     assert!(took <= RUNTIME + grace, "{took:?}: {}", replay());

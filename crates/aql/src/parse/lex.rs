@@ -1,8 +1,18 @@
 //! Text to tokens.
 
+use pellucid_budget::Share;
+
+use super::ast::{Expression, Member, Statement};
 use super::place;
 use super::token::{Keyword, Sign, Token};
+use crate::run::over_budget;
 use crate::{QueryError, number};
+
+/// How many times the text of a query may be in memory while it is read: in tokens and the tree, in
+/// the names to be bound, and as strings that grow.
+const TEXT_COPIES: usize = 4;
+/// The least room for tokens.
+const TOKENS_MIN: usize = 16;
 
 /// A token and where it begins, in bytes.
 #[derive(Clone, Debug)]
@@ -11,19 +21,48 @@ pub(crate) struct Placed {
     pub(crate) at: usize,
 }
 
-/// All tokens of `text`, the end among them.
-pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, QueryError> {
+/// All tokens of `text`, the end among them, and the bytes of the tree that may come of them. Both
+/// are taken from `share` before they grow.
+pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usize), QueryError> {
     let mut lexer = Lexer { text, at: 0 };
-    let mut tokens = Vec::new();
+    let (mut tokens, mut tree_bytes) = (Vec::new(), 0);
+    share.take(text.len().saturating_mul(TEXT_COPIES)).map_err(over_budget)?;
     loop {
         lexer.skip_blank()?;
         let at = lexer.at;
         let token = lexer.next()?;
         let is_end = token == Token::End;
+        share.take(tree_bytes_of(&token)).map_err(over_budget)?;
+        tree_bytes += tree_bytes_of(&token);
+        if tokens.len() == tokens.capacity() {
+            let (old, new) = (tokens.capacity(), TOKENS_MIN.max(2 * tokens.capacity()));
+            // Both are there while the tokens move.
+            share.take(new * size_of::<Placed>()).map_err(over_budget)?;
+            tokens.reserve_exact(new - old);
+            share.give_back(old * size_of::<Placed>());
+        }
         tokens.push(Placed { token, at });
         if is_end {
-            return Ok(tokens);
+            return Ok((tokens, tree_bytes));
         }
+    }
+}
+
+/// How many bytes a token may add to the tree, beside its text, with the room that lists grow by.
+fn tree_bytes_of(token: &Token) -> usize {
+    let expression = 2 * size_of::<Expression>();
+    match token {
+        Token::Keyword(_) => expression + 2 * size_of::<Statement>(),
+        // A list begins with room for four.
+        Token::Sign(Sign::Open | Sign::OpenBrace | Sign::OpenBracket) => {
+            expression + 4 * size_of::<Member>()
+        }
+        Token::Sign(Sign::Comma | Sign::Colon | Sign::Close)
+        | Token::Sign(Sign::CloseBrace | Sign::CloseBracket)
+        | Token::End => 0,
+        // Its name is also one of those to be bound.
+        Token::Bind(_) | Token::CollectionBind(_) => 2 * expression,
+        _ => expression,
     }
 }
 

@@ -17,7 +17,7 @@ use ast::Query;
 use lex::Placed;
 use token::{Keyword, Sign, Token};
 
-use crate::{QueryError, number};
+use crate::{QueryError, QueryOptions, number};
 
 /// How long the text of a query may be.
 pub const QUERY_BYTES_MAX: usize = 16 << 20;
@@ -30,6 +30,8 @@ pub const DEPTH_MAX: usize = 400;
 pub struct Parsed {
     pub(crate) query: Query,
     bind_names: BTreeSet<String>,
+    /// The bytes that it takes, at most.
+    pub(crate) bytes: usize,
 }
 
 impl Parsed {
@@ -46,17 +48,26 @@ impl Parsed {
     }
 }
 
-/// Reads a query.
+/// Reads a query, whatever memory that takes.
 ///
 /// # Errors
 /// 1501 with the place, 1502 if it is empty, 9 for what this version refuses and is written as it
 /// should be.
 pub fn parse(text: &str) -> Result<Parsed, QueryError> {
+    parse_within(text, &QueryOptions::default())
+}
+
+/// Reads a query. What that takes counts as memory of the query until it is read.
+///
+/// # Errors
+/// As [`parse`]; 32 if it would take more memory than the query may.
+pub fn parse_within(text: &str, options: &QueryOptions) -> Result<Parsed, QueryError> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("query is longer than {QUERY_BYTES_MAX} bytes");
         return Err(QueryError::new(number::PARSE, message));
     }
-    let tokens = lex::tokens(text)?;
+    let mut share = options.share();
+    let (tokens, tree_bytes) = lex::tokens(text, &mut share)?;
     if tokens.len() == 1 {
         return Err(QueryError::new(number::EMPTY, "query is empty"));
     }
@@ -77,7 +88,8 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
     if let Some(what) = parser.refused {
         return Err(QueryError::unsupported(what));
     }
-    Ok(Parsed { query, bind_names: parser.bind_names })
+    let bytes = tree_bytes + text.len();
+    Ok(Parsed { query, bind_names: parser.bind_names, bytes })
 }
 
 struct Parser<'a> {

@@ -281,7 +281,7 @@ pub(crate) fn run_with(
     bind_variables: &str,
     options: QueryOptions,
 ) -> Result<Outcome, QueryError> {
-    let parsed: Parsed = pellucid_aql::parse(text)?;
+    let parsed: Parsed = pellucid_aql::parse_within(text, &options)?;
     let (binds, kill) = (json(bind_variables), KillSwitch::default());
     let plan = Arc::new(Plan::killable(&parsed, &binds, source, &options, &kill)?);
     let mut execution =

@@ -256,7 +256,7 @@ fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> V
     let binds = Value::open(&parse(binds)).unwrap();
     let options = QueryOptions::default();
     let plan = Statements::default()
-        .read(text)
+        .read(text, &options)
         .unwrap()
         .plan(&binds, &source, &options, &KillSwitch::default())
         .unwrap();

@@ -136,7 +136,7 @@ impl DocumentApi {
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let initializing_ns = listed.since.elapsed_ns();
         let parsing = stopwatch();
-        let statement = self.statements.read(&asked.query);
+        let statement = self.statements.read(&asked.query, &asked.options);
         timeline.lap(QUERY_PARSE);
         let statement = statement.map_err(|error| parsing_error(&error))?;
         let (parsing_ns, planning) = (parsing.elapsed_ns(), stopwatch());

@@ -45,7 +45,7 @@ impl DocumentApi {
         let since = stopwatch();
         let kill = call.control.as_ref().map_or_else(KillSwitch::default, Control::kill_switch);
         let (binds, options) = (&asked.bind_variables, &asked.options);
-        let plan = pellucid_aql::parse(&asked.query)
+        let plan = pellucid_aql::parse_within(&asked.query, options)
             .and_then(|parsed| Plan::killable(&parsed, binds, &source, options, &kill))
             .map_err(|error| told(&error, format!("{error} (while parsing)")))?;
         check_rights(&plan, &database.name, caller)?;
@@ -83,7 +83,7 @@ impl DocumentApi {
             (Method::Post, None) => {
                 let _memory = self.memory_of_body(call)?;
                 let asked = asked(call, &self.settings, &self.memory)?;
-                let parsed = pellucid_aql::parse(&asked.query)
+                let parsed = pellucid_aql::parse_within(&asked.query, &asked.options)
                     .map_err(|error| told(&error, error.message.clone()))?;
                 let names: Vec<_> = parsed.bind_names().iter().collect();
                 Ok(Reply::success(
