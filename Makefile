@@ -30,44 +30,44 @@ attack: ## The attack suite on the release build: nobody else waits for more tha
 
 bench-http: build ## CPU per request and latency beside nginx and a bare loop, HTTP/2 too; accounting (QUICK=1 for short)
 	@scripts/need nginx wrk h2load taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- http
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- http
 
 bench-overload: build ## Twice the load that the server can bear, and what is after it (QUICK=1 for short)
 	@scripts/need taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- overload
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- overload
 
 bench-neighbours: build ## What reads in memory notice of reads from the disk and of merges (QUICK=1 for short)
 	@scripts/need taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- neighbours
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- neighbours
 
 bench-cluster: build ## What forwarding to another node costs, and a node that is killed or hangs (QUICK=1 for short)
 	@scripts/need wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- cluster
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- cluster
 
 bench-stores: build ## The stores over RocksDB and Cassandra beside RocksDB and the driver themselves (QUICK=1)
 	@CARGO=$(CARGO) scripts/bench-stores
 
 bench-load: build ## The load generator beside wrk, on nginx, and beside what a server notes (QUICK=1 for short)
 	@scripts/need nginx wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- load
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- load
 
 bench-profiles: build ## What profiling costs, and how much of the processor time it explains (QUICK=1)
 	@scripts/need wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- profiles
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- profiles
 
 bench-allocators: build ## The server over jemalloc and mimalloc beside the system's allocator (QUICK=1)
 	@scripts/need wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- allocators
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- allocators
 
 soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture
 
 bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=, WORK=)
-	@CARGO=$(CARGO) bench/engine/run
+	@CARGO=$(CARGO) lab/bench/engine/run
 
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
 	@scripts/need python3 taskset
-	$(CARGO) run -q --release --locked --manifest-path bench/Cargo.toml -- documents
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- documents
 
 soak-resets: ## Connections of all kinds that end anywhere, beside eight that are watched (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-http --test resets -- --nocapture at_random

@@ -7,7 +7,7 @@ use pellucid_fuzz::pieces;
 
 // The file rather than the crate, because the crate brings the compiler of LuaJIT along, and the
 // parser stands alone.
-#[path = "../../crates/load/src"]
+#[path = "../../lab/load/src"]
 mod load {
     #[allow(dead_code, unreachable_pub, reason = "its own crate uses all of it")]
     pub mod response;

@@ -2,7 +2,7 @@
 //! figures, and nothing sticks out, narrow or wide, light or dark.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-#[path = "../../report/tests/browser/mod.rs"]
+#[path = "../../../lab/report/tests/browser/mod.rs"]
 mod browser;
 mod common;
 

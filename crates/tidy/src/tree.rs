@@ -38,9 +38,17 @@ impl File {
         self.path.rsplit('/').next().unwrap_or("")
     }
 
-    /// The package below `crates/` that the file is a source of.
+    /// The package of the workspace that the file belongs to, and its path within that.
+    pub(crate) fn in_package(&self) -> Option<(&str, &str)> {
+        let (folder, rest) = self.path.split_once('/')?;
+        let (name, rest) = rest.split_once('/')?;
+        let is_apart = folder == "lab" && APART.contains(&name);
+        (PACKAGES.contains(&folder) && !is_apart).then_some((name, rest))
+    }
+
+    /// The package that the file is a source of.
     pub(crate) fn source_of(&self) -> Option<&str> {
-        let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        let (name, rest) = self.in_package()?;
         rest.starts_with("src/").then_some(name)
     }
 
@@ -54,6 +62,11 @@ impl File {
         mark.map_or(usize::MAX, |(number, _)| number)
     }
 }
+
+/// The folders of packages.
+const PACKAGES: &[&str] = &["crates", "backends", "lab"];
+/// Folders of `lab` that are no packages of the workspace.
+const APART: &[&str] = &["bench", "drivers"];
 
 /// The files of a repository.
 #[derive(Debug)]

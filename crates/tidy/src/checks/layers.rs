@@ -25,8 +25,8 @@ const ARCHITECTURE: &str = "see the order in docs/architecture.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifest_of = |file: &File| {
-        let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-        (!name.contains('/')).then(|| name.to_owned())
+        let (name, rest) = file.in_package()?;
+        (rest == "Cargo.toml").then(|| name.to_owned())
     };
     let manifests = tree.files.iter().filter_map(|file| Some((file, manifest_of(file)?)));
     manifests.flat_map(|(file, name)| findings_in(file, &name)).collect()

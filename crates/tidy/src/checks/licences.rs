@@ -31,7 +31,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("libfuzzer-sys", "NCSA", "permissive, and part of the fuzz targets only")];
 
 /// Where benchmarks are, with locks of their own.
-const BENCHMARKS: &str = "bench/";
+const BENCHMARKS: &str = "lab/bench/";
 
 /// The source of packages from the default registry, up to the registry's own name.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/";

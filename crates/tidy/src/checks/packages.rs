@@ -12,7 +12,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(root) = tree.file(MANIFEST) else {
         return vec![Finding::new(MANIFEST, 1, "it is missing", "run this in the repository")];
     };
-    let members = tree.files.iter().filter(|file| file.path.starts_with("crates/"));
+    let members = tree.files.iter().filter(|file| file.in_package().is_some());
     let mut findings = Vec::new();
     let mut used = Vec::new();
     for file in members.filter(|file| file.name() == MANIFEST) {

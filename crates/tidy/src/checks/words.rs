@@ -135,8 +135,7 @@ mod tests {
     fn tests_and_other_crates_may_read_files_and_clocks() {
         let text = format!("//! A.\n#[cfg(test)]\nuse {}::read;\n", FORBIDDEN[8].word);
         let elsewhere = format!("//! A.\nlet a = {}();\n", FORBIDDEN[7].word);
-        let tree =
-            tree_of(&[("crates/engine/src/a.rs", &text), ("crates/load/src/a.rs", &elsewhere)]);
+        let tree = tree_of(&[("crates/engine/src/a.rs", &text), ("lab/load/src/a.rs", &elsewhere)]);
         assert_eq!(check(&tree), []);
     }
 

@@ -1,6 +1,6 @@
 //! Whether the load generator's percentiles are true, over real sockets: a server in this process
 //! delays its answers as the case wants, notes itself how long each took, and the two must agree.
-//! The rest of what a server can note is tested in virtual time (`crates/load/tests/accuracy.rs`).
+//! The rest of what a server can note is tested in virtual time (`lab/load/tests/accuracy.rs`).
 
 #![allow(clippy::disallowed_types, reason = "a benchmark's own locks are in no profile")]
 
