@@ -34,6 +34,7 @@ mod error;
 mod exchange;
 mod http2;
 mod knee;
+mod loss;
 mod objective;
 mod opening;
 mod options;

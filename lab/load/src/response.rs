@@ -8,12 +8,12 @@
 
 mod chunked;
 mod head;
-mod told;
+mod server_timing;
 
 use chunked::Chunked;
 pub(crate) use head::Head;
 use head::scan_head;
-pub(crate) use told::Told;
+pub(crate) use server_timing::ServerTiming;
 
 /// The longest head, status line and headers, that is accepted.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -37,11 +37,9 @@ pub enum Malformed {
     Unasked,
     /// The connection ended within a response.
     Truncated,
-    /// A header of HTTP/2 cannot be read.
-    Header,
-    /// A frame of HTTP/2 is too long, or not one that a server may send there.
+    /// Frames or headers of HTTP/2 are not ones that a server may send.
     Frame,
-    /// The server wants more replies of HTTP/2 than it takes.
+    /// The server sends more frames of HTTP/2 without content than a library puts up with.
     Flooded,
 }
 
@@ -57,8 +55,7 @@ impl Malformed {
             Malformed::BodyTooLong => "the body is too long to be passed to the script",
             Malformed::Unasked => "bytes arrived that answer no request",
             Malformed::Truncated => "the connection ended within a response",
-            Malformed::Header => "the response has headers that are no HTTP/2",
-            Malformed::Flooded => "the server floods the connection with PING or SETTINGS",
+            Malformed::Flooded => "the server floods the connection with frames of HTTP/2",
             Malformed::Frame => "the response is no HTTP/2",
         }
     }
@@ -113,7 +110,7 @@ pub struct ResponseParser {
     response: Response,
     captured: Option<Box<Captured>>,
     /// What the server tells of its own time in the response under way, if anybody asked.
-    timing: Option<Told>,
+    timing: Option<ServerTiming>,
 }
 
 impl Default for ResponseParser {
@@ -185,7 +182,7 @@ impl ResponseParser {
     }
 
     /// What the server told of its own time, if it was looked for.
-    pub(crate) fn take_timing(&mut self) -> Option<Told> {
+    pub(crate) fn take_timing(&mut self) -> Option<ServerTiming> {
         self.timing.take()
     }
 

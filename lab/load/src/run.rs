@@ -187,10 +187,8 @@ fn make_requests(
         None => bytes = options.target.plain_request(&options.headers, options.keep_alive),
     }
     if options.http2_streams.is_some() {
-        let mut block = Vec::new();
-        let body = http2::request::encode(&bytes, options.target.is_tls(), &mut block)
-            .map_err(|reason| LoadError::Script(format!("a request that is not HTTP: {reason}")))?;
-        return Ok(Requests::FixedBlock { block, body: bytes.split_off(body) });
+        let (request, body_at) = http2::request::parse(&bytes, options.target.is_tls())?;
+        return Ok(Requests::FixedStream { request, body: bytes.split_off(body_at).into() });
     }
     let bodiless = bytes.starts_with(b"HEAD ");
     Ok(Requests::Fixed { bytes, bodiless })

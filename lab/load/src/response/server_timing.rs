@@ -1,22 +1,22 @@
-//! What a server tells of its own time, beside the answer.
+//! The headers in which a server accounts for its own time.
 
-/// What a server tells of a request in the headers of its answer.
+/// The headers of one answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ServerTiming {
     /// `Server-Timing` (W3C), all of them with commas between.
     pub(crate) timing: Vec<u8>,
     /// `Pellucid-Clock`: when the request arrived, on a clock that this machine may share.
     pub(crate) clock: Vec<u8>,
 }
 
-impl Told {
+impl ServerTiming {
     /// The names of the headers, in lower case.
-    pub(crate) const TIMING: &[u8] = b"server-timing";
-    pub(crate) const CLOCK: &[u8] = b"pellucid-clock";
+    pub(crate) const TIMING: &str = "server-timing";
+    pub(crate) const CLOCK: &str = "pellucid-clock";
 
-    /// Takes a header of these names; of another it is not called.
-    pub(crate) fn take_header(&mut self, name: &[u8], value: &[u8]) {
-        if name == Told::CLOCK {
+    /// Takes a header of one of these names.
+    pub(crate) fn take_header(&mut self, name: &str, value: &[u8]) {
+        if name == ServerTiming::CLOCK {
             value.clone_into(&mut self.clock);
             return;
         }
