@@ -5,6 +5,7 @@ use std::io;
 use crate::response::Malformed;
 
 /// The reason for which a socket was given up.
+#[derive(Debug)]
 pub(crate) enum Loss {
     Connect(io::Error),
     Read(io::Error),

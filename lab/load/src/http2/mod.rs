@@ -351,3 +351,6 @@ fn loss_by(error: h2::Error) -> Loss {
         None => Loss::Read(error.into_io().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
     }
 }
+
+#[cfg(test)]
+mod tests;
