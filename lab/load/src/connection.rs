@@ -13,10 +13,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::http2::Http2;
 use crate::poller::Poller;
-use crate::response::ResponseParser;
+use pellucid_client::http::ResponseParser;
 use crate::simulation::Simulation;
 use crate::stream::Stream;
-use crate::tls::TlsSetup;
+use pellucid_client::http::TlsSetup;
 use crate::watch::Watch;
 
 /// A request whose answer is awaited.

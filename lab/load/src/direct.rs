@@ -14,7 +14,7 @@ use pellucid_clock::Ticks;
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
-use crate::target::Target;
+use pellucid_client::http::Target;
 use crate::worker::{Requests, Worker};
 
 /// The nodes of a cluster, and where they are met.

@@ -9,7 +9,7 @@ use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::loss::Loss;
 use crate::poller::Readiness;
-use crate::response::{Malformed, Parsed, Response, ServerTiming};
+use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
 use crate::source::Acceptance;
 use crate::watch::insert_headers;
 use crate::worker::{Requests, Worker};

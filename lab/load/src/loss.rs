@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::response::Malformed;
+use pellucid_client::http::Malformed;
 
 /// The reason for which a socket was given up.
 #[derive(Debug)]

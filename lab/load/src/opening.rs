@@ -7,7 +7,7 @@ use pellucid_clock::Ticks;
 use crate::connection::Link;
 use crate::http2::Http2;
 use crate::loss::Loss;
-use crate::tls::agreed;
+use pellucid_client::http::agreed;
 use crate::worker::{Worker, nanoseconds};
 
 /// How long a connection that was refused, or ended before it carried an answer, stays closed.

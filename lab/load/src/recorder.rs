@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
-use crate::response::ServerTiming;
+use pellucid_client::http::ServerTiming;
 use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
 use crate::source::Acceptance;

@@ -15,7 +15,7 @@ use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
-use crate::tls::{TlsSetup, cure};
+use pellucid_client::http::{HttpError, TlsSetup, cure};
 use crate::worker::{Requests, ThreadControl, Work};
 
 /// What a simulated service is said to be reached at (RFC 5737: an address of nobody).
@@ -84,7 +84,7 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
             .and_then(|()| socket.set_write_timeout(limit))
             .and_then(|()| tls.check(&mut socket, http2));
         outcome.map_err(|error| {
-            LoadError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
+            HttpError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
         })?;
     }
     Ok(Opening { address, tls, http2_streams, capture: false, simulation })

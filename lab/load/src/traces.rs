@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::InFlight;
-use crate::response::ServerTiming;
+use pellucid_client::http::ServerTiming;
 use crate::watch::Watch;
 
 /// Requests of all that are kept; when they run out, every other one is dropped.

@@ -23,7 +23,7 @@ use http::{HeaderMap, Request};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::loss::Loss;
-use crate::response::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming};
+use pellucid_client::http::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming};
 use crate::stream::Stream as Socket;
 use wire::{Wire, WireEnd};
 
@@ -215,6 +215,8 @@ impl Http2 {
     /// an error is the end of the connection.
     pub(crate) fn turn(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
         let waker = Waker::from(Arc::clone(&self.signal));
+        // New requests have set it, and this is the look that they ask for.
+        self.signal.take();
         loop {
             let outcome = Pin::new(&mut self.protocol).poll(&mut Context::from_waker(&waker));
             self.collect(answers)?;

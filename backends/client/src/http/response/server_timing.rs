@@ -2,20 +2,21 @@
 
 /// The headers of one answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ServerTiming {
+pub struct ServerTiming {
     /// `Server-Timing` (W3C), all of them with commas between.
-    pub(crate) timing: Vec<u8>,
+    pub timing: Vec<u8>,
     /// `Pellucid-Clock`: when the request arrived, on a clock that this machine may share.
-    pub(crate) clock: Vec<u8>,
+    pub clock: Vec<u8>,
 }
 
 impl ServerTiming {
-    /// The names of the headers, in lower case.
-    pub(crate) const TIMING: &str = "server-timing";
-    pub(crate) const CLOCK: &str = "pellucid-clock";
+    /// The first header's name, in lower case.
+    pub const TIMING: &str = "server-timing";
+    /// The second one's.
+    pub const CLOCK: &str = "pellucid-clock";
 
     /// Takes a header of one of these names.
-    pub(crate) fn take_header(&mut self, name: &str, value: &[u8]) {
+    pub fn take_header(&mut self, name: &str, value: &[u8]) {
         if name == ServerTiming::CLOCK {
             value.clone_into(&mut self.clock);
             return;

@@ -1,4 +1,4 @@
-//! Reads HTTP/1.1 responses, as far as a load generator must.
+//! HTTP/1.1 responses, read as they arrive and as far as a load generator must.
 //!
 //! At full throttle this runs a hundred thousand times a second on the core that also makes the
 //! requests, so it looks only at what decides where a response ends (RFC 9112, section 6): the
@@ -11,9 +11,8 @@ mod head;
 mod server_timing;
 
 use chunked::Chunked;
-pub(crate) use head::Head;
-use head::scan_head;
-pub(crate) use server_timing::ServerTiming;
+use head::{Head, scan_head};
+pub use server_timing::ServerTiming;
 
 /// The longest head, status line and headers, that is accepted.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -177,12 +176,12 @@ impl ResponseParser {
     }
 
     /// Keeps what the server tells of its own time in the response under way.
-    pub(crate) fn look_for_timing(&mut self) {
+    pub fn look_for_timing(&mut self) {
         self.timing.get_or_insert_default();
     }
 
     /// What the server told of its own time, if it was looked for.
-    pub(crate) fn take_timing(&mut self) -> Option<ServerTiming> {
+    pub fn take_timing(&mut self) -> Option<ServerTiming> {
         self.timing.take()
     }
 

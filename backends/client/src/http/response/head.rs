@@ -4,7 +4,7 @@ use super::{Malformed, ServerTiming};
 
 /// How the body is encoded for the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TransferEncoding {
+pub(super) enum TransferEncoding {
     None,
     Chunked,
     /// One whose end cannot be seen: the body lasts until the connection ends.
@@ -13,15 +13,15 @@ pub(crate) enum TransferEncoding {
 
 /// What the head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
-    pub(crate) keep_alive: bool,
-    pub(crate) content_length: Option<u64>,
-    pub(crate) transfer_encoding: TransferEncoding,
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) keep_alive: bool,
+    pub(super) content_length: Option<u64>,
+    pub(super) transfer_encoding: TransferEncoding,
     /// Whether the server tells of its own time.
-    pub(crate) has_timing: bool,
+    pub(super) has_timing: bool,
     /// Bytes up to and with the empty line.
-    pub(crate) consumed: usize,
+    pub(super) consumed: usize,
 }
 
 /// `HTTP/1.1 200`, without which there is no response.
