@@ -7,7 +7,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
 mod account;
-mod client;
 mod compare;
 mod completions;
 mod copy;

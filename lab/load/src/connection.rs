@@ -7,15 +7,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pellucid_clock::Ticks;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::http2::Http2;
 use crate::poller::Poller;
-use crate::response::ResponseParser;
+use pellucid_client::http::ResponseParser;
 use crate::simulation::Simulation;
 use crate::stream::Stream;
-use crate::tls::TlsSetup;
+use pellucid_client::http::TlsSetup;
 use crate::watch::Watch;
 
 /// A request whose answer is awaited.
@@ -35,17 +36,10 @@ pub(crate) struct InFlight {
     pub(crate) stream: u32,
     /// In HTTP/2: how often the server has left it out.
     pub(crate) left_out: u8,
-    /// What is sent again then, unless all requests are the same.
-    pub(crate) kept: Option<Box<Kept>>,
+    /// Its bytes, to be sent again then, unless all requests are the same.
+    pub(crate) kept: Option<Bytes>,
     /// Further notes, if it is watched.
     pub(crate) watch: Option<Box<Watch>>,
-}
-
-/// A request of HTTP/2 as it was sent.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) block: Vec<u8>,
-    pub(crate) body: Vec<u8>,
 }
 
 /// How connections are opened.
@@ -95,8 +89,9 @@ pub(crate) enum Link {
 /// A connection of the run, which outlives its sockets.
 pub(crate) struct Connection {
     pub(crate) link: Link,
+    /// The socket, unless it carries HTTP/2.
     pub(crate) stream: Option<Stream>,
-    /// What the socket carries, if that is HTTP/2.
+    /// HTTP/2 with its socket.
     pub(crate) http2: Option<Box<Http2>>,
     pub(crate) parser: ResponseParser,
     pub(crate) in_flight: VecDeque<InFlight>,
@@ -152,7 +147,6 @@ impl Connection {
             Some(tls) => Stream::tls(socket, tls.session()?),
             None => Stream::Plain(socket),
         });
-        self.http2 = opening.http2_streams.map(|n| Box::new(Http2::new(n, opening.capture)));
         self.link = Link::Connecting { since: now };
         self.proven = false;
         Ok(())
@@ -198,7 +192,9 @@ impl Connection {
 
     #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
-        self.written < self.out.len() || self.stream.as_ref().is_some_and(Stream::holds_unwritten)
+        self.written < self.out.len()
+            || self.stream.as_ref().is_some_and(Stream::holds_unwritten)
+            || self.http2.as_ref().is_some_and(|http2| http2.is_blocked())
     }
 
     /// Whether nothing is under way on a socket that is open.

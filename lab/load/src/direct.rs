@@ -14,7 +14,7 @@ use pellucid_clock::Ticks;
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
-use crate::target::Target;
+use pellucid_client::http::Target;
 use crate::worker::{Requests, Worker};
 
 /// The nodes of a cluster, and where they are met.
@@ -154,7 +154,7 @@ impl Worker {
         let mut operation = 0;
         match &mut self.work.requests {
             Requests::Fixed { bytes: fixed, .. } => bytes.extend_from_slice(fixed),
-            Requests::FixedBlock { .. } => unreachable!("a block is for HTTP/2"),
+            Requests::FixedStream { .. } => unreachable!("nodes speak HTTP/1.1"),
             Requests::Source(source) => {
                 source.next(&mut bytes);
                 operation = source.operation() as u16;

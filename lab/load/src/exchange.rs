@@ -7,9 +7,9 @@ use pellucid_clock::Ticks;
 
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
-use crate::opening::Loss;
+use crate::loss::Loss;
 use crate::poller::Readiness;
-use crate::response::{Malformed, Parsed, Response, Told};
+use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
 use crate::source::Acceptance;
 use crate::watch::insert_headers;
 use crate::worker::{Requests, Worker};
@@ -27,11 +27,14 @@ impl Worker {
         let mut readable = readiness.readable;
         match self.connections[index].link {
             Link::Up => {
+                if let Some(http2) = &self.connections[index].http2 {
+                    if readable {
+                        http2.note_readable(readiness.ended);
+                    }
+                    return self.go_on(index);
+                }
                 if readiness.writable && self.connections[index].has_unwritten() {
                     self.flush(index);
-                    if self.connections[index].http2.is_some() {
-                        self.advance(index)?;
-                    }
                 }
             }
             Link::Connecting { .. } if !readiness.writable => return Ok(()),
@@ -42,6 +45,9 @@ impl Worker {
                 // Beside the end of a handshake there may be the beginning of an answer, of which
                 // no further event will tell.
                 readable |= self.work.opening.tls.is_some();
+                if self.connections[index].http2.is_some() {
+                    return self.go_on(index);
+                }
                 self.advance(index)?;
             }
             Link::Down { .. } => return Ok(()),
@@ -59,7 +65,7 @@ impl Worker {
             return Ok(());
         }
         if !self.left_out.is_empty() {
-            self.send_again(index);
+            self.send_again(index)?;
         }
         if !self.work.keep_alive {
             let pending = self.connections[index].pending.take();
@@ -116,7 +122,7 @@ impl Worker {
 
     /// Has the connection go on now, or when all answers of the wake-up are read.
     #[inline]
-    fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
+    pub(crate) fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
         if !self.is_putting_by {
             return self.advance(index);
         }
@@ -185,10 +191,11 @@ impl Worker {
             connection.out.clear();
             connection.written = 0;
         }
+        let is_http2 = connection.http2.is_some();
         for _ in 0..sends {
             let watched = self.watcher.picks();
-            match self.connections[index].http2.is_some() {
-                true => self.make_stream(index, watched)?,
+            match is_http2 {
+                true => self.make_stream(index, intended, watched)?,
                 false => self.make_request(index, watched)?,
             }
         }
@@ -206,9 +213,14 @@ impl Worker {
                 }
             }
         }
-        self.write_new(index, sends);
+        if !is_http2 {
+            self.write_new(index, sends);
+            self.note_written(index);
+            return Ok(());
+        }
+        self.take_turn(index)?;
         self.note_written(index);
-        if self.connections[index].http2.is_some() && self.schedule.is_some() {
+        if self.schedule.is_some() {
             self.queue(index);
         }
         Ok(())
@@ -222,7 +234,7 @@ impl Worker {
         let mut operation = 0;
         let bodiless = match &mut self.work.requests {
             Requests::Fixed { bodiless, .. } => *bodiless,
-            Requests::FixedBlock { .. } => unreachable!("a block is for HTTP/2"),
+            Requests::FixedStream { .. } => unreachable!("a stream is of HTTP/2"),
             Requests::Source(source) => {
                 source.next(&mut connection.out);
                 operation = source.operation() as u16;
@@ -271,7 +283,8 @@ impl Worker {
         let connection = &mut self.connections[index];
         let Some(request) = connection.in_flight.back_mut() else { return };
         let Some(watch) = &mut request.watch else { return };
-        if watch.written.is_none() && connection.written >= connection.out.len() {
+        let is_blocked = connection.http2.as_ref().is_some_and(|http2| http2.is_blocked());
+        if watch.written.is_none() && connection.written >= connection.out.len() && !is_blocked {
             watch.written = Some(self.clock.now());
         }
     }
@@ -354,15 +367,12 @@ impl Worker {
     }
 
     /// A reset between requests is an end like any other.
-    fn read_loss(&self, index: usize, error: io::Error) -> Loss {
+    pub(crate) fn read_loss(&self, index: usize, error: io::Error) -> Loss {
         if self.connections[index].in_flight.is_empty() { Loss::Ended } else { Loss::Read(error) }
     }
 
     /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
     fn take_bytes(&mut self, index: usize, count: usize, now: Ticks) -> Result<bool, LoadError> {
-        if self.connections[index].http2.is_some() {
-            return self.take_frames(index, count, now);
-        }
         let mut at = 0;
         while at < count {
             let connection = &mut self.connections[index];
@@ -451,7 +461,7 @@ impl Worker {
 
     /// Notes the way of a watched request.
     #[cold]
-    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, told: Option<&Told>) {
+    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, told: Option<&ServerTiming>) {
         let Some(watch) = &request.watch else { return };
         let told = self.recorder.watched(request, watch, now, told);
         self.watcher.heard(told);
@@ -510,7 +520,7 @@ impl Worker {
         }
         match lost {
             Some(0) => self.lose(index, Loss::Abandoned),
-            Some(stream) => self.abandon_streams(index, stream),
+            Some(stream) => self.abandon_streams(index, stream)?,
             None => {}
         }
         Ok(())

@@ -1,29 +1,17 @@
 //! The life of a socket: opened, secured, given up and replaced.
 
-use std::io;
 use std::time::Duration;
 
 use pellucid_clock::Ticks;
 
 use crate::connection::Link;
-use crate::response::Malformed;
-use crate::tls::agreed;
+use crate::http2::Http2;
+use crate::loss::Loss;
+use pellucid_client::http::agreed;
 use crate::worker::{Worker, nanoseconds};
 
 /// How long a connection that was refused, or ended before it carried an answer, stays closed.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
-
-/// Why a socket was given up.
-pub(crate) enum Loss {
-    Connect(io::Error),
-    Read(io::Error),
-    Write(io::Error),
-    Malformed(Malformed),
-    /// Its request is far beyond the timeout, which is counted already.
-    Abandoned,
-    /// It ended between requests, or as announced: no error.
-    Ended,
-}
 
 impl Worker {
     /// Opens the socket of a connection.
@@ -52,7 +40,7 @@ impl Worker {
             }
             connection.link = Link::Securing { since, connected: self.clock.now() };
         }
-        let http2 = connection.http2.is_some();
+        let http2 = self.work.opening.http2_streams.is_some();
         let secured = match (stream.is_plain(), stream.shake_hands()) {
             (true, _) => Ok(true),
             (false, Ok(None)) => Ok(false),
@@ -84,9 +72,11 @@ impl Worker {
         if self.work.keep_alive {
             connection.free_since = now;
         }
-        if let Some(http2) = &connection.http2 {
-            http2.begin(&mut connection.out);
-            self.flush(index);
+        let Some(streams) = self.work.opening.http2_streams else { return true };
+        let Some(socket) = connection.stream.take() else { return false };
+        match Http2::begin(socket, self.clock, streams, self.work.opening.capture) {
+            Ok(http2) => connection.http2 = Some(Box::new(http2)),
+            Err(error) => self.lose(index, Loss::Connect(error)),
         }
         self.connections[index].link == Link::Up
     }

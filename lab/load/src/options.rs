@@ -12,8 +12,7 @@ use crate::schedule::Arrivals;
 use crate::simulation::Simulation;
 use crate::source::RequestSources;
 use crate::stages::{Profile, Stage};
-use crate::target::{Header, Target};
-use crate::tls::TlsOptions;
+use pellucid_client::http::{Captured, Header, Question, Target, TlsOptions};
 
 /// As many connections as one process can reasonably hold open.
 const MAX_CONNECTIONS: usize = 1_000_000;
@@ -155,6 +154,18 @@ impl LoadOptions {
             Some(simulation) => simulation.pass(duration),
             None => std::thread::sleep(duration),
         }
+    }
+
+    /// Status, head and body of the answer to a GET of `path` beside the load, with further header
+    /// lines, each with its end.
+    ///
+    /// # Errors
+    /// The fault, in words.
+    pub fn ask(&self, path: &str, headers: &str) -> Result<(u16, Captured), String> {
+        if self.simulation.is_some() {
+            return Err("a simulated service is asked nothing beside its load".to_owned());
+        }
+        Question { headers, ..Question::get(path) }.ask(&self.target, &self.tls)
     }
 
     /// Rate and connections over the run.

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
-use crate::response::Told;
+use pellucid_client::http::ServerTiming;
 use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
 use crate::source::Acceptance;
@@ -238,7 +238,7 @@ impl Recorder {
         request: &InFlight,
         watch: &Watch,
         now: Ticks,
-        told: Option<&Told>,
+        told: Option<&ServerTiming>,
     ) -> bool {
         if request.intended < self.record_from {
             return told.is_some_and(|told| !told.timing.is_empty());

@@ -15,7 +15,7 @@ use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
-use crate::tls::{TlsSetup, cure};
+use pellucid_client::http::{HttpError, TlsSetup, cure};
 use crate::worker::{Requests, ThreadControl, Work};
 
 /// What a simulated service is said to be reached at (RFC 5737: an address of nobody).
@@ -84,7 +84,7 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
             .and_then(|()| socket.set_write_timeout(limit))
             .and_then(|()| tls.check(&mut socket, http2));
         outcome.map_err(|error| {
-            LoadError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
+            HttpError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
         })?;
     }
     Ok(Opening { address, tls, http2_streams, capture: false, simulation })
@@ -187,10 +187,8 @@ fn make_requests(
         None => bytes = options.target.plain_request(&options.headers, options.keep_alive),
     }
     if options.http2_streams.is_some() {
-        let mut block = Vec::new();
-        let body = http2::request::encode(&bytes, options.target.is_tls(), &mut block)
-            .map_err(|reason| LoadError::Script(format!("a request that is not HTTP: {reason}")))?;
-        return Ok(Requests::FixedBlock { block, body: bytes.split_off(body) });
+        let (request, body_at) = http2::request::parse(&bytes, options.target.is_tls())?;
+        return Ok(Requests::FixedStream { request, body: bytes.split_off(body_at).into() });
     }
     let bodiless = bytes.starts_with(b"HEAD ");
     Ok(Requests::Fixed { bytes, bodiless })

@@ -27,7 +27,7 @@ use mlua::{Function, Lua, Table};
 
 use crate::error::LoadError;
 use crate::options::{LoadOptions, ScriptOptions};
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 use crate::result::LoadResult;
 use crate::worker::ThreadControl;
 use call::Calls;

@@ -1,6 +1,6 @@
 //! Where requests come from when the caller makes them in Rust.
 
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 
 /// Which part of a run a thread has; with it a source can make its own part of a fixed sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,34 +1,38 @@
 //! Requests and answers of HTTP/2: several at once on a connection.
 
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use pellucid_clock::Ticks;
 
 use crate::connection::InFlight;
 use crate::connection::Link;
 use crate::error::LoadError;
 use crate::http2::{Answer, Unanswered, request};
-use crate::opening::Loss;
+use crate::loss::Loss;
 use crate::source::Acceptance;
-use crate::watch::{has_own_headers, traceparent};
+use crate::watch::traceparent;
 use crate::worker::{Requests, Worker};
 
 /// How often a request is sent again that the server has left out: one that leaves out everything
 /// must not keep the run busy for ever.
 const SENDS_AGAIN_MAX: u8 = 3;
+/// The headers of a watched request.
+const WATCHED: [&str; 2] = ["traceparent", "prefer"];
 
 impl Worker {
     /// Makes a request on a stream of its own.
-    pub(crate) fn make_stream(&mut self, index: usize, watched: bool) -> Result<(), LoadError> {
+    pub(crate) fn make_stream(
+        &mut self,
+        index: usize,
+        intended: Option<Ticks>,
+        watched: bool,
+    ) -> Result<(), LoadError> {
         let connection = &mut self.connections[index];
         let watch = watched.then(|| self.watcher.watch(connection.free_since, None));
         let trace_id = watch.as_ref().filter(|_| self.watcher.asks()).map(|watch| watch.trace_id);
-        let mut operation = 0;
-        let is_made = !matches!(self.work.requests, Requests::FixedBlock { .. });
-        self.block.clear();
-        let body = match &mut self.work.requests {
-            Requests::FixedBlock { block, body } => {
-                self.block.extend_from_slice(block);
-                &body[..]
-            }
+        let (mut operation, mut kept) = (0, None);
+        let (mut request, body) = match &mut self.work.requests {
+            Requests::FixedStream { request, body } => (request.clone(), body.clone()),
             made => {
                 self.request_bytes.clear();
                 match made {
@@ -43,55 +47,64 @@ impl Worker {
                     }
                 }
                 let is_tls = self.work.opening.tls.is_some();
-                let begin = request::encode(&self.request_bytes, is_tls, &mut self.block);
-                let begin = begin.map_err(|reason| {
-                    LoadError::Script(format!("a request that is not HTTP: {reason}"))
-                })?;
-                &self.request_bytes[begin..]
+                let (request, body_at) = request::parse(&self.request_bytes, is_tls)?;
+                let bytes = Bytes::copy_from_slice(&self.request_bytes);
+                let body = bytes.slice(body_at..);
+                kept = Some(bytes);
+                (request, body)
             }
         };
-        // Only a watched request is looked through for headers of its own.
-        let is_ours = |_: &u128| !is_made || !has_own_headers(&self.request_bytes);
-        if let Some(trace_id) = trace_id.filter(is_ours) {
-            request::add_header(b"prefer", b"timing", &mut self.block);
-            request::add_header(b"traceparent", &traceparent(trace_id), &mut self.block);
+        // A watched request that has such headers of its own is left as it is.
+        let has_own = |headers: &HeaderMap| WATCHED.iter().any(|name| headers.contains_key(*name));
+        if let Some(trace_id) = trace_id.filter(|_| !has_own(request.headers())) {
+            let trace = HeaderValue::try_from(traceparent(trace_id));
+            let headers = request.headers_mut();
+            headers.insert("prefer", HeaderValue::from_static("timing"));
+            headers.extend(trace.map(|trace| (HeaderName::from_static("traceparent"), trace)));
         }
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
-        let stream = http2.request(&self.block, body, watched, &mut connection.out);
-        let kept = is_made.then(|| {
-            let mut kept = self.spare.pop().unwrap_or_default();
-            kept.block.clone_from(&self.block);
-            kept.body.clear();
-            kept.body.extend_from_slice(body);
-            kept
-        });
-        let request = InFlight { operation, stream, watch, kept, ..InFlight::default() };
-        connection.in_flight.push_back(request);
+        let made = InFlight { operation, watch, kept, ..InFlight::default() };
+        match http2.request(request, body, watched) {
+            Some(stream) => connection.in_flight.push_back(InFlight { stream, ..made }),
+            None => {
+                let sent = self.clock.now();
+                let intended = intended.unwrap_or(sent);
+                let request = InFlight { sent, intended, ..made };
+                self.take_left_out(request, "the connection takes no further request");
+            }
+        }
         Ok(())
     }
 
     /// Sends requests that a server has left out on a connection that has room for them.
     #[cold]
-    pub(crate) fn send_again(&mut self, index: usize) {
+    pub(crate) fn send_again(&mut self, index: usize) -> Result<(), LoadError> {
         let connection = &mut self.connections[index];
         if connection.has_unwritten() || connection.link != Link::Up {
-            return;
+            return Ok(());
         }
-        connection.out.clear();
-        connection.written = 0;
-        let Some(http2) = &mut connection.http2 else { return };
+        let Some(http2) = &mut connection.http2 else { return Ok(()) };
         while http2.room() > 0 {
-            let Some(mut request) = self.left_out.pop_front() else { break };
-            let (block, body) = match (&request.kept, &self.work.requests) {
-                (Some(kept), _) => (&kept.block, &kept.body),
-                (None, Requests::FixedBlock { block, body }) => (block, body),
+            let Some(mut again) = self.left_out.pop_front() else { break };
+            let (request, body) = match (&again.kept, &self.work.requests) {
+                (Some(kept), _) => {
+                    let is_tls = self.work.opening.tls.is_some();
+                    let (request, body_at) = request::parse(kept, is_tls)?;
+                    (request, kept.slice(body_at..))
+                }
+                (None, Requests::FixedStream { request, body }) => (request.clone(), body.clone()),
                 (None, _) => unreachable!("a request that was made is kept"),
             };
-            request.stream = http2.request(block, body, false, &mut connection.out);
-            connection.in_flight.push_back(request);
+            let Some(stream) = http2.request(request, body, false) else {
+                self.left_out.push_front(again);
+                break;
+            };
+            again.stream = stream;
+            connection.in_flight.push_back(again);
             self.recorder.sent_again += 1;
         }
-        self.flush(index);
+        self.take_turn(index)?;
+        Ok(())
     }
 
     /// The server has left a request out; it is sent again, unless that was tried often enough.
@@ -109,38 +122,29 @@ impl Worker {
         self.left_out.push_back(request);
     }
 
-    /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
-    pub(crate) fn take_frames(
-        &mut self,
-        index: usize,
-        count: usize,
-        now: Ticks,
-    ) -> Result<bool, LoadError> {
+    /// Has a connection go on, and uses what has become free.
+    pub(crate) fn go_on(&mut self, index: usize) -> Result<(), LoadError> {
+        if self.take_turn(index)? { self.advance_or_put_by(index) } else { Ok(()) }
+    }
+
+    /// Reads and writes a connection as far as that goes; false if the socket is gone.
+    pub(crate) fn take_turn(&mut self, index: usize) -> Result<bool, LoadError> {
         let mut answers = std::mem::take(&mut self.answers);
-        let connection = &mut self.connections[index];
-        let Some(http2) = &mut connection.http2 else { return Ok(false) };
-        if connection.written == connection.out.len() {
-            connection.out.clear();
-            connection.written = 0;
-        }
-        let input = &self.buffer[..count];
-        let outcome = http2.receive(input, now, &mut connection.out, &mut answers);
+        let Some(http2) = &mut self.connections[index].http2 else { return Ok(false) };
+        let outcome = http2.turn(&mut answers);
+        let now = http2.read_at();
+        self.recorder.bytes += http2.take_received_bytes();
         for answer in answers.drain(..) {
             self.take_stream_answer(index, answer, now)?;
         }
         self.answers = answers;
-        if let Err(malformed) = outcome {
-            self.lose(index, Loss::Malformed(malformed));
-            return Ok(false);
-        }
-        if self.connections[index].has_unwritten() {
-            self.flush(index);
-        }
-        let is_over = self.connections[index].http2.as_ref().is_none_or(|http2| http2.is_over());
-        if is_over {
-            self.lose(index, Loss::Ended);
-        }
-        Ok(!is_over)
+        let Err(loss) = outcome else { return Ok(true) };
+        let loss = match loss {
+            Loss::Read(error) => self.read_loss(index, error),
+            other => other,
+        };
+        self.lose(index, loss);
+        Ok(false)
     }
 
     fn take_stream_answer(
@@ -183,9 +187,6 @@ impl Worker {
             self.note_watched(&request, now, answer.timing.as_ref());
         }
         self.note_answer(&request, now, status, acceptance);
-        if let Some(kept) = request.kept.take().filter(|_| self.spare.len() < self.work.depth) {
-            self.spare.push(kept);
-        }
         if let (Some(script), Some(captured)) = (&mut self.work.script, captured) {
             script.response(status, captured)?;
         }
@@ -193,15 +194,16 @@ impl Worker {
     }
 
     /// Takes back the streams up to and with `last`, whose requests are far beyond the timeout.
-    pub(crate) fn abandon_streams(&mut self, index: usize, last: u32) {
+    pub(crate) fn abandon_streams(&mut self, index: usize, last: u32) -> Result<(), LoadError> {
         let connection = &mut self.connections[index];
-        let Some(http2) = &mut connection.http2 else { return };
+        let Some(http2) = &mut connection.http2 else { return Ok(()) };
         while let Some(request) = connection.in_flight.front().filter(|r| r.stream <= last) {
-            http2.cancel(request.stream, &mut connection.out);
+            http2.cancel(request.stream);
             connection.in_flight.pop_front();
             self.recorder.failed += 1;
         }
-        self.flush(index);
+        self.take_turn(index)?;
         self.queue(index);
+        Ok(())
     }
 }

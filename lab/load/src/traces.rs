@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::InFlight;
-use crate::response::Told;
+use pellucid_client::http::ServerTiming;
 use crate::watch::Watch;
 
 /// Requests of all that are kept; when they run out, every other one is dropped.
@@ -100,7 +100,7 @@ impl TraceNotes {
         watch: &Watch,
         start: Ticks,
         end: Ticks,
-        headers: Option<&Told>,
+        headers: Option<&ServerTiming>,
     ) -> bool {
         let server = headers.map(|told| self.read_metrics(&told.timing)).unwrap_or_default();
         let told = !server.is_empty();
@@ -281,8 +281,8 @@ mod tests {
         }
     }
 
-    fn timing(value: &[u8]) -> Told {
-        Told { timing: value.to_vec(), ..Told::default() }
+    fn timing(value: &[u8]) -> ServerTiming {
+        ServerTiming { timing: value.to_vec(), ..ServerTiming::default() }
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
-use crate::connection::{Connection, InFlight, Kept, Link, Opening};
+use crate::connection::{Connection, InFlight, Link, Opening};
 use crate::direct::Directions;
 use crate::error::LoadError;
 use crate::http2::Answer;
@@ -52,8 +53,8 @@ pub(crate) struct ThreadControl {
 pub(crate) enum Requests {
     /// Always the same bytes.
     Fixed { bytes: Vec<u8>, bodiless: bool },
-    /// Always the same header block and body of HTTP/2.
-    FixedBlock { block: Vec<u8>, body: Vec<u8> },
+    /// Always the same request of HTTP/2.
+    FixedStream { request: http::Request<()>, body: Bytes },
     /// A source in Rust.
     Source(Box<dyn RequestSource>),
     /// The `request` function of the script.
@@ -123,9 +124,8 @@ pub(crate) struct Worker {
     punctuality: Punctuality,
     pub(crate) connections: Vec<Connection>,
     pub(crate) buffer: Box<[u8]>,
-    /// A request of HTTP/1.1 before it becomes one of HTTP/2, and its header block.
+    /// A request of HTTP/1.1 before it becomes one of HTTP/2.
     pub(crate) request_bytes: Vec<u8>,
-    pub(crate) block: Vec<u8>,
     /// Answers of HTTP/2 that one read has completed.
     pub(crate) answers: Vec<Answer>,
     /// Requests of HTTP/2 that the server has left out, to be sent again before any other.
@@ -134,9 +134,6 @@ pub(crate) struct Worker {
     pub(crate) put_by: Vec<usize>,
     /// Whether they are put by, or go on at once.
     pub(crate) is_putting_by: bool,
-    /// Room of answered requests for what is kept of the next ones.
-    #[allow(clippy::vec_box, reason = "the boxes go from one request to the next as they are")]
-    pub(crate) spare: Vec<Box<Kept>>,
     pub(crate) watcher: Watcher,
     pub(crate) recorder: Recorder,
     pub(crate) running: bool,
@@ -187,12 +184,10 @@ impl Worker {
             connections,
             buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
             request_bytes: Vec::new(),
-            block: Vec::new(),
             answers: Vec::new(),
             left_out: VecDeque::new(),
             put_by: Vec::with_capacity(PUT_BY_MAX),
             is_putting_by: false,
-            spare: Vec::new(),
             watcher,
             recorder: Recorder::new(clock, scope),
             running: false,

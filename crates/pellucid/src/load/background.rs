@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pellucid_load::{LoadOptions, ask};
+use pellucid_load::LoadOptions;
 use pellucid_report::{Chart, Form, Series, Unit};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl Watching {
 }
 
 fn question(options: &LoadOptions, seconds: f64) -> Option<Sample> {
-    let (status, answer) = ask(options, PATH, "").ok()?;
+    let (status, answer) = options.ask(PATH, "").ok()?;
     let document: Value = serde_json::from_slice(&answer.body).ok().filter(|_| status == 200)?;
     document.get("background")?;
     Some(Sample {

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use mlua::{Lua, ffi};
 
 use super::state;
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 
 /// Places on Lua's stack that a call needs at most.
 const STACK_PLACES: c_int = 12;

@@ -1,6 +1,6 @@
 //! Checks of answers.
 
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 use crate::workload::Acceptance;
 
 /// What an answer must be like.

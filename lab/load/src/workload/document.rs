@@ -16,7 +16,7 @@ use super::value::{VALUE_BYTES_MAX, Values};
 use super::{MAX_OPERATIONS, Operation, Settings, Workload};
 use crate::schedule::Arrivals;
 use crate::stages::Stage;
-use crate::target::Header;
+use pellucid_client::http::Header;
 use crate::units::parse_duration;
 
 /// The highest weight of an operation.

@@ -1,7 +1,7 @@
 //! Makes the requests of one thread.
 
 use crate::random::Random;
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 use crate::source::{Acceptance, RequestSource, ThreadShare};
 use crate::workload::Operation;
 use crate::workload::keys::KeyHand;

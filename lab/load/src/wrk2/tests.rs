@@ -5,7 +5,7 @@ use pellucid_clock::WallTime;
 use super::*;
 use crate::recorder::{rate_histogram, time_histogram};
 use crate::result::{ErrorCounts, ThreadResult};
-use crate::target::Target;
+use pellucid_client::http::Target;
 use crate::traces::Traces;
 
 fn times(values_us: &[(u64, u64)]) -> Histogram<u64> {

@@ -1,7 +1,7 @@
-//! TLS for a run: whom it trusts, and what it agrees on with the server.
+//! TLS: the authorities that are trusted, and the protocol that is agreed on.
 //!
-//! The setup is made once and checked with a whole handshake before the run, so that a certificate
-//! that nobody vouches for is an error with its cure, and not a count of failed connections.
+//! A run checks its setup with a whole handshake first, so that a certificate that nobody vouches
+//! for is an error with its cure, and not a count of failed connections.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-use crate::error::LoadError;
+use super::error::HttpError;
 
 /// The names under which the protocols are agreed on (RFC 7301).
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
-/// Where systems keep the certificates of the authorities that they trust; the first that exists.
+/// Files in which systems keep the certificates of trusted authorities; the first that exists.
 const SYSTEM_AUTHORITIES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -31,7 +31,7 @@ const SYSTEM_AUTHORITIES: [&str; 5] = [
 /// The variable that names another file, as OpenSSL and curl know it.
 const AUTHORITIES_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Whom a run over TLS trusts.
+/// The certificates that are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// A file with the certificates (PEM) of the authorities that are trusted, instead of the
@@ -41,25 +41,29 @@ pub struct TlsOptions {
     pub insecure: bool,
 }
 
-/// What every connection of a run needs for TLS.
+/// The common part of all sessions.
 #[derive(Clone, Debug)]
-pub(crate) struct TlsSetup {
+pub struct TlsSetup {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 impl TlsSetup {
-    pub(crate) fn new(
+    /// A setup for a host, to agree on HTTP/2 or HTTP/1.1.
+    ///
+    /// # Errors
+    /// [`HttpError::Tls`] with the reason.
+    pub fn new(
         options: &TlsOptions,
         host: &str,
         http2: bool,
-    ) -> Result<TlsSetup, LoadError> {
+    ) -> Result<TlsSetup, HttpError> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| LoadError::Tls(format!("'{host}' is no name that TLS can check")))?;
+            .map_err(|_| HttpError::Tls(format!("'{host}' is no name that TLS can check")))?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| LoadError::Tls(error.to_string()))?;
+            .map_err(|error| HttpError::Tls(error.to_string()))?;
         let mut config = if options.insecure {
             let verifier = Arc::new(TrustAnyone(provider));
             builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
@@ -71,12 +75,18 @@ impl TlsSetup {
     }
 
     /// A session for a new connection.
-    pub(crate) fn session(&self) -> io::Result<ClientConnection> {
+    ///
+    /// # Errors
+    /// Those of rustls.
+    pub fn session(&self) -> io::Result<ClientConnection> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(io::Error::other)
     }
 
-    /// Shakes hands once, so that what is wrong with TLS is told before the run.
-    pub(crate) fn check(&self, socket: &mut std::net::TcpStream, http2: bool) -> io::Result<()> {
+    /// Shakes hands once.
+    ///
+    /// # Errors
+    /// Those of the socket and of the handshake.
+    pub fn check(&self, socket: &mut std::net::TcpStream, http2: bool) -> io::Result<()> {
         let mut session = self.session()?;
         while session.is_handshaking() {
             session.complete_io(socket)?;
@@ -87,7 +97,10 @@ impl TlsSetup {
 
 /// Makes sure that the server speaks the protocol that was asked for. Without a word of it, a
 /// server speaks HTTP/1.1.
-pub(crate) fn agreed(session: &ClientConnection, http2: bool) -> io::Result<()> {
+///
+/// # Errors
+/// A server that does not offer HTTP/2.
+pub fn agreed(session: &ClientConnection, http2: bool) -> io::Result<()> {
     if http2 && session.alpn_protocol() != Some(HTTP2) {
         let text = "the server does not offer HTTP/2 (h2 in ALPN); leave --http2 out";
         return Err(io::Error::other(text));
@@ -95,8 +108,9 @@ pub(crate) fn agreed(session: &ClientConnection, http2: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Adds what can be done about a handshake that failed.
-pub(crate) fn cure(error: &io::Error) -> String {
+/// The text of a handshake that failed, with its cure.
+#[must_use]
+pub fn cure(error: &io::Error) -> String {
     let text = error.to_string();
     if text.contains("NoApplicationProtocol") {
         return "it does not offer the protocol that was asked for: HTTP/2 with --http2, HTTP/1.1 \
@@ -108,21 +122,21 @@ pub(crate) fn cure(error: &io::Error) -> String {
     if about_trust { text + cure } else { text }
 }
 
-fn authorities(options: &TlsOptions) -> Result<RootCertStore, LoadError> {
+fn authorities(options: &TlsOptions) -> Result<RootCertStore, HttpError> {
     let named =
         options.ca_file.clone().or_else(|| std::env::var_os(AUTHORITIES_VARIABLE).map(Into::into));
     let found = || SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| path.exists());
     let Some(path) = named.or_else(found) else {
         let text = "this system has no list of trusted authorities; name one with --ca FILE, or \
                     trust anyone with --insecure";
-        return Err(LoadError::Tls(text.to_owned()));
+        return Err(HttpError::Tls(text.to_owned()));
     };
     read_authorities(&path)
 }
 
-fn read_authorities(path: &Path) -> Result<RootCertStore, LoadError> {
+fn read_authorities(path: &Path) -> Result<RootCertStore, HttpError> {
     let shown = path.display();
-    let wrong = |reason: String| LoadError::Tls(format!("cannot use {shown}: {reason}"));
+    let wrong = |reason: String| HttpError::Tls(format!("cannot use {shown}: {reason}"));
     let certificates =
         CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
     let mut roots = RootCertStore::empty();

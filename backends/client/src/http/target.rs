@@ -1,10 +1,10 @@
-//! What is loaded: the URL taken apart, its addresses, and the request that asks for it.
+//! A service: its URL taken apart, its addresses, and the request that asks for it.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::error::LoadError;
+use super::error::HttpError;
 
 const DEFAULT_HTTP_PORT: u16 = 80;
 const DEFAULT_HTTPS_PORT: u16 = 443;
@@ -23,9 +23,9 @@ impl Target {
     /// Takes a URL such as `http://localhost:8080/path?query` apart.
     ///
     /// # Errors
-    /// [`LoadError::Url`] with the reason.
-    pub fn parse(url: &str) -> Result<Target, LoadError> {
-        let wrong = |reason: &str| LoadError::Url { url: url.into(), reason: reason.into() };
+    /// [`HttpError::Url`] with the reason.
+    pub fn parse(url: &str) -> Result<Target, HttpError> {
+        let wrong = |reason: &str| HttpError::Url { url: url.into(), reason: reason.into() };
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(wrong("it contains a space or a control character"));
         }
@@ -96,11 +96,14 @@ impl Target {
 
     /// The first address of the host that accepts a connection within `timeout`, and that
     /// connection.
-    pub(crate) fn reach(&self, timeout: Duration) -> Result<(SocketAddr, TcpStream), LoadError> {
+    ///
+    /// # Errors
+    /// [`HttpError::Resolve`] or [`HttpError::Connect`].
+    pub fn reach(&self, timeout: Duration) -> Result<(SocketAddr, TcpStream), HttpError> {
         let port = self.effective_port();
         let resolved = (self.host.as_str(), port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = resolved
-            .map_err(|reason| LoadError::Resolve { address: self.address(), reason })?
+            .map_err(|reason| HttpError::Resolve { address: self.address(), reason })?
             .collect();
         let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in addresses {
@@ -109,11 +112,12 @@ impl Target {
                 Err(error) => refusal = error,
             }
         }
-        Err(LoadError::Connect { address: self.address(), reason: refusal })
+        Err(HttpError::Connect { address: self.address(), reason: refusal })
     }
 
-    /// The request that is sent when neither a script nor a source makes its own.
-    pub(crate) fn plain_request(&self, headers: &[Header], keep_alive: bool) -> Vec<u8> {
+    /// A GET of the URL with these headers.
+    #[must_use]
+    pub fn plain_request(&self, headers: &[Header], keep_alive: bool) -> Vec<u8> {
         let mut request = format!("GET {} HTTP/1.1\r\n", self.path);
         if !headers.iter().any(|header| header.name == "Host") {
             request.push_str(&format!("Host: {}\r\n", self.host_header()));
@@ -165,8 +169,8 @@ impl Header {
     ///
     /// # Errors
     /// The text says what was given, if there is no colon or a line break hides in it.
-    pub fn parse(text: &str) -> Result<Header, LoadError> {
-        let wrong = || LoadError::Option(format!("'{text}' is not a header such as 'Name: value'"));
+    pub fn parse(text: &str) -> Result<Header, HttpError> {
+        let wrong = || HttpError::Header(format!("'{text}' is not a header such as 'Name: value'"));
         let (name, value) = text.split_once(':').ok_or_else(wrong)?;
         let (name, value) = (name.trim(), value.trim());
         let broken = name.is_empty()

@@ -1,4 +1,4 @@
-//! Reads HTTP/1.1 responses, as far as a load generator must.
+//! HTTP/1.1 responses, read as they arrive and as far as a load generator must.
 //!
 //! At full throttle this runs a hundred thousand times a second on the core that also makes the
 //! requests, so it looks only at what decides where a response ends (RFC 9112, section 6): the
@@ -8,12 +8,11 @@
 
 mod chunked;
 mod head;
-mod told;
+mod server_timing;
 
 use chunked::Chunked;
-pub(crate) use head::Head;
-use head::scan_head;
-pub(crate) use told::Told;
+use head::{Head, scan_head};
+pub use server_timing::ServerTiming;
 
 /// The longest head, status line and headers, that is accepted.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -37,11 +36,9 @@ pub enum Malformed {
     Unasked,
     /// The connection ended within a response.
     Truncated,
-    /// A header of HTTP/2 cannot be read.
-    Header,
-    /// A frame of HTTP/2 is too long, or not one that a server may send there.
+    /// Frames or headers of HTTP/2 are not ones that a server may send.
     Frame,
-    /// The server wants more replies of HTTP/2 than it takes.
+    /// The server sends more frames of HTTP/2 without content than a library puts up with.
     Flooded,
 }
 
@@ -57,8 +54,7 @@ impl Malformed {
             Malformed::BodyTooLong => "the body is too long to be passed to the script",
             Malformed::Unasked => "bytes arrived that answer no request",
             Malformed::Truncated => "the connection ended within a response",
-            Malformed::Header => "the response has headers that are no HTTP/2",
-            Malformed::Flooded => "the server floods the connection with PING or SETTINGS",
+            Malformed::Flooded => "the server floods the connection with frames of HTTP/2",
             Malformed::Frame => "the response is no HTTP/2",
         }
     }
@@ -113,7 +109,7 @@ pub struct ResponseParser {
     response: Response,
     captured: Option<Box<Captured>>,
     /// What the server tells of its own time in the response under way, if anybody asked.
-    timing: Option<Told>,
+    timing: Option<ServerTiming>,
 }
 
 impl Default for ResponseParser {
@@ -180,12 +176,12 @@ impl ResponseParser {
     }
 
     /// Keeps what the server tells of its own time in the response under way.
-    pub(crate) fn look_for_timing(&mut self) {
+    pub fn look_for_timing(&mut self) {
         self.timing.get_or_insert_default();
     }
 
     /// What the server told of its own time, if it was looked for.
-    pub(crate) fn take_timing(&mut self) -> Option<Told> {
+    pub fn take_timing(&mut self) -> Option<ServerTiming> {
         self.timing.take()
     }
 

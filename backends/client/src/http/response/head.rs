@@ -1,10 +1,10 @@
 //! The head of a response: status line and the three headers that matter.
 
-use super::{Malformed, Told};
+use super::{Malformed, ServerTiming};
 
 /// How the body is encoded for the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TransferEncoding {
+pub(super) enum TransferEncoding {
     None,
     Chunked,
     /// One whose end cannot be seen: the body lasts until the connection ends.
@@ -13,15 +13,15 @@ pub(crate) enum TransferEncoding {
 
 /// What the head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
-    pub(crate) keep_alive: bool,
-    pub(crate) content_length: Option<u64>,
-    pub(crate) transfer_encoding: TransferEncoding,
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) keep_alive: bool,
+    pub(super) content_length: Option<u64>,
+    pub(super) transfer_encoding: TransferEncoding,
     /// Whether the server tells of its own time.
-    pub(crate) has_timing: bool,
+    pub(super) has_timing: bool,
     /// Bytes up to and with the empty line.
-    pub(crate) consumed: usize,
+    pub(super) consumed: usize,
 }
 
 /// `HTTP/1.1 200`, without which there is no response.
@@ -59,8 +59,8 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
             b'\n' => break,
             b'\r' if length == 1 => break,
             b'c' | b'C' | b't' | b'T' => head.take_header(&bytes[at..at + length])?,
-            b's' | b'S' if length > Told::TIMING.len() && bytes[at + 6] == b'-' => {
-                head.has_timing |= value_of(&bytes[at..at + length], Told::TIMING).is_some();
+            b's' | b'S' if length > ServerTiming::TIMING.len() && bytes[at + 6] == b'-' => {
+                head.has_timing |= value_of(&bytes[at..at + length], ServerTiming::TIMING.as_bytes()).is_some();
             }
             _ => {}
         }
@@ -126,10 +126,10 @@ impl Head {
 
 /// Takes the values of all headers in which the server tells of its own time.
 #[cold]
-pub(super) fn copy_timing(head: &[u8], told: &mut Told) {
+pub(super) fn copy_timing(head: &[u8], told: &mut ServerTiming) {
     for line in head.split(|byte| *byte == b'\n') {
-        for name in [Told::TIMING, Told::CLOCK] {
-            if let Some(value) = value_of(line, name) {
+        for name in [ServerTiming::TIMING, ServerTiming::CLOCK] {
+            if let Some(value) = value_of(line, name.as_bytes()) {
                 told.take_header(name, value);
             }
         }
