@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_document::{
-    Collection, CollectionKind, Documents, IndexDefinition, NewCollection, STEMS, SYSTEM_DATABASE,
+    Collection, CollectionKind, Documents, IndexDefinition, NewCollection, SYSTEM_DATABASE, TABLE,
+    stem_of,
 };
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
+use pellucid_store::HandOver;
 
 /// Opens an empty store.
 pub fn empty() -> Arc<Documents> {
@@ -15,7 +17,7 @@ pub fn empty() -> Arc<Documents> {
         segment_size_bytes: 256 << 10,
         background: false,
         file_system: Arc::new(SimulatedFileSystem::new()),
-        stem_rules: vec![STEMS],
+        stem_rules: vec![StemRule { table: TABLE, stem_of }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
-use pellucid_store::{
-    Acknowledgement, Condition, Operation, Range, Scan, StemRule, Store, Table, Written,
-};
+use pellucid_store::{Acknowledgement, Condition, Operation, Range, Scan, Store, Table, Written};
 use pellucid_thread::{Mutex, Recurring, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +17,7 @@ use crate::definition::{CollectionDefinition, DatabaseDefinition, IndexState};
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::layout::{
     DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
-    garbage_key, index_prefix, part_of, stem_of,
+    garbage_key, index_prefix, part_of,
 };
 use crate::lease::{Lease, keep};
 use crate::names::SYSTEM_DATABASE;
@@ -33,10 +31,6 @@ pub(crate) const SYSTEM_DATABASE_ID: u64 = 1;
 
 /// By storage number, how many documents there are, and the highest sequence number among them.
 type Counts = BTreeMap<u64, (u64, u64)>;
-
-/// What an embedded store has to be told so that an equality that an index answers is looked up and
-/// not searched for.
-pub const STEMS: StemRule = StemRule { table: TABLE, stem_of };
 
 /// The databases of a store.
 pub struct Documents {

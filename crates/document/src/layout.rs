@@ -94,9 +94,9 @@ pub fn part_of(key: &[u8]) -> usize {
 }
 
 /// How many first bytes of a key are its stem: of an entry that may repeat, all but the document,
-/// since whoever looks it up knows its values alone. As [`pellucid_store::StemOf`] wants it,
+/// since whoever looks it up knows its values alone. As [`pellucid_embedded::StemOf`] wants it,
 /// because fields are encoded so that none begins with another one.
-pub(crate) fn stem_of(key: &[u8]) -> Option<usize> {
+pub fn stem_of(key: &[u8]) -> Option<usize> {
     let storage_end = part_of(key);
     if storage_end == 0 || key.get(storage_end) != Some(&ENTRIES) {
         return None;

@@ -48,13 +48,13 @@ pub use definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexDefinition, IndexKind,
     IndexState,
 };
-pub use documents::{Documents, STEMS, TABLE};
+pub use documents::{Documents, TABLE};
 pub use error::{DocumentError, ErrorNumber, Result, Standing};
 pub use held::held;
 pub use import::{GoesOn, ImportForm, ImportOptions, ImportReport, OnDuplicate};
 pub use index::{FieldPath, Index};
 pub use indexes::find_index;
-pub use layout::part_of;
+pub use layout::{part_of, stem_of};
 pub use names::{DOCUMENT_KEY_BYTES_MAX, SYSTEM_DATABASE, is_document_key, split_id};
 pub use operations::{Outcome, Overwrite, Previous, Version, WriteOptions};
 pub use pauses::Pauses;

@@ -226,7 +226,7 @@ impl Ahead {
 /// The value of a row.
 fn read(journal: &Journal, segments: Option<&SegmentList>, row: &mut Row) -> Result<Value> {
     if let Some(value) = row.found.take_value() {
-        return Ok(Value::owned(value));
+        return Ok(Value::copied(value));
     }
     match (segments, row.place) {
         (Some(segments), Some(place)) if !journal.reads_are_slow() => {

@@ -124,7 +124,7 @@ impl Inner {
                 self.ledger.tally().mine().add(Count::HeldValues, 1);
                 return Ok(Some(Object {
                     head: Head::from_found(found),
-                    value: Value::owned(value),
+                    value: Value::copied(value),
                 }));
             }
             let value = self.read_record(key, &found, turn)?;

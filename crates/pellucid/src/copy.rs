@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_engine::stat;
 use pellucid_io::SystemFileSystem;
 #[cfg(feature = "cql")]
@@ -12,8 +13,7 @@ use pellucid_server::{CqlOptions, CqlStore};
 use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
-    Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Source, Store, StoreError, begin_copy,
-    compare, copy, end_copy,
+    Copied, CopiedTable, Source, Store, StoreError, begin_copy, compare, copy, end_copy,
 };
 use serde_json::{Value, json};
 

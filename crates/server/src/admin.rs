@@ -7,6 +7,7 @@ mod observed;
 mod trace;
 
 use pellucid_account::WINDOW_SECONDS_MAX;
+use pellucid_embedded::engine_stats;
 use pellucid_http::{Handled, Request, Response};
 
 use crate::engine_page::document;
@@ -69,7 +70,7 @@ impl Api {
     ) -> Handled {
         let shared = std::sync::Arc::clone(&self.shared);
         self.later(response, exchange, move || {
-            let stats = shared.store.engine_stats();
+            let stats = engine_stats(&*shared.store);
             // A store elsewhere has an account of its own, or none.
             let document = stats.as_ref().map_or(serde_json::Value::Null, document);
             Page::json(document.to_string())
@@ -88,7 +89,7 @@ impl Api {
                 snapshot: shared.account.snapshot(None),
                 transport: gauge.stats(),
                 store: shared.store.figures(),
-                engine: shared.store.engine_stats(),
+                engine: engine_stats(&*shared.store),
                 cursors: shared.documents.queries.cursor_figures(),
                 memory: shared.documents.memory.clone(),
                 process: ProcessFigures::now(),

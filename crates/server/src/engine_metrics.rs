@@ -1,6 +1,6 @@
 //! The engine's part of `/metrics`: families with labels, and figures without.
 
-use pellucid_store::{EngineStats, JobFigures, LevelFigures, MemoryShare, SampledTime};
+use pellucid_embedded::{EngineStats, JobFigures, LevelFigures, MemoryShare, SampledTime};
 
 use crate::engine_page::{found, shares, stages};
 

@@ -10,8 +10,8 @@ use pellucid_account::{
 };
 use pellucid_budget::Budget;
 use pellucid_cluster::PeerView;
+use pellucid_embedded::EngineStats;
 use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
-use pellucid_store::EngineStats;
 
 use crate::documents::CursorFigures;
 use crate::engine_metrics::{families, singles};

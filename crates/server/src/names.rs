@@ -112,7 +112,7 @@ pub(crate) const NAMES: Names = Names {
         "failed",
         "overloaded",
     ],
-    parts: &pellucid_store::parts::NAMES,
+    parts: &pellucid_embedded::parts::NAMES,
     other_parts: &[
         (Operation::Query as u8, &QUERY_PARTS),
         (Operation::Cursor as u8, &QUERY_PARTS),

@@ -14,15 +14,13 @@ use pellucid_clock::Clock;
 use pellucid_cluster::ClusterOptions;
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_document::{Documents, STEMS, TABLE, part_of};
+use pellucid_document::{Documents, TABLE, part_of, stem_of};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_http::{Certificates, Endpoint, Limits, Server, descriptors_max, listen};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
-use pellucid_store::{
-    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Range, Store,
-    StoreError,
-};
+use pellucid_store::{Acknowledgement, CopiedTable, Range, Store, StoreError};
 use pellucid_thread::Recurring;
 
 use crate::access::{
@@ -209,7 +207,10 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let open = |options: &ServerOptions| {
         Ok(match &options.store {
             StoreKind::Embedded => {
-                let engine = EngineOptions { stem_rules: vec![STEMS], ..EngineOptions::default() };
+                let engine = EngineOptions {
+                    stem_rules: vec![StemRule { table: TABLE, stem_of }],
+                    ..EngineOptions::default()
+                };
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);
                 let failed = |error| ServerError::Store(options.data.clone(), error);
                 Arc::new(store.map_err(failed)?) as Arc<dyn Store>

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use common::{Client, entity};
 use pellucid_account::Timeline;
+use pellucid_embedded::EmbeddedStore;
 use pellucid_server::{EmbeddedOptions, Log, RunningServer, ServerOptions, start_on};
 use pellucid_store::{
-    Acknowledgement, Answer, Copies, EmbeddedStore, Head, Object, Operation, Range, Result, Scan,
-    Snapshot, Store, StoreError, Table, Written,
+    Acknowledgement, Answer, Copies, Head, Object, Operation, Range, Result, Scan, Snapshot, Store,
+    StoreError, Table, Written,
 };
 use tempfile::TempDir;
 

@@ -1,5 +1,6 @@
 //! The interface that every kind of store has.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
@@ -24,7 +25,7 @@ pub struct Range<'a> {
 
 /// An ordered key space in named tables. The timeline is passed along to be given the store's parts
 /// of `execute`.
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Any + Send + Sync {
     /// The table of this name; it is made if there is none.
     ///
     /// # Errors
@@ -124,9 +125,7 @@ pub trait Store: Send + Sync + 'static {
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
     /// The names of the store's parts of `execute`, by slot.
-    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
-        &pellucid_engine::parts::NAMES
-    }
+    fn part_names(&self) -> &'static [&'static str; PARTS_MAX];
 
     /// What has come to light, since this was last called, of requests that were answered before:
     /// of those whose timelines the store told so ([`Timeline::tell_later`]). Never waits.
@@ -137,11 +136,6 @@ pub trait Store: Send + Sync + 'static {
     /// A sequence number that whatever was written before this call stays below, if others write to
     /// the store as well. Nothing if all that is written goes through this process.
     fn sequence_now(&self) -> Option<u64> {
-        None
-    }
-
-    /// The account of the engine behind the store, if it is one of this process.
-    fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
         None
     }
 
@@ -212,8 +206,8 @@ pub trait Snapshot: Send + Sync {
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
 
     /// Walks the keys that begin with `stem`, from the last to the first if `reverse`. Where the
-    /// store was told which beginnings of keys are stems ([`StemRule`](crate::StemRule)), it has to
-    /// be a whole one; few of them are then found as quickly as a key is.
+    /// store was told which beginnings of keys are stems, it has to be a whole one; few of them are
+    /// then found as quickly as a key is.
     ///
     /// # Errors
     /// If the walk cannot begin.

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
+use pellucid_embedded::EmbeddedStore;
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{
-    Acknowledgement, Answer, EmbeddedStore, Head, Object, Operation, Range, Result as StoreResult,
-    Scan, Snapshot, Store, Table, Written,
+    Acknowledgement, Answer, Head, Object, Operation, Range, Result as StoreResult, Scan, Snapshot,
+    Store, Table, Written,
 };
 
 use super::{Step, agree, apply, make, store};

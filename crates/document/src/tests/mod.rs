@@ -16,15 +16,14 @@ use pellucid_aql::{
     Execution, IndexRange, IndexRequest, KillSwitch, QueryOptions, Source, Statements, Visitor,
     number,
 };
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{
-    Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver, Store,
-};
+use pellucid_store::{Acknowledgement, HandOver, Store};
 use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, Result, STEMS, WriteOptions,
+    NewCollection, OnDuplicate, Result, TABLE, WriteOptions, stem_of,
 };
 
 const COLLECTION: &str = "c";
@@ -44,7 +43,7 @@ fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
         file_system: Arc::new(files.clone()),
         clock: pellucid_clock::Clock::monotonic(),
         identity_seed: Some(1),
-        stem_rules: vec![STEMS],
+        stem_rules: vec![StemRule { table: TABLE, stem_of }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

@@ -415,7 +415,7 @@ impl Segment {
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        Ok(Value::mapped(&self.shared.map, value_offset, record.value.len()))
+        Ok(self.shared.map.value(value_offset, record.value.len()))
     }
 
     /// As [`Segment::read`], for a record that is not in memory: by one call that reads all of it,
@@ -470,7 +470,7 @@ impl Segment {
 
     /// A copy of the value of `record`, which lies at `offset`.
     fn unpacked(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
-        let value = record.unpacked().map(Value::owned);
+        let value = record.unpacked().map(Value::copied);
         value.map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
     }
 

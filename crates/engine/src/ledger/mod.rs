@@ -35,7 +35,6 @@ mod pinned;
 mod prefetch;
 mod records;
 mod scan;
-mod short;
 mod snapshots;
 mod stages;
 mod state;
@@ -45,7 +44,7 @@ mod tree;
 mod version;
 
 pub(crate) use dropped::DroppedList;
-pub(crate) use entry::{Entry, FoundEntry, Head, HeldValue, Kind};
+pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
 pub(crate) use manifest::Manifest;
 #[cfg(test)]
 pub(crate) use memtable::VERSIONS_LOOKED_AT;

@@ -1,19 +1,22 @@
 //! The embedded kind: the engine of this process.
 
+use std::any::Any;
 use std::ops::{Bound, Deref};
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_account::{Activity, Timeline};
+use pellucid_account::{Activity, PARTS_MAX, Timeline};
 use pellucid_clock::{Clock, Ticks};
-use pellucid_engine::{Direction, Engine, EngineOptions, InMemory, SyncTimes, parts};
+use pellucid_engine::{
+    Direction, Engine, EngineOptions, EngineStats, InMemory, SyncTimes, TableId, parts,
+};
 
-use crate::answer::{Answer, Arrival, PartTime, Pending};
-use crate::error::{Result, StoreError};
-use crate::hand_over::{HandOver, hand_over, hand_over_write};
-use crate::model::{Acknowledgement, Head, Note, Object, Operation, Table, Value, Written};
-use crate::store::{Range, Scan, Snapshot, Store};
-use crate::workers::Workers;
+use pellucid_store::{
+    Acknowledgement, Answer, Arrival, HandOver, Head, Note, Object, Operation, PartTime, Pending,
+    Range, Result, Scan, Snapshot, Store, Table, Workers, Written, hand_over, hand_over_write,
+};
+
+use crate::convert::{self, failure};
 
 /// Threads that wait for the medium in place of event loops. A disk of today answers several reads
 /// at once in the time of one.
@@ -31,7 +34,7 @@ pub struct EmbeddedOptions {
     /// Which requests leave their event loop.
     pub hand_over: HandOver,
     /// Requests that may wait for a thread that waits for the medium. Beyond it:
-    /// [`StoreError::Busy`].
+    /// [`StoreError::Busy`](pellucid_store::StoreError::Busy).
     pub handed_over_max: usize,
 }
 
@@ -78,13 +81,11 @@ impl EmbeddedStore {
         let engine_options =
             EngineOptions { memory_bytes, value_length_max: value_bytes_max, ..engine_options };
         let clock = engine_options.clock;
-        let engine = Engine::open(directory, engine_options)?;
+        let engine = Engine::open(directory, engine_options).map_err(failure)?;
         let workers = Workers::start(WORKER, WORKERS, handed_over_max)?;
         Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers })
     }
-}
 
-impl EmbeddedStore {
     fn look_up<T: Send + 'static>(
         &self,
         table: Table,
@@ -93,28 +94,40 @@ impl EmbeddedStore {
         shown: fn(pellucid_engine::Head) -> T,
     ) -> Answer<Option<T>> {
         let here = match self.hand_over {
-            HandOver::Never => self.engine.head(table.0, key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.head_in_memory(table.0, key, timeline),
+            HandOver::Never => self.engine.head(id(table), key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.head_in_memory(id(table), key, timeline),
             HandOver::Always => Ok(InMemory::Away),
         };
         match here {
             Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(shown))),
-            Err(error) => Answer::Now(Err(error.into())),
+            Err(error) => Answer::Now(Err(failure(error))),
             Ok(InMemory::Away) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
                 hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.head(table.0, &key, timeline);
+                    let found = engine.head(id(table), &key, timeline);
                     let head = found.map(|head| head.map(shown));
-                    Answer::Now(head.map_err(Into::into))
+                    Answer::Now(head.map_err(failure))
                 })
             }
         }
     }
 }
 
+/// The figures of the engine, if `store` is an embedded one.
+#[must_use]
+pub fn engine_stats(store: &dyn Store) -> Option<EngineStats> {
+    let any: &dyn Any = store;
+    any.downcast_ref::<EmbeddedStore>().map(|store| store.engine.stats())
+}
+
+fn id(table: Table) -> TableId {
+    TableId::of_number(table.number())
+}
+
 impl Store for EmbeddedStore {
     fn table(&self, name: &str) -> Result<Table> {
-        Ok(Table(self.engine.table(name)?))
+        let table = self.engine.table(name).map_err(failure)?;
+        Ok(Table::of_number(table.number()))
     }
 
     fn table_names(&self) -> Result<Option<Vec<String>>> {
@@ -123,25 +136,25 @@ impl Store for EmbeddedStore {
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         let here = match self.hand_over {
-            HandOver::Never => self.engine.get(table.0, key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.get_in_memory(table.0, key, timeline),
+            HandOver::Never => self.engine.get(id(table), key, timeline).map(InMemory::Here),
+            HandOver::Auto => self.engine.get_in_memory(id(table), key, timeline),
             HandOver::Always => Ok(InMemory::Away),
         };
         match here {
-            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(object_of))),
-            Err(error) => Answer::Now(Err(error.into())),
+            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(convert::object))),
+            Err(error) => Answer::Now(Err(failure(error))),
             Ok(InMemory::Away) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
                 hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.get(table.0, &key, timeline);
-                    Answer::Now(found.map(|object| object.map(object_of)).map_err(Into::into))
+                    let found = engine.get(id(table), &key, timeline);
+                    Answer::Now(found.map(|object| object.map(convert::object)).map_err(failure))
                 })
             }
         }
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.look_up(table, key, timeline, |head| head_of(&head))
+        self.look_up(table, key, timeline, |head| convert::head(&head))
     }
 
     fn head_noted(
@@ -152,7 +165,7 @@ impl Store for EmbeddedStore {
     ) -> Answer<Option<(Head, Note)>> {
         // A longer one is not ours.
         let noted = |head: pellucid_engine::Head| {
-            (head_of(&head), Note::new(&head.metadata).unwrap_or_default())
+            (convert::head(&head), Note::new(&head.metadata).unwrap_or_default())
         };
         self.look_up(table, key, timeline, noted)
     }
@@ -214,8 +227,8 @@ impl Store for EmbeddedStore {
         ]
     }
 
-    fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
-        Some(self.engine.stats())
+    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
+        &parts::NAMES
     }
 
     fn activity(&self) -> Option<Activity> {
@@ -243,12 +256,11 @@ impl Store for EmbeddedStore {
     }
 
     fn compact(&self) -> Result<bool> {
-        self.engine.compact()?;
-        Ok(true)
+        self.engine.compact().map_err(failure).map(|()| true)
     }
 
     fn close(&self) -> Result<()> {
-        Ok(self.engine.close()?)
+        self.engine.close().map_err(failure)
     }
 }
 
@@ -261,6 +273,7 @@ fn write(
     acknowledgement: Acknowledgement,
     timeline: &mut Timeline,
 ) -> Answer<Written> {
+    let acknowledgement = convert::acknowledgement(acknowledgement);
     let written = match operations {
         [operation] => {
             let note = notes.first().map_or(&[][..], Deref::deref);
@@ -277,7 +290,7 @@ fn write(
         }
     };
     match written {
-        Err(error) => Answer::Now(Err(error.into())),
+        Err(error) => Answer::Now(Err(failure(error))),
         Ok(written) if written.pending => when_durable(engine, clock, written.sequence),
         Ok(written) => Answer::Now(Ok(Written { sequence: written.sequence })),
     }
@@ -289,10 +302,10 @@ fn engine_operation<'a>(
     operation: &Operation<'a>,
 ) -> pellucid_engine::Operation<'a> {
     let engine_operation = match operation.value {
-        Some(value) => pellucid_engine::Operation::put(table.0, operation.key, value),
-        None => pellucid_engine::Operation::delete(table.0, operation.key),
+        Some(value) => pellucid_engine::Operation::put(id(table), operation.key, value),
+        None => pellucid_engine::Operation::delete(id(table), operation.key),
     };
-    let engine_operation = engine_operation.with_condition(operation.condition);
+    let engine_operation = engine_operation.with_condition(convert::condition(operation.condition));
     match operation.lifetime_ms {
         None => engine_operation,
         Some(lifetime_ms) => {
@@ -309,7 +322,7 @@ fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written>
         let synced = move |times: pellucid_engine::Result<SyncTimes>| {
             let parts = times.as_ref().map(|times| sync_parts(since, *times));
             let parts = parts.map(Vec::from).unwrap_or_default();
-            let result = times.map(|_| Written { sequence }).map_err(StoreError::from);
+            let result = times.map(|_| Written { sequence }).map_err(failure);
             callback(Arrival::new(result, parts));
         };
         engine.when_durable(sequence, Box::new(synced));
@@ -341,7 +354,8 @@ impl Snapshot for EmbeddedSnapshot {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        Ok(self.snapshot.get(table.0, key, timeline)?.map(object_of))
+        let found = self.snapshot.get(id(table), key, timeline).map_err(failure)?;
+        Ok(found.map(convert::object))
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
@@ -349,7 +363,7 @@ impl Snapshot for EmbeddedSnapshot {
     }
 
     fn scan_stem(&self, table: Table, stem: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
-        let scan = self.snapshot.scan_stem(table.0, stem, direction(reverse))?;
+        let scan = self.snapshot.scan_stem(id(table), stem, direction(reverse)).map_err(failure)?;
         Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
     }
 }
@@ -365,7 +379,8 @@ fn scan(
 ) -> Result<Box<dyn Scan>> {
     let direction = direction(range.reverse);
     let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-    let scan = snapshot.scan(table.0, Bound::Included(range.start), end, direction)?;
+    let scan =
+        snapshot.scan(id(table), Bound::Included(range.start), end, direction).map_err(failure)?;
     Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
 }
 
@@ -377,30 +392,18 @@ struct EmbeddedScan {
 
 impl Scan for EmbeddedScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let Some((key, object)) = self.scan.next()? else { return Ok(None) };
+        let Some((key, object)) = self.scan.next().map_err(failure)? else { return Ok(None) };
         self.expires_at_ms = object.head.expires_at_ms;
-        Ok(Some((key, object_of(object))))
+        Ok(Some((key, convert::object(object))))
     }
 
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let Some((key, head)) = self.scan.next_head()? else { return Ok(None) };
+        let Some((key, head)) = self.scan.next_head().map_err(failure)? else { return Ok(None) };
         self.expires_at_ms = head.expires_at_ms;
-        Ok(Some((key, head_of(&head))))
+        Ok(Some((key, convert::head(&head))))
     }
 
     fn expires_at_ms(&self) -> Option<u64> {
         (self.expires_at_ms != 0).then_some(self.expires_at_ms)
-    }
-}
-
-fn object_of(object: pellucid_engine::Object) -> Object {
-    Object { head: head_of(&object.head), value: Value::Mapped(object.value) }
-}
-
-fn head_of(head: &pellucid_engine::Head) -> Head {
-    Head {
-        sequence: head.sequence,
-        written_at_ms: head.written_at_ms,
-        value_length: u64::from(head.value_length),
     }
 }

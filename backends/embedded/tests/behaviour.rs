@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_store::Store;
 use pellucid_store::suite::{Kind, behaves};
-use pellucid_store::{EmbeddedOptions, EmbeddedStore, Store};
 use tempfile::TempDir;
 
 /// The largest value of the stores under test, in bytes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A copy of some bytes: inline if there are `INLINE_MAX_BYTES` or fewer, of which there may be up
 /// to 255.
 #[derive(Clone)]
-pub(crate) struct ShortBytes<const INLINE_MAX_BYTES: usize>(Bytes<INLINE_MAX_BYTES>);
+pub struct ShortBytes<const INLINE_MAX_BYTES: usize>(Bytes<INLINE_MAX_BYTES>);
 
 #[derive(Clone)]
 enum Bytes<const INLINE_MAX_BYTES: usize> {
@@ -20,7 +20,8 @@ impl<const INLINE_MAX_BYTES: usize> ShortBytes<INLINE_MAX_BYTES> {
 
     /// A copy of `bytes`.
     #[inline]
-    pub(crate) fn new(bytes: &[u8]) -> Self {
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Self {
         const { Self::LENGTH_FITS };
         if bytes.len() > INLINE_MAX_BYTES {
             return ShortBytes(Bytes::Allocated(bytes.into()));

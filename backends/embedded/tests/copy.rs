@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use pellucid_account::Timeline;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::{
-    Acknowledgement, Condition, Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Operation,
-    Range, Result, Source, Store, StoreError, begin_copy, compare, copy, end_copy,
+    Acknowledgement, Condition, Copied, CopiedTable, Operation, Range, Result, Source, Store,
+    StoreError, begin_copy, compare, copy, end_copy,
 };
 use tempfile::TempDir;
 
