@@ -1,7 +1,9 @@
 //! The engine's terms in those of the store.
 
 use pellucid_engine::{Error, parts};
-use pellucid_store::{Acknowledgement, Condition, Head, KEY_LENGTH_MAX, Object, StoreError, Value};
+use pellucid_store::{
+    Acknowledgement, Condition, Head, KEY_LENGTH_MAX, Object, ReadMode, StoreError, Value,
+};
 
 const _: () = assert!(KEY_LENGTH_MAX == pellucid_engine::KEY_LENGTH_MAX);
 const _: () = assert!(parts::STALL.slot() == pellucid_store::STALL.slot());
@@ -20,6 +22,20 @@ pub(crate) fn condition(of: Condition) -> pellucid_engine::Condition {
         Condition::Absent => pellucid_engine::Condition::Absent,
         Condition::Present => pellucid_engine::Condition::Present,
         Condition::Sequence(sequence) => pellucid_engine::Condition::Sequence(sequence),
+    }
+}
+
+pub(crate) fn engine_mode(of: ReadMode) -> pellucid_engine::ReadMode {
+    match of {
+        ReadMode::MayBlock => pellucid_engine::ReadMode::MayBlock,
+        ReadMode::InMemory => pellucid_engine::ReadMode::InMemory,
+    }
+}
+
+pub(crate) fn mode(of: pellucid_engine::ReadMode) -> ReadMode {
+    match of {
+        pellucid_engine::ReadMode::MayBlock => ReadMode::MayBlock,
+        pellucid_engine::ReadMode::InMemory => ReadMode::InMemory,
     }
 }
 

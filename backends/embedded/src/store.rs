@@ -8,12 +8,13 @@ use std::sync::Arc;
 use pellucid_account::{Activity, PARTS_MAX, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_engine::{
-    Direction, Engine, EngineOptions, EngineStats, InMemory, SyncTimes, TableId, parts,
+    Direction, Engine, EngineOptions, EngineStats, Read, SyncTimes, TableId, parts,
 };
 
 use pellucid_store::{
     Acknowledgement, Answer, Arrival, HandOver, Head, Note, Object, Operation, PartTime, Pending,
-    Range, Result, Scan, Snapshot, Store, Table, Workers, Written, hand_over, hand_over_write,
+    Range, ReadMode, Result, Scan, Snapshot, Store, Table, Workers, Written, hand_over,
+    hand_over_write,
 };
 
 use crate::convert::{self, failure};
@@ -86,6 +87,15 @@ impl EmbeddedStore {
         Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers })
     }
 
+    /// The mode of a read on the calling thread; nothing if every read is handed over.
+    fn mode(&self) -> Option<pellucid_engine::ReadMode> {
+        match self.hand_over {
+            HandOver::Never => Some(pellucid_engine::ReadMode::MayBlock),
+            HandOver::Auto => Some(pellucid_engine::ReadMode::InMemory),
+            HandOver::Always => None,
+        }
+    }
+
     fn look_up<T: Send + 'static>(
         &self,
         table: Table,
@@ -93,22 +103,21 @@ impl EmbeddedStore {
         timeline: &mut Timeline,
         shown: fn(pellucid_engine::Head) -> T,
     ) -> Answer<Option<T>> {
-        let here = match self.hand_over {
-            HandOver::Never => self.engine.head(id(table), key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.head_in_memory(id(table), key, timeline),
-            HandOver::Always => Ok(InMemory::Away),
+        let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
+            self.engine.head_timed(id(table), key, mode, timeline)
+        });
+        let answer = move |found: pellucid_engine::Result<Read<pellucid_engine::Head>>| {
+            Answer::Now(found.map(|read| read.value().map(shown)).map_err(failure))
         };
         match here {
-            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(shown))),
-            Err(error) => Answer::Now(Err(failure(error))),
-            Ok(InMemory::Away) => {
+            Ok(Read::NotInMemory) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
+                let mode = pellucid_engine::ReadMode::MayBlock;
                 hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.head(id(table), &key, timeline);
-                    let head = found.map(|head| head.map(shown));
-                    Answer::Now(head.map_err(failure))
+                    answer(engine.head_timed(id(table), &key, mode, timeline))
                 })
             }
+            found => answer(found),
         }
     }
 }
@@ -135,21 +144,21 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        let here = match self.hand_over {
-            HandOver::Never => self.engine.get(id(table), key, timeline).map(InMemory::Here),
-            HandOver::Auto => self.engine.get_in_memory(id(table), key, timeline),
-            HandOver::Always => Ok(InMemory::Away),
+        let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
+            self.engine.get_timed(id(table), key, mode, timeline)
+        });
+        let answer = |found: pellucid_engine::Result<Read<pellucid_engine::Object>>| {
+            Answer::Now(found.map(|read| read.value().map(convert::object)).map_err(failure))
         };
         match here {
-            Ok(InMemory::Here(found)) => Answer::Now(Ok(found.map(convert::object))),
-            Err(error) => Answer::Now(Err(failure(error))),
-            Ok(InMemory::Away) => {
+            Ok(Read::NotInMemory) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
+                let mode = pellucid_engine::ReadMode::MayBlock;
                 hand_over(&self.workers, timeline, move |timeline| {
-                    let found = engine.get(id(table), &key, timeline);
-                    Answer::Now(found.map(|object| object.map(convert::object)).map_err(failure))
+                    answer(engine.get_timed(id(table), &key, mode, timeline))
                 })
             }
+            found => answer(found),
         }
     }
 
@@ -203,7 +212,12 @@ impl Store for EmbeddedStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(EmbeddedSnapshot { snapshot: self.engine.snapshot() }))
+        self.snapshot_in(ReadMode::MayBlock)
+    }
+
+    fn snapshot_in(&self, mode: ReadMode) -> Result<Arc<dyn Snapshot>> {
+        let snapshot = self.engine.snapshot_in(convert::engine_mode(mode));
+        Ok(Arc::new(EmbeddedSnapshot { snapshot }))
     }
 
     fn copies(&self) -> u32 {
@@ -243,10 +257,10 @@ impl Store for EmbeddedStore {
         }
     }
 
-    fn all_in_memory(&self, reads: &mut dyn FnMut() -> bool) -> bool {
+    fn all_in_memory(&self, reads: &mut dyn FnMut(ReadMode) -> bool) -> bool {
         match self.hand_over {
-            HandOver::Auto => self.engine.all_in_memory(reads),
-            HandOver::Never => reads(),
+            HandOver::Auto => self.engine.all_in_memory(|mode| reads(convert::mode(mode))),
+            HandOver::Never => reads(ReadMode::MayBlock),
             HandOver::Always => false,
         }
     }
@@ -278,7 +292,7 @@ fn write(
         [operation] => {
             let note = notes.first().map_or(&[][..], Deref::deref);
             let one = [engine_operation(engine, table, operation).with_head(note)];
-            engine.write_operations(&one, acknowledgement, timeline)
+            engine.write_timed(&one, acknowledgement, timeline)
         }
         operations => {
             let each = operations.iter().enumerate().map(|(place, operation)| {
@@ -286,7 +300,7 @@ fn write(
                 engine_operation(engine, table, operation).with_head(note)
             });
             let all: Vec<_> = each.collect();
-            engine.write_operations(&all, acknowledgement, timeline)
+            engine.write_timed(&all, acknowledgement, timeline)
         }
     };
     match written {
@@ -354,7 +368,7 @@ impl Snapshot for EmbeddedSnapshot {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        let found = self.snapshot.get(id(table), key, timeline).map_err(failure)?;
+        let found = self.snapshot.get_timed(id(table), key, timeline).map_err(failure)?;
         Ok(found.map(convert::object))
     }
 
@@ -401,6 +415,10 @@ impl Scan for EmbeddedScan {
         let Some((key, head)) = self.scan.next_head().map_err(failure)? else { return Ok(None) };
         self.expires_at_ms = head.expires_at_ms;
         Ok(Some((key, convert::head(&head))))
+    }
+
+    fn set_mode(&mut self, mode: ReadMode) {
+        self.scan.set_mode(convert::engine_mode(mode));
     }
 
     fn expires_at_ms(&self) -> Option<u64> {

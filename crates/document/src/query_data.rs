@@ -8,7 +8,7 @@ use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
     QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
-use pellucid_store::{Acknowledgement, Range, Snapshot};
+use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot};
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
@@ -45,6 +45,8 @@ pub struct QueryData {
     pub(crate) committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
     /// Whether it is read on a thread that must not be held up.
     is_light: bool,
+    /// Whether its reads may wait for the medium.
+    mode: ReadMode,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
     /// Says which collections may be read, if not all may.
@@ -74,6 +76,7 @@ impl QueryData {
             known: Mutex::default(),
             committed: OnceLock::new(),
             is_light: false,
+            mode: ReadMode::MayBlock,
             resting: None,
             may_read: None,
             tally: None,
@@ -114,10 +117,10 @@ impl QueryData {
     }
 
     /// For a thread that must not be held up: what may look at any number of documents to find one
-    /// fails with [`number::NOT_LIGHT`].
+    /// fails with [`number::NOT_LIGHT`]. Its reads are in `mode`.
     #[must_use]
-    pub fn light(self) -> QueryData {
-        QueryData { is_light: true, ..self }
+    pub fn light(self, mode: ReadMode) -> QueryData {
+        QueryData { is_light: true, mode, ..self }
     }
 
     /// Has `resting` told when the query begins to do nothing for a while (true), and when it goes
@@ -139,7 +142,7 @@ impl QueryData {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(snapshot);
         }
-        let taken = self.documents.store.snapshot().map_err(store_error)?;
+        let taken = self.documents.store.snapshot_in(self.mode).map_err(store_error)?;
         Ok(self.snapshot.get_or_init(|| taken))
     }
 

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, EngineOptions, HeadRule, Selection, TableOptions};
+use pellucid_engine::{Engine, EngineOptions, HeadRule, Selection, TableOptions};
 
 /// Values begin with a line that says what they are; the head is that line.
 struct ContentType;
@@ -39,16 +38,13 @@ fn main() -> pellucid_engine::Result<()> {
     let by_type =
         TableOptions { head_rule: Some("content type 1".to_owned()), ..TableOptions::default() };
     let files = engine.table_with("files", &by_type)?;
-    let mut timeline = Timeline::off();
     for number in 0..1_000_u32 {
         let content = if number.is_multiple_of(3) { "image/png" } else { "text/plain" };
         let value = format!("{content}\n{}", "x".repeat(number as usize));
         let key = format!("file {number:04}");
-        let os = Acknowledgement::Os;
-        engine.put(files, key.as_bytes(), b"", value.as_bytes(), os, &mut timeline)?;
+        engine.put(files, key.as_bytes(), value.as_bytes())?;
     }
-    let refused =
-        engine.put(files, b"bad", b"", b"no first line", Acknowledgement::Os, &mut timeline);
+    let refused = engine.put(files, b"bad", b"no first line");
     if let Err(error) = refused {
         println!("refused: {error}");
     }

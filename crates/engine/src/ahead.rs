@@ -14,6 +14,7 @@ use crate::journal::{Journal, RecordPlace, SegmentList};
 use crate::ledger::FoundEntry;
 use crate::object::Value;
 use crate::read::record_length;
+use crate::read_mode::ReadMode;
 
 /// Rows that are found ahead at most. A processor waits for no more lines at a time than the
 /// records of half of them have.
@@ -80,6 +81,7 @@ impl Ahead {
     pub(crate) fn next(
         &mut self,
         journal: &Journal,
+        mode: ReadMode,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<NextRow<'_>>> {
         self.let_go();
@@ -94,7 +96,7 @@ impl Ahead {
             return Ok(None);
         }
         let row = &mut self.rows[self.first];
-        let value = read(journal, self.segments.as_deref(), row);
+        let value = read(journal, self.segments.as_deref(), row, mode);
         Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
     }
 
@@ -224,7 +226,12 @@ impl Ahead {
 }
 
 /// The value of a row.
-fn read(journal: &Journal, segments: Option<&SegmentList>, row: &mut Row) -> Result<Value> {
+fn read(
+    journal: &Journal,
+    segments: Option<&SegmentList>,
+    row: &mut Row,
+    mode: ReadMode,
+) -> Result<Value> {
     if let Some(value) = row.found.take_value() {
         return Ok(Value::copied(value));
     }
@@ -234,7 +241,7 @@ fn read(journal: &Journal, segments: Option<&SegmentList>, row: &mut Row) -> Res
         }
         _ => {
             let length = record_length(&row.key, &row.found);
-            journal.read_and_learn(row.found.sequence, &row.key, length)
+            journal.read_and_learn(row.found.sequence, &row.key, length, mode)
         }
     }
 }

@@ -43,7 +43,7 @@ impl Engine {
     /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
     /// # let engine = Engine::open("/store", options.clone())?;
     /// # let table = engine.table("t")?;
-    /// engine.put(table, b"key", b"", b"value", Acknowledgement::Os, &mut Timeline::off())?;
+    /// engine.put(table, b"key", b"value")?;
     /// let backup = engine.backup("/backup")?;
     /// assert_eq!(verify("/backup", &*files)?.problems, []);
     ///

@@ -88,7 +88,7 @@ impl<'a> Operation<'a> {
 /// let mut batch = Batch::new();
 /// batch.put(accounts, b"alice", b"", b"90");
 /// batch.push(Operation::put(accounts, b"bob", b"110").with_condition(Condition::Absent));
-/// let written = engine.write(&batch, Acknowledgement::Os, &mut Timeline::off())?;
+/// let written = engine.write(&batch, Acknowledgement::Os)?;
 /// assert!(!written.pending);
 /// # Ok(())
 /// # }
@@ -120,15 +120,17 @@ impl<'a> Batch<'a> {
         self.operations.push(operation);
     }
 
-    /// The entries.
-    #[must_use]
-    pub fn operations(&self) -> &[Operation<'a>] {
-        &self.operations
-    }
-
     /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();
+    }
+}
+
+impl<'a> std::ops::Deref for Batch<'a> {
+    type Target = [Operation<'a>];
+
+    fn deref(&self) -> &[Operation<'a>] {
+        &self.operations
     }
 }
 

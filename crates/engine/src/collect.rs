@@ -207,12 +207,12 @@ impl Engine {
     /// # let table = engine.table("t")?;
     /// # let mut timeline = Timeline::off();
     /// for _ in 0..100 {
-    ///     engine.put(table, b"key", b"", &[7; 500], Acknowledgement::Os, &mut timeline)?;
+    ///     engine.put(table, b"key", &[7; 500])?;
     /// }
     /// engine.flush()?;
     /// let collected = engine.collect()?;
     /// assert!(collected.freed_bytes > 40_000);
-    /// assert!(engine.get(table, b"key", &mut timeline)?.is_some());
+    /// assert!(engine.get(table, b"key")?.is_some());
     /// # Ok(())
     /// # }
     /// ```
@@ -398,21 +398,19 @@ pub(crate) fn start_thread(inner: &std::sync::Arc<Inner>) -> Result<std::thread:
 mod tests {
     use std::sync::Arc;
 
-    use pellucid_account::Timeline;
     use pellucid_io::simulated::SimulatedFileSystem;
 
     use super::*;
     use crate::catalogue::TableId;
     use crate::ledger::VERSIONS_LOOKED_AT;
-    use crate::options::{Acknowledgement, EngineOptions};
+    use crate::options::EngineOptions;
 
     const VALUE_LENGTH: usize = 500;
 
     fn put_often(engine: &Engine, table: TableId, key: &[u8], times: u32) {
         for _ in 0..times {
             let value = [7; VALUE_LENGTH];
-            let (acknowledgement, mut timeline) = (Acknowledgement::Os, Timeline::off());
-            engine.put(table, key, b"", &value, acknowledgement, &mut timeline).unwrap();
+            engine.put(table, key, &value).unwrap();
         }
     }
 

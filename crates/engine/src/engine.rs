@@ -19,6 +19,7 @@ use crate::jobs;
 use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
 use crate::ledger::{self, Entry, JournalLink, KeyRange, Kind, Ledger, Manifest, NEWEST};
 use crate::options::EngineOptions;
+use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 use crate::scan::internal_range;
 use crate::stats::{
@@ -65,15 +66,15 @@ pub type DurableCallback = Box<dyn FnOnce(Result<SyncTimes>) + Send>;
 /// // A head is stored beside the value, and read without it.
 /// let put = Operation::put(users, b"ada", b"{...}").with_head(b"text/plain");
 /// let put = put.with_condition(Condition::Absent);
-/// let written = engine.write_operations(&[put], Acknowledgement::Disk, &mut timeline)?;
+/// let written = engine.write(&[put], Acknowledgement::Disk)?;
 /// if written.pending {
 ///     engine.wait_durable(written.sequence)?;
 /// }
-/// let head = engine.head(users, b"ada", &mut timeline)?.expect("it was put");
+/// let head = engine.head(users, b"ada")?.expect("it was put");
 /// assert_eq!((&*head.metadata, head.value_length), (&b"text/plain"[..], 5));
 ///
 /// // The condition does not hold a second time.
-/// let again = engine.write_operations(&[put], Acknowledgement::Os, &mut timeline);
+/// let again = engine.write(&[put], Acknowledgement::Os);
 /// assert!(matches!(again, Err(Error::ConditionFailed { index: 0, .. })));
 /// # Ok(())
 /// # }
@@ -368,8 +369,12 @@ impl Inner {
 
     fn load_catalogue(&self) -> Result<()> {
         let range = internal_range(CATALOGUE_TABLE, (Bound::Unbounded, Bound::Unbounded));
-        let mut scan =
-            self.ledger.scan(range.as_key_range(), ledger::Direction::Forward, NEWEST)?;
+        let mut scan = self.ledger.scan(
+            range.as_key_range(),
+            ledger::Direction::Forward,
+            NEWEST,
+            ReadMode::MayBlock,
+        )?;
         let mut catalogue = Catalogue::default();
         while let Some((key, entry)) = scan.next()? {
             let unreadable = |what| Error::corruption(&self.directory, 0, what);
@@ -382,7 +387,8 @@ impl Inner {
         // A salvage may have lost a definition. No other table gets the number while entries are
         // left under it.
         let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-        let mut last = self.ledger.scan(all, ledger::Direction::Reverse, NEWEST)?;
+        let mut last =
+            self.ledger.scan(all, ledger::Direction::Reverse, NEWEST, ReadMode::MayBlock)?;
         if let Some((key, _)) = last.next()?
             && let Some((number, _)) = split_internal_key(key)
         {

@@ -29,10 +29,10 @@ impl Snapshot {
     /// use std::ops::ControlFlow;
     ///
     /// for key in [b"a", b"b", b"c"] {
-    ///     engine.put(table, key, b"", b"value", Acknowledgement::Os, &mut timeline)?;
+    ///     engine.put(table, key, b"value")?;
     /// }
     /// let snapshot = engine.snapshot();
-    /// engine.delete(table, b"a", Acknowledgement::Os, &mut timeline)?;
+    /// engine.delete(table, b"a")?;
     /// let count = |count: u64, _key: &[u8]| ControlFlow::Continue(count + 1);
     /// assert_eq!(snapshot.fold_keys(table, &Selection::default(), 0, count)?, 3);
     /// assert_eq!(engine.fold_keys(table, &Selection::default(), 0, count)?, 2);

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::index_key::{put_index_key, split_index_key, term_bounds};
 use crate::ledger::SnapshotGuard;
 use crate::object::Object;
+use crate::read_mode::ReadMode;
 use crate::scan::{Direction, Scan};
 use crate::selection::Selection;
 use crate::snapshot::Snapshot;
@@ -65,6 +66,7 @@ pub struct IndexScan {
     table: TableId,
     /// Entries that may still be taken.
     left: u64,
+    mode: ReadMode,
     /// The term that the last call returned.
     term: Vec<u8>,
 }
@@ -82,6 +84,7 @@ impl IndexScan {
         index: IndexId,
         selection: &Selection<'_>,
         after: Option<(&[u8], &[u8])>,
+        mode: ReadMode,
     ) -> Result<IndexScan> {
         inner.check_index(index)?;
         let (mut start, mut end) = term_bounds(selection.start, selection.end);
@@ -96,9 +99,10 @@ impl IndexScan {
         let bounds = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
         let entries = TableId(index.number);
         let direction = selection.direction;
-        let scan = Scan::new(Arc::clone(&inner), Arc::clone(&guard), entries, bounds, direction)?;
+        let scan =
+            Scan::new(Arc::clone(&inner), Arc::clone(&guard), entries, bounds, direction, mode)?;
         let (table, left) = (index.table, selection.limit);
-        Ok(IndexScan { inner, guard, scan, table, left, term: Vec::new() })
+        Ok(IndexScan { inner, guard, scan, table, left, mode, term: Vec::new() })
     }
 
     /// The next entry; `None` at the end. The journal is not touched.
@@ -128,7 +132,8 @@ impl IndexScan {
         self.left -= 1;
         let entry = split(&self.inner, entry, &mut self.term)?;
         let sequence = self.guard.sequence();
-        let object = self.inner.get_at(self.table, entry.key, sequence, &mut Timeline::off())?;
+        let timeline = &mut Timeline::off();
+        let object = self.inner.get_at(self.table, entry.key, sequence, self.mode, timeline)?;
         Ok(Some((entry, object)))
     }
 }
@@ -170,7 +175,7 @@ impl Engine {
     /// let by_colour = engine.index(fruit, "colour")?;
     /// let changes = [IndexChange::add(by_colour, b"green"), IndexChange::add(by_colour, b"red")];
     /// let apple = Operation::put(fruit, b"apple", b"...").with_index_changes(&changes);
-    /// engine.write_operations(&[apple], Acknowledgement::Os, &mut timeline)?;
+    /// engine.write(&[apple], Acknowledgement::Os)?;
     ///
     /// let mut scan = engine.scan_index(by_colour, &Selection::one(b"red"))?;
     /// assert_eq!(scan.next()?, Some(IndexEntry { term: b"red", key: b"apple" }));
@@ -232,8 +237,8 @@ impl Snapshot {
     /// # Errors
     /// As [`Engine::scan_index`].
     pub fn scan_index(&self, index: IndexId, selection: &Selection<'_>) -> Result<IndexScan> {
-        let (inner, guard) = self.parts();
-        IndexScan::new(inner, guard, index, selection, None)
+        let (inner, guard, mode) = self.parts();
+        IndexScan::new(inner, guard, index, selection, None, mode)
     }
 
     /// As [`Engine::scan_index_after`], at the moment of the snapshot.
@@ -247,7 +252,7 @@ impl Snapshot {
         term: &[u8],
         key: &[u8],
     ) -> Result<IndexScan> {
-        let (inner, guard) = self.parts();
-        IndexScan::new(inner, guard, index, selection, Some((term, key)))
+        let (inner, guard, mode) = self.parts();
+        IndexScan::new(inner, guard, index, selection, Some((term, key)), mode)
     }
 }

@@ -19,8 +19,8 @@
 //! let engine = Engine::open("/var/lib/example", options)?;
 //! let fruit = engine.table("fruit")?;
 //! let mut timeline = Timeline::off();
-//! engine.put(fruit, b"apple", b"", b"red", Acknowledgement::Os, &mut timeline)?;
-//! let object = engine.get(fruit, b"apple", &mut timeline)?.expect("it was put");
+//! engine.put(fruit, b"apple", b"red")?;
+//! let object = engine.get(fruit, b"apple")?.expect("it was put");
 //! assert_eq!(&*object.value, b"red");
 //! engine.close()?;
 //! # Ok(())
@@ -64,6 +64,7 @@ mod options;
 pub mod parts;
 mod prepare;
 mod read;
+mod read_mode;
 mod rebuild;
 mod resident;
 mod rules;
@@ -92,8 +93,8 @@ pub use index::{IndexChange, IndexEntry, IndexScan};
 pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
+pub use read_mode::{Read, ReadMode};
 pub use rebuild::rebuild_ledger;
-pub use resident::InMemory;
 pub use rules::HELD_VALUE_LENGTH_MAX;
 pub use salvage::{Lost, Salvaged, salvage};
 pub use scan::{Direction, Scan};

@@ -5,11 +5,12 @@ use pellucid_account::Timeline;
 use crate::catalogue::TableId;
 use crate::codec::InternalKey;
 use crate::engine::{Engine, Inner};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
 use crate::ledger::{Answer, FoundEntry, NEWEST, Records};
 use crate::object::{Head, Object, Value};
 use crate::parts;
+use crate::read_mode::{Read, ReadMode};
 use crate::tally::{Count, Turn};
 
 /// How long the record of an entry is as it would be written now, its padding aside.
@@ -19,6 +20,9 @@ pub(crate) fn record_length(key: &[u8], found: &FoundEntry) -> usize {
     form.length() + key.len() + found.head.len() + found.stored_length as usize
 }
 
+/// Reads that belong together are taken for slow from here on: hundreds from memory take less.
+const SLOW_TOGETHER_NS: u64 = 1_000_000;
+
 impl Engine {
     /// The head and the value of `key`, if it is there. An empty value is not read from the
     /// journal, because the ledger says all of it.
@@ -27,13 +31,28 @@ impl Engine {
     /// [`crate::Error::Corruption`] if a block or the record is damaged: what cannot be read is
     /// never taken for absent.
     #[inline]
-    pub fn get(
+    pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Object>> {
+        self.inner.get_at(table, key, NEWEST, ReadMode::MayBlock, &mut Timeline::off())
+    }
+
+    /// As [`Engine::get`], in `mode`, with the parts of the read in `timeline`.
+    ///
+    /// With [`ReadMode::InMemory`] the first slow read after a while without any is waited for: it
+    /// is what tells that they are slow.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    #[inline]
+    pub fn get_timed(
         &self,
         table: TableId,
         key: &[u8],
+        mode: ReadMode,
         timeline: &mut Timeline,
-    ) -> Result<Option<Object>> {
-        self.inner.get_at(table, key, NEWEST, timeline)
+    ) -> Result<Read<Object>> {
+        self.in_mode(mode, timeline, |inner, mode, timeline| {
+            inner.get_at(table, key, NEWEST, mode, timeline)
+        })
     }
 
     /// All that is known of `key` but its value, if it is there. The journal is not touched.
@@ -41,13 +60,83 @@ impl Engine {
     /// # Errors
     /// As [`Engine::get`].
     #[inline]
-    pub fn head(
+    pub fn head(&self, table: TableId, key: &[u8]) -> Result<Option<Head>> {
+        self.inner.head_at(table, key, NEWEST, ReadMode::MayBlock, &mut Timeline::off())
+    }
+
+    /// As [`Engine::head`], in the way of [`Engine::get_timed`].
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    #[inline]
+    pub fn head_timed(
         &self,
         table: TableId,
         key: &[u8],
+        mode: ReadMode,
         timeline: &mut Timeline,
-    ) -> Result<Option<Head>> {
-        self.inner.head_at(table, key, NEWEST, timeline)
+    ) -> Result<Read<Head>> {
+        self.in_mode(mode, timeline, |inner, mode, timeline| {
+            inner.head_at(table, key, NEWEST, mode, timeline)
+        })
+    }
+
+    /// Has `reads` make reads that belong together on a thread that must not wait, in the mode that
+    /// it is given. `reads` says whether all of them found their data in memory, and so does this;
+    /// otherwise all of them are to be made again on a thread that may wait.
+    pub fn all_in_memory(&self, reads: impl FnOnce(ReadMode) -> bool) -> bool {
+        let (journal, clock) = (&self.inner.journal, self.inner.options.clock);
+        let begun = clock.stopwatch();
+        let (are_here, is_slow) = match journal.reads_are_slow() {
+            false => (reads(ReadMode::MayBlock), begun.elapsed_ns() >= SLOW_TOGETHER_NS),
+            true => {
+                let are_here = reads(ReadMode::InMemory);
+                (are_here, !are_here)
+            }
+        };
+        if is_slow {
+            journal.note_away();
+        }
+        are_here
+    }
+
+    /// Whether no read of late had to wait for the medium. Only a hint: the next one may.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !self.inner.journal.reads_are_slow()
+    }
+
+    #[inline]
+    fn in_mode<T>(
+        &self,
+        mode: ReadMode,
+        timeline: &mut Timeline,
+        read: impl Fn(&Inner, ReadMode, &mut Timeline) -> Result<Option<T>>,
+    ) -> Result<Read<T>> {
+        let journal = &self.inner.journal;
+        if mode == ReadMode::MayBlock {
+            return read(&self.inner, mode, timeline).map(Read::from);
+        }
+        if !journal.reads_are_slow() {
+            let read_ticks = |timeline: &Timeline| {
+                timeline.part_ticks(parts::LEDGER) + timeline.part_ticks(parts::JOURNAL_READ)
+            };
+            let before = read_ticks(timeline);
+            let found = read(&self.inner, ReadMode::MayBlock, timeline);
+            let ticks = read_ticks(timeline).saturating_sub(before);
+            journal.note_if_slow(self.inner.options.clock.nanoseconds(ticks));
+            return found.map(Read::from);
+        }
+        // What a read that ends early has noted belongs to no answer.
+        let before = timeline.clone();
+        match read(&self.inner, mode, timeline) {
+            Err(Error::NotInMemory) => {
+                *timeline = before;
+                journal.note_away();
+                Ok(Read::NotInMemory)
+            }
+            found => found.map(Read::from),
+        }
     }
 }
 
@@ -94,6 +183,7 @@ impl Inner {
         table: TableId,
         key: &[u8],
         at_sequence: u64,
+        mode: ReadMode,
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
         let mut internal = InternalKey::empty();
@@ -103,7 +193,7 @@ impl Inner {
         loop {
             let (mut counts, turn) = (timeline.counts, None);
             let mut reading = Reading { inner: self, key, timeline, turn };
-            let answer = self.ledger.get_or_read(key, at_sequence, &mut counts, &mut reading);
+            let answer = self.ledger.get_or_read(key, at_sequence, mode, &mut counts, &mut reading);
             let turn = reading.turn;
             timeline.counts = counts;
             let found = match answer {
@@ -127,7 +217,7 @@ impl Inner {
                     value: Value::copied(value),
                 }));
             }
-            let value = self.read_record(key, &found, turn)?;
+            let value = self.read_record(key, &found, mode, turn)?;
             timeline.counts.records = timeline.counts.records.saturating_add(1);
             timeline.lap(parts::JOURNAL_READ);
             if let Some(value) = value {
@@ -147,6 +237,7 @@ impl Inner {
         &self,
         key: &[u8],
         found: &FoundEntry,
+        mode: ReadMode,
         turn: Option<Turn>,
     ) -> Result<Option<Value>> {
         let length = record_length(key, found);
@@ -158,8 +249,10 @@ impl Inner {
             Some(turn) => turn,
         };
         let value = match turn {
-            Turn::Stepped => self.journal.read_by_steps(found.sequence, key, length, counting)?,
-            _ => self.journal.read_if_held(found.sequence, key, length)?,
+            Turn::Stepped => {
+                self.journal.read_by_steps(found.sequence, key, length, mode, counting)?
+            }
+            _ => self.journal.read_if_held(found.sequence, key, length, mode)?,
         };
         self.count_record(found.value_length, turn);
         Ok(value)
@@ -183,11 +276,12 @@ impl Inner {
         table: TableId,
         key: &[u8],
         at_sequence: u64,
+        mode: ReadMode,
         timeline: &mut Timeline,
     ) -> Result<Option<Head>> {
         let mut internal = InternalKey::empty();
         internal.set(table.0, key)?;
-        Ok(self.look_up(&internal, at_sequence, timeline)?.map(Head::from_found))
+        Ok(self.look_up(&internal, at_sequence, mode, timeline)?.map(Head::from_found))
     }
 
     #[inline]
@@ -195,9 +289,10 @@ impl Inner {
         &self,
         key: &InternalKey,
         at_sequence: u64,
+        mode: ReadMode,
         timeline: &mut Timeline,
     ) -> Result<Option<FoundEntry>> {
-        let found = self.ledger.get(key.as_bytes(), at_sequence, &mut timeline.counts);
+        let found = self.ledger.get(key.as_bytes(), at_sequence, mode, &mut timeline.counts);
         timeline.lap(parts::LEDGER);
         Ok(found?.filter(|entry| self.time.is_live(entry)))
     }

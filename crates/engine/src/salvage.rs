@@ -98,12 +98,12 @@ struct Place {
 /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
 /// # let engine = Engine::open("/store", options.clone())?;
 /// # let table = engine.table("t")?;
-/// # engine.put(table, b"key", b"", b"value", Acknowledgement::Os, &mut Timeline::off())?;
+/// # engine.put(table, b"key", b"value")?;
 /// # engine.close()?;
 /// let salvaged = salvage("/store", "/salvaged", options.clone())?;
 /// assert_eq!((salvaged.records, salvaged.lost), (2, vec![]));
 /// let engine = Engine::open("/salvaged", options)?;
-/// assert!(engine.get(table, b"key", &mut Timeline::off())?.is_some());
+/// assert!(engine.get(table, b"key")?.is_some());
 /// # Ok(())
 /// # }
 /// ```

@@ -10,6 +10,7 @@ use crate::engine::Inner;
 use crate::error::Result;
 use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
 use crate::object::{Head, Object};
+use crate::read_mode::ReadMode;
 
 /// Which way a scan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct Scan {
     inner: Arc<Inner>,
     ledger_scan: LedgerScan,
     ahead: Ahead,
+    mode: ReadMode,
     /// Keeps what the scan sees for as long as it goes on.
     _guard: Arc<SnapshotGuard>,
 }
@@ -51,11 +53,12 @@ impl Scan {
         table: TableId,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
+        mode: ReadMode,
     ) -> Result<Scan> {
         let range = internal_range(table.0, bounds);
         let (range, at) = (range.as_key_range(), guard.sequence());
-        let ledger_scan = inner.ledger.scan(range, direction.in_ledger(), at)?;
-        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
+        let ledger_scan = inner.ledger.scan(range, direction.in_ledger(), at, mode)?;
+        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 
     pub(crate) fn of_stem(
@@ -63,12 +66,19 @@ impl Scan {
         guard: Arc<SnapshotGuard>,
         (table, stem): (TableId, &[u8]),
         direction: Direction,
+        mode: ReadMode,
     ) -> Result<Scan> {
         let mut internal = InternalKey::empty();
         internal.set(table.0, stem)?;
         let (stem, at) = (internal.as_bytes(), guard.sequence());
-        let ledger_scan = inner.ledger.scan_stem(stem, direction.in_ledger(), at)?;
-        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
+        let ledger_scan = inner.ledger.scan_stem(stem, direction.in_ledger(), at, mode)?;
+        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
+    }
+
+    /// Sets whether the scan may wait for the medium from now on.
+    pub fn set_mode(&mut self, mode: ReadMode) {
+        self.mode = mode;
+        self.ledger_scan.set_mode(mode);
     }
 
     /// The next key with its head and value; `None` at the end.
@@ -80,7 +90,7 @@ impl Scan {
         let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(inner, ledger_scan, key, found);
-        let Some(row) = self.ahead.next(&inner.journal, find)? else { return Ok(None) };
+        let Some(row) = self.ahead.next(&inner.journal, self.mode, find)? else { return Ok(None) };
         let value = row.value?;
         let object = Object { head: Head::taken_from(row.found), value };
         Ok(Some((&row.key[TABLE_PREFIX_LENGTH..], object)))

@@ -10,6 +10,7 @@ use crate::engine::{Engine, Inner};
 use crate::error::Result;
 use crate::ledger::SnapshotGuard;
 use crate::object::{Head, Object};
+use crate::read_mode::ReadMode;
 use crate::scan::{Direction, Scan};
 
 /// The store as it was at one moment. It costs next to nothing to take; while it is held, what it
@@ -18,6 +19,7 @@ use crate::scan::{Direction, Scan};
 pub struct Snapshot {
     inner: Arc<Inner>,
     guard: Arc<SnapshotGuard>,
+    mode: ReadMode,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -30,8 +32,14 @@ impl Engine {
     /// The store as it is now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_in(ReadMode::MayBlock)
+    }
+
+    /// The store as it is now, with the mode of the snapshot's reads and scans.
+    #[must_use]
+    pub fn snapshot_in(&self, mode: ReadMode) -> Snapshot {
         let guard = Arc::new(self.inner.ledger.register_snapshot());
-        Snapshot { inner: Arc::clone(&self.inner), guard }
+        Snapshot { inner: Arc::clone(&self.inner), guard, mode }
     }
 
     /// The keys of a range, as they are now.
@@ -47,7 +55,7 @@ impl Engine {
     /// # let table = engine.table("t")?;
     /// # let mut timeline = Timeline::off();
     /// for key in [b"a", b"b", b"c"] {
-    ///     engine.put(table, key, b"", b"value", Acknowledgement::Os, &mut timeline)?;
+    ///     engine.put(table, key, b"value")?;
     /// }
     /// let end = Bound::Excluded(&b"c"[..]);
     /// let mut scan = engine.scan(table, Bound::Unbounded, end, Direction::Backward)?;
@@ -75,8 +83,8 @@ impl Engine {
 
 impl Snapshot {
     /// What a scan needs.
-    pub(crate) fn parts(&self) -> (Arc<Inner>, Arc<SnapshotGuard>) {
-        (Arc::clone(&self.inner), Arc::clone(&self.guard))
+    pub(crate) fn parts(&self) -> (Arc<Inner>, Arc<SnapshotGuard>, ReadMode) {
+        (Arc::clone(&self.inner), Arc::clone(&self.guard), self.mode)
     }
 
     /// The sequence number of the last write that the snapshot sees.
@@ -89,26 +97,30 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Engine::get`].
-    pub fn get(
+    pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Object>> {
+        self.get_timed(table, key, &mut Timeline::off())
+    }
+
+    /// As [`Snapshot::get`], with the parts of the read in `timeline`.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn get_timed(
         &self,
         table: TableId,
         key: &[u8],
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
-        self.inner.get_at(table, key, self.sequence(), timeline)
+        self.inner.get_at(table, key, self.sequence(), self.mode, timeline)
     }
 
     /// As [`Engine::head`], at the moment of the snapshot.
     ///
     /// # Errors
     /// As [`Engine::get`].
-    pub fn head(
-        &self,
-        table: TableId,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Result<Option<Head>> {
-        self.inner.head_at(table, key, self.sequence(), timeline)
+    pub fn head(&self, table: TableId, key: &[u8]) -> Result<Option<Head>> {
+        let timeline = &mut Timeline::off();
+        self.inner.head_at(table, key, self.sequence(), self.mode, timeline)
     }
 
     /// As [`Engine::scan`], at the moment of the snapshot.
@@ -122,8 +134,8 @@ impl Snapshot {
         end: Bound<&[u8]>,
         direction: Direction,
     ) -> Result<Scan> {
-        let (inner, guard) = self.parts();
-        Scan::new(inner, guard, table, (start, end), direction)
+        let (inner, guard, mode) = self.parts();
+        Scan::new(inner, guard, table, (start, end), direction, mode)
     }
 
     /// The keys of a stem, which has to be a whole one by the table's rule
@@ -144,7 +156,7 @@ impl Snapshot {
     /// let table = engine.table("by colour")?;
     /// # let mut timeline = Timeline::off();
     /// for key in ["blue:sea", "red:poppy", "red:rose"] {
-    ///     engine.put(table, key.as_bytes(), b"", b"", Acknowledgement::Os, &mut timeline)?;
+    ///     engine.put(table, key.as_bytes(), b"")?;
     /// }
     /// let mut scan = engine.snapshot().scan_stem(table, b"red:", Direction::Forward)?;
     /// let mut keys = Vec::new();
@@ -159,7 +171,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Engine::get`].
     pub fn scan_stem(&self, table: TableId, stem: &[u8], direction: Direction) -> Result<Scan> {
-        let (inner, guard) = self.parts();
-        Scan::of_stem(inner, guard, (table, stem), direction)
+        let (inner, guard, mode) = self.parts();
+        Scan::of_stem(inner, guard, (table, stem), direction, mode)
     }
 }

@@ -12,6 +12,7 @@ use crate::engine::{Engine, Inner};
 use crate::error::{Error, Result};
 use crate::head_rule::find_rule;
 use crate::ledger::Direction;
+use crate::read_mode::ReadMode;
 use crate::scan::internal_range;
 
 impl Engine {
@@ -39,9 +40,9 @@ impl Engine {
     /// # let mut timeline = Timeline::off();
     /// let heads_only = TableOptions { head_only: true, ..TableOptions::default() };
     /// let seen = engine.table_with("seen", &heads_only)?;
-    /// engine.put(seen, b"page", b"twice", b"", Acknowledgement::Os, &mut timeline)?;
+    /// engine.write(&[Operation::put(seen, b"page", b"").with_head(b"twice")], Acknowledgement::Os)?;
     /// let os = Acknowledgement::Os;
-    /// let refused = engine.put(seen, b"page", b"", b"a value", os, &mut timeline);
+    /// let refused = engine.put(seen, b"page", b"a value");
     /// assert!(matches!(refused, Err(Error::ValueRefused { .. })));
     ///
     /// let other = engine.table_with("seen", &TableOptions::default());
@@ -147,7 +148,7 @@ impl Inner {
         let range = internal_range(table.0, (Bound::Unbounded, Bound::Unbounded));
         let snapshot = self.ledger.register_snapshot();
         let (range, forward) = (range.as_key_range(), Direction::Forward);
-        let mut scan = self.ledger.scan(range, forward, snapshot.sequence())?;
+        let mut scan = self.ledger.scan(range, forward, snapshot.sequence(), ReadMode::MayBlock)?;
         while let Some((_, entry)) = scan.next()? {
             if self.time.is_live(&entry) {
                 return Ok(true);

@@ -7,7 +7,7 @@ use pellucid_account::{JobKind, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_thread::{Indivisible, MutexGuard};
 
-use crate::batch::{Batch, Condition, Operation, Written};
+use crate::batch::{Condition, Operation, Written};
 use crate::catalogue::TableId;
 use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
 use crate::compression::{Compression, pack};
@@ -19,6 +19,7 @@ use crate::journal::{Record, RecordKind};
 use crate::ledger::{Active, Entry, Kind, NEWEST};
 use crate::options::{Acknowledgement, HEAD_LENGTH_MAX};
 use crate::parts;
+use crate::read_mode::ReadMode;
 use crate::tally::Count;
 
 /// A wait for another writer from which on it is asked whether that one was held up by a job.
@@ -29,27 +30,26 @@ const DELAY_MIN_NS: u64 = 1_000_000;
 const ENTRY_MEMORY_BYTES: usize = 48;
 
 impl Engine {
-    /// Writes a batch: all entries or none. It is visible to readers on return, and safe as
-    /// `acknowledgement` says; with [`Acknowledgement::Disk`] that is still to come if
-    /// [`Written::pending`] says so, because this call never waits for the medium.
+    /// Writes all operations or none, a [`crate::Batch`] for example. They are visible to readers
+    /// on return, and safe as `acknowledgement` says; with [`Acknowledgement::Disk`] that is still
+    /// to come if [`Written::pending`] says so, because this call never waits for the medium.
     ///
     /// # Errors
     /// [`Error::ConditionFailed`], [`Error::DiskFull`], [`Error::Exhausted`] and errors of limits
     /// leave everything as before. [`Error::Poisoned`] says that no write is taken any more.
     pub fn write(
         &self,
-        batch: &Batch<'_>,
+        operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
     ) -> Result<Written> {
-        self.write_operations(batch.operations(), acknowledgement, timeline)
+        self.write_timed(operations, acknowledgement, &mut Timeline::off())
     }
 
-    /// Writes `operations` as [`Engine::write`] does a batch, without the batch.
+    /// As [`Engine::write`], with the parts of the write in `timeline`.
     ///
     /// # Errors
     /// As [`Engine::write`].
-    pub fn write_operations(
+    pub fn write_timed(
         &self,
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
@@ -68,35 +68,20 @@ impl Engine {
         Ok(Written { sequence, pending })
     }
 
-    /// Sets one key.
+    /// Sets one key, with an empty head; [`Engine::write`] takes more.
     ///
     /// # Errors
     /// As [`Engine::write`].
-    pub fn put(
-        &self,
-        table: TableId,
-        key: &[u8],
-        head: &[u8],
-        value: &[u8],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Result<Written> {
-        let operation = Operation::put(table, key, value).with_head(head);
-        self.write_operations(&[operation], acknowledgement, timeline)
+    pub fn put(&self, table: TableId, key: &[u8], value: &[u8]) -> Result<Written> {
+        self.write(&[Operation::put(table, key, value)], Acknowledgement::Os)
     }
 
     /// Removes one key.
     ///
     /// # Errors
     /// As [`Engine::write`].
-    pub fn delete(
-        &self,
-        table: TableId,
-        key: &[u8],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Result<Written> {
-        self.write_operations(&[Operation::delete(table, key)], acknowledgement, timeline)
+    pub fn delete(&self, table: TableId, key: &[u8]) -> Result<Written> {
+        self.write(&[Operation::delete(table, key)], Acknowledgement::Os)
     }
 
     /// Returns once everything up to `sequence` is on the medium. Callers that wait at the same
@@ -232,7 +217,12 @@ impl Inner {
             }
             has_looked = true;
             key.set(operation.table.0, operation.key)?;
-            let found = self.ledger.get(key.as_bytes(), NEWEST, &mut timeline.counts)?;
+            let found = self.ledger.get(
+                key.as_bytes(),
+                NEWEST,
+                ReadMode::MayBlock,
+                &mut timeline.counts,
+            )?;
             let live = found.filter(|entry| self.time.is_live(entry));
             let current = live.map(|entry| entry.sequence);
             let holds = match operation.condition {

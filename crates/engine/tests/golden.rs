@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use common::tables::{Brief, brief, head_only, ruled};
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Compression, Direction, Engine, EngineOptions, IndexChange, Operation,
@@ -73,7 +72,6 @@ fn write(directory: &Path) {
     let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
     let engine = Engine::open(directory, options(clock)).unwrap();
     let (fruit, other) = (engine.table("fruit").unwrap(), engine.table("other").unwrap());
-    let mut timeline = Timeline::off();
     for key in 0..KEYS {
         put(&engine, fruit, &[key], b"old").unwrap();
     }
@@ -82,17 +80,17 @@ fn write(directory: &Path) {
         let expires_at_ms = if key % 10 == 5 { LATER_MS } else { 0 };
         let operation = Operation::put(fruit, std::slice::from_ref(&key), &value);
         let operation = operation.with_head(b"a head").with_expiry(expires_at_ms);
-        engine.write_operations(&[operation], Acknowledgement::Os, &mut timeline).unwrap();
+        engine.write(&[operation], Acknowledgement::Os).unwrap();
     }
     engine.flush().unwrap();
     engine.compact().unwrap();
     engine.collect().unwrap();
     for key in (0..KEYS).step_by(10) {
-        engine.delete(fruit, &[key], Acknowledgement::Os, &mut timeline).unwrap();
+        engine.delete(fruit, &[key]).unwrap();
     }
     engine.flush().unwrap();
     let batch = [b"a", b"b"].map(|key| Operation::put(other, key, b"in a batch"));
-    engine.write_operations(&batch, Acknowledgement::Disk, &mut timeline).unwrap();
+    engine.write(&batch, Acknowledgement::Disk).unwrap();
     engine.wait_durable(engine.stats().published_sequence).unwrap();
     put(&engine, other, b"c", b"after a mark").unwrap();
     assert!(engine.stats().collected.segments > 0);
@@ -103,7 +101,7 @@ fn check(engine: &Engine, now_ms: u64) {
     let fruit = engine.table("fruit").unwrap();
     for key in 0..KEYS {
         let is_there = key % 10 != 0 && (key % 10 != 5 || now_ms < LATER_MS);
-        let object = engine.get(fruit, &[key], &mut Timeline::off()).unwrap();
+        let object = engine.get(fruit, &[key]).unwrap();
         assert_eq!(object.is_some(), is_there, "{key}");
         if let Some(object) = object {
             assert_eq!((&*object.value, &*object.head.metadata), (&value(key)[..], &b"a head"[..]));
@@ -149,11 +147,11 @@ fn write_tables(directory: &Path) {
             Operation::put(letters, &key, &value),
             Operation::put(seen, &key, b"").with_head(&key),
         ];
-        engine.write_operations(&operations, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        engine.write(&operations, Acknowledgement::Os).unwrap();
         if number % 10 == 0 {
             let remove = [IndexChange::remove(by_parity, &terms[0])];
             let delete = Operation::delete(books, &key).with_index_changes(&remove);
-            engine.write_operations(&[delete], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+            engine.write(&[delete], Acknowledgement::Os).unwrap();
         }
         if number == KEYS / 2 {
             engine.flush().unwrap();
@@ -177,10 +175,10 @@ fn check_tables(engine: &Engine, now_ms: u64) {
     assert_eq!((engine.tables().len(), engine.indexes(books).len()), (3, 2));
     for number in 0..KEYS {
         let (key, value) = ([b'b', number], value(number));
-        let letter = engine.get(letters, &key, &mut Timeline::off()).unwrap().unwrap();
+        let letter = engine.get(letters, &key).unwrap().unwrap();
         assert_eq!(*letter.value, value);
         assert_eq!(*letter.head.metadata, brief(&key, &value));
-        let head = engine.get(seen, &key, &mut Timeline::off()).unwrap().unwrap();
+        let head = engine.get(seen, &key).unwrap().unwrap();
         assert_eq!((&*head.head.metadata, &*head.value), (&key[..], &b""[..]));
     }
     let entries = |index, is_there: &dyn Fn(u8) -> bool, term: usize| {
@@ -266,9 +264,7 @@ fn the_books_of_both_versions_are_exact() {
             }
             if round == 2 {
                 for key in 0..KEYS {
-                    engine
-                        .delete(fruit, &[key], Acknowledgement::Os, &mut Timeline::off())
-                        .unwrap();
+                    engine.delete(fruit, &[key]).unwrap();
                 }
             }
             engine.flush().unwrap();

@@ -19,8 +19,8 @@ use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexChange, IndexId,
-    KEY_LENGTH_MAX, Operation, Selection, Snapshot, TERM_LENGTH_MAX, TableId, rebuild_ledger,
-    restore,
+    KEY_LENGTH_MAX, Operation, ReadMode, Selection, Snapshot, TERM_LENGTH_MAX, TableId,
+    rebuild_ledger, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -176,9 +176,7 @@ impl Model {
                     .with_condition(if is_last { condition } else { Condition::None })
             })
             .collect();
-        let mut timeline = Timeline::off();
-        let written =
-            self.engine().write_operations(&operations, Acknowledgement::Os, &mut timeline)?;
+        let written = self.engine().write(&operations, Acknowledgement::Os)?;
         Ok(written.sequence)
     }
 
@@ -373,7 +371,8 @@ impl Model {
         for (table, map) in std::iter::zip(&self.tables, &self.state.tables) {
             for (key, expected) in map {
                 let mut timeline = Timeline::off();
-                let object = engine.get(*table, key, &mut timeline).unwrap().unwrap();
+                let object = engine.get_timed(*table, key, ReadMode::MayBlock, &mut timeline);
+                let object = object.unwrap().value().unwrap();
                 assert_eq!(held(&object), *expected);
                 let held_max = engine.table_options(*table).unwrap().held_value_length_max;
                 let is_in_ledger = expected.value.len() <= held_max as usize;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Backup, DefinitionReport, Direction, Engine, EngineOptions, Error, IndexId, Report, Salvaged,
     Selection, rebuild_ledger, restore, salvage, stat, verify,
@@ -332,7 +331,7 @@ fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Resul
         let mut scan = engine.scan(table, unbounded.0, unbounded.1, Direction::Forward)?;
         while let Some((key, head)) = scan.next_head()? {
             let object = match values {
-                true => engine.get(table, key, &mut Timeline::off())?,
+                true => engine.get(table, key)?,
                 false => None,
             };
             let value = object.map(|object| object.value.escape_ascii().to_string());

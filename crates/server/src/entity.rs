@@ -10,7 +10,7 @@ use pellucid_http::{
 };
 use pellucid_store::{
     Acknowledgement, Answer, Arrival, Copies, Head, KEY_LENGTH_MAX, Object,
-    Operation as StoreOperation, Result as StoreResult, Store, Value, Workers, Written,
+    Operation as StoreOperation, ReadMode, Result as StoreResult, Store, Value, Workers, Written,
 };
 
 use crate::batch;
@@ -272,7 +272,8 @@ impl Api {
             return self.range_by_need(workers, asked, response, exchange);
         }
         let store = other.as_deref().unwrap_or(&*shared.store);
-        let begun = ranges::begin(&query, form, store, shared.entities, &shared.log);
+        let entities = (shared.entities, ReadMode::MayBlock);
+        let begun = ranges::begin(&query, form, store, entities, &shared.log);
         exchange.timeline.stamp(Stamp::Executed);
         match begun {
             Err(error) => self.store_error(&error, response, exchange),

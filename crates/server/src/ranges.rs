@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
-use pellucid_store::{Object, Range, Scan, Store, StoreError, Table};
+use pellucid_store::{Object, Range, ReadMode, Scan, Store, StoreError, Table};
 
 use crate::log::Log;
 use crate::query::{number_parameter, parameter, text_parameter};
@@ -80,12 +80,15 @@ pub(crate) fn begin(
     query: &Query<'_>,
     form: Form,
     store: &dyn Store,
-    table: Table,
+    (table, mode): (Table, ReadMode),
     log: &Log,
 ) -> Result<StoreRange, StoreError> {
     let Query { start, end, left, reverse, .. } = query;
     let range = Range { start, end: end.as_deref(), reverse: *reverse };
-    let scan = store.scan(table, range)?;
+    let scan = match mode {
+        ReadMode::MayBlock => store.scan(table, range)?,
+        ReadMode::InMemory => store.snapshot_in(mode)?.scan(table, range)?,
+    };
     Ok(RangeBody::new(scan, form, *left, log))
 }
 
@@ -191,6 +194,13 @@ impl<E: Entries> RangeBody<E> {
 
     pub(crate) fn form(&self) -> Form {
         self.form
+    }
+}
+
+impl RangeBody<Box<dyn Scan>> {
+    /// Lets further pieces wait for the medium.
+    pub(crate) fn let_block(&mut self) {
+        self.entries.set_mode(ReadMode::MayBlock);
     }
 }
 

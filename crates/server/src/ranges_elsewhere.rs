@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Stamp;
 use pellucid_http::{BodySource, Filled, Handled, Reminder, Response};
-use pellucid_store::{Arrival, Result as StoreResult, Store, StoreError, Workers};
+use pellucid_store::{Arrival, ReadMode, Result as StoreResult, Store, StoreError, Workers};
 use pellucid_thread::Mutex;
 
 use crate::ranges::{self, Form, Query, StoreRange};
@@ -34,11 +34,13 @@ pub(crate) struct FirstPiece {
 
 impl Asked<'_> {
     /// Begins the walk, so that a store that cannot be read is told by the status.
-    fn first_piece(&self, shared: &Shared) -> StoreResult<FirstPiece> {
+    fn first_piece(&self, shared: &Shared, mode: ReadMode) -> StoreResult<FirstPiece> {
         let store = self.other.as_deref().unwrap_or(&*shared.store);
-        let mut body = ranges::begin(&self.query, self.form, store, shared.entities, &shared.log)?;
+        let entities = (shared.entities, mode);
+        let mut body = ranges::begin(&self.query, self.form, store, entities, &shared.log)?;
         let mut piece = Vec::new();
         let filled = body.try_fill(&mut piece)?;
+        body.let_block();
         Ok(FirstPiece { piece, filled, body })
     }
 
@@ -49,8 +51,8 @@ impl Asked<'_> {
             return None;
         }
         let mut made = None;
-        let is_here = store.all_in_memory(&mut || {
-            let first = self.first_piece(shared);
+        let is_here = store.all_in_memory(&mut |mode| {
+            let first = self.first_piece(shared, mode);
             let is_here = !matches!(first, Err(StoreError::NotInMemory));
             made = Some(first);
             is_here
@@ -85,7 +87,7 @@ impl Api {
         let asked = Asked { query: query.into_owned(), form, other };
         place.run(move || {
             let started = clock.now();
-            let result = asked.first_piece(&shared).map(Box::new);
+            let result = asked.first_piece(&shared, ReadMode::MayBlock).map(Box::new);
             let arrival = Arrival { started: Some(started), ..Arrival::new(result, Vec::new()) };
             completer.complete(Later::Range(arrival));
         });

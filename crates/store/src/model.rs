@@ -20,6 +20,17 @@ pub enum Acknowledgement {
     Disk,
 }
 
+/// Says whether reads may wait for the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadMode {
+    /// They wait until the pages they need are in memory.
+    #[default]
+    MayBlock,
+    /// They fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would
+    /// have to wait, if the store can tell.
+    InMemory,
+}
+
 /// What must hold of a key for a write to happen. A key that has expired is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {

@@ -8,7 +8,7 @@ use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::model::{
-    Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, Table, Written,
+    Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, ReadMode, Table, Written,
 };
 use crate::workers::Workers;
 
@@ -114,6 +114,17 @@ pub trait Store: Any + Send + Sync {
     /// If the store cannot be read.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
+    /// As [`Store::snapshot`]; with [`ReadMode::InMemory`], reads of it fail with
+    /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would wait for the
+    /// medium, if the store can tell.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn snapshot_in(&self, mode: ReadMode) -> Result<Arc<dyn Snapshot>> {
+        let _ = mode;
+        self.snapshot()
+    }
+
     /// How many copies of each entry the store keeps.
     fn copies(&self) -> u32;
 
@@ -150,12 +161,13 @@ pub trait Store: Any + Send + Sync {
         false
     }
 
-    /// Has `reads` make a few reads that belong together on a thread that must not block: where one
-    /// would have to wait for the medium, it fails with
+    /// Has `reads` make a few reads that belong together on a thread that must not block, on a
+    /// [snapshot](Store::snapshot_in) in the mode that it is given: where one would have to wait
+    /// for the medium, it fails with
     /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory), which `reads` tells by false.
     /// False is returned then, or if the store does not answer from memory and nothing was called:
-    /// whatever was read has to be read again on a thread that may block.
-    fn all_in_memory(&self, reads: &mut dyn FnMut() -> bool) -> bool {
+    /// the data has to be read again on a thread that may block.
+    fn all_in_memory(&self, reads: &mut dyn FnMut(ReadMode) -> bool) -> bool {
         let _ = reads;
         false
     }
@@ -231,6 +243,11 @@ pub trait Scan: Send {
     /// # Errors
     /// As [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
+
+    /// Sets whether the walk may wait for the medium from now on ([`Store::snapshot_in`]).
+    fn set_mode(&mut self, mode: ReadMode) {
+        let _ = mode;
+    }
 
     /// When the time of the entry that was returned last is over, in milliseconds since the Unix
     /// epoch; nothing for never, or if the store does not say.

@@ -226,7 +226,11 @@ fn values_beside_a_cut_one_are_read_in_steps_and_by_no_light_query() {
     }
     assert_eq!(counting.0, 1);
     assert!(steps >= 3, "200 entries in {steps} steps");
-    let light = data().light().index_scan(collection.id, &request).err().unwrap();
+    let light = data()
+        .light(pellucid_store::ReadMode::MayBlock)
+        .index_scan(collection.id, &request)
+        .err()
+        .unwrap();
     assert_eq!(light.number, number::NOT_LIGHT);
     let mut counting = Counting(0);
     data().index_visit(collection.id, &request, &mut counting).unwrap();

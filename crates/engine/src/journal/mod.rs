@@ -43,6 +43,7 @@ use crate::engine::SyncTimes;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::object::Value;
+use crate::read_mode::ReadMode;
 
 pub(crate) use append::Appender;
 pub(crate) use collect::{CollectedWriter, Limits, Run};
@@ -205,12 +206,18 @@ impl Journal {
     /// Reads the value of `key` that was written with `sequence`, for a scan. The record is
     /// expected to have `expected_length` bytes, so that they can be fetched together. All that was
     /// fetched stays in the page cache: the scan comes back to each page for its other records.
-    pub(crate) fn read(&self, sequence: u64, key: &[u8], expected_length: usize) -> Result<Value> {
+    pub(crate) fn read(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+        mode: ReadMode,
+    ) -> Result<Value> {
         let segments = self.segments.load();
         let segment = segments.find(sequence).ok_or_else(|| self.missing(sequence))?;
         if self.slow_reads.load(Ordering::Relaxed) > 0 {
             let how = (&*self.file_system, &self.disk_files, true);
-            let value = segment.read_from_disk(sequence, key, expected_length, how)?;
+            let value = segment.read_from_disk(sequence, key, expected_length, how, mode)?;
             if let Some(value) = value {
                 return Ok(value);
             }
@@ -227,11 +234,12 @@ impl Journal {
         sequence: u64,
         key: &[u8],
         expected_length: usize,
+        mode: ReadMode,
     ) -> Result<Option<Value>> {
         let segments = self.segments.load();
         let Some(segment) = segments.find(sequence) else { return Ok(None) };
         if self.slow_reads.load(Ordering::Relaxed) > 0
-            && let Some(value) = self.read_slowly(segment, sequence, key, expected_length)?
+            && let Some(value) = self.read_slowly(segment, sequence, key, expected_length, mode)?
         {
             return Ok(Some(value));
         }
@@ -251,10 +259,11 @@ impl Journal {
         sequence: u64,
         key: &[u8],
         expected_length: usize,
+        mode: ReadMode,
     ) -> Result<Option<Value>> {
         let turn = self.slow_turns.fetch_add(1, Ordering::Relaxed);
         let how = (&*self.file_system, &self.disk_files, turn.is_multiple_of(STAYS_ONE_IN));
-        segment.read_from_disk(sequence, key, expected_length, how)
+        segment.read_from_disk(sequence, key, expected_length, how, mode)
     }
 
     /// As [`Journal::read`], for scans: while reads are slow, each tells whether they still are.
@@ -265,12 +274,13 @@ impl Journal {
         sequence: u64,
         key: &[u8],
         expected_length: usize,
+        mode: ReadMode,
     ) -> Result<Value> {
         if !self.reads_are_slow() {
-            return self.read(sequence, key, expected_length);
+            return self.read(sequence, key, expected_length, mode);
         }
         let begun = self.clock.now();
-        let value = self.read(sequence, key, expected_length)?;
+        let value = self.read(sequence, key, expected_length, mode)?;
         self.note_read(self.clock.nanoseconds(self.clock.now().since(begun)));
         Ok(value)
     }

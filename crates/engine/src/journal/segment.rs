@@ -21,7 +21,7 @@ use crate::header_form::{HeaderForm, LONG_MORE};
 use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::mapped::Mapped;
 use crate::object::Value;
-use crate::resident::is_required;
+use crate::read_mode::ReadMode;
 
 /// Where the journal's segments lie within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -427,6 +427,7 @@ impl Segment {
         key: &[u8],
         expected_length: usize,
         (files, count, stays): (&dyn FileSystem, &DiskFiles, bool),
+        mode: ReadMode,
     ) -> Result<Option<Value>> {
         let (Some(footer), Some(offset)) = (self.footer(), self.place(sequence)) else {
             return Ok(None);
@@ -435,7 +436,7 @@ impl Segment {
         let length = expected_length + more;
         let length = length.min(footer.offset.saturating_sub(offset) as usize);
         let is_resident = self.shared.map.is_resident(offset as usize, length);
-        if !is_resident && is_required() {
+        if !is_resident && mode == ReadMode::InMemory {
             return Err(Error::NotInMemory);
         }
         if length > READ_MAX || is_resident {

@@ -5,7 +5,7 @@
 use super::Journal;
 use crate::error::{Error, Result};
 use crate::object::Value;
-use crate::resident::is_required;
+use crate::read_mode::ReadMode;
 use crate::tally::{Count, Counting};
 
 impl Journal {
@@ -17,6 +17,7 @@ impl Journal {
         sequence: u64,
         key: &[u8],
         expected_length: usize,
+        mode: ReadMode,
         counting: Counting<'_>,
     ) -> Result<Option<Value>> {
         let begun = counting.now();
@@ -30,7 +31,7 @@ impl Journal {
         let is_resident = segment.shared.map.is_resident(offset as usize, expected_length);
         let (samples, ticks) = match is_resident {
             true => (Count::CachedSamples, Count::CachedTicks),
-            false if is_required() => return Err(Error::NotInMemory),
+            false if mode == ReadMode::InMemory => return Err(Error::NotInMemory),
             false => (Count::DiskSamples, Count::DiskTicks),
         };
         let begun = counting.now();

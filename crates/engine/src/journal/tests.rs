@@ -59,7 +59,10 @@ fn records_are_read_by_sequence_number_from_all_segments() {
     let check = |journal: &Journal| {
         assert!(journal.segments().segments.len() > 3);
         for number in 1..=100 {
-            assert_eq!(*journal.read(number, b"\0\x01k", 100).unwrap(), value(number)[..]);
+            assert_eq!(
+                *journal.read(number, b"\0\x01k", 100, ReadMode::MayBlock).unwrap(),
+                value(number)[..]
+            );
         }
     };
     check(&journal);
@@ -75,13 +78,25 @@ fn the_record_of_another_key_or_sequence_is_refused() {
     let (journal, mut appender) = open(&files).unwrap();
     append(&journal, &mut appender, b"\0\x01a", b"1");
     append(&journal, &mut appender, b"\0\x01b", b"2");
-    assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), b"2"[..]);
-    assert!(matches!(journal.read(2, b"\0\x01a", 100), Err(Error::Corruption { .. })));
-    assert!(matches!(journal.read(3, b"\0\x01a", 100), Err(Error::Corruption { .. })));
-    assert!(matches!(journal.read(0, b"\0\x01a", 100), Err(Error::Corruption { .. })));
+    assert_eq!(*journal.read(2, b"\0\x01b", 100, ReadMode::MayBlock).unwrap(), b"2"[..]);
+    assert!(matches!(
+        journal.read(2, b"\0\x01a", 100, ReadMode::MayBlock),
+        Err(Error::Corruption { .. })
+    ));
+    assert!(matches!(
+        journal.read(3, b"\0\x01a", 100, ReadMode::MayBlock),
+        Err(Error::Corruption { .. })
+    ));
+    assert!(matches!(
+        journal.read(0, b"\0\x01a", 100, ReadMode::MayBlock),
+        Err(Error::Corruption { .. })
+    ));
     let segments = journal.segments();
     segments.segments[0].set_place(1, segments.segments[0].place(2).unwrap());
-    assert!(matches!(journal.read(1, b"\0\x01b", 100), Err(Error::Corruption { .. })));
+    assert!(matches!(
+        journal.read(1, b"\0\x01b", 100, ReadMode::MayBlock),
+        Err(Error::Corruption { .. })
+    ));
 }
 
 #[test]
@@ -92,11 +107,11 @@ fn a_value_larger_than_a_segment_gets_a_segment_of_its_own() {
     let large = vec![3; 50_000];
     append(&journal, &mut appender, b"\0\x01b", &large);
     append(&journal, &mut appender, b"\0\x01c", b"small");
-    assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), large[..]);
+    assert_eq!(*journal.read(2, b"\0\x01b", 100, ReadMode::MayBlock).unwrap(), large[..]);
     journal.close(&mut appender).unwrap();
     let (journal, _) = open(&files.crash(1)).unwrap();
-    assert_eq!(*journal.read(2, b"\0\x01b", 100).unwrap(), large[..]);
-    assert_eq!(*journal.read(3, b"\0\x01c", 100).unwrap(), b"small"[..]);
+    assert_eq!(*journal.read(2, b"\0\x01b", 100, ReadMode::MayBlock).unwrap(), large[..]);
+    assert_eq!(*journal.read(3, b"\0\x01c", 100, ReadMode::MayBlock).unwrap(), b"small"[..]);
 }
 
 /// While reads are slow, records that are not in memory are read by calls: with the same answers,
@@ -114,7 +129,10 @@ fn slow_reads_give_the_same_answers() {
     let mut by_call = 0;
     for number in 1..=100 {
         let length = HeaderForm::Short.length() + 3 + value(number).len();
-        assert_eq!(*journal.read(number, b"\0\x01k", length).unwrap(), value(number)[..]);
+        assert_eq!(
+            *journal.read(number, b"\0\x01k", length, ReadMode::MayBlock).unwrap(),
+            value(number)[..]
+        );
         let segment = segments.find(number).unwrap();
         if segment.footer().is_none() {
             continue;
@@ -205,9 +223,12 @@ fn a_mark_that_stands_within_a_batch_is_read_over() {
         }
         let (reopened, appender) = open(&files.kill()).unwrap();
         assert_eq!(appender.next_sequence(), if is_whole { 4 } else { 2 });
-        assert_eq!(*reopened.read(1, b"\0\x01a", 100).unwrap(), b"1"[..]);
+        assert_eq!(*reopened.read(1, b"\0\x01a", 100, ReadMode::MayBlock).unwrap(), b"1"[..]);
         for sequence in 2..appender.next_sequence() {
-            assert_eq!(*reopened.read(sequence, record.key, 100).unwrap(), *record.value);
+            assert_eq!(
+                *reopened.read(sequence, record.key, 100, ReadMode::MayBlock).unwrap(),
+                *record.value
+            );
         }
     }
 }

@@ -25,6 +25,8 @@ use super::{
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
+use crate::read_mode::ReadMode;
+use crate::resident::in_mode;
 use crate::rules::TableRules;
 use crate::tally::Tally;
 
@@ -175,9 +177,10 @@ impl Ledger {
         &self,
         key: &[u8],
         at_sequence: u64,
+        mode: ReadMode,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
-        let found = self.get_or_read(key, at_sequence, counts, &mut NoRecords)?;
+        let found = self.get_or_read(key, at_sequence, mode, counts, &mut NoRecords)?;
         Ok(found.map(Answer::into_entry))
     }
 
@@ -187,6 +190,7 @@ impl Ledger {
         &self,
         key: &[u8],
         at_sequence: u64,
+        mode: ReadMode,
         counts: &mut EngineCounts,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
@@ -194,7 +198,8 @@ impl Ledger {
         // before.
         let version = self.state.version.load();
         let at_sequence = self.resolve(at_sequence);
-        version.get(key, at_sequence, counts, self.state.tally.mine(), records)
+        let counting = self.state.tally.mine();
+        in_mode(mode, || version.get(key, at_sequence, counts, counting, records))
     }
 
     #[inline]
@@ -208,10 +213,11 @@ impl Ledger {
         range: KeyRange<'_>,
         direction: Direction,
         at_sequence: u64,
+        mode: ReadMode,
     ) -> Result<LedgerScan> {
         let version = self.state.version.load_full();
         let at_sequence = self.resolve(at_sequence);
-        LedgerScan::new(version, &range, direction, at_sequence)
+        LedgerScan::new(version, &range, direction, at_sequence, mode)
     }
 
     /// The live keys with the stem `stem`, which is not empty and ends with one of its table's
@@ -221,10 +227,11 @@ impl Ledger {
         stem: &[u8],
         direction: Direction,
         at_sequence: u64,
+        mode: ReadMode,
     ) -> Result<LedgerScan> {
         let version = self.state.version.load_full();
         let at_sequence = self.resolve(at_sequence);
-        LedgerScan::of_stem(version, stem, direction, at_sequence)
+        LedgerScan::of_stem(version, stem, direction, at_sequence, mode)
     }
 
     /// Registers a snapshot at the published sequence number.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_aql::{Execution, KillSwitch, PointResult, QueryError, QueryOptions, Source, number};
 use pellucid_document::{Database, ErrorNumber, QueryData};
+use pellucid_store::ReadMode;
 
 use crate::access::Identity;
 use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
@@ -55,8 +56,8 @@ impl DocumentApi {
         let database = self.database_of(call, caller).ok()?;
         let before = timeline.clone();
         let mut found = None;
-        let are_here = self.documents.store().all_in_memory(&mut || {
-            found = self.find_light(call, &database, caller, timeline);
+        let are_here = self.documents.store().all_in_memory(&mut |mode| {
+            found = self.find_light(call, &database, caller, mode, timeline);
             !matches!(found, Some(Err(Away)))
         });
         match found.filter(|_| are_here) {
@@ -82,6 +83,7 @@ impl DocumentApi {
         call: &Call<'_>,
         database: &Arc<Database>,
         caller: &Identity,
+        mode: ReadMode,
         timeline: &mut Timeline,
     ) -> Option<Result<Light, Away>> {
         let mut asked = asked(call, &self.settings, &self.memory).ok()?;
@@ -91,7 +93,7 @@ impl DocumentApi {
         let statement = self.statements.find(&asked.query)?;
         timeline.lap(QUERY_PARSE);
         let data = QueryData::new(&self.documents, database, self.acknowledgement);
-        let data = Arc::new(data.light());
+        let data = Arc::new(data.light(mode));
         let plan = statement.light(&asked.bind_variables, &*data)?;
         check_rights(&plan, &database.name, caller).ok()?;
         timeline.lap(QUERY_PLAN);

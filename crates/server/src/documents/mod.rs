@@ -172,7 +172,7 @@ impl Api {
             return None;
         }
         let (before, mut answered) = (timeline.clone(), None);
-        let are_here = store.all_in_memory(&mut || {
+        let are_here = store.all_in_memory(&mut |_| {
             answered = api.answer_here(call, &self.caller, timeline);
             answered.is_some()
         });

@@ -60,7 +60,8 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
             b'\r' if length == 1 => break,
             b'c' | b'C' | b't' | b'T' => head.take_header(&bytes[at..at + length])?,
             b's' | b'S' if length > ServerTiming::TIMING.len() && bytes[at + 6] == b'-' => {
-                head.has_timing |= value_of(&bytes[at..at + length], ServerTiming::TIMING.as_bytes()).is_some();
+                head.has_timing |=
+                    value_of(&bytes[at..at + length], ServerTiming::TIMING.as_bytes()).is_some();
             }
             _ => {}
         }
