@@ -51,23 +51,29 @@ fn main() -> pellucid_engine::Result<()> {
 
     // Files and bytes of each type, from the heads alone.
     let first: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let types = engine.fold_heads(files, &Selection::default(), first, |mut types, _, head| {
-        let content = String::from_utf8_lossy(&head.metadata).into_owned();
-        let (count, bytes) = types.entry(content).or_default();
-        *count += 1;
-        *bytes += u64::from(head.value_length);
-        ControlFlow::Continue(types)
-    })?;
+    let types = engine.snapshot().fold_heads(
+        files,
+        &Selection::default(),
+        first,
+        |mut types, _, head| {
+            let content = String::from_utf8_lossy(&head.metadata).into_owned();
+            let (count, bytes) = types.entry(content).or_default();
+            *count += 1;
+            *bytes += u64::from(head.value_length);
+            ControlFlow::Continue(types)
+        },
+    )?;
     for (content, (count, bytes)) in types {
         println!("{content}: {count} files, {bytes} bytes");
     }
 
     // The first file from the 500th on that is an image: the fold ends there.
     let from = Selection { start: Bound::Included(b"file 0500"), ..Selection::default() };
-    let image = engine.fold_heads(files, &from, None, |_, key, head| match &*head.metadata {
-        b"image/png" => ControlFlow::Break(Some(key.to_vec())),
-        _ => ControlFlow::Continue(None),
-    })?;
+    let image =
+        engine.snapshot().fold_heads(files, &from, None, |_, key, head| match &*head.metadata {
+            b"image/png" => ControlFlow::Break(Some(key.to_vec())),
+            _ => ControlFlow::Continue(None),
+        })?;
     println!("an image: {:?}", image.map(|key| String::from_utf8_lossy(&key).into_owned()));
     engine.close()
 }

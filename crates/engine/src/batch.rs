@@ -1,8 +1,8 @@
 //! What is to be written, and on which condition.
 
-use crate::catalogue::TableId;
 use crate::index::IndexChange;
 use crate::ledger::Kind;
+use crate::table_id::TableId;
 
 /// What must hold of a key for a write to happen. It is judged under the writer lock, before the
 /// first entry of the batch takes effect. A key that has expired is absent.

@@ -1,10 +1,10 @@
 //! Stores of every released format version open, and hold what they held.
 //!
 //! Each folder in `golden` was written by its test with its name in the environment variable
-//! `PELLUCID_GOLDEN`, once, and stays as it is: a build that cannot read it cannot read what its
-//! users have. `version-1` has definitions of tables in version 1, `definitions-2` in version 2,
-//! `packed` what is compressed, and values that the ledger holds. All three have records with long
-//! headers alone; `version-2` is as `version-1`, with short ones.
+//! `PELLUCID_GOLDEN`, once, and stays as it is from the release of its format version on: a build
+//! that cannot read it cannot read what its users have. `version-1` has records of all kinds,
+//! `definitions` tables with options and indexes, `packed` compressed values, and values that the
+//! ledger holds.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,12 +34,10 @@ const WRITTEN_AT_MS: u64 = 1_800_000_000_000;
 const LATER_MS: u64 = WRITTEN_AT_MS + 5_000;
 const KEYS: u8 = 120;
 
-/// Definitions of tables in version 1.
+/// Records of all kinds.
 const VERSION_1: &str = "version-1";
-/// The same with short headers.
-const VERSION_2: &str = "version-2";
 /// Tables with options, and indexes.
-const DEFINITIONS_2: &str = "definitions-2";
+const DEFINITIONS: &str = "definitions";
 
 /// Values and blocks that are compressed, and values held in the ledger.
 const PACKED: &str = "packed";
@@ -216,17 +214,12 @@ fn copy(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_stores_of_both_versions_hold_what_they_held() {
-    if is_to_be_written(VERSION_2) {
-        write(&golden(VERSION_2));
+fn the_store_holds_what_it_held() {
+    if is_to_be_written(VERSION_1) {
+        write(&golden(VERSION_1));
     }
-    for (name, now_ms) in [
-        (VERSION_1, WRITTEN_AT_MS),
-        (VERSION_1, LATER_MS),
-        (VERSION_2, WRITTEN_AT_MS),
-        (VERSION_2, LATER_MS),
-    ] {
-        let copy = copy(name);
+    for now_ms in [WRITTEN_AT_MS, LATER_MS] {
+        let copy = copy(VERSION_1);
         let clock = SimulatedClock::leaked(now_ms);
         assert_eq!(verify(copy.path(), &SystemFileSystem).unwrap().problems, []);
         let engine = Engine::open(copy.path(), options(clock)).unwrap();
@@ -241,58 +234,55 @@ fn the_stores_of_both_versions_hold_what_they_held() {
 }
 
 /// Once nothing of a store is needed any more but what was written last, all records before it are
-/// dead, to the byte: also those whose headers are longer than they would be now, and their copies,
-/// whose are not.
+/// dead, to the byte.
 #[test]
-fn the_books_of_both_versions_are_exact() {
-    for (name, definition_length) in [(VERSION_1, 8), (VERSION_2, 24)] {
-        let copy = copy(name);
-        let open = || Engine::open(copy.path(), options(SimulatedClock::leaked(WRITTEN_AT_MS)));
-        let files = || std::fs::read_dir(copy.path().join("journal")).unwrap();
-        let engine = open().unwrap();
-        let lost = |engine: &Engine| {
-            let stats = engine.stats();
-            stats.journal_dead_bytes + stats.journal_marker_bytes
-        };
-        for round in 0..3 {
-            let (other, fruit) = (engine.table("other").unwrap(), engine.table("fruit").unwrap());
-            if round == 1 {
-                engine.collect().unwrap();
-            }
-            for key in [b"a", b"b", b"c"] {
-                put(&engine, other, key, b"new").unwrap();
-            }
-            if round == 2 {
-                for key in 0..KEYS {
-                    engine.delete(fruit, &[key]).unwrap();
-                }
-            }
-            engine.flush().unwrap();
-            engine.compact().unwrap();
+fn the_books_are_exact() {
+    let copy = copy(VERSION_1);
+    let open = || Engine::open(copy.path(), options(SimulatedClock::leaked(WRITTEN_AT_MS)));
+    let files = || std::fs::read_dir(copy.path().join("journal")).unwrap();
+    let engine = open().unwrap();
+    let lost = |engine: &Engine| {
+        let stats = engine.stats();
+        stats.journal_dead_bytes + stats.journal_marker_bytes
+    };
+    for round in 0..3 {
+        let (other, fruit) = (engine.table("other").unwrap(), engine.table("fruit").unwrap());
+        if round == 1 {
+            engine.collect().unwrap();
         }
-        let collected = lost(&engine);
-        // What is in the active segment has no footer yet; closing seals it.
-        engine.close().unwrap();
-        let engine = open().unwrap();
-        assert_eq!(lost(&engine), collected);
-        let read = |entry: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read(entry.unwrap().path()).unwrap()
-        };
-        let all = records::record_bytes(files().map(read));
-        // Three entries live, with heads, and the definitions of two tables.
-        let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
-        let definition = (40 + 2 + 5 + definition_length as u64).next_multiple_of(8);
-        assert_eq!(all - 3 * entry - 2 * definition, lost(&engine), "{name}");
+        for key in [b"a", b"b", b"c"] {
+            put(&engine, other, key, b"new").unwrap();
+        }
+        if round == 2 {
+            for key in 0..KEYS {
+                engine.delete(fruit, &[key]).unwrap();
+            }
+        }
+        engine.flush().unwrap();
+        engine.compact().unwrap();
     }
+    let collected = lost(&engine);
+    // What is in the active segment has no footer yet; closing seals it.
+    engine.close().unwrap();
+    let engine = open().unwrap();
+    assert_eq!(lost(&engine), collected);
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read(entry.unwrap().path()).unwrap()
+    };
+    let all = records::record_bytes(files().map(read));
+    // Three entries live, with heads, and the definitions of two tables.
+    let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
+    let definition = (40 + 2 + 5 + 24).next_multiple_of(8);
+    assert_eq!(all - 3 * entry - 2 * definition, lost(&engine));
 }
 
 #[test]
-fn the_tables_and_indexes_of_definitions_2_are_what_they_were() {
-    if is_to_be_written(DEFINITIONS_2) {
-        write_tables(&golden(DEFINITIONS_2));
+fn the_tables_and_indexes_are_what_they_were() {
+    if is_to_be_written(DEFINITIONS) {
+        write_tables(&golden(DEFINITIONS));
     }
     for now_ms in [WRITTEN_AT_MS, LATER_MS] {
-        let copy = copy(DEFINITIONS_2);
+        let copy = copy(DEFINITIONS);
         let clock = SimulatedClock::leaked(now_ms);
         let report = verify(copy.path(), &SystemFileSystem).unwrap();
         assert_eq!((report.problems, report.definitions.len()), (Vec::new(), 5));

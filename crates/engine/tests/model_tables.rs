@@ -304,7 +304,7 @@ impl Model {
         let expected = select(rows, direction, limit);
         let stop_at = self.choose.below(8) as usize;
         let engine = self.engine();
-        let found = engine.fold_objects(
+        let found = engine.snapshot().fold_objects(
             self.tables[table],
             &selection,
             Vec::new(),
@@ -318,7 +318,7 @@ impl Model {
         );
         let stopped: Vec<_> = expected.iter().take(stop_at + 1).cloned().collect();
         assert_eq!(found.unwrap(), stopped);
-        let keys = engine.fold_keys(self.tables[table], &selection, 0, |count, key| {
+        let keys = engine.snapshot().fold_keys(self.tables[table], &selection, 0, |count, key| {
             assert_eq!(key, expected[count].0);
             ControlFlow::Continue(count + 1)
         });
@@ -356,7 +356,7 @@ impl Model {
         }
         found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         assert_eq!(found, expected);
-        let counted = engine.fold_index(index, &selection, 0, |count, entry| {
+        let counted = engine.snapshot().fold_index(index, &selection, 0, |count, entry| {
             let (term, key) = &expected[count];
             assert_eq!((entry.term, entry.key), (&term[..], &key[..]));
             ControlFlow::Continue(count + 1)

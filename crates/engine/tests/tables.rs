@@ -53,7 +53,7 @@ fn write(engine: &Engine, operation: Operation<'_>) -> pellucid_engine::Result<W
 
 fn entries(engine: &Engine, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let all = Selection::default();
-    let found = engine.fold_index(index, &all, Vec::new(), |mut found, entry| {
+    let found = engine.snapshot().fold_index(index, &all, Vec::new(), |mut found, entry| {
         found.push((entry.term.to_vec(), entry.key.to_vec()));
         ControlFlow::Continue(found)
     });
@@ -61,11 +61,15 @@ fn entries(engine: &Engine, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn heads(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
-    let found =
-        engine.fold_heads(table, &Selection::default(), Vec::new(), |mut heads, _, head| {
+    let found = engine.snapshot().fold_heads(
+        table,
+        &Selection::default(),
+        Vec::new(),
+        |mut heads, _, head| {
             heads.push(head.metadata.to_vec());
             ControlFlow::Continue(heads)
-        });
+        },
+    );
     found.unwrap()
 }
 
