@@ -266,9 +266,8 @@ fn the_books_are_exact() {
     engine.close().unwrap();
     let engine = open().unwrap();
     assert_eq!(lost(&engine), collected);
-    let read = |entry: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read(entry.unwrap().path()).unwrap()
-    };
+    let read =
+        |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry.unwrap().path()).unwrap();
     let all = records::record_bytes(files().map(read));
     // Three entries live, with heads, and the definitions of two tables.
     let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);

@@ -35,7 +35,7 @@ pub(crate) fn prefetch_to_write(pointer: *mut u8) {
 
 /// Asks for the first `lines_max` lines of `bytes`.
 #[inline]
-pub(super) fn prefetch_all(bytes: &[u8], lines_max: usize) {
+pub(crate) fn prefetch_all(bytes: &[u8], lines_max: usize) {
     for line in bytes.chunks(CACHE_LINE_BYTES).take(lines_max) {
         prefetch(line.as_ptr());
     }

@@ -7,20 +7,35 @@ use std::path::{Path, PathBuf};
 
 use pellucid_io::FileSystem;
 
-use super::SegmentFacts;
-use super::table::TableFacts;
-use super::version::LEVELS;
 use crate::codec::{
     FILE_HEADER_LENGTH, FileHeader, FileKind, INTERNAL_KEY_LENGTH_MAX, checksum, checksum_seed,
 };
 use crate::error::{Error, Result};
+use crate::ledger::{LEVELS, TableFacts};
 
 const MANIFEST_NAME: &str = "manifest";
 const MANIFEST_NEW_NAME: &str = "manifest.new";
 /// A manifest above this size was not written by us: 1 GiB names some 10 million tables.
 const MANIFEST_SIZE_MAX_BYTES: u64 = 1 << 30;
 
-/// What the manifest holds.
+/// What the manifest holds of a journal segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SegmentFacts {
+    /// The segment's number.
+    pub(crate) number: u64,
+    /// Its first sequence number.
+    pub(crate) first_sequence: u64,
+    /// Its last sequence number, 0 while it is not sealed.
+    pub(crate) last_sequence: u64,
+    /// Size of its file.
+    pub(crate) size_bytes: u64,
+    /// Record bytes that the ledger is known to name no more and nothing else needs.
+    pub(crate) dead_bytes: u64,
+    /// Record bytes of markers (tombstones, expired values) that the ledger names no more.
+    pub(crate) marker_bytes: u64,
+}
+
+/// The files of a store at a moment, and the numbers that go on from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Identity of the store.
