@@ -64,7 +64,7 @@ pub(crate) fn failure(error: Error) -> StoreError {
         | Error::Option { .. }
         | Error::TableUnknown { .. }
         | Error::TableDiffers { .. }
-        | Error::HeadRuleMissing { .. }
+        | Error::ExtractorMissing { .. }
         | Error::HeadGiven { .. }
         | Error::HeadRefused { .. }
         | Error::ValueRefused { .. }

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use pellucid_engine::{Engine, EngineOptions, HeadRule, Selection, TableOptions};
+use pellucid_engine::{Engine, EngineOptions, MetadataExtractor, Selection, TableOptions};
 
 /// Values begin with a line that says what they are; the head is that line.
 struct ContentType;
 
-impl HeadRule for ContentType {
+impl MetadataExtractor for ContentType {
     fn name(&self) -> &str {
         "content type 1"
     }
@@ -32,11 +32,15 @@ fn main() -> pellucid_engine::Result<()> {
         || std::env::temp_dir().join(format!("pellucid-fold-{}", std::process::id())),
         Into::into,
     );
-    let options =
-        EngineOptions { head_rules: vec![Arc::new(ContentType)], ..EngineOptions::default() };
+    let options = EngineOptions {
+        metadata_extractors: vec![Arc::new(ContentType)],
+        ..EngineOptions::default()
+    };
     let engine = Engine::open(&folder, options)?;
-    let by_type =
-        TableOptions { head_rule: Some("content type 1".to_owned()), ..TableOptions::default() };
+    let by_type = TableOptions {
+        metadata_extractor: Some("content type 1".to_owned()),
+        ..TableOptions::default()
+    };
     let files = engine.table_with("files", &by_type)?;
     for number in 0..1_000_u32 {
         let content = if number.is_multiple_of(3) { "image/png" } else { "text/plain" };

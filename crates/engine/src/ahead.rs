@@ -33,7 +33,7 @@ struct Row {
     found: FoundEntry,
     /// The segment that its record belongs to, once that was looked up, in the list of segments.
     segment: Option<usize>,
-    /// Where its record is, once that was looked up, in the list of segments.
+    /// The location of its record in the list of segments, once that was looked up.
     location: Option<RecordLocation>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Ahead {
     /// A ring, in which rows stay where they were found: a scan moves millions of them on. Those
     /// that are over are used again, with the memory of their keys.
     rows: Vec<Row>,
-    /// Where the first row is.
+    /// The index of the first row.
     first: usize,
     /// Rows from there on.
     length: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Ahead {
     segments: Option<Arc<SegmentList>>,
     rows_of_list: usize,
     is_at_end: bool,
-    /// What stopped the finding; it comes after the rows that were found before.
+    /// The error that stopped the finding; it comes after the rows that were found before.
     failure: Option<Error>,
 }
 
@@ -116,7 +116,7 @@ impl Ahead {
         Ok(Some((&row.key, &mut row.found)))
     }
 
-    /// Whether no row waits, and none was found to be the last: then a key can be found past it.
+    /// True if no row waits, and none was found to be the last: then a key can be found past it.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.let_go();
         self.length == 0 && !self.is_at_end
@@ -132,7 +132,7 @@ impl Ahead {
         }
     }
 
-    /// Whether there is a row to return. What stopped the finding comes after all of them.
+    /// True if there is a row to return. What stopped the finding comes after all of them.
     fn take_first(&mut self) -> Result<bool> {
         self.is_returned = self.length > 0;
         match self.failure.take_if(|_| self.length == 0) {
@@ -141,7 +141,7 @@ impl Ahead {
         }
     }
 
-    /// Where in the ring the row is that comes so many behind the first.
+    /// The index in the ring of the row that comes so many behind the first.
     #[inline]
     fn index(&self, behind: usize) -> usize {
         let index = self.first + behind;
@@ -246,7 +246,7 @@ fn read(
     }
 }
 
-/// Whether the journal need not be asked for the value.
+/// True if the journal need not be asked for the value.
 fn is_held(found: &FoundEntry) -> bool {
     found.value_length == 0 || found.value.is_some()
 }

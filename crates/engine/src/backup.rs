@@ -186,8 +186,8 @@ fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Resu
     manifest.write(files, directory).map_err(|failure| failure.error)
 }
 
-/// Writes everything to tables, seals the segment that grows, and notes the files of the store as it
-/// is then. Writes wait meanwhile.
+/// Writes everything to tables, seals the segment that grows, and notes the files of the store as
+/// it is then. Writes wait meanwhile.
 fn capture(store: &OpenStore) -> Result<Captured> {
     // Most of the data that has to get to the medium does so before anybody waits for it.
     let sync = store.journal.sync();

@@ -1,11 +1,10 @@
-//! What is to be written, and on which condition.
+//! Batches of operations, and the conditions under which they are written.
 
-use crate::index::IndexChange;
 use crate::ledger::Kind;
-use crate::table_id::TableId;
+use crate::table_id::{IndexId, TableId};
 
-/// What must hold of a key for a write to happen. It is judged under the writer lock, before the
-/// first entry of the batch takes effect. A key that has expired is absent.
+/// A condition on a key without which a write does not happen. It is judged under the writer lock,
+/// before the first entry of the batch takes effect. A key that has expired is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing.
@@ -17,6 +16,33 @@ pub enum Condition {
     Present,
     /// The key is there with this sequence number.
     Sequence(u64),
+}
+
+/// A change of an index by a write. It takes effect together with the write, or not at all.
+///
+/// The engine does not know by which terms an object was found before: a write that replaces or
+/// deletes the object removes the terms that no longer apply. To add what is there, or to remove
+/// what is not, is no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexChange<'a> {
+    pub(crate) index: IndexId,
+    pub(crate) term: &'a [u8],
+    pub(crate) is_added: bool,
+}
+
+impl<'a> IndexChange<'a> {
+    /// The object is found by `term` from now on, until the entry is removed or the object that it
+    /// was added with expires. A term has up to [`crate::TERM_LENGTH_MAX`] bytes, any of them.
+    #[must_use]
+    pub fn add(index: IndexId, term: &'a [u8]) -> IndexChange<'a> {
+        IndexChange { index, term, is_added: true }
+    }
+
+    /// The object is no longer found by `term`.
+    #[must_use]
+    pub fn remove(index: IndexId, term: &'a [u8]) -> IndexChange<'a> {
+        IndexChange { index, term, is_added: false }
+    }
 }
 
 /// One entry of a batch, borrowed from the caller.
@@ -79,7 +105,6 @@ impl<'a> Operation<'a> {
 ///
 /// ```
 /// # use pellucid_engine::*;
-/// # use pellucid_account::Timeline;
 /// # fn main() -> Result<()> {
 /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
 /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
@@ -140,7 +165,7 @@ pub struct Written {
     /// The sequence number of the last operation; those before it have the numbers before it, and
     /// entries of indexes have the numbers before all of them.
     pub sequence: u64,
-    /// Whether durability was asked for and is still to come:
+    /// True if durability was asked for and is still to come:
     /// [`crate::Engine::wait_durable`] or [`crate::Engine::when_durable`] tell.
     pub pending: bool,
 }

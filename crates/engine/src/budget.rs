@@ -40,14 +40,14 @@ const SEGMENT_RECORDS_MIN: u64 = 1 << 10;
 /// are exceeded by such a batch until it is flushed.
 const BATCH_MEMORY_MIN_BYTES: u64 = 1 << 20;
 
-/// What each may spend, in bytes.
+/// The bytes that each may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     /// All of it.
     pub(crate) setting_bytes: u64,
     /// Memtables, those that wait for their flush included.
     pub(crate) memtables_bytes: u64,
-    /// What is held of tables: facts, indexes, directories, unpacked blocks.
+    /// Facts, indexes, directories and unpacked blocks of tables.
     pub(crate) tables_bytes: u64,
     /// Flushes and merges while they run.
     pub(crate) jobs_bytes: u64,
@@ -85,7 +85,7 @@ impl Shares {
         (self.memtables_bytes / each).clamp(MEMTABLES_MIN, MEMTABLES_MAX)
     }
 
-    /// What the entries of a batch may take in a memtable.
+    /// The most that the entries of a batch may take in a memtable.
     pub(crate) fn batch_memory_max_bytes(&self) -> u64 {
         self.memtable_size_bytes().max(BATCH_MEMORY_MIN_BYTES)
     }

@@ -11,9 +11,9 @@ use pellucid_thread::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::codec::{KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH, split_internal_key};
 use crate::definition::{Definition, TableKind, TableOptions};
 use crate::error::{Error, Result};
-use crate::head_rule::{HeadRule, find_rule};
 use crate::key_range::internal_range;
 use crate::ledger::{Direction, KeyRange, Ledger, NEWEST};
+use crate::metadata_extractor::{MetadataExtractor, find_extractor};
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 use crate::stem::StemRule;
@@ -31,7 +31,7 @@ pub const INDEX_NAME_LENGTH_MAX: usize = KEY_LENGTH_MAX - INDEX_PREFIX_LENGTH;
 pub(crate) struct ObjectTable {
     pub(crate) options: TableOptions,
     /// The rule that the options name, if it is registered.
-    pub(crate) rule: Option<Arc<dyn HeadRule>>,
+    pub(crate) rule: Option<Arc<dyn MetadataExtractor>>,
 }
 
 /// The tables and indexes that there are.
@@ -40,7 +40,7 @@ pub(crate) struct Catalogue {
     shapes: TableShapes,
     /// The options of tables, as their entries need them.
     rules: Arc<TableRules>,
-    head_rules: Vec<Arc<dyn HeadRule>>,
+    metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
     stem_rules: Vec<StemRule>,
 }
 
@@ -48,11 +48,11 @@ impl Catalogue {
     /// A catalogue without tables.
     pub(crate) fn new(
         rules: Arc<TableRules>,
-        head_rules: Vec<Arc<dyn HeadRule>>,
+        metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
         stem_rules: Vec<StemRule>,
     ) -> Catalogue {
         let (definitions, shapes) = (RwLock::default(), TableShapes::default());
-        Catalogue { definitions, shapes, rules, head_rules, stem_rules }
+        Catalogue { definitions, shapes, rules, metadata_extractors, stem_rules }
     }
 
     /// The definitions as they are now.
@@ -71,7 +71,7 @@ impl Catalogue {
         &self.rules
     }
 
-    /// Whether the table is there, holds objects, and has no option that concerns its writes.
+    /// True if the table is there, holds objects, and has no option that concerns its writes.
     #[inline]
     pub(crate) fn is_plain(&self, table: TableId) -> bool {
         self.shapes.is_plain(table)
@@ -87,9 +87,9 @@ impl Catalogue {
 
     /// Refuses a table whose metadata would come from an extractor that is not registered.
     pub(crate) fn check_registered(&self, options: &TableOptions) -> Result<()> {
-        match &options.head_rule {
-            Some(rule) if find_rule(&self.head_rules, rule).is_none() => {
-                Err(Error::HeadRuleMissing { rule: rule.clone() })
+        match &options.metadata_extractor {
+            Some(rule) if find_extractor(&self.metadata_extractors, rule).is_none() => {
+                Err(Error::ExtractorMissing { rule: rule.clone() })
             }
             _ => Ok(()),
         }
@@ -103,7 +103,7 @@ impl Catalogue {
         definition: Definition,
     ) -> std::result::Result<(), &'static str> {
         self.note(key, &definition);
-        definitions.add(key, definition, &self.head_rules)
+        definitions.add(key, definition, &self.metadata_extractors)
     }
 
     /// Notes the rule of a table, if the entry with this key and head defines one. A definition
@@ -174,7 +174,7 @@ impl Definitions {
         &mut self,
         key: &[u8],
         definition: Definition,
-        rules: &[Arc<dyn HeadRule>],
+        rules: &[Arc<dyn MetadataExtractor>],
     ) -> std::result::Result<(), &'static str> {
         let Definition { table, kind } = definition;
         match kind {
@@ -182,7 +182,10 @@ impl Definitions {
                 if key.first() == Some(&INDEX_MARK) {
                     return Err("a table of objects has the key of an index");
                 }
-                let rule = options.head_rule.as_deref().and_then(|name| find_rule(rules, name));
+                let rule = options
+                    .metadata_extractor
+                    .as_deref()
+                    .and_then(|name| find_extractor(rules, name));
                 self.tables.insert(key.to_vec(), table);
                 self.objects.insert(table.0, ObjectTable { options, rule });
             }
@@ -226,7 +229,7 @@ impl Definitions {
         indexes
     }
 
-    /// Whether the store has this index.
+    /// True if the store has this index.
     pub(crate) fn has_index(&self, index: IndexId) -> bool {
         self.index_tables.get(&index.number) == Some(&index.table)
     }
@@ -265,7 +268,7 @@ impl Default for TableShapes {
 }
 
 impl TableShapes {
-    /// Whether the table is there, holds objects, and has no option that concerns its writes.
+    /// True if the table is there, holds objects, and has no option that concerns its writes.
     #[inline]
     fn is_plain(&self, table: TableId) -> bool {
         self.0[usize::from(table.0)].load(Ordering::Acquire) == SHAPE_PLAIN

@@ -24,7 +24,7 @@ pub(crate) const INTERNAL_KEY_LENGTH_MAX: usize = TABLE_PREFIX_LENGTH + INDEX_KE
 /// The longest varint, in bytes.
 pub(crate) const VARINT_LENGTH_MAX: usize = 10;
 
-/// Which kind of file a header announces.
+/// The kind of file that a header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Manifest,
@@ -131,37 +131,13 @@ impl FileHeader {
     }
 }
 
+pub(crate) use crate::bytes::{read_u16, read_u32, read_u64};
 pub(crate) use crate::crc::checksum;
 
 /// The seed that binds a checksum to numbers: crc32c of their 8 bytes each.
 #[inline]
 pub(crate) fn checksum_seed(numbers: &[u64]) -> u32 {
     numbers.iter().fold(0, |seed, number| checksum(seed, &number.to_le_bytes()))
-}
-
-/// Reads 2 bytes at `offset`.
-///
-/// # Panics
-/// If they are not within `bytes`, as the other `read` functions do: lengths are checked before.
-#[inline]
-pub(crate) fn read_u16(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
-}
-
-/// Reads 4 bytes at `offset`.
-#[inline]
-pub(crate) fn read_u32(bytes: &[u8], offset: usize) -> u32 {
-    let mut field = [0; 4];
-    field.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_le_bytes(field)
-}
-
-/// Reads 8 bytes at `offset`.
-#[inline]
-pub(crate) fn read_u64(bytes: &[u8], offset: usize) -> u64 {
-    let mut field = [0; 8];
-    field.copy_from_slice(&bytes[offset..offset + 8]);
-    u64::from_le_bytes(field)
 }
 
 /// Appends `value` with 7 bits a byte, least significant first.
@@ -220,7 +196,7 @@ fn take_long_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Whether two keys are the same. Keys are short, and a call of the library's comparison takes
+/// True if two keys are the same. Keys are short, and a call of the library's comparison takes
 /// longer than the comparison.
 #[inline]
 pub(crate) fn keys_equal(one: &[u8], other: &[u8]) -> bool {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::codec::read_u32;
 
-/// How bytes are compressed.
+/// The compression of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Not at all.
@@ -22,7 +22,7 @@ pub enum Compression {
 const LENGTH_SIZE_BYTES: usize = 4;
 /// LZ4 unfolds a byte to at most so many.
 const UNFOLDING_MAX: usize = 255;
-/// What compression has to save to be worth the unpacking, as a share of the length.
+/// The share of the length that compression has to save to be worth the unpacking.
 const SAVING_SHARE: usize = 8;
 
 impl Compression {

@@ -25,7 +25,7 @@ mod three_way {
         _mm_cvtsi64_si128, _mm_cvtsi128_si64,
     };
 
-    use crate::codec::{read_u16, read_u32, read_u64};
+    use crate::bytes::{read_u16, read_u32, read_u64};
 
     /// The polynomial, its lowest power first.
     const POLYNOMIAL: u32 = 0x82f6_3b78;

@@ -11,11 +11,11 @@ use crate::rules::{HELD_VALUE_LENGTH_MAX, TableRule, TableRules};
 use crate::table_id::{CATALOGUE_TABLE, TableId};
 
 /// The version of the definitions that this build writes, and the highest that it reads.
-const DEFINITION_VERSION: u16 = 1;
-/// Length of a definition before the name of the head rule.
+const DEFINITION_VERSION: u16 = 2;
+/// Length of a definition before the name of the metadata extractor.
 const DEFINITION_LENGTH: usize = 24;
-/// The longest name of a head rule, in bytes.
-pub const HEAD_RULE_NAME_LENGTH_MAX: usize = 255;
+/// The longest name of a metadata extractor, in bytes.
+pub const EXTRACTOR_NAME_LENGTH_MAX: usize = 255;
 
 /// Flag: the table holds keys and heads only.
 const FLAG_HEAD_ONLY: u32 = 1;
@@ -31,7 +31,7 @@ const KIND_INDEX: u8 = 2;
 /// use pellucid_engine::TableOptions;
 ///
 /// let options = TableOptions { head_only: true, ..TableOptions::default() };
-/// assert_eq!(options.head_rule, None);
+/// assert_eq!(options.metadata_extractor, None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOptions {
@@ -39,16 +39,17 @@ pub struct TableOptions {
     /// alone. The journal has a record of each write all the same, without a value: from it the
     /// ledger is replayed and rebuilt.
     pub head_only: bool,
-    /// The name of the [`crate::HeadRule`] that derives the heads of the table. Writes are refused
-    /// while no rule of that name is in [`crate::EngineOptions::head_rules`]; reads go on.
-    pub head_rule: Option<String>,
+    /// The name of the [`crate::MetadataExtractor`] that derives the heads of the table. Writes are
+    /// refused while no rule of that name is in [`crate::EngineOptions::metadata_extractors`];
+    /// reads go on.
+    pub metadata_extractor: Option<String>,
     /// Values up to this length, in bytes, are held in the ledger beside the journal: reading them
     /// never touches the journal. At most [`HELD_VALUE_LENGTH_MAX`]; 0 for none.
     pub held_value_length_max: u32,
-    /// How values are compressed in the journal. One is left as it is where that would not save an
+    /// The compression of values in the journal. One is left as it is where that would not save an
     /// eighth.
     pub value_compression: Compression,
-    /// How the blocks of the ledger are compressed that hold the table's keys, heads and held
+    /// The compression of the blocks of the ledger that hold the table's keys, heads and held
     /// values. Reads unpack a block, unless it is among those kept unpacked in memory.
     pub block_compression: Compression,
 }
@@ -61,7 +62,7 @@ impl Default for TableOptions {
     fn default() -> TableOptions {
         TableOptions {
             head_only: false,
-            head_rule: None,
+            metadata_extractor: None,
             held_value_length_max: HELD_VALUE_LENGTH_DEFAULT,
             value_compression: Compression::None,
             block_compression: Compression::None,
@@ -70,19 +71,22 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
-    /// Whether a write to the table needs nothing but itself.
+    /// True if a write to the table needs nothing but itself.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.head_only && self.head_rule.is_none()
+        !self.head_only && self.metadata_extractor.is_none()
     }
 
     /// Refuses options that cannot work together.
     pub(crate) fn check(&self) -> Result<()> {
-        let what = match &self.head_rule {
-            Some(name) if name.is_empty() || name.len() > HEAD_RULE_NAME_LENGTH_MAX => {
-                format!("the name of a head rule has 1 to {HEAD_RULE_NAME_LENGTH_MAX} bytes")
+        let what = match &self.metadata_extractor {
+            Some(name) if name.is_empty() || name.len() > EXTRACTOR_NAME_LENGTH_MAX => {
+                format!(
+                    "the name of a metadata extractor has 1 to {EXTRACTOR_NAME_LENGTH_MAX} bytes"
+                )
             }
             Some(_) if self.head_only => {
-                "a table of heads only has no values that a head rule could read".to_owned()
+                "a table of heads only has no values that a metadata extractor could read"
+                    .to_owned()
             }
             _ if self.held_value_length_max > HELD_VALUE_LENGTH_MAX => {
                 format!("held_value_length_max is above {HELD_VALUE_LENGTH_MAX}")
@@ -94,16 +98,16 @@ impl TableOptions {
 
     /// The difference from `wanted`, if there is one.
     pub(crate) fn difference(&self, wanted: &TableOptions) -> Option<String> {
-        let rule = |options: &TableOptions| match &options.head_rule {
-            Some(name) => format!("the head rule `{name}`"),
-            None => "no head rule".to_owned(),
+        let rule = |options: &TableOptions| match &options.metadata_extractor {
+            Some(name) => format!("the metadata extractor `{name}`"),
+            None => "no metadata extractor".to_owned(),
         };
         if self.head_only != wanted.head_only {
             let kind = |head_only| if head_only { "keys and heads only" } else { "values, too" };
             let (has, wants) = (kind(self.head_only), kind(wanted.head_only));
             return Some(format!("it holds {has}, and not {wants}"));
         }
-        if self.head_rule != wanted.head_rule {
+        if self.metadata_extractor != wanted.metadata_extractor {
             return Some(format!("it has {}, and not {}", rule(self), rule(wanted)));
         }
         let kept = |options: &TableOptions| {
@@ -149,7 +153,7 @@ impl Definition {
             TableKind::Objects(options) => (KIND_OBJECTS, 0, options),
             TableKind::Index { of } => (KIND_INDEX, of.0, &none),
         };
-        let rule = options.head_rule.as_deref().unwrap_or_default().as_bytes();
+        let rule = options.metadata_extractor.as_deref().unwrap_or_default().as_bytes();
         let flags = if options.head_only { FLAG_HEAD_ONLY } else { 0 };
         let mut bytes = vec![0; DEFINITION_LENGTH];
         bytes[0..2].copy_from_slice(&self.table.0.to_le_bytes());
@@ -203,10 +207,11 @@ fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
         return Err("a table has an option of a newer release: open the store with that");
     }
     if rule.len() != usize::from(read_u16(fixed, 18)) {
-        return Err("the name of a table's head rule is cut short");
+        return Err("the name of a table's metadata extractor is cut short");
     }
-    let rule = std::str::from_utf8(rule).map_err(|_| "the name of a head rule is not UTF-8")?;
-    let head_rule = (!rule.is_empty()).then(|| rule.to_owned());
+    let rule =
+        std::str::from_utf8(rule).map_err(|_| "the name of a metadata extractor is not UTF-8")?;
+    let metadata_extractor = (!rule.is_empty()).then(|| rule.to_owned());
     let compressions = [fixed[9], fixed[10]].map(Compression::from_number);
     let [Some(value_compression), Some(block_compression)] = compressions else {
         return Err("a table is compressed in a way of a newer release: open the store with that");
@@ -217,7 +222,7 @@ fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
             let head_only = flags & FLAG_HEAD_ONLY != 0;
             let options = TableOptions {
                 head_only,
-                head_rule,
+                metadata_extractor,
                 held_value_length_max,
                 value_compression,
                 block_compression,
@@ -228,7 +233,7 @@ fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
         (KIND_INDEX, of)
             if of != CATALOGUE_TABLE
                 && flags == 0
-                && head_rule.is_none()
+                && metadata_extractor.is_none()
                 && fixed[9..16].iter().all(|byte| *byte == 0) =>
         {
             Ok(TableKind::Index { of: TableId(of) })
@@ -246,7 +251,10 @@ mod tests {
     }
 
     fn all() -> [Definition; 5] {
-        let rule = TableOptions { head_rule: Some("size 1".to_owned()), ..TableOptions::default() };
+        let rule = TableOptions {
+            metadata_extractor: Some("size 1".to_owned()),
+            ..TableOptions::default()
+        };
         [
             objects(TableOptions::default()),
             objects(TableOptions { head_only: true, ..TableOptions::default() }),
@@ -288,17 +296,20 @@ mod tests {
         let catalogue = Definition { table: TableId(CATALOGUE_TABLE), ..all()[0].clone() };
         assert!(Definition::decode(&catalogue.encode()).is_err(), "the catalogue's number");
         assert!(with(2, 0).unwrap_err().contains("no version"));
-        assert!(with(2, 2).unwrap_err().contains("newer release"));
+        assert!(with(2, 3).unwrap_err().contains("newer release"));
     }
 
     #[test]
     fn options_that_cannot_work_are_refused() {
         let rule = |name: &str| Some(name.to_owned());
-        let with =
-            |head_only, head_rule| TableOptions { head_only, head_rule, ..TableOptions::default() };
+        let with = |head_only, metadata_extractor| TableOptions {
+            head_only,
+            metadata_extractor,
+            ..TableOptions::default()
+        };
         assert!(with(true, rule("r")).check().is_err());
         assert!(with(false, rule("")).check().is_err());
-        let long = "r".repeat(HEAD_RULE_NAME_LENGTH_MAX + 1);
+        let long = "r".repeat(EXTRACTOR_NAME_LENGTH_MAX + 1);
         assert!(with(false, rule(&long)).check().is_err());
         assert!(with(false, rule("r")).check().is_ok());
         let held_value_length_max = HELD_VALUE_LENGTH_MAX + 1;

@@ -4,7 +4,7 @@ use pellucid_clock::Ticks;
 
 use crate::error::Result;
 
-/// When the sync that made a write durable began and ended, on the engine's clock. Zero ticks if
+/// The times of the sync that made a write durable, on the engine's clock. Zero ticks if
 /// the write was durable before anybody asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {

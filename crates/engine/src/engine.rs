@@ -32,7 +32,6 @@ use crate::tables;
 /// opening then replays the end of the journal.
 ///
 /// ```
-/// use pellucid_account::Timeline;
 /// use pellucid_engine::{Acknowledgement, Condition, Engine, EngineOptions, Error, Operation};
 ///
 /// # fn main() -> pellucid_engine::Result<()> {
@@ -40,7 +39,6 @@ use crate::tables;
 /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
 /// let engine = Engine::open("/var/lib/example", options)?;
 /// let users = engine.table("users")?;
-/// let mut timeline = Timeline::off();
 ///
 /// // A head is stored beside the value, and read without it.
 /// let put = Operation::put(users, b"ada", b"{...}").with_head(b"text/plain");
@@ -92,17 +90,15 @@ impl Engine {
     /// The table called `name`, which has these options; it is made with them if there is none.
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
     /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
     /// # let engine = Engine::open("/store", options)?;
-    /// # let mut timeline = Timeline::off();
     /// let heads_only = TableOptions { head_only: true, ..TableOptions::default() };
     /// let seen = engine.table_with("seen", &heads_only)?;
-    /// engine.write(&[Operation::put(seen, b"page", b"").with_head(b"twice")], Acknowledgement::Os)?;
-    /// let os = Acknowledgement::Os;
+    /// let twice = Operation::put(seen, b"page", b"").with_head(b"twice");
+    /// engine.write(&[twice], Acknowledgement::Os)?;
     /// let refused = engine.put(seen, b"page", b"a value");
     /// assert!(matches!(refused, Err(Error::ValueRefused { .. })));
     ///
@@ -113,9 +109,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::TableDiffers`] if there is one with other options; [`crate::Error::HeadRuleMissing`] if
-    /// one is to be made whose head rule is not registered; [`crate::Error::Option`] for options that
-    /// cannot work; and as [`Engine::table`].
+    /// [`crate::Error::TableDiffers`] if there is one with other options;
+    /// [`crate::Error::ExtractorMissing`] if one is to be made whose metadata extractor is not
+    /// registered; [`crate::Error::Option`] for options that cannot work; and as [`Engine::table`].
     pub fn table_with(&self, name: &str, options: &TableOptions) -> Result<TableId> {
         tables::table_with(&self.store, name, options)
     }
@@ -139,13 +135,11 @@ impl Engine {
     /// ([`crate::Operation::with_index_changes`]).
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
     /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
     /// # let engine = Engine::open("/store", options)?;
-    /// # let mut timeline = Timeline::off();
     /// let fruit = engine.table("fruit")?;
     /// let by_colour = engine.index(fruit, "colour")?;
     /// let changes = [IndexChange::add(by_colour, b"green"), IndexChange::add(by_colour, b"red")];
@@ -160,9 +154,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::IndexLate`] if there is none and the table has objects: the engine does not know
-    /// their terms. [`crate::Error::TableUnknown`], [`crate::Error::TablesExhausted`], an [`crate::Error::Option`] for
-    /// such a name, and as [`Engine::write`].
+    /// [`crate::Error::IndexLate`] if there is none and the table has objects: the engine does not
+    /// know their terms. [`crate::Error::TableUnknown`], [`crate::Error::TablesExhausted`], an
+    /// [`crate::Error::Option`] for such a name, and as [`Engine::write`].
     pub fn index(&self, table: TableId, name: &str) -> Result<IndexId> {
         tables::index(&self.store, table, name)
     }
@@ -236,7 +230,7 @@ impl Engine {
         self.store.reader.all_in_memory(reads)
     }
 
-    /// Whether no read of late had to wait for the medium. Only a hint: the next one may.
+    /// True if no read of late had to wait for the medium. Only a hint: the next one may.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         !self.store.reader.is_slow()
@@ -321,7 +315,6 @@ impl Engine {
     /// The keys of a range, as they are now.
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// use std::ops::Bound;
     /// # fn main() -> Result<()> {
@@ -329,7 +322,6 @@ impl Engine {
     /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
     /// # let engine = Engine::open("/store", options)?;
     /// # let table = engine.table("t")?;
-    /// # let mut timeline = Timeline::off();
     /// for key in [b"a", b"b", b"c"] {
     ///     engine.put(table, key, b"value")?;
     /// }
@@ -388,7 +380,6 @@ impl Engine {
     /// itself, in the background, once 60 % of a segment is dead.
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
@@ -397,7 +388,6 @@ impl Engine {
     /// # options.segment_size_bytes = 4096;
     /// # let engine = Engine::open("/store", options)?;
     /// # let table = engine.table("t")?;
-    /// # let mut timeline = Timeline::off();
     /// for _ in 0..100 {
     ///     engine.put(table, b"key", &[7; 500])?;
     /// }
@@ -410,8 +400,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::DiskFull`], [`crate::Error::Exhausted`] and failures of the file system leave everything
-    /// as before.
+    /// [`crate::Error::DiskFull`], [`crate::Error::Exhausted`] and failures of the file system
+    /// leave everything as before.
     pub fn collect(&self) -> Result<Collected> {
         let collected = self.store.collector.collect()?;
         self.store.writer.give_up_spares();
@@ -423,7 +413,6 @@ impl Engine {
     /// backup is a store of its own that [`Engine::open`] and [`restore`] take.
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
@@ -442,8 +431,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::Occupied`] if the target is not empty, and failures of the file system; the target
-    /// is then no store, and may be removed.
+    /// [`crate::Error::Occupied`] if the target is not empty, and failures of the file system; the
+    /// target is then no store, and may be removed.
     pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
         backup::backup(&self.store, directory.as_ref())
     }

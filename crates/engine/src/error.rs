@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors of the engine, and their cures.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use std::sync::Arc;
 pub enum Error {
     /// The file system failed.
     Io {
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the file system said.
+        /// The error of the file system.
         source: Arc<io::Error>,
     },
     /// There is no room. Nothing was written; writes work again once there is room.
@@ -24,11 +24,11 @@ pub enum Error {
     /// The system had no descriptor or no memory left. Nothing was written; it works again once
     /// there are some.
     Exhausted {
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: Arc<io::Error>,
     },
     /// Bytes on the medium are not those that were written.
@@ -37,7 +37,7 @@ pub enum Error {
         path: PathBuf,
         /// Offset of the record, block or field within the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The damage.
         what: String,
     },
     /// A file has a format version above those that this build reads.
@@ -136,11 +136,11 @@ pub enum Error {
     TableDiffers {
         /// Its name.
         name: String,
-        /// What differs.
+        /// The difference.
         what: String,
     },
     /// The heads of a table come from a rule that is not registered.
-    HeadRuleMissing {
+    ExtractorMissing {
         /// The name of the rule.
         rule: String,
     },
@@ -151,11 +151,11 @@ pub enum Error {
         /// The name of its rule.
         rule: String,
     },
-    /// A head rule does not take the object.
+    /// A metadata extractor does not take the object.
     HeadRefused {
         /// The name of the rule.
         rule: String,
-        /// What the rule said.
+        /// The reason that the rule gave.
         what: String,
     },
     /// A value was given to a table that holds heads only.
@@ -191,18 +191,18 @@ pub enum Error {
     },
     /// An option has a value that cannot work.
     Option {
-        /// Which one, and why.
+        /// The option, and the reason.
         what: String,
     },
 }
 
-/// Whether the system had no descriptor or no memory left for a call that did nothing then.
+/// True if the system had no descriptor or no memory left for a call that did nothing then.
 fn is_exhaustion(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory
         || error.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors)
 }
 
-/// What the engine's functions return.
+/// The result of the engine's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -221,7 +221,7 @@ impl Error {
         }
     }
 
-    /// Whether what failed can be tried again, and may then succeed: nothing was written.
+    /// True if what failed can be tried again, and may then succeed: nothing was written.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Error::DiskFull { .. } | Error::Exhausted { .. })
     }
@@ -309,18 +309,18 @@ impl std::fmt::Display for Error {
             Error::TableDiffers { name, what } => {
                 write!(f, "table `{name}` has other options: {what}; open it with its own")
             }
-            Error::HeadRuleMissing { rule } => {
+            Error::ExtractorMissing { rule } => {
                 write!(
                     f,
-                    "the head rule `{rule}` is not registered: open the store with it in \
-                     head_rules"
+                    "the metadata extractor `{rule}` is not registered: open the store with it in \
+                     metadata_extractors"
                 )
             }
             Error::HeadGiven { number, rule } => {
                 write!(f, "the rule `{rule}` derives the heads of table {number}: give none")
             }
             Error::HeadRefused { rule, what } => {
-                write!(f, "the head rule `{rule}` refuses the object: {what}")
+                write!(f, "the metadata extractor `{rule}` refuses the object: {what}")
             }
             Error::ValueRefused { number } => {
                 write!(f, "table {number} holds keys and heads only: give an empty value")

@@ -46,14 +46,14 @@ impl MarkedTime {
         self.offset_ms.fetch_max(seen_ms.saturating_sub(elapsed_ms), Ordering::Relaxed);
     }
 
-    /// Whether an entry is a value that has not expired. Entries without expiry cost no look at the
+    /// True if an entry is a value that has not expired. Entries without expiry cost no look at the
     /// clock.
     #[inline]
     pub(crate) fn is_live(&self, entry: &FoundEntry) -> bool {
         entry.kind == Kind::Put && !self.has_expired(entry.expires_at_ms)
     }
 
-    /// Whether what expires at `expires_at_ms` (0 for never) has expired.
+    /// True if what expires at `expires_at_ms` (0 for never) has expired.
     #[inline]
     pub(crate) fn has_expired(&self, expires_at_ms: u64) -> bool {
         expires_at_ms != 0 && expires_at_ms <= self.now_ms()

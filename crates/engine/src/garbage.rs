@@ -16,8 +16,8 @@
 //! number). So the newest record of each key that the journal holds always tells the truth.
 //!
 //! The record of an entry that the ledger dropped because a newer one hides it is known to go
-//! without being read (`journal/unneeded.rs`): the newer one's record is there, or a marker that hides both. Only if it
-//! can expire is it judged by what it says.
+//! without being read (`journal/unneeded.rs`): the newer one's record is there, or a marker that
+//! hides both. Only if it can expire is it judged by what it says.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,14 +51,14 @@ const UNNEEDED_COSTS_BYTES: u64 = 8;
 const DEAD_SHARE_BACKGROUND: f64 = 0.6;
 /// The share from which on [`crate::Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
-/// [`crate::Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is
-/// spread so thin that freeing a byte would cost the copying of two and more.
+/// [`crate::Engine::collect`] ends when one in so many bytes of the journal is dead: what is left
+/// is spread so thin that freeing a byte would cost the copying of two and more.
 const DEAD_LEFT_ONE_IN: u64 = 14;
 /// The thread looks for work this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the thread rests after each slice: at most 128 MiB are looked at in a second.
+/// The thread's rest after each slice: at most 128 MiB are looked at in a second.
 const SLICE_REST: Duration = Duration::from_millis(2);
-/// How long the thread waits at a time while flushes and merges are behind.
+/// The thread's wait at a time while flushes and merges are behind.
 const DEBT_REST: Duration = Duration::from_millis(20);
 /// The most of these waits in a row; then it goes on, because a full disk helps nobody.
 const DEBT_RESTS_MAX: u32 = 500;
@@ -243,12 +243,12 @@ impl GarbageCollector {
         Ok(true)
     }
 
-    /// The judge of the present moment, about segments from `first_sequence` on; markers above `marker_sequence`
-    /// stay in any case.
+    /// The judge of the present moment, about segments from `first_sequence` on; markers above
+    /// `marker_sequence` stay in any case.
     fn judge(&self, first_sequence: u64, marker_sequence: u64) -> Judge {
         let durable = self.journal.sync().durable_sequence();
-        // Entries that only memtables have hide nothing yet. Its dead bytes are not counted either, and a
-        // key that is written all the time has its hundreds of thousands of versions there.
+        // Entries that only memtables have hide nothing yet. Its dead bytes are not counted either,
+        // and a key that is written all the time has its hundreds of thousands of versions there.
         let flushed = self.ledger.flushed_sequence();
         let pinned = self.ledger.pin();
         // After the pinning: then the dead bytes count all that the pinned ledger has dropped.

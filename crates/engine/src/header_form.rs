@@ -1,5 +1,5 @@
-//! The forms of a record's header (`docs/format.md`, Record): the journal writes them, and the ledger
-//! counts the bytes of records that are dead.
+//! The forms of a record's header (`docs/format.md`, Record): the journal writes them, and the
+//! ledger counts the bytes of records that are dead.
 //!
 //! Most records have no head and never expire. Their header leaves out both, which is 16 bytes of
 //! 340 for the studies' entries: less to write, to copy, to read, and to check.

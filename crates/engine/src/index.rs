@@ -1,8 +1,8 @@
 //! Indexes: terms by which the objects of a table are found.
 //!
 //! The entries of an index have a table number of their own. Each is an ordinary record without a
-//! value, of the same batch as its object: journal, recovery, garbage collection, backup, rebuilding and
-//! salvage treat it like any other, and none of them can tear the two apart.
+//! value, of the same batch as its object: journal, recovery, garbage collection, backup,
+//! rebuilding and salvage treat it like any other, and none of them can tear the two apart.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -19,33 +19,6 @@ use crate::read_mode::ReadMode;
 use crate::scan::{Direction, Scan};
 use crate::selection::Selection;
 use crate::table_id::{IndexId, TableId};
-
-/// A change of an index by a write. It takes effect together with the write, or not at all.
-///
-/// The engine does not know by which terms an object was found before: a write that replaces or
-/// deletes the object removes the terms that no longer apply. To add what is there, or to remove
-/// what is not, is no error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexChange<'a> {
-    pub(crate) index: IndexId,
-    pub(crate) term: &'a [u8],
-    pub(crate) is_added: bool,
-}
-
-impl<'a> IndexChange<'a> {
-    /// The object is found by `term` from now on, until the entry is removed or the object that it
-    /// was added with expires. A term has up to [`crate::TERM_LENGTH_MAX`] bytes, any of them.
-    #[must_use]
-    pub fn add(index: IndexId, term: &'a [u8]) -> IndexChange<'a> {
-        IndexChange { index, term, is_added: true }
-    }
-
-    /// The object is no longer found by `term`.
-    #[must_use]
-    pub fn remove(index: IndexId, term: &'a [u8]) -> IndexChange<'a> {
-        IndexChange { index, term, is_added: false }
-    }
-}
 
 /// An entry of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -21,9 +21,9 @@ const PROBLEMS_MAX: usize = 10_000;
 pub struct Problem {
     /// The file.
     pub path: PathBuf,
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The damage.
     pub what: String,
 }
 
@@ -47,7 +47,7 @@ pub struct SegmentReport {
     pub records: u64,
     /// The size of its file.
     pub size_bytes: u64,
-    /// Whether it is sealed; if not, the next opening replays it.
+    /// True if it is sealed; if not, the next opening replays it.
     pub is_sealed: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct TableReport {
     pub highest_sequence: u64,
 }
 
-/// What a store holds, and what is wrong with it.
+/// The contents of a store, and its damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The identity of the store.
@@ -81,7 +81,7 @@ pub struct Report {
     pub tables: Vec<TableReport>,
     /// The tables of objects and the indexes, by number, as far as the catalogue can be read.
     pub definitions: Vec<DefinitionReport>,
-    /// What is damaged.
+    /// The damage.
     pub problems: Vec<Problem>,
     /// Problems beyond those kept.
     pub problems_left_off: u64,
@@ -122,7 +122,6 @@ impl Report {
 ///
 /// ```
 /// # use pellucid_engine::*;
-/// # use pellucid_account::Timeline;
 /// # fn main() -> Result<()> {
 /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
 /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
@@ -162,8 +161,8 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
     Ok(report)
 }
 
-/// What the manifest of the store in `directory` says, and the catalogue. Nothing is checked. The
-/// store may be open.
+/// The contents of the manifest of the store in `directory`, and the catalogue. Nothing is checked.
+/// The store may be open.
 ///
 /// # Errors
 /// If there is no manifest, or if it cannot be read.

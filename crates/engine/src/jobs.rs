@@ -25,7 +25,7 @@ pub(crate) const fn compaction(from: u8) -> JobKind {
     JobKind::new(1 + from)
 }
 
-/// What writers wait for when they are held up: flushes and merges.
+/// The jobs that hold writers up: flushes and merges.
 pub(crate) const WRITERS_WAIT_FOR: [JobKind; 8] = [
     FLUSH,
     compaction(0),

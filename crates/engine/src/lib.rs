@@ -7,10 +7,9 @@
 //! can be collected without ever writing the ledger, and the ledger can be rebuilt from the
 //! journal.
 //!
-//! Each call carries a [`pellucid_account::Timeline`] to which the engine gives its [`parts`].
+//! The calls whose names end in `timed` give their [`parts`] to a [`pellucid_account::Timeline`].
 //!
 //! ```
-//! use pellucid_account::Timeline;
 //! use pellucid_engine::{Acknowledgement, Engine, EngineOptions};
 //!
 //! # fn main() -> pellucid_engine::Result<()> {
@@ -18,7 +17,6 @@
 //! # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
 //! let engine = Engine::open("/var/lib/example", options)?;
 //! let fruit = engine.table("fruit")?;
-//! let mut timeline = Timeline::off();
 //! engine.put(fruit, b"apple", b"red")?;
 //! let object = engine.get(fruit, b"apple")?.expect("it was put");
 //! assert_eq!(&*object.value, b"red");
@@ -37,6 +35,7 @@ mod ahead;
 mod backup;
 mod batch;
 mod budget;
+mod bytes;
 mod catalogue;
 mod codec;
 mod compression;
@@ -51,7 +50,6 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod garbage;
-mod head_rule;
 mod header_form;
 mod index;
 mod index_key;
@@ -63,6 +61,7 @@ mod ledger;
 mod locks;
 mod manifest;
 mod mapped;
+mod metadata_extractor;
 mod object;
 mod open_store;
 mod options;
@@ -86,19 +85,19 @@ mod tally;
 mod writer;
 
 pub use backup::{Backup, restore};
-pub use batch::{Batch, Condition, Operation, Written};
+pub use batch::{Batch, Condition, IndexChange, Operation, Written};
 pub use catalogue::INDEX_NAME_LENGTH_MAX;
 pub use codec::{KEY_LENGTH_MAX, TERM_LENGTH_MAX};
 pub use compression::Compression;
-pub use definition::{HEAD_RULE_NAME_LENGTH_MAX, TableOptions};
+pub use definition::{EXTRACTOR_NAME_LENGTH_MAX, TableOptions};
 pub use definitions::DefinitionReport;
 pub use durability::{DurableCallback, SyncTimes};
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use head_rule::HeadRule;
-pub use index::{IndexChange, IndexEntry, IndexScan};
+pub use index::{IndexEntry, IndexScan};
 pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use journal::Collected;
+pub use metadata_extractor::MetadataExtractor;
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 pub use read_mode::{Read, ReadMode};

@@ -18,7 +18,7 @@ const MANIFEST_NEW_NAME: &str = "manifest.new";
 /// A manifest above this size was not written by us: 1 GiB names some 10 million tables.
 const MANIFEST_SIZE_MAX_BYTES: u64 = 1 << 30;
 
-/// What the manifest holds of a journal segment.
+/// The facts of a journal segment in the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentFacts {
     /// The segment's number.
@@ -56,9 +56,9 @@ pub(crate) struct Manifest {
 
 /// Why a manifest was not written.
 pub(crate) struct WriteFailure {
-    /// What went wrong.
+    /// The failure.
     pub(crate) error: Error,
-    /// Whether the new manifest may be the one that the next open finds.
+    /// True if the new manifest may be the one that the next open finds.
     pub(crate) may_be_in_place: bool,
 }
 

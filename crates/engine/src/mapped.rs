@@ -9,13 +9,13 @@ use pellucid_io::{FileBytes, Map, any_unreadable};
 
 use crate::error::{Error, Result};
 
-/// What is wrong with bytes that the medium did not give.
+/// The damage of bytes that the medium did not give.
 const UNREADABLE: &str = "the page cannot be read from the medium, or written to it";
 
 /// The smallest page: where bytes cannot be read, those of a whole one cannot.
 const PAGE_BYTES: usize = 4_096;
 
-/// Where the bytes of a map are that could not be read, in order: offsets and lengths.
+/// The parts of a map that could not be read, in order: offsets and lengths.
 pub(crate) fn unreadable_parts(map: &dyn Map) -> Vec<(u64, u64)> {
     let (mut parts, mut from, length) = (Vec::new(), 0, map.length());
     while let Some(begin) = map.unreadable_in(from, length - from) {

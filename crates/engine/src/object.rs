@@ -1,4 +1,4 @@
-//! What a look-up returns.
+//! The results of look-ups.
 
 use std::ops::Deref;
 
@@ -6,14 +6,14 @@ pub use pellucid_io::FileBytes as Value;
 
 use crate::ledger::{self, FoundEntry};
 
-/// What the ledger knows of a key: all but its value.
+/// The facts of a key but its value, as the ledger has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The sequence number of the write: no two writes have the same, and later ones have higher.
     pub sequence: u64,
-    /// When it was written, in milliseconds since the Unix epoch.
+    /// The time of the write, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
-    /// When it expires, in milliseconds since the Unix epoch; 0 for never.
+    /// The time of expiry, in milliseconds since the Unix epoch; 0 for never.
     pub expires_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u32,

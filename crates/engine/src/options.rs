@@ -8,8 +8,8 @@ use pellucid_io::{FileSystem, SystemFileSystem};
 
 use crate::budget::{MEMORY_MIN_BYTES, Shares};
 use crate::error::{Error, Result};
-use crate::head_rule::{HeadRule, check_rules};
 use crate::ledger::LedgerOptions;
+use crate::metadata_extractor::{MetadataExtractor, check_extractors};
 use crate::rules::TableRules;
 use crate::stem::{STEM_RULES_MAX, StemRule};
 
@@ -22,7 +22,7 @@ pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 /// The longest head, in bytes.
 pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 
-/// When a write counts as done.
+/// The moment at which a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acknowledgement {
     /// It is visible to readers. The journal is written through mapped files, so that this costs
@@ -61,7 +61,7 @@ pub struct EngineOptions {
     pub batch_entries_max: usize,
     /// The largest batch in the journal, in bytes.
     pub batch_size_max_bytes: usize,
-    /// Whether threads of the engine's own flush, merge, sync and prepare segments. If not, the
+    /// True if threads of the engine's own flush, merge, sync and prepare segments. If not, the
     /// calling threads do it, which makes every run repeat itself.
     pub background: bool,
     /// The file system.
@@ -69,8 +69,8 @@ pub struct EngineOptions {
     /// The clock for dates, expiry and the times of syncs.
     pub clock: Clock,
     /// The rules that tables may name to have their heads derived
-    /// ([`crate::TableOptions::head_rule`]).
-    pub head_rules: Vec<Arc<dyn HeadRule>>,
+    /// ([`crate::TableOptions::metadata_extractor`]).
+    pub metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
     /// The rules by which keys of some tables have stems, at most four of them.
     pub stem_rules: Vec<StemRule>,
     /// The seed of a new store's identity, for runs that repeat themselves; otherwise random.
@@ -88,7 +88,7 @@ impl Default for EngineOptions {
             background: true,
             file_system: Arc::new(SystemFileSystem),
             clock: Clock::system(),
-            head_rules: Vec::new(),
+            metadata_extractors: Vec::new(),
             stem_rules: Vec::new(),
             identity_seed: None,
         }
@@ -111,7 +111,7 @@ impl std::fmt::Debug for EngineOptions {
 impl EngineOptions {
     /// Refuses settings that cannot work.
     pub(crate) fn check(&self) -> Result<()> {
-        check_rules(&self.head_rules)?;
+        check_extractors(&self.metadata_extractors)?;
         let sizes = SEGMENT_SIZE_MIN_BYTES..=SEGMENT_SIZE_MAX_BYTES;
         let what = if !sizes.contains(&self.segment_size_bytes) {
             format!("segment_size_bytes is not in {sizes:?}")

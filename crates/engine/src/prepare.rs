@@ -1,5 +1,5 @@
-//! Preparation of a batch that asks for more than its operations say: heads that a rule derives, and
-//! the entries of indexes.
+//! Preparation of a batch that asks for more than its operations say: heads that a rule derives,
+//! and the entries of indexes.
 //!
 //! It happens before the batch takes its turn, so that nobody waits for a rule of the embedder.
 //! Entries of indexes go before the operations: so the operations have the last sequence numbers of
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use crate::batch::Operation;
 use crate::catalogue::{Catalogue, Definitions};
 use crate::error::{Error, Result};
-use crate::head_rule::HeadRule;
 use crate::index_key::put_index_key;
 use crate::ledger::Kind;
+use crate::metadata_extractor::MetadataExtractor;
 use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
 use crate::table_id::TableId;
 
 /// The rules that derive the heads of a batch, each with the position of its operation.
-type Rules = Vec<(usize, Arc<dyn HeadRule>)>;
+type Rules = Vec<(usize, Arc<dyn MetadataExtractor>)>;
 
 /// The additions to a batch.
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct EntryChange {
     index: TableId,
     kind: Kind,
     expires_at_ms: u64,
-    /// Where in the prepared bytes its key is.
+    /// Its key, within the prepared bytes.
     key: Range<usize>,
 }
 
@@ -58,15 +58,15 @@ fn check_tables(catalogue: &Catalogue, operations: &[Operation<'_>]) -> Result<R
 fn check_table(
     definitions: &Definitions,
     operation: &Operation<'_>,
-) -> Result<Option<Arc<dyn HeadRule>>> {
+) -> Result<Option<Arc<dyn MetadataExtractor>>> {
     let number = operation.table.number();
     let table = definitions.objects(operation.table).ok_or(Error::TableUnknown { number })?;
     if table.options.head_only && !operation.value.is_empty() {
         return Err(Error::ValueRefused { number });
     }
-    let Some(name) = &table.options.head_rule else { return Ok(None) };
+    let Some(name) = &table.options.metadata_extractor else { return Ok(None) };
     let Some(rule) = &table.rule else {
-        return Err(Error::HeadRuleMissing { rule: name.clone() });
+        return Err(Error::ExtractorMissing { rule: name.clone() });
     };
     if !operation.head.is_empty() {
         return Err(Error::HeadGiven { number, rule: name.clone() });

@@ -29,7 +29,7 @@ pub enum Read<T> {
 }
 
 impl<T> Read<T> {
-    /// What was found; nothing if the key is missing, or not in memory.
+    /// The value; nothing if the key is missing, or not in memory.
     pub fn value(self) -> Option<T> {
         match self {
             Read::Value(value) => Some(value),

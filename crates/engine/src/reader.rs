@@ -70,7 +70,7 @@ impl Reader {
         self.in_mode(mode, timeline, |mode, timeline| self.head(table, key, NEWEST, mode, timeline))
     }
 
-    /// Whether records had to be fetched from the medium of late.
+    /// True if records had to be fetched from the medium of late.
     pub(crate) fn is_slow(&self) -> bool {
         self.segments.medium().are_slow()
     }

@@ -1,4 +1,4 @@
-//! What the options of a table mean for each of its entries, at hand without a lock: writes ask for
+//! The options of a table as each of its entries needs them, at hand without a lock: writes ask for
 //! it once an entry, flushes and merges once a table.
 
 use std::sync::OnceLock;
@@ -17,14 +17,14 @@ const HELD_BITS: u32 = 16;
 const COMPRESSION_BITS: u32 = 3;
 const COMPRESSION_MASK: u32 = (1 << COMPRESSION_BITS) - 1;
 
-/// What holds for the entries of one table.
+/// The rule for the entries of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableRule {
     /// Values up to this length are held in the ledger, too.
     pub(crate) held_length_max: u32,
-    /// How values are compressed in the journal.
+    /// The compression of values in the journal.
     pub(crate) values: Compression,
-    /// How blocks of the ledger are compressed.
+    /// The compression of blocks of the ledger.
     pub(crate) blocks: Compression,
 }
 
@@ -47,7 +47,7 @@ impl TableRule {
         }
     }
 
-    /// Whether the ledger holds a value of so many bytes. An empty one is known by its length.
+    /// True if the ledger holds a value of so many bytes. An empty one is known by its length.
     #[inline]
     pub(crate) fn holds(self, value_length: usize) -> bool {
         value_length > 0 && value_length <= self.held_length_max as usize

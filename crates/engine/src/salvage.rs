@@ -32,7 +32,7 @@ use crate::rebuild::journal_identity;
 /// Losses that a report keeps. [`Salvaged::lost_left_off`] counts the rest.
 const LOST_MAX: usize = 10_000;
 
-/// What is wrong with a part that was lost.
+/// The damage of a part that was lost.
 const DAMAGED: &str = "there is no intact record";
 const UNREADABLE: &str = "it cannot be read from the medium";
 
@@ -41,19 +41,19 @@ const UNREADABLE: &str = "it cannot be read from the medium";
 pub struct Lost {
     /// The file.
     pub path: PathBuf,
-    /// Where the part begins in it, in bytes.
+    /// The offset of the part in it, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// Its length in bytes.
     pub length: u64,
     /// The lowest sequence number that may have been in it; 0 if that cannot be told.
     pub first_sequence: u64,
     /// The highest one; 0 if that cannot be told.
     pub last_sequence: u64,
-    /// What is wrong with it.
+    /// The damage.
     pub what: String,
 }
 
-/// What was salvaged, and what was not.
+/// The outcome of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     /// Records that were intact, older ones of the same key included.
@@ -62,7 +62,7 @@ pub struct Salvaged {
     pub size_bytes: u64,
     /// The sequence number after which the new store goes on.
     pub last_sequence: u64,
-    /// What was lost, in the order of the files.
+    /// The lost parts, in the order of the files.
     pub lost: Vec<Lost>,
     /// Losses beyond those kept.
     pub lost_left_off: u64,
@@ -92,7 +92,6 @@ struct Place {
 /// `from`, which must not be open.
 ///
 /// ```
-/// # use pellucid_account::Timeline;
 /// # use pellucid_engine::*;
 /// # fn main() -> Result<()> {
 /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
@@ -130,9 +129,9 @@ pub fn salvage(
     let former = former.unwrap_or_else(|| Manifest::empty(identity));
     let mut salvaged = Salvaged::default();
     let (paths, places) = (Vec::new(), Vec::new());
-    let mut reader = Reader { files: damaged_files, from, manifest: &former, paths, places };
+    let mut reader = SegmentReader { files: damaged_files, from, manifest: &former, paths, places };
     reader.read_all(&mut salvaged)?;
-    let Reader { paths, mut places, .. } = reader;
+    let SegmentReader { paths, mut places, .. } = reader;
     places.sort_unstable();
     places.dedup_by_key(|place| place.sequence);
     salvaged.records = places.len() as u64;
@@ -211,7 +210,7 @@ impl Source<'_> {
     }
 }
 
-struct Reader<'a> {
+struct SegmentReader<'a> {
     files: &'a dyn FileSystem,
     from: &'a Path,
     manifest: &'a Manifest,
@@ -220,7 +219,7 @@ struct Reader<'a> {
     places: Vec<Place>,
 }
 
-impl Reader<'_> {
+impl SegmentReader<'_> {
     fn read_all(&mut self, salvaged: &mut Salvaged) -> Result<()> {
         let numbers = list_segments(self.files, self.from)?;
         for facts in &self.manifest.segments {

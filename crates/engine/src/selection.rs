@@ -1,10 +1,10 @@
-//! Which entries a scan or a fold takes.
+//! The selection of entries for a scan or a fold.
 
 use std::ops::Bound;
 
 use crate::scan::Direction;
 
-/// Which keys of a table, or which terms of an index, are taken: those within bounds, in one
+/// A selection of the keys of a table, or of the terms of an index: those within bounds, in one
 /// direction, up to a number of entries.
 ///
 /// ```

@@ -98,7 +98,6 @@ impl Snapshot {
     /// are any or not, and a table without a rule answers, too.
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
@@ -109,7 +108,6 @@ impl Snapshot {
     ///     EngineOptions { stem_rules: vec![StemRule { table: "by colour", stem_of }], ..options };
     /// let engine = Engine::open("/store", options)?;
     /// let table = engine.table("by colour")?;
-    /// # let mut timeline = Timeline::off();
     /// for key in ["blue:sea", "red:poppy", "red:rose"] {
     ///     engine.put(table, key.as_bytes(), b"")?;
     /// }
@@ -160,14 +158,12 @@ impl Snapshot {
     /// The journal is not touched.
     ///
     /// ```
-    /// # use pellucid_account::Timeline;
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
     /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
     /// # let engine = Engine::open("/store", options)?;
     /// # let table = engine.table("t")?;
-    /// # let mut timeline = Timeline::off();
     /// use std::ops::ControlFlow;
     ///
     /// for key in [b"a", b"b", b"c"] {

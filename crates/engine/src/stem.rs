@@ -11,7 +11,7 @@
 
 use std::sync::OnceLock;
 
-/// How many first bytes of a key are its stem; nothing if it has none.
+/// The number of first bytes of a key that are its stem; nothing if it has none.
 ///
 /// No stem may be the beginning of another key that has another stem or none: the keys of a stem
 /// are then those that begin with it.

@@ -71,7 +71,7 @@ fn make_index(store: &OpenStore, table: TableId, name: &str) -> Result<IndexId> 
     Ok(IndexId { number: entries.0, table })
 }
 
-/// Whether there is an object in a table.
+/// True if there is an object in a table.
 fn has_objects(store: &OpenStore, table: TableId) -> Result<bool> {
     let range = internal_range(table.0, (Bound::Unbounded, Bound::Unbounded));
     let snapshot = store.ledger.register_snapshot();

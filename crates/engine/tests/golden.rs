@@ -4,7 +4,7 @@
 //! `PELLUCID_GOLDEN`, once, and stays as it is from the release of its format version on: a build
 //! that cannot read it cannot read what its users have. `version-1` has records of all kinds,
 //! `definitions` tables with options and indexes, `packed` compressed values, and values that the
-//! ledger holds.
+//! ledger holds. The last two have records with long headers alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -128,7 +128,7 @@ fn terms(number: u8) -> [Vec<u8>; 2] {
 /// ledger, in the journal only, removed, and expiring.
 fn write_tables(directory: &Path) {
     let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
-    let options = EngineOptions { head_rules: vec![Arc::new(Brief)], ..options(clock) };
+    let options = EngineOptions { metadata_extractors: vec![Arc::new(Brief)], ..options(clock) };
     let engine = Engine::open(directory, options).unwrap();
     let books = engine.table("books").unwrap();
     let (ruled, seen) = (ruled(), head_only());

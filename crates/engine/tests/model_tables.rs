@@ -59,7 +59,7 @@ impl Model {
         let clock = SimulatedClock::leaked(WALL_FIRST_MS);
         options.clock = Clock::simulated(clock);
         options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
-        options.head_rules = vec![Arc::new(Brief)];
+        options.metadata_extractors = vec![Arc::new(Brief)];
         let engine = Engine::open(STORE, options.clone()).unwrap();
         let (tables, indexes) = names(&engine);
         let last_sequence = engine.stats().published_sequence;
@@ -491,7 +491,8 @@ impl Model {
         self.engine().close().unwrap();
         self.drop_engine();
         self.durable();
-        let without_rules = EngineOptions { head_rules: Vec::new(), ..self.options.clone() };
+        let without_rules =
+            EngineOptions { metadata_extractors: Vec::new(), ..self.options.clone() };
         rebuild_ledger(STORE, without_rules).unwrap();
         self.open(self.files.kill());
         self.check_all();

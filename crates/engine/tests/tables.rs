@@ -1,5 +1,5 @@
-//! Tables with options, head rules and indexes: what they take, what they refuse, and what stays
-//! of them.
+//! Tables with options, metadata extractors and indexes: what they take, what they refuse, and what
+//! stays of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use common::{STORE, get, open, put, small};
 use pellucid_account::Timeline;
 use pellucid_engine::{
-    Acknowledgement, Engine, EngineOptions, Error, HEAD_LENGTH_MAX, HeadRule,
-    INDEX_NAME_LENGTH_MAX, IndexChange, IndexEntry, IndexId, KEY_LENGTH_MAX, Operation, ReadMode,
+    Acknowledgement, Engine, EngineOptions, Error, HEAD_LENGTH_MAX, INDEX_NAME_LENGTH_MAX,
+    IndexChange, IndexEntry, IndexId, KEY_LENGTH_MAX, MetadataExtractor, Operation, ReadMode,
     Selection, TERM_LENGTH_MAX, TableId, TableOptions, Written, salvage, verify,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -21,7 +21,7 @@ use pellucid_io::simulated::SimulatedFileSystem;
 /// The head is the value's first byte, as often as the value's length says.
 struct Repeated(&'static str);
 
-impl HeadRule for Repeated {
+impl MetadataExtractor for Repeated {
     fn name(&self) -> &str {
         self.0
     }
@@ -39,12 +39,12 @@ fn head_only() -> TableOptions {
 }
 
 fn ruled(name: &str) -> TableOptions {
-    TableOptions { head_rule: Some(name.to_owned()), ..TableOptions::default() }
+    TableOptions { metadata_extractor: Some(name.to_owned()), ..TableOptions::default() }
 }
 
 fn with_rules(files: &SimulatedFileSystem, names: &[&'static str]) -> EngineOptions {
-    let rule = |name: &&'static str| Arc::new(Repeated(name)) as Arc<dyn HeadRule>;
-    EngineOptions { head_rules: names.iter().map(rule).collect(), ..small(files) }
+    let rule = |name: &&'static str| Arc::new(Repeated(name)) as Arc<dyn MetadataExtractor>;
+    EngineOptions { metadata_extractors: names.iter().map(rule).collect(), ..small(files) }
 }
 
 fn write(engine: &Engine, operation: Operation<'_>) -> pellucid_engine::Result<Written> {
@@ -93,8 +93,12 @@ fn options_stay_and_others_are_refused() {
         };
         refused("plain", head_only(), "values, too, and not keys and heads only");
         refused("seen", TableOptions::default(), "keys and heads only, and not values, too");
-        refused("plain", ruled("a"), "no head rule, and not the head rule `a`");
-        refused("by a", ruled("b"), "the head rule `a`, and not the head rule `b`");
+        refused("plain", ruled("a"), "no metadata extractor, and not the metadata extractor `a`");
+        refused(
+            "by a",
+            ruled("b"),
+            "the metadata extractor `a`, and not the metadata extractor `b`",
+        );
         assert_eq!(engine.tables().len(), 3);
     };
     check(&engine);
@@ -106,7 +110,7 @@ fn options_stay_and_others_are_refused() {
     let engine = open(&files).unwrap();
     check(&engine);
     let error = engine.table_with("new", &ruled("a")).unwrap_err();
-    assert!(matches!(error, Error::HeadRuleMissing { rule } if rule == "a"));
+    assert!(matches!(error, Error::ExtractorMissing { rule } if rule == "a"));
     assert_eq!(engine.tables().len(), 3);
 }
 
@@ -153,7 +157,10 @@ fn heads_follow_the_rule_and_nothing_else() {
     let given = write(&engine, Operation::put(table, b"k1", b"v").with_head(b"v"));
     assert!(matches!(given, Err(Error::HeadGiven { .. })));
     let refused = write(&engine, Operation::put(table, b"k1", b"")).unwrap_err();
-    assert_eq!(refused.to_string(), "the head rule `a` refuses the object: the value is empty");
+    assert_eq!(
+        refused.to_string(),
+        "the metadata extractor `a` refuses the object: the value is empty"
+    );
     let long = vec![1; HEAD_LENGTH_MAX + 1];
     let refused = write(&engine, Operation::put(table, b"k1", &long));
     assert!(matches!(refused, Err(Error::HeadLength { .. })));
@@ -165,7 +172,7 @@ fn heads_follow_the_rule_and_nothing_else() {
     assert_eq!(get(&engine, table, b"k1").unwrap().unwrap(), b"xyz");
     for operation in [Operation::put(table, b"k1", b"v"), Operation::delete(table, b"k1")] {
         let refused = write(&engine, operation).unwrap_err();
-        assert!(matches!(refused, Error::HeadRuleMissing { rule } if rule == "a"));
+        assert!(matches!(refused, Error::ExtractorMissing { rule } if rule == "a"));
     }
     put(&engine, other, b"k", b"other tables go on").unwrap();
 }

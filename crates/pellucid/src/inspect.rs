@@ -159,7 +159,7 @@ fn report_json(report: &Report) -> Value {
             "name": definition.name,
             "kind": kind_of(definition),
             "index_of": definition.index_of,
-            "head_rule": definition.options.head_rule,
+            "metadata_extractor": definition.options.metadata_extractor,
         })
     });
     let problems = report.problems.iter().map(|problem| {
@@ -190,7 +190,7 @@ fn kind_of(definition: &DefinitionReport) -> &'static str {
 }
 
 fn print_definition(definition: &DefinitionReport) {
-    let rule = definition.options.head_rule.as_deref();
+    let rule = definition.options.metadata_extractor.as_deref();
     println!(
         "  {}  {}  {}{}{}",
         definition.number,

@@ -1,10 +1,10 @@
-//! Which segments are the journal, if a collection was interrupted and there are too many.
+//! The segments that are the journal, if garbage collection was interrupted and there are too many.
 
 use std::collections::HashMap;
 
 use crate::ledger::Manifest;
 
-/// Which sequence numbers a segment stands for.
+/// The sequence numbers that a segment stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) number: u64,

@@ -1,4 +1,4 @@
-//! What an opening reads of a segment's file: the header in front and the footer behind, a
+//! The parts of a segment's file that an opening reads: the header and the footer, a
 //! hundredth of it.
 //!
 //! The system reads around a page of a map that is not in memory, as far as it is told to read

@@ -36,7 +36,7 @@ pub(crate) enum OffsetForm {
     Ranked {
         /// As above.
         clean_sequence: u64,
-        /// How many sequence numbers the segment stands for.
+        /// The number of sequence numbers that the segment stands for.
         sequences: u64,
     },
 }
@@ -317,8 +317,8 @@ fn close(
     bytes
 }
 
-/// The beginning of the footer whose fixed part ends a file of `length` bytes, if it is one and lies
-/// within the file. Nothing else is checked.
+/// The beginning of the footer whose fixed part ends a file of `length` bytes, if it is one and
+/// lies within the file. Nothing else is checked.
 pub(super) fn footer_offset(
     fixed: &[u8; FOOTER_FIXED_LENGTH as usize],
     length: u64,

@@ -111,7 +111,7 @@ struct Retired {
     is_unnamed: bool,
 }
 
-/// What changes together with the list of segments.
+/// The accounts that change together with the list of segments.
 #[derive(Default)]
 struct Books {
     /// Files of segments that collected ones stand for now.

@@ -44,13 +44,13 @@ impl MediumReads {
         &self.disk_files
     }
 
-    /// Whether records had to be fetched from the medium of late.
+    /// True if records had to be fetched from the medium of late.
     #[inline]
     pub(crate) fn are_slow(&self) -> bool {
         self.slow.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the record that is read now stays in the page cache.
+    /// True if the record that is read now stays in the page cache.
     pub(super) fn stays(&self) -> bool {
         self.turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(STAYS_ONE_IN)
     }

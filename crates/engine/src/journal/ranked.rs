@@ -1,7 +1,8 @@
 //! The offsets of a collected segment in which enough records are left: a bitmap of the sequence
 //! numbers that have one, with the count of those before every few bits, so that an offset is found
-//! by one look at the bitmap, which is small enough for a processor's cache, and one at the offsets.
-//! Pairs of sequence number and offset took twice the room and a search of three or four misses.
+//! by one look at the bitmap, which is small enough for a processor's cache, and one at the
+//! offsets. Pairs of sequence number and offset took twice the room and a search of three or four
+//! misses.
 
 use crate::codec::{read_u32, read_u64};
 
@@ -55,8 +56,8 @@ pub(super) fn unit_offset(distance: u64) -> usize {
     (distance / UNIT_BITS) as usize * UNIT_LENGTH
 }
 
-/// The number of records that stand before the one at `distance`, if there is one; the units begin at
-/// `begin` of `bytes`, and `distance` lies within them.
+/// The number of records that stand before the one at `distance`, if there is one; the units begin
+/// at `begin` of `bytes`, and `distance` lies within them.
 #[inline]
 pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> {
     let at = begin + unit_offset(distance);
@@ -71,8 +72,8 @@ pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> 
     Some(u64::from(read_u32(bytes, at)) + u64::from(before))
 }
 
-/// Says whether the counts of the units for `sequences` sequence numbers, which begin at `begin`, agree
-/// with their bits, `count` of them in all, and none beyond the last sequence number.
+/// Says whether the counts of the units for `sequences` sequence numbers, which begin at `begin`,
+/// agree with their bits, `count` of them in all, and none beyond the last sequence number.
 pub(super) fn are_sound(bytes: &[u8], begin: usize, sequences: u64, count: u64) -> bool {
     let mut rank = 0;
     for unit in 0..units_for(sequences) {

@@ -1,4 +1,4 @@
-//! One record: how it is laid down, and how it is checked (`docs/format.md`, Record).
+//! One record: its layout, and its checks (`docs/format.md`, Record).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,19 +16,19 @@ pub(crate) const RECORD_LENGTH_MIN: usize = HeaderForm::Short.length();
 pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_LENGTH_MIN as u64 + 8;
 /// Bytes before the fields that differ between the forms: checksum and length.
 const FRONT_LENGTH: usize = 8;
-/// Where in a short header's first word what is no sequence number begins, in bits: the record's
+/// The bit of a short header's first word at which the sequence number ends: then come the record's
 /// kind, never zero, and then the flags. In a long one there are zeros.
 const MARKS_SHIFT: u32 = 56;
-/// Where the flags begin in the marks, and where the key's length begins in the second word.
+/// The first bit of the flags in the marks, and of the key's length in the second word.
 const FLAGS_SHIFT: u32 = 2;
 const KEY_LENGTH_SHIFT: u32 = 48;
 /// Flag bit: the batch goes on with the next record.
 const FLAG_BATCH_GOES_ON: u8 = 1;
-/// Where the flags say how the value is compressed, and in how many bits.
+/// The bits of the flags for the value's compression.
 const COMPRESSION_SHIFT: u8 = 1;
 const COMPRESSION_MASK: u8 = 0b111;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     Put = 1,
@@ -45,17 +45,17 @@ pub(crate) struct Record<'a> {
     pub(crate) written_at_ms: u64,
     pub(crate) expires_at_ms: u64,
     pub(crate) kind: RecordKind,
-    /// Whether the batch goes on with the next record.
+    /// True if the batch goes on with the next record.
     pub(crate) batch_goes_on: bool,
     pub(crate) key: &'a [u8],
     pub(crate) head: &'a [u8],
-    /// How the value is compressed.
+    /// The compression of the value.
     pub(crate) compression: Compression,
     /// The value as it is stored: packed, if it is compressed.
     pub(crate) value: &'a [u8],
 }
 
-/// Why the bytes at a place are no record.
+/// The reason why bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     /// Nothing was written there.
@@ -82,7 +82,7 @@ impl Damage {
     }
 }
 
-/// What a record says of itself before its checksum is looked at: its length, padding aside, and
+/// The facts of a record before its checksum is looked at: its length, padding aside, and
 /// its sequence number. There are [`RECORD_LENGTH_MIN`] bytes at least.
 pub(crate) fn peek(bytes: &[u8]) -> (usize, u64) {
     (read_u32(bytes, 4) as usize, read_u64(bytes, FRONT_LENGTH) & (SEQUENCE_END - 1))
@@ -151,7 +151,7 @@ impl<'a> Record<'a> {
         self.form.padded_length(rest as u64)
     }
 
-    /// Whether it puts `key` under `sequence`.
+    /// True if it puts `key` under `sequence`.
     #[inline]
     pub(crate) fn puts(&self, sequence: u64, key: &[u8]) -> bool {
         self.sequence == sequence && self.kind == RecordKind::Put && keys_equal(self.key, key)

@@ -33,7 +33,7 @@ pub(crate) struct JournalSetting {
     pub(crate) segment_records_max: u64,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
-    /// Where jobs are noted.
+    /// Jobs are noted here.
     pub(crate) activity: Activity,
 }
 
@@ -219,8 +219,9 @@ impl Recovery<'_> {
         }))
     }
 
-    /// Leaves out, and puts on the list to `remove`, the segments that garbage collection left behind
-    /// when the process ended: others stand for them. The rest comes back in order of the sequence.
+    /// Leaves out, and puts on the list to `remove`, the segments that garbage collection left
+    /// behind when the process ended: others stand for them. The rest comes back in order of the
+    /// sequence.
     fn without_replaced(
         &self,
         found: Vec<SegmentCandidate>,

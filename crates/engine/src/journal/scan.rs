@@ -70,9 +70,9 @@ pub(crate) struct Stray {
     pub(crate) marked_sequence: Option<u64>,
 }
 
-/// Looks behind a tear for a record which shows that the bytes there had been safe: the first valid record at
-/// or above `missing_sequence` if `any_record_counts`, otherwise the first sync mark that vouches
-/// for that sequence number.
+/// Looks behind a tear for a record which shows that the bytes there had been safe: the first valid
+/// record at or above `missing_sequence` if `any_record_counts`, otherwise the first sync mark that
+/// vouches for that sequence number.
 pub(crate) fn find_stray(
     file: &[u8],
     store_seed: u32,

@@ -27,7 +27,7 @@ use crate::locks::lock;
 const SEAL_THREAD: &str = "pellucid-seal";
 /// Segments that may wait for their seal before writers wait too.
 const SEALING_MAX: usize = 8;
-/// How long a writer waits for the thread before it says so.
+/// A writer's longest wait for the thread.
 const SEAL_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A segment that takes no more records.
@@ -43,7 +43,7 @@ pub(super) struct FullSegment {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<FullSegment>,
-    /// Whether a seal is under way.
+    /// True if a seal is under way.
     is_sealing: bool,
     is_running: bool,
     is_stopping: bool,

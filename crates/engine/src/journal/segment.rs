@@ -22,12 +22,12 @@ use crate::locks::lock;
 use crate::mapped::Mapped;
 use crate::object::{Head, Value};
 
-/// Where the journal's segments lie within the store's folder.
+/// The folder of the journal's segments within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 const SUFFIX: &str = ".journal";
 /// The most that is asked for ahead of a read, in bytes; the processor follows longer runs itself.
 const PREFETCH_MAX: usize = 1024;
-/// How long a record is expected to be while its segment is being written, in bytes.
+/// The expected length of a record while its segment is being written, in bytes.
 const USUAL_LENGTH: usize = 256;
 /// Records up to this length, in bytes, are read by one call when they are not in memory.
 const READ_MAX: usize = 128 << 10;
@@ -115,11 +115,11 @@ pub(crate) struct SegmentFile {
     dead_bytes: AtomicU64,
     /// Record bytes of markers that the ledger names no more ([`SegmentFacts::marker_bytes`]).
     marker_bytes: AtomicU64,
-    /// Whether no more records come and all of them are on the medium.
+    /// True if no more records come and all of them are on the medium.
     pub(super) is_synced: AtomicBool,
     /// Records that are known to be needed by nobody.
     unneeded: UnneededRecords,
-    /// Whether large pages were asked for.
+    /// True if large pages were asked for.
     is_large: AtomicBool,
 }
 
@@ -154,7 +154,8 @@ pub(crate) struct Segment {
 }
 
 enum Offsets {
-    /// The segment is being written: offsets in memory, in units of 8 bytes, zero where there is no record yet.
+    /// The segment is being written: offsets in memory, in units of 8 bytes, zero where there is no
+    /// record yet.
     Growing(Box<[AtomicU32]>),
     /// The segment is sealed: offsets in its footer.
     Sealed { footer: Footer, runs: Option<Runs> },
@@ -218,7 +219,7 @@ impl SegmentFile {
         self.dead_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether large pages were asked for.
+    /// True if large pages were asked for.
     pub(super) fn is_large(&self) -> bool {
         self.is_large.load(Ordering::Relaxed)
     }
@@ -295,8 +296,8 @@ impl Segment {
         }
     }
 
-    /// Notes the offset of a record of a growing segment. Readers learn of it by the sequence number
-    /// being published later.
+    /// Notes the offset of a record of a growing segment. Readers learn of it by the sequence
+    /// number being published later.
     #[inline]
     pub(crate) fn set_offset(&self, sequence: u64, offset: u64) {
         match &self.offsets {
@@ -327,7 +328,7 @@ impl Segment {
         }
     }
 
-    /// Whether the segment has a record with `sequence`. Only where records were collected, that
+    /// True if the segment has a record with `sequence`. Only where records were collected, that
     /// takes more than a look at the ends.
     #[inline]
     pub(crate) fn has(&self, sequence: u64) -> bool {
@@ -379,7 +380,7 @@ impl Segment {
         self.footer().and_then(Footer::clean_sequence).unwrap_or(0)
     }
 
-    /// Whether the segment was collected, so that batches in it may have lost their ends.
+    /// True if the segment was collected, so that batches in it may have lost their ends.
     pub(crate) fn is_collected(&self) -> bool {
         self.footer().is_some_and(|footer| footer.clean_sequence().is_some())
     }
@@ -403,7 +404,7 @@ impl Segment {
         }
     }
 
-    /// Whether the record with `sequence` is known to be needed by nobody.
+    /// True if the record with `sequence` is known to be needed by nobody.
     #[inline]
     pub(crate) fn is_unneeded(&self, sequence: u64) -> bool {
         self.shared.unneeded.contains(sequence - self.first_sequence)
@@ -485,7 +486,7 @@ impl Segment {
         Some((head, value))
     }
 
-    /// Whether these bytes are in memory.
+    /// True if these bytes are in memory.
     pub(super) fn is_resident(&self, offset: u64, length: usize) -> bool {
         self.shared.map.is_resident(offset as usize, length)
     }

@@ -131,7 +131,7 @@ impl SegmentSet {
         self.list.load_full()
     }
 
-    /// Whether reads find their records in memory.
+    /// True if reads find their records in memory.
     #[inline]
     pub(crate) fn medium(&self) -> &MediumReads {
         &self.medium

@@ -28,7 +28,7 @@ const SPARES_QUICK_MAX: usize = 4;
 /// Segments are filled quickly if the last one was in less than this, in nanoseconds: those that
 /// are ready are full long before the system would write them by itself.
 const QUICK_ROLL_NS: u64 = 1_000_000_000;
-/// How long a writer waits for the thread before it says so.
+/// A writer's longest wait for the thread.
 const SPARE_WAIT_MAX: Duration = Duration::from_secs(60);
 /// A segment is this share of the journal, between the limits: one that is being written and those
 /// that are ready take their space before it is used, and a large share would be felt.
@@ -46,15 +46,15 @@ const BRING_IN_PIECE_BYTES: usize = 2 << 20;
 struct State {
     /// The segments prepared for the next roll-overs, in the order of their numbers.
     ready: VecDeque<Arc<SegmentFile>>,
-    /// Whether one more is to be made.
+    /// True if one more is to be made.
     is_wanted: bool,
-    /// Whether one is being made; its number is taken, so no other segment may come before it.
+    /// True if one is being made; its number is taken, so no other segment may come before it.
     is_making: bool,
     is_running: bool,
     is_stopping: bool,
-    /// When the last segment was begun.
+    /// The time at which the last segment was begun.
     rolled_at: Option<Ticks>,
-    /// Whether that was soon after the one before.
+    /// True if that was soon after the one before.
     is_quick: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Spares {
     activity: Activity,
     /// The largest usual segment.
     segment_size_bytes: u64,
-    /// Whether the next segment shall have large pages.
+    /// True if the next segment shall have large pages.
     prefers_large: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,

@@ -1,8 +1,8 @@
 //! Group commit: one sync covers everything that was written before it.
 //!
 //! A thread that waits for durability and finds no sync running makes it for all that wait; the
-//! others find, when it is their turn, that it has been made. Threads that do not want to wait leave
-//! a callback with the thread `pellucid-sync`.
+//! others find, when it is their turn, that it has been made. Threads that do not want to wait
+//! leave a callback with the thread `pellucid-sync`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,7 @@ struct Waiters {
     is_stopping: bool,
 }
 
-/// Which records are written and which are on the medium, and the syncs that bring them there.
+/// The state of records, written or on the medium, and the syncs that bring them there.
 pub(crate) struct GroupSync {
     segments: Arc<SegmentSet>,
     clock: Clock,

@@ -48,7 +48,7 @@ impl UnneededRecords {
         }
     }
 
-    /// Whether that was noted.
+    /// True if that was noted.
     #[inline]
     pub(super) fn contains(&self, number: u64) -> bool {
         let word = self.0.get().and_then(|bits| bits.words.get(number as usize / 64));

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{Manifest, SegmentFacts};
 use crate::mapped::unreadable_parts;
 
-/// What was found in a segment.
+/// The findings in a segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentSummary {
     pub(crate) path: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct SegmentSummary {
 const PROBLEMS_MAX: usize = 100;
 
 impl SegmentSummary {
-    /// Which sequence numbers the segment stands for.
+    /// The sequence numbers that the segment stands for.
     pub(crate) fn span(&self) -> Span {
         Span {
             number: self.number,

@@ -53,12 +53,12 @@ impl Growing {
         Growing { segment, end, count: 0, large_since_syncs, spare_from }
     }
 
-    /// Whether the segment has large pages and is synced so often that they are a burden.
+    /// True if the segment has large pages and is synced so often that they are a burden.
     fn suffers_from_syncs(&self, syncs: u64) -> bool {
         self.large_since_syncs.is_some_and(|since| syncs.saturating_sub(since) > LARGE_SYNCS_MAX)
     }
 
-    /// Whether `size_bytes` of `count` records fit, and then still the footer: so sealing never
+    /// True if `size_bytes` of `count` records fit, and then still the footer: so sealing never
     /// needs space that is not there.
     fn has_room(&self, size_bytes: u64, count: u64) -> bool {
         let records = self.count + count;
@@ -120,7 +120,7 @@ pub(crate) struct JournalWriter {
     next_sequence: u64,
     /// The sequence number that the last sync mark vouches for.
     marked: u64,
-    /// Whether the batch of the last record goes on.
+    /// True if the batch of the last record goes on.
     is_within_batch: bool,
     /// The number of syncs when the segment was begun.
     syncs_at_roll: u64,

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use pellucid_engine::{
-    Direction, Engine, HeadRule, IndexId, Object, Selection, Snapshot, TableId, TableOptions,
+    Direction, Engine, IndexId, MetadataExtractor, Object, Selection, Snapshot, TableId,
+    TableOptions,
 };
 
 use super::{Held, Map, purge};
@@ -22,7 +23,7 @@ pub const INDEX_TABLES: [usize; 3] = [PLAIN, PLAIN, HEAD_ONLY];
 /// The head of an object: its length, and the first bytes of key and value.
 pub struct Brief;
 
-impl HeadRule for Brief {
+impl MetadataExtractor for Brief {
     fn name(&self) -> &str {
         "brief 1"
     }
@@ -77,7 +78,7 @@ pub struct Change {
 
 /// The options of a table whose heads [`Brief`] derives.
 pub fn ruled() -> TableOptions {
-    TableOptions { head_rule: Some("brief 1".to_owned()), ..TableOptions::default() }
+    TableOptions { metadata_extractor: Some("brief 1".to_owned()), ..TableOptions::default() }
 }
 
 /// The options of a table of heads only.

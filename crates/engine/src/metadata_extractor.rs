@@ -1,4 +1,4 @@
-//! Head rules: how the head of an object follows from its key and value.
+//! Metadata extractors: how the head of an object follows from its key and value.
 //!
 //! A head answers what would otherwise need the value: a type, a size, a version vector, the
 //! fields that a list shows. Whoever reads heads must be able to rely on them, so a table that
@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::definition::HEAD_RULE_NAME_LENGTH_MAX;
+use crate::definition::EXTRACTOR_NAME_LENGTH_MAX;
 use crate::error::{Error, Result};
 
-/// Derives the heads of a table. It is registered in [`crate::EngineOptions::head_rules`] and named
-/// by [`crate::TableOptions::head_rule`].
+/// Derives the heads of a table. It is registered in [`crate::EngineOptions::metadata_extractors`]
+/// and named by [`crate::TableOptions::metadata_extractor`].
 ///
 /// The store keeps the name, not the rule, and never derives a head a second time. So a rule that
 /// changes what it derives should change its name, for a new table.
@@ -18,12 +18,11 @@ use crate::error::{Error, Result};
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pellucid_account::Timeline;
-/// use pellucid_engine::{Acknowledgement, Engine, EngineOptions, HeadRule, TableOptions};
+/// use pellucid_engine::{Acknowledgement, Engine, EngineOptions, MetadataExtractor, TableOptions};
 ///
 /// struct FirstLine;
 ///
-/// impl HeadRule for FirstLine {
+/// impl MetadataExtractor for FirstLine {
 ///     fn name(&self) -> &str {
 ///         "first line"
 ///     }
@@ -38,12 +37,11 @@ use crate::error::{Error, Result};
 /// # fn main() -> pellucid_engine::Result<()> {
 /// # let files = Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
 /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
-/// let options = EngineOptions { head_rules: vec![Arc::new(FirstLine)], ..options };
+/// let options = EngineOptions { metadata_extractors: vec![Arc::new(FirstLine)], ..options };
 /// let engine = Engine::open("/var/lib/example", options)?;
-/// let by_first_line =
-///     TableOptions { head_rule: Some("first line".to_owned()), ..TableOptions::default() };
+/// let metadata_extractor = Some("first line".to_owned());
+/// let by_first_line = TableOptions { metadata_extractor, ..TableOptions::default() };
 /// let letters = engine.table_with("letters", &by_first_line)?;
-/// let mut timeline = Timeline::off();
 /// let value = b"Dear Ada,\nthe engine ...";
 /// engine.put(letters, b"1", value)?;
 /// let head = engine.head(letters, b"1")?.expect("it was put");
@@ -51,8 +49,8 @@ use crate::error::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
-pub trait HeadRule: Send + Sync {
-    /// The name by which tables know the rule: 1 to [`HEAD_RULE_NAME_LENGTH_MAX`] bytes.
+pub trait MetadataExtractor: Send + Sync {
+    /// The name by which tables know the rule: 1 to [`EXTRACTOR_NAME_LENGTH_MAX`] bytes.
     fn name(&self) -> &str;
 
     /// Writes the head of an object to `head`, which is empty, and may become
@@ -71,18 +69,21 @@ pub trait HeadRule: Send + Sync {
 }
 
 /// The rule called `name`.
-pub(crate) fn find_rule(rules: &[Arc<dyn HeadRule>], name: &str) -> Option<Arc<dyn HeadRule>> {
+pub(crate) fn find_extractor(
+    rules: &[Arc<dyn MetadataExtractor>],
+    name: &str,
+) -> Option<Arc<dyn MetadataExtractor>> {
     rules.iter().find(|rule| rule.name() == name).cloned()
 }
 
 /// Refuses rules that tables could not tell apart.
-pub(crate) fn check_rules(rules: &[Arc<dyn HeadRule>]) -> Result<()> {
+pub(crate) fn check_extractors(rules: &[Arc<dyn MetadataExtractor>]) -> Result<()> {
     for (index, rule) in rules.iter().enumerate() {
         let name = rule.name();
-        let what = if name.is_empty() || name.len() > HEAD_RULE_NAME_LENGTH_MAX {
-            format!("the name of a head rule has 1 to {HEAD_RULE_NAME_LENGTH_MAX} bytes")
+        let what = if name.is_empty() || name.len() > EXTRACTOR_NAME_LENGTH_MAX {
+            format!("the name of a metadata extractor has 1 to {EXTRACTOR_NAME_LENGTH_MAX} bytes")
         } else if rules[..index].iter().any(|other| other.name() == name) {
-            format!("two head rules are called `{name}`")
+            format!("two metadata extractors are called `{name}`")
         } else {
             continue;
         };
