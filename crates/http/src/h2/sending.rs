@@ -4,37 +4,36 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
-use pellucid_account::{Flight, RequestFacts, Timeline, TransportPart};
+use pellucid_account::{Flight, TransportPart};
 use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
-use crate::failures::fill;
-use crate::requests::saturating_u32;
-use crate::service::{BodySource, Filled};
-use crate::taking::Taking;
+use crate::accounts::{Trace, saturating_u32};
+use crate::body_source::{BodySource, Filled};
+use crate::dispatch::fill_contained;
+use crate::pace::Pace;
 
 /// A response whose body waits for the client's window.
 pub(super) struct Sending {
     pub(super) stream: SendStream<Bytes>,
     /// Bytes that are there and not given to the protocol.
     pub(super) pending: Bytes,
-    /// What brings more; nothing if `pending` is the end.
+    /// The source of more; none if `pending` is the end.
     pub(super) source: Option<Box<dyn BodySource>>,
-    pub(super) timeline: Timeline,
-    pub(super) facts: RequestFacts,
+    pub(super) trace: Trace,
     pub(super) progress_at: Ticks,
-    /// How fast the client takes it. Streams of one connection share its rate, so what a stream
-    /// takes counts as often as there are streams.
-    pub(super) taking: Taking,
-    /// What it holds of the server's memory, beyond a piece.
+    /// The pace at which the client takes it. Streams of one connection share its rate, so the
+    /// bytes of a stream count as often as there are streams.
+    pub(super) pace: Pace,
+    /// The part of the server's memory that it holds, beyond a piece.
     pub(super) memory: Option<Share>,
-    /// Whether it counts as a request in flight.
+    /// True if it counts as a request in flight.
     pub(super) is_counted: bool,
     /// Shows the request among those under way.
     pub(super) _flight: Flight,
 }
 
-/// What the protocol took of a response.
+/// The part of a response that the protocol took.
 pub(super) enum Sent {
     /// The client's window is closed.
     Nothing,
@@ -52,9 +51,10 @@ impl Sending {
             && let Some(source) = &mut self.source
         {
             let mut piece = Vec::new();
-            let filled = fill(&mut **source, &mut piece);
+            let filled = fill_contained(&mut **source, &mut piece);
             let piece_bytes = saturating_u32(piece.len());
-            self.facts.response_bytes = self.facts.response_bytes.saturating_add(piece_bytes);
+            let facts = &mut self.trace.facts;
+            facts.response_bytes = facts.response_bytes.saturating_add(piece_bytes);
             self.pending = Bytes::from(piece);
             match filled {
                 Filled::More => {}
@@ -62,7 +62,7 @@ impl Sending {
                 Filled::Waiting => {}
                 Filled::Last => {
                     let ticks = source.compress_ticks();
-                    self.timeline.set_transport_part(TransportPart::Compress, ticks);
+                    self.trace.timeline.set_transport_part(TransportPart::Compress, ticks);
                     self.source = None;
                 }
                 Filled::Broken => {
@@ -86,9 +86,9 @@ impl Sending {
         }
     }
 
-    /// Notes what the client took of this one among `streams` that are sent.
+    /// Notes the bytes that the client took of this one among `streams` that are sent.
     pub(super) fn note_taken(&mut self, count: usize, streams: usize, now: Ticks) {
         let shared = (count as u64).saturating_mul(streams as u64);
-        self.taking.note(shared, !self.pending.is_empty(), now);
+        self.pace.note(shared, !self.pending.is_empty(), now);
     }
 }

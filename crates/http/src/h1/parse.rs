@@ -4,17 +4,26 @@ use std::mem::MaybeUninit;
 
 use crate::compression::Coding;
 use crate::limits::HEADERS_MAX;
-use crate::plain_head;
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
 
-/// Where the body of a request ends.
+/// The end of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// After this many bytes; requests without a body have zero.
     Length(usize),
     /// After the last chunk and its trailers.
     Chunked,
+}
+
+impl Framing {
+    /// The length of the body, if the head says it.
+    pub(crate) fn length(self) -> Option<usize> {
+        match self {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
+        }
+    }
 }
 
 /// Storage for the headers of one request, left uninitialised where unused.
@@ -33,17 +42,17 @@ pub struct Head<'h, 'b> {
     pub headers: &'h [Header<'b>],
     /// Bytes of the head, the empty line included.
     pub head_bytes: usize,
-    /// How the body is framed.
+    /// The framing of the body.
     pub framing: Framing,
-    /// Whether the connection stays open after the response.
+    /// True if the connection stays open after the response.
     pub keep_alive: bool,
-    /// Whether the client speaks HTTP/1.0, which knows no chunks.
+    /// True if the client speaks HTTP/1.0, which knows no chunks.
     pub is_old: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// Whether the client would rather go on in HTTP/2 on this connection.
+    /// True if the client would rather go on in HTTP/2 on this connection.
     pub wants_http2: bool,
-    /// How the client would have the body of its response coded.
+    /// The coding that the client prefers for the body of its response.
     pub(crate) coding: Option<Coding>,
 }
 
@@ -56,14 +65,6 @@ pub fn parse<'h, 'b>(
     space: &'h mut HeaderSpace<'b>,
     head_bytes_max: usize,
 ) -> Result<Option<Head<'h, 'b>>, Refusal> {
-    if let Some(plain) = plain_head::read(bytes, space) {
-        if plain.length > head_bytes_max {
-            return Err(too_large(&bytes[..head_bytes_max]));
-        }
-        // SAFETY: the headers were just read into this space.
-        let headers = unsafe { plain.headers_in(space) };
-        return of_lines(plain.method, plain.target, 1, headers, plain.length).map(Some);
-    }
     let mut parsed = httparse::Request::new(&mut []);
     let status = parsed.parse_with_uninit_headers(bytes, space).map_err(|error| {
         let within = &bytes[..bytes.len().min(head_bytes_max)];
@@ -154,7 +155,7 @@ fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
     })
 }
 
-/// What the headers say about the connection and the body.
+/// The fields of the headers about the connection and the body.
 #[derive(Default)]
 struct Fields {
     content_length: Option<usize>,

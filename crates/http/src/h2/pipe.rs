@@ -1,4 +1,4 @@
-//! What stands between the protocol and the socket: two buffers.
+//! Two buffers between the protocol and the socket.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,8 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::PREFACE;
-use super::upgrade::FRAME_BYTES_MAX;
+use super::upgrade::{FRAME_BYTES_MAX, PREFACE};
 use crate::limits::OUTPUT_BYTES_MAX;
 
 /// Bytes of a frame's head.
@@ -25,9 +24,9 @@ pub(crate) struct Pipe {
     pub(crate) ended: bool,
     /// Frames for the client.
     pub(crate) output: Vec<u8>,
-    /// Whether the protocol wanted to write more than `output` may hold.
+    /// True if the protocol wanted to write more than `output` may hold.
     pub(crate) was_full: bool,
-    /// What the client asked for before it spoke HTTP/2, as a frame that belongs behind its first.
+    /// The client's request from before it spoke HTTP/2, as a frame that belongs behind its first.
     asked_before: Option<Vec<u8>>,
 }
 
@@ -54,7 +53,7 @@ impl Pipe {
         }
     }
 
-    /// Whether the protocol has not looked at everything yet.
+    /// True if the protocol has not looked at everything yet.
     pub(crate) fn has_input(&self) -> bool {
         self.used < self.input.len() && self.asked_before.is_none()
     }
@@ -67,7 +66,7 @@ impl Pipe {
     }
 }
 
-/// What is known of the first frame behind the preface.
+/// The first frame behind the preface, as far as it is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstFrame {
     Incomplete,

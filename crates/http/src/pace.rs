@@ -1,4 +1,4 @@
-//! How fast a client takes what it has asked for.
+//! The pace at which a client takes its responses.
 //!
 //! That it takes anything now and then is not enough: a byte in every half minute would hold a
 //! response, and all that belongs to it, for as long as the client likes.
@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
 
-/// What a client has taken of its responses since some of them first had to wait for it.
+use crate::limits::Limits;
+
+/// The pace of a client since some of its responses first had to wait for it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taking {
-    /// Since when there are bytes that it does not take; nothing while there are none.
+pub(crate) struct Pace {
+    /// The beginning of a wait for it to take bytes; none while there are none.
     since: Option<Ticks>,
-    /// How long there were such bytes before.
+    /// Ticks of such waits before.
     waited_ticks: u64,
     /// Bytes that it took since the first of these waits began.
     bytes: u64,
 }
 
-impl Taking {
-    /// Whether anything had to wait for the client yet.
+impl Pace {
+    /// True if anything had to wait for the client yet.
     #[inline]
     pub(crate) fn is_begun(&self) -> bool {
         self.since.is_some() || self.waited_ticks > 0
@@ -40,9 +42,14 @@ impl Taking {
         }
     }
 
-    /// Whether the client has made us wait for longer than `grace` and the time in which it would
+    /// As [`Pace::is_slow`], by the limits of a listener.
+    pub(crate) fn exceeds(&self, limits: &Limits, clock: &Clock, now: Ticks) -> bool {
+        self.is_slow(limits.exchange, limits.response_bytes_per_second, clock, now)
+    }
+
+    /// True if the client has made us wait for longer than `grace` and the time in which it would
     /// have taken its bytes at `bytes_per_second_min`. Nobody is slow where that is zero.
-    pub(crate) fn is_slow(
+    fn is_slow(
         &self,
         grace: Duration,
         bytes_per_second_min: u64,
@@ -71,11 +78,11 @@ mod tests {
     fn slow_after_seconds(bytes: u64, pause_ms: u64) -> Option<u64> {
         let clock = Clock::monotonic();
         let at = |ms: u64| Ticks(clock.ticks(ms * 1_000_000));
-        let mut taking = Taking::default();
-        taking.note(100_000, true, at(0));
+        let mut pace = Pace::default();
+        pace.note(100_000, true, at(0));
         (1..=600_000 / pause_ms).map(|turn| turn * pause_ms).find_map(|ms| {
-            taking.note(bytes, true, at(ms));
-            taking.is_slow(GRACE, RATE, &clock, at(ms)).then_some(ms / 1_000)
+            pace.note(bytes, true, at(ms));
+            pace.is_slow(GRACE, RATE, &clock, at(ms)).then_some(ms / 1_000)
         })
     }
 
@@ -94,21 +101,21 @@ mod tests {
     fn only_what_waits_for_the_client_counts() {
         let clock = Clock::monotonic();
         let at = |seconds: u64| Ticks(clock.ticks(seconds * 1_000_000_000));
-        let is_slow = |taking: &Taking, now| taking.is_slow(GRACE, RATE, &clock, at(now));
-        let mut taking = Taking::default();
-        assert!(!taking.is_begun());
-        taking.note(5_000, false, at(0));
-        assert!(!taking.is_begun() && !is_slow(&taking, 1_000_000));
+        let is_slow = |pace: &Pace, now| pace.is_slow(GRACE, RATE, &clock, at(now));
+        let mut pace = Pace::default();
+        assert!(!pace.is_begun());
+        pace.note(5_000, false, at(0));
+        assert!(!pace.is_begun() && !is_slow(&pace, 1_000_000));
         // Waits of 20 s each, between which it has all there is; what it took before the first one
         // is no merit.
-        taking.note(9_000, true, at(100));
-        taking.note(10, false, at(120));
-        assert!(taking.is_begun() && !is_slow(&taking, 1_000_000));
-        taking.note(10, true, at(1_000));
-        assert!(!is_slow(&taking, 1_010) && is_slow(&taking, 1_011), "30 s, and 20 bytes");
-        assert!(!taking.is_slow(GRACE, 0, &clock, at(1_000_000)), "zero is no limit");
+        pace.note(9_000, true, at(100));
+        pace.note(10, false, at(120));
+        assert!(pace.is_begun() && !is_slow(&pace, 1_000_000));
+        pace.note(10, true, at(1_000));
+        assert!(!is_slow(&pace, 1_010) && is_slow(&pace, 1_011), "30 s, and 20 bytes");
+        assert!(!pace.is_slow(GRACE, 0, &clock, at(1_000_000)), "zero is no limit");
         // Whoever makes up for it is slow no more.
-        taking.note(100_000, true, at(1_012));
-        assert!(!is_slow(&taking, 1_100) && is_slow(&taking, 1_111));
+        pace.note(100_000, true, at(1_012));
+        assert!(!is_slow(&pace, 1_100) && is_slow(&pace, 1_111));
     }
 }

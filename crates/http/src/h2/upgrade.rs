@@ -5,7 +5,10 @@
 //! the client's SETTINGS, which are its first frame after the answer `101`. Those are the ones that
 //! count, so the copy of them in the request is not looked at.
 
-use crate::head::Head;
+use crate::h1::parse::Head;
+
+/// The beginning of a client that knows of HTTP/2 (RFC 9113, section 3.4).
+pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The answer after which both sides speak HTTP/2.
 pub(crate) const SWITCHING: &[u8] =

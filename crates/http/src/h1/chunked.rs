@@ -46,7 +46,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Whether the whole body was fed.
+    /// True if the whole body was fed.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.expecting == Expecting::Nothing
@@ -58,7 +58,7 @@ impl ChunkedDecoder {
         &self.body
     }
 
-    /// Where the body is decoded to, for room to be made in it.
+    /// The buffer that the body is decoded to, for room to be made in it.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.body
     }

@@ -1,4 +1,4 @@
-//! One connection's HTTP/2: the protocol's state, and the streams that are under way.
+//! The state of one connection in HTTP/2: the protocol's, and the streams that are under way.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,26 +11,36 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection as Protocol, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 use http::request::Parts;
-use pellucid_account::{Flight, Record, RequestFacts, Timeline};
+use pellucid_account::Record;
 use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
 use super::pipe::{Pipe, PipeEnd};
 use super::sending::Sending;
-use super::{
-    CONNECTION_WINDOW_BYTES, ERROR_RESETS_MAX, QUIET_BYTES_MAX, RESETS_PENDING_MAX,
-    SEND_BUFFER_BYTES_MAX, STREAM_WINDOW_BYTES,
-};
+use crate::accounts::Begun;
 use crate::bodies::BodyHold;
-use crate::client_watch::ClientWatch;
-use crate::connection::Begun;
+use crate::dispatch::ParkingPlace;
 use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
-use crate::response::Manner;
-use crate::service::Admission;
+use crate::mailbox::Admission;
+
+/// Bytes that a stream's client may send before we have taken them in.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+/// The same for all streams of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes of DATA that the protocol may hold for one stream.
+const SEND_BUFFER_BYTES_MAX: usize = 128 * 1024;
+/// Streams that were reset before we looked at them, beyond which the connection is ended: a client
+/// that does this again and again wants to keep us busy (CVE-2023-44487).
+const RESETS_PENDING_MAX: usize = 20;
+/// Streams that we had to reset for errors of the client, beyond which the connection is ended.
+const ERROR_RESETS_MAX: usize = 256;
+/// Bytes that a client may send without asking for anything, taking or giving any data: PING,
+/// SETTINGS, PRIORITY and the like.
+const QUIET_BYTES_MAX: usize = 128 * 1024;
 
 /// HTTP/2 on one connection.
-pub(crate) struct Session {
-    pub(super) pipe: Rc<RefCell<Pipe>>,
+pub(crate) struct Conn {
+    pipe: Rc<RefCell<Pipe>>,
     state: State,
     /// Requests whose body is coming in.
     pub(super) receiving: Vec<Receiving>,
@@ -41,16 +51,16 @@ pub(crate) struct Session {
     /// Responses that the protocol has: their accounts end when its frames are written.
     pub(super) answered: Vec<Option<Record>>,
     /// The number that the next stream is known by within the server.
-    pub(super) next_key: u32,
+    next_key: u32,
     /// Bytes that came since the client last asked for, gave or took anything.
     pub(super) quiet_bytes: usize,
     /// Bytes that may still come of bodies that nobody takes in, as they are refused or judged:
     /// their clients do not know.
     late_bytes: usize,
-    /// What pieces of responses hold of the server's memory.
+    /// The part of the server's memory that pieces of responses hold.
     memory: Share,
-    /// Since when the client is told to open no more streams.
-    pub(super) leaving_since: Option<Ticks>,
+    /// The moment at which the client was told to open no more streams.
+    pub(crate) leaving_since: Option<Ticks>,
 }
 
 enum State {
@@ -65,17 +75,17 @@ pub(super) struct Receiving {
     pub(super) stream: RecvStream,
     pub(super) respond: SendResponse<Bytes>,
     pub(super) body: Vec<u8>,
-    /// What the client declared it to have.
+    /// The length that the client declared.
     pub(super) length: Option<usize>,
     pub(super) body_bytes_max: usize,
     pub(super) begun: Begun,
-    /// What another thread knows the request by that judges it.
+    /// The number by which another thread knows the request that it judges.
     pub(super) key: u32,
-    pub(super) standing: Standing,
+    pub(super) state: BodyState,
 }
 
-/// How far a body is let in.
-pub(super) enum Standing {
+/// The state of a body that comes in.
+pub(super) enum BodyState {
     /// It may be here whole with its head, and then nobody is asked.
     Unasked,
     /// Another thread judges its head; nothing is taken in.
@@ -85,21 +95,21 @@ pub(super) enum Standing {
 }
 
 impl Receiving {
-    /// Whether more of the body would have to be here.
+    /// True if more of the body would have to be here.
     pub(super) fn is_late(&self, now: Ticks) -> bool {
-        matches!(&self.standing, Standing::Admitted(hold) if hold.is_late(now))
+        matches!(&self.state, BodyState::Admitted(hold) if hold.is_late(now))
     }
 
-    /// Whether another thread judges its head.
+    /// True if another thread judges its head.
     pub(super) fn is_judged(&self) -> bool {
-        matches!(self.standing, Standing::Judging)
+        matches!(self.state, BodyState::Judging)
     }
 
-    /// The body, and what it holds.
+    /// The request without its body, and the body.
     pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
-        let Receiving { parts, respond, body, begun, standing, .. } = self;
-        let hold = match standing {
-            Standing::Admitted(hold) => Some(hold),
+        let Receiving { parts, respond, body, begun, state, .. } = self;
+        let hold = match state {
+            BodyState::Admitted(hold) => Some(hold),
             _ => None,
         };
         (Stream { parts, respond, begun, hold }, body)
@@ -111,31 +121,20 @@ pub(super) struct Stream {
     pub(super) parts: Parts,
     pub(super) respond: SendResponse<Bytes>,
     pub(super) begun: Begun,
-    /// What its body holds.
+    /// The memory of its body.
     pub(super) hold: Option<Box<BodyHold>>,
-}
-
-/// A request that is with the service, and its way back.
-pub(super) struct Away {
-    pub(super) respond: SendResponse<Bytes>,
-    pub(super) manner: Manner,
-    pub(super) timeline: Timeline,
-    pub(super) facts: RequestFacts,
-    /// Told when the client is gone, where somebody wants to know.
-    pub(super) watch: Option<ClientWatch>,
-    /// What its body holds.
-    pub(super) _hold: Option<Box<BodyHold>>,
 }
 
 /// A request that was handed over.
 pub(super) struct Parked {
     pub(super) key: u32,
-    pub(super) away: Away,
-    /// Shows the request among those under way.
-    pub(super) flight: Flight,
+    pub(super) respond: SendResponse<Bytes>,
+    pub(super) place: ParkingPlace,
+    /// The memory of its body.
+    pub(super) hold: Option<Box<BodyHold>>,
 }
 
-/// What the protocol has for us.
+/// The next thing that the protocol has for us.
 pub(super) enum Polled {
     Request(Box<(http::Request<RecvStream>, SendResponse<Bytes>)>),
     Nothing,
@@ -143,10 +142,10 @@ pub(super) enum Polled {
     Over,
 }
 
-impl Session {
-    /// A session of a client that has sent nothing in HTTP/2 yet. `asked_before` is its request in
+impl Conn {
+    /// The connection of a client that has sent nothing in HTTP/2 yet. `asked_before` is its request in
     /// HTTP/1.1, as a frame, if that led here.
-    pub(crate) fn new(limits: &Limits, asked_before: Option<Vec<u8>>) -> Session {
+    pub(crate) fn new(limits: &Limits, asked_before: Option<Vec<u8>>) -> Conn {
         let pipe = Rc::new(RefCell::new(Pipe::new(asked_before)));
         let streams = u32::try_from(limits.streams).unwrap_or(u32::MAX);
         let head_bytes = u32::try_from(limits.head_bytes).unwrap_or(u32::MAX);
@@ -159,7 +158,7 @@ impl Session {
             .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
             .max_local_error_reset_streams(Some(ERROR_RESETS_MAX))
             .handshake(PipeEnd(Rc::clone(&pipe)));
-        Session {
+        Conn {
             pipe,
             state: State::Greeting(Box::pin(handshake)),
             receiving: Vec::new(),
@@ -180,6 +179,34 @@ impl Session {
         self.pipe.borrow_mut().feed(bytes);
     }
 
+    /// Takes in that the client sends no more.
+    pub(crate) fn end_input(&self) {
+        self.pipe.borrow_mut().ended = true;
+    }
+
+    /// True if the protocol has not looked at everything yet.
+    pub(crate) fn has_input(&self) -> bool {
+        self.pipe.borrow().has_input()
+    }
+
+    /// Exchanges the buffer that frames are written to.
+    pub(crate) fn swap_output(&self, out: &mut Vec<u8>) {
+        std::mem::swap(&mut self.pipe.borrow_mut().output, out);
+    }
+
+    /// Ends a turn: gives back memory that an idle connection has no use for. Says whether the
+    /// protocol wanted to write more than the output may hold, and whether the client has ended.
+    pub(crate) fn end_turn(&self) -> (bool, bool) {
+        let pipe = &mut *self.pipe.borrow_mut();
+        pipe.shrink();
+        (std::mem::take(&mut pipe.was_full), pipe.ended)
+    }
+
+    /// The responses whose last frames were written since the last look.
+    pub(crate) fn take_answered(&mut self) -> impl Iterator<Item = Option<Record>> + '_ {
+        self.answered.drain(..)
+    }
+
     /// The number of the next stream within the server.
     pub(super) fn take_key(&mut self) -> u32 {
         self.next_key = self.next_key.wrapping_add(1);
@@ -192,22 +219,22 @@ impl Session {
         self.late_bytes = late_bytes.min(CONNECTION_WINDOW_BYTES as usize);
     }
 
-    /// Notes what another thread found out about the request that it knows by `key`.
+    /// Takes in the judgement of another thread about the request that it knows by `key`.
     pub(crate) fn judged(&mut self, key: u32, admission: Admission) {
         let mut judged = self.receiving.iter_mut().filter(|receiving| receiving.key == key);
         if let Some(receiving) = judged.next()
-            && matches!(receiving.standing, Standing::Judging)
+            && matches!(receiving.state, BodyState::Judging)
         {
-            receiving.standing = Standing::Judged(Box::new(admission));
+            receiving.state = BodyState::Judged(Box::new(admission));
         }
     }
 
-    /// Whether responses wait to be given to the protocol.
+    /// True if responses wait to be given to the protocol.
     pub(crate) fn is_sending(&self) -> bool {
         !self.sending.is_empty()
     }
 
-    /// Whether no stream is under way.
+    /// True if no stream is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.receiving.is_empty() && self.parked.is_empty() && self.sending.is_empty()
     }
@@ -215,20 +242,21 @@ impl Session {
     /// Tells of the streams that the client has given up while their requests were handed over.
     pub(super) fn tell_resets(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        for Parked { away, .. } in &mut self.parked {
-            if let Some(watch) = &away.watch
-                && away.respond.poll_reset(&mut context).is_ready()
+        for Parked { place, respond, .. } in &mut self.parked {
+            if let Some(parked) = &mut **place
+                && let Some(watch) = &parked.watch
+                && respond.poll_reset(&mut context).is_ready()
             {
                 watch.tell();
-                away.watch = None;
+                parked.watch = None;
             }
         }
     }
 
-    /// Whether a request that is known by `key` waits for the end of its hand-over.
-    pub(crate) fn take_parked(&mut self, key: u32) -> Option<Box<ParkedRequest>> {
+    /// Takes out the request that is known by `key` and waits for the end of its hand-over.
+    pub(super) fn take_parked(&mut self, key: u32) -> Option<Parked> {
         let at = self.parked.iter().position(|parked| parked.key == key)?;
-        Some(Box::new(ParkedRequest(self.parked.swap_remove(at))))
+        Some(self.parked.swap_remove(at))
     }
 
     /// Has the protocol look at its input and write its output; says what came of it.
@@ -249,7 +277,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::poll`], leaving new requests where they are. True if the connection is done.
+    /// As [`Conn::poll`], leaving new requests where they are. True if the connection is done.
     pub(super) fn poll_output(&mut self) -> bool {
         let State::Open(protocol) = &mut self.state else { return false };
         protocol.poll_closed(&mut Context::from_waker(Waker::noop())).is_ready()
@@ -274,7 +302,7 @@ impl Session {
 
     /// Tells the client to open no more streams; the connection ends after those that are open.
     /// False if there is nobody to tell.
-    pub(super) fn leave(&mut self, now: Ticks) -> bool {
+    pub(crate) fn leave(&mut self, now: Ticks) -> bool {
         self.leaving_since.get_or_insert(now);
         match &mut self.state {
             State::Greeting(_) => false,
@@ -287,7 +315,7 @@ impl Session {
 
     /// Takes memory for pieces of responses that wait for the client's windows. False if there is
     /// none.
-    pub(super) fn hold_pieces(&mut self) -> bool {
+    pub(crate) fn hold_pieces(&mut self) -> bool {
         let pieces = self.sending.iter().filter(|sending| sending.memory.is_none());
         let bytes = pieces.map(|sending| sending.pending.len()).sum::<usize>();
         let (wanted, held) = (bytes.saturating_sub(OUTPUT_BYTES_FREE), self.memory.held_bytes());
@@ -303,24 +331,9 @@ impl Session {
         self.sending.iter().map(|sending| sending.pending.len()).sum()
     }
 
-    /// Whether one of the responses takes long to make the next piece of.
+    /// True if one of the responses takes long to make the next piece of.
     pub(crate) fn is_costly(&self) -> bool {
         let mut sources = self.sending.iter().filter_map(|sending| sending.source.as_ref());
         sources.any(|source| source.is_costly())
     }
-
-    /// The accounts of what is under way, when the connection ends, and how many of them count as
-    /// requests in flight that nothing else will end.
-    pub(crate) fn abandoned(self) -> (Vec<(Timeline, RequestFacts)>, usize) {
-        let counted = self.sending.iter().filter(|sending| sending.is_counted).count();
-        let parked = self.parked.into_iter().map(|Parked { away, .. }| {
-            away.watch.iter().for_each(ClientWatch::tell);
-            (away.timeline, away.facts)
-        });
-        let sending = self.sending.into_iter().map(|sending| (sending.timeline, sending.facts));
-        (parked.chain(sending).collect(), counted)
-    }
 }
-
-/// A request that is back from its hand-over.
-pub(crate) struct ParkedRequest(pub(super) Parked);

@@ -3,7 +3,7 @@
 use http::request::Parts;
 
 use crate::compression::Coding;
-use crate::head::{Framing, Head};
+use crate::h1::parse::{Framing, Head};
 use crate::limits::HEADERS_MAX;
 use crate::refusal::Refusal;
 use crate::request::Header;
@@ -14,7 +14,7 @@ pub(super) fn body_length(parts: &Parts) -> Option<usize> {
     value.to_str().ok()?.parse().ok()
 }
 
-/// How the client would have the body of its response coded.
+/// The coding that the client prefers for the body of its response.
 fn coding_of(parts: &Parts) -> Option<Coding> {
     let mut values = parts.headers.get_all(http::header::ACCEPT_ENCODING).iter();
     values.find_map(|value| Coding::preferred(value.as_bytes()))
