@@ -32,6 +32,7 @@ mod profiles;
 mod query;
 mod ranges;
 mod ranges_elsewhere;
+mod reply;
 mod routes;
 mod run;
 mod server_error;

@@ -31,6 +31,7 @@ use crate::log::Log;
 use crate::names::{Operation, Outcome};
 use crate::profiles::Profiles;
 use crate::ranges_elsewhere::FirstPiece;
+use crate::reply::{Answer, Failure, Made, Reply};
 use crate::routes::{BodyLimit, Handler, Methods, Missing, Target};
 use crate::timing::{add_server_timing, wants_timing};
 
@@ -128,6 +129,8 @@ pub(crate) enum Later {
         started: Ticks,
         what: String,
     },
+    /// A reply that was made elsewhere.
+    Made(Made),
     /// The first piece of a range.
     Range(Arrival<Box<FirstPiece>>),
     Page(Page),
@@ -222,6 +225,10 @@ impl Service for Api {
                 add_server_timing(response, exchange.timeline);
                 response.finish(&page.body);
             }
+            Later::Made(made) => {
+                let result = made.arrive(exchange.timeline);
+                return self.finish(result, response, exchange);
+            }
             Later::Verified { request: held, identity } => {
                 return held.with_request(|request| {
                     let mut target = Target::of(request.method, request.path, request.query);
@@ -302,6 +309,37 @@ impl Service for Api {
 }
 
 impl Api {
+    /// Answers as a handler says.
+    pub(crate) fn settle_answer(
+        &self,
+        answer: Result<Answer, Failure>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        match answer {
+            Ok(Answer::Reply(reply)) => self.finish(Ok(reply), response, exchange),
+            Ok(Answer::Pending(begin)) => {
+                begin(exchange);
+                Handled::Later
+            }
+            Ok(Answer::Forwarded) => Handled::Later,
+            Err(failure) => self.finish(Err(failure), response, exchange),
+        }
+    }
+
+    /// Writes a reply, and accounts for it.
+    pub(crate) fn finish(
+        &self,
+        result: Result<Reply, Failure>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let mut reply = result.unwrap_or_else(|failure| failure.into_reply(&self.shared.log));
+        finish_execution(exchange.timeline);
+        exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
+        reply.write(response, exchange.timeline)
+    }
+
     /// Serves what the gate lets through.
     fn go_on(
         &mut self,
