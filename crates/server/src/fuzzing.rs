@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// # Errors
 /// What the client would be told.
 pub fn parse_batch(body: &[u8]) -> Result<usize, String> {
-    crate::batch::parse(body).map(|entries| entries.len())
+    crate::entities::batch::parse(body).map(|entries| entries.len())
 }
 
 /// The value of parameter `name` in a query.

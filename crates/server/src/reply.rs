@@ -1,6 +1,6 @@
 //! Replies: values that handlers return, whichever API and thread they belong to.
 //!
-//! The service writes them (`Api::finish`): no handler sees the transport's response.
+//! The service writes them ([`Reply::write`]): no handler sees the transport's response.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,9 @@ use pellucid_account::{Phase, Timeline};
 use pellucid_budget::Share;
 use pellucid_clock::WallTime;
 use pellucid_http::{BodySource, Filled, Handled, READ_BYTES_MAX, Response, write_decimal};
-use pellucid_store::{Arrival, Head, StoreError, Value};
+use pellucid_store::{Head, StoreError, Value};
 
 use crate::log::Log;
-use crate::service::Loop;
 use crate::timing::add_server_timing;
 
 /// A body up to this size is copied behind its headers; a larger one is streamed from where it
@@ -23,7 +22,7 @@ pub(crate) const JSON: &str = "application/json";
 /// A complete reply.
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// The media type; none for a body without one, or with the type of its own kind.
+    /// The media type; lines have theirs, and empty bodies none.
     pub(crate) content_type: Option<&'static str>,
     pub(crate) version: Option<Version>,
     pub(crate) headers: Vec<(&'static str, Cow<'static, str>)>,
@@ -51,6 +50,8 @@ pub(crate) struct Driver {
 }
 
 /// The body of a reply.
+// With a tag of one word it is copied whole; see `pellucid_store::Value`.
+#[repr(u64)]
 pub(crate) enum Body {
     /// None, by the definition of the status (101, 304).
     None,
@@ -217,11 +218,11 @@ impl BodySource for Sending {
     }
 }
 
-/// A request that gets no reply of its handler's.
+/// A failed request.
 pub(crate) enum Failure {
-    /// It is wrong (400), or this line says why it is refused with another status.
+    /// The request is refused with this status, for the reason in the line.
     Refused(u16, Cow<'static, str>),
-    /// Too much is under way.
+    /// Too much is under way: it may be sent again in a second.
     Busy(Cow<'static, str>),
     Store(StoreError),
 }
@@ -264,58 +265,5 @@ pub(crate) fn status_of(error: &StoreError) -> u16 {
         StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
         StoreError::Unreachable(_) => 504,
         StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
-    }
-}
-
-/// The result of a handler.
-pub(crate) enum Answer {
-    Reply(Reply),
-    /// The reply is made elsewhere, once this has begun it: what it takes of the exchange brings a
-    /// [`Made`] back.
-    Pending(Box<dyn FnOnce(&mut Loop<'_>)>),
-    /// The request is with a peer; the links of the event loop bring the answer.
-    Forwarded,
-}
-
-impl Answer {
-    pub(crate) fn pending(begin: impl FnOnce(&mut Loop<'_>) + 'static) -> Answer {
-        Answer::Pending(Box::new(begin))
-    }
-}
-
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Answer {
-        Answer::Reply(reply)
-    }
-}
-
-/// A reply that another thread made, with the times that were measured there.
-pub(crate) struct Made {
-    pub(crate) result: Result<Reply, Failure>,
-    /// The account as the other thread continued it, if it did.
-    pub(crate) timeline: Option<Box<Timeline>>,
-    pub(crate) times: Arrival<()>,
-}
-
-impl Made {
-    /// A reply without times of its own.
-    pub(crate) fn of(reply: Reply) -> Made {
-        Made { result: Ok(reply), timeline: None, times: Arrival::new(Ok(()), Vec::new()) }
-    }
-
-    /// The reply that `make` makes of the store's answer.
-    pub(crate) fn by<T>(arrival: Arrival<T>, make: impl FnOnce(T) -> Reply) -> Made {
-        let Arrival { result, parts, started, counts } = arrival;
-        let times = Arrival { result: Ok(()), parts, started, counts };
-        Made { result: result.map(make).map_err(Failure::Store), timeline: None, times }
-    }
-
-    /// Brings the times to the request's account, and gives the result.
-    pub(crate) fn arrive(self, timeline: &mut Timeline) -> Result<Reply, Failure> {
-        if let Some(continued) = self.timeline {
-            *timeline = *continued;
-        }
-        self.times.add_to(timeline);
-        self.result
     }
 }

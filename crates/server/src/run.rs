@@ -11,11 +11,12 @@ use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
-use pellucid_cluster::ClusterOptions;
+use pellucid_cluster::{Cluster, ClusterOptions};
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, STEMS, TABLE, part_of};
-use pellucid_http::{Certificates, Endpoint, Limits, Server, descriptors_max, listen};
+use pellucid_http::{Certificates, Endpoint, Limits, Server, ServerGauge, descriptors_max, listen};
+use pellucid_io::{Random, SeededRandom, SystemRandom};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
@@ -26,27 +27,31 @@ use pellucid_store::{
 use pellucid_thread::Recurring;
 
 use crate::access::{
-    Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier, check_accounts,
-    host_of, machine_names, warn_of,
+    Accounts, Authentication, Identity, Secret, Sites, Verifier, check_accounts, host_of,
+    machine_names, warn_of,
 };
-use crate::admin::compact::FullMerge;
+use crate::admin::{AdminApi, FullMerge};
+use crate::answer::Later;
 use crate::certificates::CertificateWatch;
-use crate::cluster::{OwnerParts, join};
+use crate::cluster::{Owner, PeerApi, join};
 use crate::descriptors::fit_connections;
 use crate::documents::{
     BODY_BYTES_MAX, Calls, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, Queries,
     SlowQueries, keep_up, request_memory_default,
 };
 use crate::engine_log::log_engine;
+use crate::entities::EntityApi;
 use crate::exposure::Exposure;
 use crate::follow::{Export, FollowFigures, Follower, Traced};
+use crate::gate::{BodyBudgets, Gate};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::names_for;
+use crate::observer::Observer;
 use crate::profiles::Profiles;
 use crate::server_error::ServerError;
-use crate::service::{Api, Later, Random, Shared};
+use crate::service::Api;
 
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
@@ -190,7 +195,9 @@ impl ServerOptions {
 /// A server that serves.
 pub struct RunningServer {
     server: Server<Later>,
-    shared: Arc<Shared>,
+    observer: Arc<Observer>,
+    entities: Arc<EntityApi>,
+    documents: Arc<DocumentApi>,
     drain: Option<JoinHandle<()>>,
     engine_log: Option<Recurring>,
     upkeep: Recurring,
@@ -264,8 +271,8 @@ fn start_with(
     if let Some(cluster) = &options.cluster {
         check_cluster(cluster, certificates.is_some(), accounts.is_enforced())?;
     }
-    let shared = share(open(&options)?, accounts, &options, log)?;
-    serve(shared, certificates, options)
+    let parts = Parts::new(open(&options)?, accounts, &options, log)?;
+    serve(&parts, certificates, options)
 }
 
 /// Whether a node may be part of a cluster on these terms.
@@ -290,47 +297,99 @@ fn check_cluster(
     Ok(())
 }
 
-/// Makes what all event loops serve from.
-fn share(
-    store: Arc<dyn Store>,
-    accounts: Arc<Accounts>,
-    options: &ServerOptions,
-    log: Log,
-) -> Result<Arc<Shared>, ServerError> {
-    let data = &options.data;
-    let entities = store.table(ENTITIES);
-    let entities = entities.map_err(|error| ServerError::Store(data.clone(), error))?;
-    let cluster =
-        join(options.cluster.as_ref(), data, store.as_ref(), entities, options.threads, &log)?;
-    let documents = open_documents(&store, &accounts, options)?;
-    let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
-    if let Some(activity) = store.activity() {
-        account.watch(activity);
+/// The parts that all event loops serve from.
+struct Parts {
+    gate: Arc<Gate>,
+    entities: Arc<EntityApi>,
+    documents: Arc<DocumentApi>,
+    observer: Arc<Observer>,
+    cluster: Option<Arc<Cluster>>,
+    helper: Helper,
+    profiles: Profiles,
+    full_merge: FullMerge,
+    batch_bytes_max: usize,
+}
+
+impl Parts {
+    fn new(
+        store: Arc<dyn Store>,
+        accounts: Arc<Accounts>,
+        options: &ServerOptions,
+        log: Log,
+    ) -> Result<Parts, ServerError> {
+        let data = &options.data;
+        let table = store.table(ENTITIES);
+        let table = table.map_err(|error| ServerError::Store(data.clone(), error))?;
+        let cluster =
+            join(options.cluster.as_ref(), data, store.as_ref(), table, options.threads, &log)?;
+        let documents = open_documents(&store, &accounts, options)?;
+        let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
+        if let Some(activity) = store.activity() {
+            account.watch(activity);
+        }
+        let telling = Arc::clone(&store);
+        account.tell_later(move || telling.late_parts());
+        let keys = Arc::new(Keys::new(options.show_keys));
+        let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
+        Ok(Parts {
+            gate: Arc::new(Gate {
+                accounts,
+                verifier: verifier.map_err(ServerError::Run)?,
+                bodies: Arc::new(BodyBudgets::new(options.limits.body_bytes_per_account)),
+                sites: sites_of(options),
+            }),
+            entities: Arc::new(EntityApi {
+                store,
+                table,
+                acknowledgement: options.acknowledgement,
+                keys: Arc::clone(&keys),
+                log: log.clone(),
+            }),
+            observer: Arc::new(Observer {
+                account,
+                keys,
+                traced: Traced::new(options.export.is_some(), options.trace_share),
+                followed: FollowFigures::default(),
+                documents: Arc::clone(&documents),
+                log,
+                version: env!("CARGO_PKG_VERSION"),
+            }),
+            documents,
+            cluster,
+            helper: Helper::start().map_err(ServerError::Run)?,
+            profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
+            full_merge: FullMerge::default(),
+            batch_bytes_max: options.batch_bytes_max,
+        })
     }
-    let telling = Arc::clone(&store);
-    account.tell_later(move || telling.late_parts());
-    Ok(Arc::new(Shared {
-        owner_parts: OwnerParts::of(store.part_names()),
-        store,
-        entities,
-        account,
-        acknowledgement: options.acknowledgement,
-        batch_bytes_max: options.batch_bytes_max,
-        keys: Keys::new(options.show_keys),
-        helper: Helper::start().map_err(ServerError::Run)?,
-        traced: Traced::new(options.export.is_some(), options.trace_share),
-        full_merge: FullMerge::default(),
-        followed: FollowFigures::default(),
-        sites: sites_of(options),
-        verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
-        accounts,
-        bodies: BodyBudgets::new(options.limits.body_bytes_per_account),
-        profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
-        log,
-        version: env!("CARGO_PKG_VERSION"),
-        documents,
-        cluster,
-    }))
+
+    /// The service of one event loop.
+    fn service(&self, gauge: ServerGauge) -> Api {
+        let seed = || SeededRandom::new(SystemRandom.next_u64());
+        let (entities, observer) = (Arc::clone(&self.entities), Arc::clone(&self.observer));
+        let owner = Owner::new(Arc::clone(&entities), Arc::clone(&observer), seed());
+        let accounts = Arc::clone(&self.gate.accounts);
+        Api {
+            gate: Arc::clone(&self.gate),
+            documents: Arc::clone(&self.documents),
+            admin: AdminApi {
+                observer: Arc::clone(&observer),
+                store: Arc::clone(&entities.store),
+                documents: Arc::clone(&self.documents),
+                cluster: self.cluster.clone(),
+                helper: self.helper.clone(),
+                profiles: self.profiles.clone(),
+                full_merge: self.full_merge.clone(),
+                gauge,
+            },
+            entities,
+            peers: PeerApi::new(self.cluster.clone(), accounts, owner),
+            observer,
+            random: seed(),
+            batch_bytes_max: self.batch_bytes_max,
+            caller: Identity::Nobody,
+        }
+    }
 }
 
 /// The sites whose pages may ask.
@@ -343,52 +402,48 @@ fn sites_of(options: &ServerOptions) -> Sites {
     Sites::new(options.listen, options.tls.is_some(), names, &options.allowed_origins)
 }
 
-/// Listens, and starts the event loops and what works beside them.
+/// Listens, and starts the event loops and the threads beside them.
 fn serve(
-    shared: Arc<Shared>,
+    parts: &Parts,
     certificates: Option<Arc<Certificates>>,
     options: ServerOptions,
 ) -> Result<RunningServer, ServerError> {
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
-    let upkeep = keep_up(&shared.documents, shared.log.clone());
+    let (observer, documents) = (Arc::clone(&parts.observer), Arc::clone(&parts.documents));
+    let upkeep = keep_up(&documents, observer.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
-    let mut limits = fit_connections(options.limits, descriptors_max(), &shared.log);
-    limits.memory = shared.documents.memory.clone();
+    let mut limits = fit_connections(options.limits, descriptors_max(), &observer.log);
+    limits.memory = documents.memory.clone();
     let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
-    let account = shared.account.clone();
-    let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
-        shared: Arc::clone(&shared),
-        gauge,
-        caller: Identity::Nobody,
-        random: Random::new(),
-        links: None,
-    });
+    let account = observer.account.clone();
+    let server = Server::start(endpoint, &account, options.threads, |gauge| parts.service(gauge));
     let server = server.map_err(ServerError::Run)?;
-    let follower = Follower::start(&shared, options.slow_request, options.export);
+    let follower = Follower::start(&observer, options.slow_request, options.export);
     let follower = follower.map_err(ServerError::Run)?;
     let drain = (options.accounting == Accounting::Full).then(|| {
         let drain = move || account.drain_until_stopped();
         std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(drain)
     });
     let drain = drain.transpose().map_err(ServerError::Run)?;
-    let store = Arc::clone(&shared.store);
+    let entities = Arc::clone(&parts.entities);
     let engine_log = (!options.engine_log.is_zero())
-        .then(|| log_engine(store, shared.log.clone(), options.engine_log));
+        .then(|| log_engine(Arc::clone(&entities.store), observer.log.clone(), options.engine_log));
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
-    let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
+    let watch = certificates.map(|given| CertificateWatch::start(given, observer.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
-    let data = options.data;
     Ok(RunningServer {
         server,
-        shared,
+        observer,
+        entities,
+        documents,
         drain,
         engine_log,
         upkeep,
         follower,
         certificates,
-        data,
+        data: options.data,
         stop,
     })
 }
@@ -450,13 +505,13 @@ impl RunningServer {
     /// Its account.
     #[must_use]
     pub fn account(&self) -> Account {
-        self.shared.account.clone()
+        self.observer.account.clone()
     }
 
     /// The store's own figures as names and values, those of `/metrics`.
     #[must_use]
     pub fn store_figures(&self) -> Vec<(&'static str, u64)> {
-        self.shared.store.figures()
+        self.entities.store.figures()
     }
 
     /// How many keys of the entity API this server's own store has. They are counted one by one.
@@ -464,10 +519,10 @@ impl RunningServer {
     /// # Errors
     /// If the store cannot be read.
     pub fn count_entities(&self) -> Result<u64, ServerError> {
-        let Shared { store, entities, .. } = &*self.shared;
+        let EntityApi { store, table, .. } = &*self.entities;
         let count = || {
             let all = Range { start: b"", end: None, reverse: false };
-            let (mut scan, mut count) = (store.scan(*entities, all)?, 0);
+            let (mut scan, mut count) = (store.scan(*table, all)?, 0);
             while scan.next_head()?.is_some() {
                 count += 1;
             }
@@ -484,7 +539,12 @@ impl RunningServer {
     /// the process should end. Otherwise if an event loop had failed, or the store could not be
     /// closed.
     pub fn stop(self) -> Result<(), ServerError> {
-        let (shared, data) = (Arc::clone(&self.shared), self.data.clone());
+        let closing = Closing {
+            documents: Arc::clone(&self.documents),
+            store: Arc::clone(&self.entities.store),
+            data: self.data.clone(),
+        };
+        let log = self.observer.log.clone();
         let wait = self.stop.saturating_add(END_WAIT);
         let (sender, ended) = sync_channel(1);
         let end = move || {
@@ -494,17 +554,17 @@ impl RunningServer {
         let started = std::thread::Builder::new().name("pellucid-stop".to_owned()).spawn(end);
         let served = started.ok().and_then(|_| ended.recv_timeout(wait).ok());
         match served {
-            Some(served) => served.and(close(&shared, data)),
-            None => close_beside_stuck(&shared, data),
+            Some(served) => served.and(closing.close()),
+            None => closing.close_beside_stuck(&log),
         }
     }
 
     /// Ends all threads.
     fn end(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
-        self.shared.account.stop();
+        self.observer.account.stop();
         // Nobody waits for their answers any more.
-        let documents = &self.shared.documents;
+        let documents = &self.documents;
         documents.calls.end_all();
         documents.queries.kill_all();
         documents.pool.stop();
@@ -513,40 +573,51 @@ impl RunningServer {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();
         }
-        self.follower.finish(&self.shared);
+        self.follower.finish(&self.observer);
         served
     }
 }
 
-/// Closes the store.
-fn close(shared: &Shared, data: PathBuf) -> Result<(), ServerError> {
-    // Without the note, the next opening counts.
-    let _ = shared.documents.documents.note_counts();
-    shared.documents.documents.release();
-    shared.store.close().map_err(|error| ServerError::Store(data, error))
+/// The end of the store.
+struct Closing {
+    documents: Arc<DocumentApi>,
+    store: Arc<dyn Store>,
+    data: PathBuf,
 }
 
-/// Closes the store although threads are at work that do not end, and says which. They find the
-/// store closed, if they ever look.
-fn close_beside_stuck(shared: &Arc<Shared>, data: PathBuf) -> Result<(), ServerError> {
-    let calls = shared.documents.calls.describe();
-    let stuck = match &calls[..] {
-        [] => "threads other than those of calls".to_owned(),
-        calls => calls.join("; "),
-    };
-    let (sender, closed) = sync_channel(1);
-    let closing = Arc::clone(shared);
-    let run = move || {
-        let _ = sender.send(close(&closing, data).err());
-    };
-    let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
-    let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
-    let outcome = match closed {
-        Some(None) => "the store is closed".to_owned(),
-        Some(Some(error)) => error.to_string(),
-        None => "the store did not close in time: the journal has what was acknowledged".to_owned(),
-    };
-    let text = format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
-    shared.log.error(&text);
-    Err(ServerError::Stuck(text))
+impl Closing {
+    /// Closes the store.
+    fn close(self) -> Result<(), ServerError> {
+        // Without the note, the next opening counts.
+        let _ = self.documents.documents.note_counts();
+        self.documents.documents.release();
+        self.store.close().map_err(|error| ServerError::Store(self.data, error))
+    }
+
+    /// Closes the store although threads are at work that do not end, and says which. They find
+    /// the store closed, if they ever look.
+    fn close_beside_stuck(self, log: &Log) -> Result<(), ServerError> {
+        let calls = self.documents.calls.describe();
+        let stuck = match &calls[..] {
+            [] => "threads other than those of calls".to_owned(),
+            calls => calls.join("; "),
+        };
+        let (sender, closed) = sync_channel(1);
+        let run = move || {
+            let _ = sender.send(self.close().err());
+        };
+        let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
+        let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
+        let outcome = match closed {
+            Some(None) => "the store is closed".to_owned(),
+            Some(Some(error)) => error.to_string(),
+            None => {
+                "the store did not close in time: the journal has what was acknowledged".to_owned()
+            }
+        };
+        let text =
+            format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
+        log.error(&text);
+        Err(ServerError::Stuck(text))
+    }
 }

@@ -10,11 +10,12 @@ use pellucid_account::{
     Account, Names, PHASES, Phase, Recent, Record, STAMPS, Stamp, TransportPart, request_name,
 };
 use pellucid_clock::{Clock, Ticks};
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::Request;
 
-use crate::admin::Page;
+use super::AdminApi;
+use crate::answer::Handling;
 use crate::query::number_parameter;
-use crate::service::{Api, Loop, respond_text};
+use crate::reply::Reply;
 
 /// Seconds that a trace reaches back unless it is said, and at most.
 const SECONDS_DEFAULT: u64 = 1;
@@ -28,31 +29,17 @@ const PROCESS: u32 = 1;
 const LANES_MAX: usize = 10_000;
 const JOBS_THREAD: usize = 1 << 30;
 
-impl Api {
-    pub(crate) fn trace_page(
-        &self,
-        request: &Request<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let within =
-            |name: &str, default: u64, max: u64| match number_parameter(request.query, name)?
-                .unwrap_or(default)
-            {
-                number if (1..=max).contains(&number) => Ok(number),
-                _ => Err(format!("`{name}` is from 1 to {max}")),
-            };
-        let asked = within("seconds", SECONDS_DEFAULT, SECONDS_MAX)
-            .and_then(|s| Ok((s, within("requests", REQUESTS_DEFAULT, REQUESTS_MAX)?)));
-        let (seconds, requests) = match asked {
-            Ok(asked) => asked,
-            Err(what) => return respond_text(response, exchange, 400, &what),
-        };
-        let account = self.shared.account.clone();
-        self.later(response, exchange, move || {
-            Page::json(trace(&account, seconds, requests as usize))
-        })
-    }
+/// The last seconds as a trace.
+pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> Handling {
+    let within = |name: &str, default: u64, max: u64| {
+        let number = number_parameter(request.query, name)?.unwrap_or(default);
+        let is_within = (1..=max).contains(&number);
+        if is_within { Ok(number) } else { Err(format!("`{name}` is from 1 to {max}")) }
+    };
+    let seconds = within("seconds", SECONDS_DEFAULT, SECONDS_MAX)?;
+    let requests = within("requests", REQUESTS_DEFAULT, REQUESTS_MAX)? as usize;
+    let account = api.observer.account.clone();
+    Ok(api.helper.page(move || Reply::json(200, trace(&account, seconds, requests).into_bytes())))
 }
 
 /// The trace of the last `seconds`, with at most `requests` requests, the newest.
@@ -174,7 +161,7 @@ impl Writer {
         }
     }
 
-    /// The parts of `execute`, of which it is known how long they were and not when.
+    /// The parts of `execute`, which have lengths and no places.
     fn parts(&self, record: &Record) -> String {
         let names = self.names.parts_of(record.facts.operation);
         let parts = names.iter().zip(record.parts_ticks());
@@ -182,7 +169,7 @@ impl Writer {
         told.map(|(name, ticks)| self.part(name, ticks)).collect::<Vec<_>>().join(",")
     }
 
-    /// What the transport measured of another phase, likewise.
+    /// The transport's part of another phase, likewise.
     fn transport_part(&self, record: &Record, phase: Phase) -> String {
         let part = TransportPart::of(phase).map(|part| (part, record.transport_ticks(part)));
         let told = part.filter(|(_, ticks)| *ticks > 0);

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use pellucid_store::{Condition, Operation};
 use serde::Deserialize;
 
-use crate::lifetime::parse_seconds;
+use super::lifetime::parse_seconds;
 
 /// One line as it is sent. Keys and values are bytes, so they are base64. Strings are borrowed from
 /// the line unless they hold escapes: a slash of base64 may come as `\/`.
@@ -55,7 +55,7 @@ impl Entry {
 /// Parses a batch.
 ///
 /// # Errors
-/// The number of the line that is wrong, and how.
+/// Names the wrong line by its number.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Entry>, String> {
     let lines = body.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());

@@ -1,4 +1,4 @@
-//! How long an entry shall be there: `?ttl=SECONDS`, or `Cache-Control: max-age=SECONDS`.
+//! Lifetimes of entries: `?ttl=SECONDS`, or `Cache-Control: max-age=SECONDS`.
 
 use pellucid_http::Request;
 
@@ -11,7 +11,7 @@ const LIFETIME_SECONDS_MAX: f64 = 1e11;
 /// header.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If it is no number of seconds.
 pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> {
     if let Some(text) = text_parameter(request.query, "ttl")? {
         return parse_seconds("ttl", &text).map(Some);

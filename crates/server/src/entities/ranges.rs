@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
-use pellucid_store::{Object, Range, Scan, Store, StoreError, Table};
+use pellucid_store::{Object, Scan, StoreError};
 
 use crate::log::Log;
 use crate::query::{number_parameter, parameter, text_parameter};
 
 /// The media type of framed output.
-pub(crate) const NDJSON: &str = "application/x-ndjson";
+const NDJSON: &str = "application/x-ndjson";
 
-/// How entries are told apart.
+/// The framing of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `key\nvalue` back to back, as the contract has it; it cannot be split again.
@@ -23,10 +23,10 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(crate) fn content_type(self) -> &'static [u8] {
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
-            Form::Plain => b"application/octet-stream",
-            Form::Ndjson => NDJSON.as_bytes(),
+            Form::Plain => "application/octet-stream",
+            Form::Ndjson => NDJSON,
         }
     }
 }
@@ -38,7 +38,7 @@ pub(crate) struct Query<'q> {
     /// Entries that are wanted.
     pub(crate) left: u64,
     pub(crate) reverse: bool,
-    /// Whether the ranges of all nodes are wanted.
+    /// The ranges of all nodes are wanted.
     pub(crate) is_of_cluster: bool,
 }
 
@@ -51,10 +51,10 @@ impl Query<'_> {
     }
 }
 
-/// Reads what a query asks for.
+/// Reads the parameters of a range.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If a parameter is missing or wrong.
 pub(crate) fn parse(query: Option<&str>) -> Result<Query<'_>, String> {
     let start = parameter(query, "start")?.filter(|start| !start.is_empty());
     let start = start.ok_or_else(|| "`start` is missing or empty".to_owned())?;
@@ -72,23 +72,6 @@ pub(crate) fn parse(query: Option<&str>) -> Result<Query<'_>, String> {
     Ok(Query { start, end, left, reverse, is_of_cluster })
 }
 
-/// Begins the walk that `query` asks for.
-///
-/// # Errors
-/// If the store cannot be read.
-pub(crate) fn begin(
-    query: &Query<'_>,
-    form: Form,
-    store: &dyn Store,
-    table: Table,
-    log: &Log,
-) -> Result<StoreRange, StoreError> {
-    let Query { start, end, left, reverse, .. } = query;
-    let range = Range { start, end: end.as_deref(), reverse: *reverse };
-    let scan = store.scan(table, range)?;
-    Ok(RangeBody::new(scan, form, *left, log))
-}
-
 /// Framed if the client names it, with whatever parameters.
 pub(crate) fn form_of(request: &Request<'_>) -> Form {
     let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
@@ -99,12 +82,12 @@ pub(crate) fn form_of(request: &Request<'_>) -> Form {
     if types.any(is_framed) { Form::Ndjson } else { Form::Plain }
 }
 
-/// Where the entries of a range come from.
+/// A source of the entries of a range.
 pub(crate) trait Entries: Send {
-    /// What it is, for the log.
-    const WHAT: &'static str;
+    /// Its name in the log.
+    const NAME: &'static str;
 
-    /// Why there is no next entry, though the range is not over.
+    /// An error before the end of the range.
     type Error: std::fmt::Display;
 
     /// The next entry.
@@ -114,7 +97,7 @@ pub(crate) trait Entries: Send {
     fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
 }
 
-/// What comes next of a range.
+/// The next step of a range.
 pub(crate) enum NextEntry<'a> {
     /// An entry.
     Here(Cow<'a, [u8]>, Object),
@@ -125,7 +108,7 @@ pub(crate) enum NextEntry<'a> {
 }
 
 impl Entries for Box<dyn Scan> {
-    const WHAT: &'static str = "a range";
+    const NAME: &'static str = "a range";
 
     type Error = StoreError;
 
@@ -163,7 +146,7 @@ impl<E: Entries> RangeBody<E> {
     /// Appends the next piece.
     ///
     /// # Errors
-    /// Why there is none, though the range is not over.
+    /// If the entries end before the range does.
     pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> Result<Filled, E::Error> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
@@ -197,7 +180,7 @@ impl<E: Entries> RangeBody<E> {
 impl<E: Entries> BodySource for RangeBody<E> {
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         self.try_fill(out).unwrap_or_else(|what| {
-            self.log.error(&format!("{} was cut short: {what}", E::WHAT));
+            self.log.error(&format!("{} was cut short: {what}", E::NAME));
             Filled::Broken
         })
     }

@@ -1,0 +1,31 @@
+//! The server's view of its own requests, for its pages, its log and its metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use pellucid_account::Account;
+
+use crate::documents::DocumentApi;
+use crate::follow::{FollowFigures, Traced};
+use crate::keys::Keys;
+use crate::log::Log;
+
+/// See the module.
+pub(crate) struct Observer {
+    pub(crate) account: Account,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) traced: Traced,
+    pub(crate) followed: FollowFigures,
+    pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) log: Log,
+    pub(crate) version: &'static str,
+}
+
+impl Observer {
+    /// Slow requests, and of traced ones those exported and those lost.
+    pub(crate) fn followed_figures(&self) -> [u64; 3] {
+        let followed = &self.followed;
+        let lost = followed.export_lost.load(Relaxed) + self.traced.forgotten();
+        [followed.slow.load(Relaxed), followed.exported.load(Relaxed), lost]
+    }
+}
