@@ -56,7 +56,7 @@ impl From<Reply> for Answer {
     }
 }
 
-/// What comes back to an event loop from other threads and from peers.
+/// A message to an event loop from another thread or a peer.
 pub(crate) enum Later {
     Made(Made),
     /// A request whose password was verified, and its caller if it was right.

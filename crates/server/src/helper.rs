@@ -1,4 +1,4 @@
-//! A thread for what would hold up an event loop: adding up the account, writing metrics.
+//! A thread for work that would hold up an event loop: adding up the account, writing metrics.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};

@@ -1,9 +1,9 @@
 //! The APIs of Pellucid on the transport and the store, and the server that runs them.
 //!
 //! [`start`] opens the store, then listens: whoever can connect can be served. The entity API is in
-//! `entities`, the server's own pages in `admin`, the document API in `documents`, the other nodes of
-//! a cluster in `cluster`. Their handlers take requests and return values (`answer`, `reply`); the
-//! `service` of each event loop finds them in the table of `routes`, and writes the replies.
+//! `entities`, the server's own pages in `admin`, the document API in `documents`, the other nodes
+//! of a cluster in `cluster`. Their handlers take requests and return values (`answer`, `reply`);
+//! the `service` of each event loop finds them in the table of `routes`, and writes the replies.
 
 pub mod access;
 mod admin;

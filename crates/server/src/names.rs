@@ -1,9 +1,12 @@
-//! The names that the account knows requests by.
+//! Names: of the kinds of requests in the account, and of the entity API's table.
 
 use pellucid_account::{Names, Part};
 use pellucid_cluster::FORWARD_PARTS;
 use pellucid_http::Refusal;
 use pellucid_store::Store;
+
+/// The name of the table behind the entity API.
+pub(crate) const ENTITIES: &str = "entities";
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

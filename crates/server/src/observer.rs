@@ -1,12 +1,13 @@
 //! The server's view of its own requests, for its pages, its log and its metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pellucid_account::Account;
 
 use crate::documents::DocumentApi;
-use crate::follow::{FollowFigures, Traced};
+use crate::follow::Traced;
 use crate::keys::Keys;
 use crate::log::Log;
 
@@ -28,4 +29,15 @@ impl Observer {
         let lost = followed.export_lost.load(Relaxed) + self.traced.forgotten();
         [followed.slow.load(Relaxed), followed.exported.load(Relaxed), lost]
     }
+}
+
+/// Counters of followed requests.
+#[derive(Default)]
+pub(crate) struct FollowFigures {
+    /// Requests whose spans a collector has taken.
+    pub(crate) exported: AtomicU64,
+    /// Requests whose spans are lost: no room in the queue, or no answer from the collector.
+    pub(crate) export_lost: AtomicU64,
+    /// Slow requests.
+    pub(crate) slow: AtomicU64,
 }

@@ -42,19 +42,16 @@ use crate::documents::{
 use crate::engine_log::log_engine;
 use crate::entities::EntityApi;
 use crate::exposure::Exposure;
-use crate::follow::{Export, FollowFigures, Follower, Traced};
+use crate::follow::{Export, Follower, Traced};
 use crate::gate::{BodyBudgets, Gate};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
-use crate::names::names_for;
-use crate::observer::Observer;
+use crate::names::{ENTITIES, names_for};
+use crate::observer::{FollowFigures, Observer};
 use crate::profiles::Profiles;
 use crate::server_error::ServerError;
 use crate::service::Api;
-
-/// The name of the table behind the entity API.
-pub(crate) const ENTITIES: &str = "entities";
 
 /// The table behind the entity API, for who copies it.
 pub const ENTITIES_TABLE: CopiedTable<'static> = CopiedTable { name: ENTITIES, part_of: None };
@@ -70,10 +67,10 @@ const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
 /// drivers understand, and for all that run or stream beside it.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
 
-/// How long a stop waits, once requests in flight were cut, for threads that were told to end.
+/// The time that a stop waits, once requests in flight were cut, for threads that were told to end.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a stop that has waited in vain for threads waits for the store to close.
+/// The time that a stop which has waited in vain for threads waits for the store to close.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// The store below.
@@ -89,49 +86,49 @@ pub enum StoreKind {
     Rocks(RocksOptions),
 }
 
-/// What an operator can set.
+/// The settings of an operator.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The folder of the embedded store, and of what the server keeps for itself.
     pub data: PathBuf,
     /// The store below.
     pub store: StoreKind,
-    /// Where to listen; port 0 for any that is free.
+    /// The address to listen on; port 0 for any that is free.
     pub listen: SocketAddr,
-    /// Where certificate and key are, both in PEM, if TLS is to be spoken.
+    /// The files of certificate and key, both in PEM, if TLS is to be spoken.
     pub tls: Option<TlsFiles>,
-    /// What the acknowledgement of a write means that does not say it itself.
+    /// The acknowledgement of writes that do not ask for one themselves.
     pub acknowledgement: Acknowledgement,
     /// Event loops.
     pub threads: usize,
-    /// Whether requests need credentials.
+    /// The need of requests for credentials.
     pub authentication: Authentication,
-    /// What web tokens are signed with, if not the secret that the store keeps.
+    /// The secret for web tokens, if not the one that the store keeps.
     pub jwt_secret: Option<Secret>,
     /// Further files with secrets, whose modes are looked at.
     pub secret_files: Vec<PathBuf>,
-    /// What is accepted of a listener beyond loopback.
+    /// The dangers of a listener beyond loopback that are accepted.
     pub exposure: Exposure,
     /// Names by which this server is asked, beside addresses and this machine's name.
     pub allowed_hosts: Vec<String>,
     /// Origins of other sites whose pages may ask.
     pub allowed_origins: Vec<String>,
-    /// How much is accounted for.
+    /// The extent of accounting.
     pub accounting: Accounting,
     /// Limits of the transport.
     pub limits: Limits,
     /// Requests that take longer get a line in the log; zero for none.
     pub slow_request: Duration,
-    /// Where the spans of traced requests go.
+    /// The collector of the spans of traced requests.
     pub export: Option<Export>,
     /// The share of requests that are traced though their callers do not trace them, if spans go
     /// anywhere.
     pub trace_share: f64,
     /// Bytes that a batch may have.
     pub batch_bytes_max: usize,
-    /// How often the engine's figures go to the log, a line of each kind; zero for never.
+    /// The time between two logs of the engine's figures, a line of each kind; zero for never.
     pub engine_log: Duration,
-    /// Whether `/_admin/slow` shows keys themselves beside their hashes.
+    /// Has `/_admin/slow` show keys themselves beside their hashes.
     pub show_keys: bool,
     /// Samples of each busy thread's processor time per second, always; zero for none.
     pub profile_hertz: u32,
@@ -204,7 +201,7 @@ pub struct RunningServer {
     follower: Follower,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
-    /// How long a stop waits for requests in flight.
+    /// The time that a stop waits for requests in flight.
     stop: Duration,
 }
 
@@ -275,7 +272,7 @@ fn start_with(
     serve(&parts, certificates, options)
 }
 
-/// Whether a node may be part of a cluster on these terms.
+/// Checks that a node may be part of a cluster on these terms.
 fn check_cluster(
     cluster: &ClusterOptions,
     has_tls: bool,
@@ -474,7 +471,7 @@ fn open_documents(
     }))
 }
 
-/// What other servers on the same store call this one.
+/// The name of this server for others on the same store.
 fn name_of(options: &ServerOptions) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let (host, listen, process) = (host.trim(), options.listen, std::process::id());
@@ -482,7 +479,7 @@ fn name_of(options: &ServerOptions) -> String {
 }
 
 impl RunningServer {
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
@@ -514,7 +511,8 @@ impl RunningServer {
         self.entities.store.figures()
     }
 
-    /// How many keys of the entity API this server's own store has. They are counted one by one.
+    /// The number of keys of the entity API in this server's own store. They are counted one by
+    /// one.
     ///
     /// # Errors
     /// If the store cannot be read.

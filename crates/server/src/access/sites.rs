@@ -73,7 +73,8 @@ impl Sites {
         }
     }
 
-    /// The reason to refuse a request, if there is one. `Host` counts where nobody is asked for credentials.
+    /// The reason to refuse a request, if there is one. `Host` counts where nobody is asked for
+    /// credentials.
     #[inline]
     pub(crate) fn refuse(&self, request: &Request<'_>, is_open: bool) -> Option<Foreign> {
         let (mut host, mut origin, mut site, mut mode) = (None, None, None, None);
@@ -119,7 +120,8 @@ impl Sites {
             || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(text))
     }
 
-    /// An `Origin` is allowed if it is that of the server that `host` names, or the operator allows it.
+    /// An `Origin` is allowed if it is that of the server that `host` names, or the operator
+    /// allows it.
     fn is_allowed(&self, origin: &[u8], host: &[u8]) -> bool {
         let own = match origin.strip_prefix(b"https://") {
             Some(own) => Some(own),

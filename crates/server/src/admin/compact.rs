@@ -22,17 +22,17 @@ static COMPACT: Job = Job::new("full_merge");
 pub(crate) struct FullMerge(Arc<AtomicBool>);
 
 impl FullMerge {
-    /// The place of the one merge, if it is free.
-    fn take(&self) -> Option<Place> {
+    /// The reservation of the one merge, if it is free.
+    fn take(&self) -> Option<Reservation> {
         let was_taken = self.0.swap(true, Ordering::AcqRel);
-        (!was_taken).then(|| Place(Arc::clone(&self.0)))
+        (!was_taken).then(|| Reservation(Arc::clone(&self.0)))
     }
 }
 
 /// Given back when it goes.
-struct Place(Arc<AtomicBool>);
+struct Reservation(Arc<AtomicBool>);
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -40,7 +40,7 @@ impl Drop for Place {
 
 /// Merges everything, and answers when it is done; requests go on meanwhile.
 pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
-    let Some(place) = api.full_merge.take() else {
+    let Some(reservation) = api.full_merge.take() else {
         return Err(Failure::Refused(409, "a full merge is under way already".into()));
     };
     let (store, observer) = (Arc::clone(&api.store), Arc::clone(&api.observer));
@@ -53,8 +53,8 @@ pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
         if let Err(error) = &merged {
             observer.log.error(&format!("a full merge failed: {error}"));
         }
-        // Its end frees the place before the reply: whoever has that may ask again.
-        let _place = place;
+        // Its end frees the reservation before the reply: whoever has that may ask again.
+        let _reservation = reservation;
         reply_to(merged, began.elapsed_ns())
     })
 }
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn there_is_one_at_a_time() {
         let full_merge = FullMerge::default();
-        let place = full_merge.take();
-        assert!(place.is_some() && full_merge.take().is_none());
-        drop(place);
+        let reservation = full_merge.take();
+        assert!(reservation.is_some() && full_merge.take().is_none());
+        drop(reservation);
         assert!(full_merge.take().is_some());
     }
 

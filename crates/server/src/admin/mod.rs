@@ -1,5 +1,5 @@
-//! The server's own pages: `/_admin/account`, `/_admin/engine`, `/metrics`, and in the modules below
-//! those about single requests. Adding them up takes longer than a request may hold up its
+//! The server's own pages: `/_admin/account`, `/_admin/engine`, `/metrics`, and in the modules
+//! below those about single requests. Adding them up takes longer than a request may hold up its
 //! neighbours, so the helper thread does it.
 
 mod compact;
@@ -29,7 +29,7 @@ pub(crate) use compact::{FullMerge, compact};
 pub(crate) use observed::{interference_page, requests_page, slow_page};
 pub(crate) use trace::trace_page;
 
-/// What the pages show; each is a function over it.
+/// The subjects of the pages; each page is a function over them.
 pub(crate) struct AdminApi {
     pub(crate) observer: Arc<Observer>,
     pub(crate) store: Arc<dyn Store>,

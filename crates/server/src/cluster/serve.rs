@@ -17,7 +17,7 @@ use pellucid_store::{
 use pellucid_thread::set_operation;
 
 use super::OwnerParts;
-use super::served::{Found, Served};
+use super::served::{AskResult, Served};
 use crate::answer::Later;
 use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
@@ -25,7 +25,7 @@ use crate::observer::Observer;
 
 pub(super) type Sink = Option<Record>;
 
-/// What an event loop serves peers with.
+/// The means by which an event loop serves peers.
 pub(crate) struct Owner {
     entities: Arc<EntityApi>,
     observer: Arc<Observer>,
@@ -136,13 +136,13 @@ fn is_late(waited_ns: u64, wait_ms: u32) -> bool {
     wait_ms > 0 && waited_ns > u64::from(wait_ms) * 1_000_000
 }
 
-fn late(cluster: &Cluster, wait_ms: u32) -> Found {
+fn late(cluster: &Cluster, wait_ms: u32) -> AskResult {
     let own = cluster.url(cluster.own());
     let what = format!(
         "the key's owner {own} came to this after more than the {wait_ms} ms that were given: it \
          has not happened"
     );
-    Found::Refused(AnswerStatus::Late, what)
+    AskResult::Refused(AnswerStatus::Late, what)
 }
 
 /// Executes an ask, if the key is ours: it is never forwarded again.
@@ -152,8 +152,8 @@ fn execute(
     ask: &Ask<'_>,
     is_full: bool,
     timeline: &mut Timeline,
-) -> StoreAnswer<Found> {
-    let now = |found: Found| StoreAnswer::Now(Ok(found));
+) -> StoreAnswer<AskResult> {
+    let now = |found: AskResult| StoreAnswer::Now(Ok(found));
     if is_full {
         let what = "too many asks wait for the medium".to_owned();
         return StoreAnswer::Now(Err(StoreError::Busy(what)));
@@ -171,8 +171,8 @@ fn execute(
         },
     };
     match ask.kind {
-        AskKind::Get => store.get(table, ask.key, timeline).map(Found::Object),
-        AskKind::Head => store.head(table, ask.key, timeline).map(Found::Head),
+        AskKind::Get => store.get(table, ask.key, timeline).map(AskResult::Object),
+        AskKind::Head => store.head(table, ask.key, timeline).map(AskResult::Head),
         AskKind::Put | AskKind::Delete => {
             let operation = StoreOperation {
                 key: ask.key,
@@ -180,25 +180,25 @@ fn execute(
                 condition: ask.condition,
                 lifetime_ms: ask.lifetime_ms,
             };
-            store.write(table, &[operation], ask.acknowledgement, timeline).map(Found::Written)
+            store.write(table, &[operation], ask.acknowledgement, timeline).map(AskResult::Written)
         }
         AskKind::Batch => {
             let entries = match batch::parse(ask.value) {
                 Ok(entries) => entries,
-                Err(what) => return now(Found::Refused(AnswerStatus::Unacceptable, what)),
+                Err(what) => return now(AskResult::Refused(AnswerStatus::Unacceptable, what)),
             };
             let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
             let strange = operations.iter().find(|o| !is_own(cluster, Some(o.key)));
             if let Some(strange) = strange {
                 return now(not_owner(cluster, Some(strange.key)));
             }
-            store.write(table, &operations, ask.acknowledgement, timeline).map(Found::Written)
+            store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
         }
         AskKind::Write => {
             let parts = match PartOperation::decode_all(ask.value) {
                 Ok(parts) => parts,
                 Err(error) => {
-                    return now(Found::Refused(AnswerStatus::Unacceptable, error.to_string()));
+                    return now(AskResult::Refused(AnswerStatus::Unacceptable, error.to_string()));
                 }
             };
             let strange = parts.iter().find(|part| !is_own(cluster, part.owned_by()));
@@ -206,7 +206,7 @@ fn execute(
                 return now(not_owner(cluster, strange.owned_by()));
             }
             let operations: Vec<_> = parts.iter().map(|part| part.operation).collect();
-            store.write(table, &operations, ask.acknowledgement, timeline).map(Found::Written)
+            store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
         }
         AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(&**store, table, ask)),
     }
@@ -217,21 +217,21 @@ fn is_own(cluster: &Cluster, owned_by: Option<&[u8]>) -> bool {
     owned_by.is_some_and(|bytes| cluster.owner(bytes) == cluster.own())
 }
 
-fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> Found {
+fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> AskResult {
     let Some(owned_by) = owned_by else {
         let what = "a part that is longer than its key".to_owned();
-        return Found::Refused(AnswerStatus::Unacceptable, what);
+        return AskResult::Refused(AnswerStatus::Unacceptable, what);
     };
     let (own, owner) = (cluster.url(cluster.own()), cluster.url(cluster.owner(owned_by)));
     let what = format!("{own} was asked for a key of {owner} as if it were its own");
-    Found::Refused(AnswerStatus::NotOwner, what)
+    AskResult::Refused(AnswerStatus::NotOwner, what)
 }
 
 /// One page of a range of ours.
-fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
+fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult> {
     let range = match RangeAsk::decode(ask.value) {
         Ok(range) => range,
-        Err(error) => return Ok(Found::Refused(AnswerStatus::Unacceptable, error.to_string())),
+        Err(error) => return Ok(AskResult::Refused(AnswerStatus::Unacceptable, error.to_string())),
     };
     let RangeAsk { reverse, behind, end, entries_max, first } = range;
     // A page behind a key begins with that key forwards, and ends before it backwards.
@@ -240,7 +240,7 @@ fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
     let (mut bytes, mut entries) = (Vec::new(), 0);
     let mut skipped = (behind && !reverse).then_some(ask.key);
     while entries < entries_max && bytes.len() < PAGE_BYTES {
-        let Some((key, object)) = scan.next()? else { return Ok(Found::Page(bytes, true)) };
+        let Some((key, object)) = scan.next()? else { return Ok(AskResult::Page(bytes, true)) };
         if skipped.take() == Some(key) {
             continue;
         }
@@ -254,7 +254,7 @@ fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
         }
         entries += 1;
     }
-    Ok(Found::Page(bytes, entries >= entries_max))
+    Ok(AskResult::Page(bytes, entries >= entries_max))
 }
 
 fn answer(
@@ -264,7 +264,7 @@ fn answer(
     id: u64,
     timeline: &mut Timeline,
     mut facts: RequestFacts,
-    result: StoreResult<Found>,
+    result: StoreResult<AskResult>,
 ) -> Ticks {
     let mut page = Vec::new();
     let (mut text, mut object) = (String::new(), None);
@@ -275,22 +275,22 @@ fn answer(
         answer.value_length = head.value_length;
     };
     match result {
-        Ok(Found::Object(found)) => {
+        Ok(AskResult::Object(found)) => {
             if let Some(found) = &found {
                 of_head(&mut answer, found.head);
             }
             object = found;
         }
-        Ok(Found::Head(Some(head))) => of_head(&mut answer, head),
-        Ok(Found::Head(None)) => {}
-        Ok(Found::Written(written)) => {
+        Ok(AskResult::Head(Some(head))) => of_head(&mut answer, head),
+        Ok(AskResult::Head(None)) => {}
+        Ok(AskResult::Written(written)) => {
             (answer.status, answer.sequence) = (AnswerStatus::Written, written.sequence);
         }
-        Ok(Found::Page(bytes, is_last)) => {
+        Ok(AskResult::Page(bytes, is_last)) => {
             (answer.status, answer.detail) = (AnswerStatus::Page, u32::from(is_last));
             page = bytes;
         }
-        Ok(Found::Refused(status, what)) => (answer.status, text) = (status, what),
+        Ok(AskResult::Refused(status, what)) => (answer.status, text) = (status, what),
         Err(error) => {
             (answer.status, text) = (status_of(&error), error.to_string());
             if let StoreError::ConditionFailed { index, current } = error {

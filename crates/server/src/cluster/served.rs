@@ -5,7 +5,7 @@ use pellucid_cluster::{AnswerStatus, CallerId};
 use pellucid_store::{Arrival, Head, Object, Written};
 
 /// The answer to a peer.
-pub(super) enum Found {
+pub(super) enum AskResult {
     Object(Option<Object>),
     Head(Option<Head>),
     Written(Written),
@@ -22,5 +22,5 @@ pub(crate) struct Served {
     pub(super) timeline: Timeline,
     pub(super) facts: RequestFacts,
     pub(super) flight: Flight,
-    pub(super) arrival: Arrival<Found>,
+    pub(super) arrival: Arrival<AskResult>,
 }

@@ -8,7 +8,7 @@ use pellucid_document::TABLE as DOCUMENTS;
 use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
 use crate::log::Log;
-use crate::run::ENTITIES;
+use crate::names::ENTITIES;
 use crate::server_error::ServerError;
 
 enum NoStart {
@@ -63,8 +63,8 @@ pub(crate) fn join(
     Ok(cluster)
 }
 
-/// The content of a store: of the entity API, of the document API, or in tables that programs have made
-/// which are no node (docs/stores.md).
+/// The content of a store: of the entity API, of the document API, or in tables that programs have
+/// made which are no node (docs/stores.md).
 fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
     let names = store.table_names()?.unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
     if names.iter().any(|name| name == DOCUMENTS) {

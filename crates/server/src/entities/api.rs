@@ -119,7 +119,7 @@ impl EntityApi {
         Ok(Reply::streamed(walk.form.content_type(), begun?).into())
     }
 
-    /// Whether another thread is to read the batch.
+    /// Another thread is to read the batch.
     pub(crate) fn is_large_batch(&self, request: &Request<'_>) -> bool {
         request.body.len() > BATCH_PARSED_AT_ONCE_BYTES_MAX && self.store.workers().is_some()
     }

@@ -47,8 +47,8 @@ const STATE_BYTES_MAX: usize = TRACE_STATE_BYTES_MAX;
 /// Members that it may have.
 const STATE_MEMBERS_MAX: usize = 32;
 
-/// The notes of other systems on the trace: the headers `tracestate`, in their order, as one list. A
-/// list that is malformed or too long is none.
+/// The notes of other systems on the trace: the headers `tracestate`, in their order, as one list.
+/// A list that is malformed or too long is none.
 pub(crate) fn trace_state(headers: &[Header<'_>]) -> Option<Box<str>> {
     let named = |header: &&Header<'_>| {
         header.name.len() == 10 && header.name.eq_ignore_ascii_case("tracestate")

@@ -13,7 +13,7 @@ mod traced;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::observer::Observer;
 const QUEUE_MAX: usize = 2_048;
 /// Requests whose spans are posted at a time.
 const BATCH_MAX: usize = 256;
-/// How long a span may wait for others.
+/// The time that a span may wait for others.
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
 
 /// The record of a request that is passed on.
@@ -41,17 +41,6 @@ struct Followed {
     record: Record,
     is_slow: bool,
     trace: Option<Trace>,
-}
-
-/// Counters of followed requests.
-#[derive(Default)]
-pub(crate) struct FollowFigures {
-    /// Requests whose spans a collector has taken.
-    pub(crate) exported: AtomicU64,
-    /// Requests whose spans are lost: no room in the queue, or no answer from the collector.
-    pub(crate) export_lost: AtomicU64,
-    /// Slow requests.
-    pub(crate) slow: AtomicU64,
 }
 
 /// The thread behind the log of slow requests and the export of spans.
@@ -130,7 +119,7 @@ struct Following {
     batch: Vec<Value>,
     /// Requests in the batch.
     requests: usize,
-    /// Whether the last post failed, so that a lasting failure is one line.
+    /// The last post failed: noted so that a lasting failure is one line.
     is_failing: bool,
 }
 

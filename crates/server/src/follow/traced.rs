@@ -33,7 +33,7 @@ pub(crate) struct Traced {
     threshold: u64,
     is_on: bool,
     under_way: Mutex<UnderWay>,
-    /// How many are under way, to be looked at without the lock.
+    /// The number of those under way, to be looked at without the lock.
     count: AtomicUsize,
     forgotten: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! The gate of the APIs: who asks, and the refusals of those who have not got the right.
+//! The gate of the APIs: callers are identified, and refused without the right.
 
 mod budgets;
 mod held;
@@ -106,8 +106,8 @@ impl Gate {
         refuse(reply.with_header("Retry-After", seconds.to_string()), exchange)
     }
 
-    /// Whether a body may come, by the credentials in its head. So a stranger's body takes no
-    /// memory and nobody's time.
+    /// Judges a request whose body is still to come by the credentials in its head. So a
+    /// stranger's body takes no memory and nobody's time.
     pub(crate) fn admit(&self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
         let is_open = || Target::of(head.method, head.path, head.query).route.need.is_open();
         if !self.accounts.is_enforced() || is_open() {

@@ -12,9 +12,11 @@ use pellucid_budget::Budget;
 use pellucid_cluster::PeerView;
 use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
 use pellucid_store::EngineStats;
+use serde_json::Value;
 
 use crate::documents::CursorFigures;
-use crate::engine_metrics::{families, singles};
+use crate::engine_metrics::FAMILIES;
+use crate::engine_page::document;
 use crate::process::ProcessFigures;
 
 /// Buckets of durations end at these powers of two nanoseconds: 0.5 µs to 17 s. The server's own
@@ -25,14 +27,14 @@ const PHASE_POWER_STEP: usize = 2;
 /// The phase whose parts are the store's.
 const EXECUTE: &str = "execute";
 
-/// Everything that the page shows.
+/// The figures of the page.
 pub(crate) struct Figures {
     pub(crate) snapshot: Snapshot,
     pub(crate) transport: ServerStats,
     pub(crate) store: Vec<(&'static str, u64)>,
     pub(crate) engine: Option<EngineStats>,
     pub(crate) cursors: CursorFigures,
-    /// What requests may take together.
+    /// The memory of all requests together.
     pub(crate) memory: Budget,
     pub(crate) process: ProcessFigures,
     /// Slow requests, and of traced ones those exported and those lost.
@@ -56,8 +58,7 @@ pub(crate) fn page(figures: &Figures) -> String {
     write_transport(&mut page, figures);
     write_store(&mut page, &figures.store);
     if let Some(engine) = &figures.engine {
-        write_store(&mut page, &singles(engine));
-        write_engine(&mut page, engine);
+        write_engine(&mut page, &document(engine));
     }
     write_cursors(&mut page, figures.cursors);
     write_memory(&mut page, &figures.memory);
@@ -234,11 +235,14 @@ fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {
     }
 }
 
-fn write_engine(page: &mut String, engine: &EngineStats) {
-    for (name, kind, help, samples) in families(engine) {
-        family(page, name, kind, help);
-        for (labels, value) in samples {
-            let _ = writeln!(page, "{name}{{{labels}}} {value}");
+fn write_engine(page: &mut String, document: &Value) {
+    for metric in FAMILIES {
+        family(page, metric.name, metric.kind(), metric.help);
+        for (labels, value) in metric.samples(document) {
+            let _ = match &*labels {
+                "" => writeln!(page, "{} {value}", metric.name),
+                labels => writeln!(page, "{}{{{labels}}} {value}", metric.name),
+            };
         }
     }
 }

@@ -56,10 +56,10 @@ pub(crate) struct Profiles {
     recordings: Arc<AtomicUsize>,
 }
 
-/// A place among those that record; given back when it goes.
-struct Place(Arc<AtomicUsize>);
+/// A reservation among those that record; given back when it goes.
+struct Reservation(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -78,10 +78,10 @@ impl Profiles {
         self.profiler.as_ref()
     }
 
-    fn take_place(&self) -> Option<Place> {
+    fn reserve(&self) -> Option<Reservation> {
         let more = |count| (count < RECORDINGS_MAX).then_some(count + 1);
         let taken = self.recordings.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| Place(Arc::clone(&self.recordings)))
+        taken.ok().map(|_| Reservation(Arc::clone(&self.recordings)))
     }
 
     /// Records what was asked for; it takes as long as was asked for.
@@ -136,13 +136,13 @@ pub(crate) fn profile(profiles: &Profiles, name: &str, query: Option<&str>) -> H
         let line = format!("there is no profile `{name}`: /debug/pprof/ lists those there are");
         return Err(Failure::Refused(404, line.into()));
     };
-    let Some(place) = profiles.take_place() else {
+    let Some(reservation) = profiles.reserve() else {
         let line = "as many profiles are being recorded as may be at a time: try again later";
         return Err(Failure::Busy(line.into()));
     };
     let profiles = profiles.clone();
     page_on_thread("pellucid-prof", &RECORDING, move || {
-        let _place = place;
+        let _reservation = reservation;
         let recorded = profiles.record(&asked);
         let page =
             recorded.and_then(|(profile, base)| render::page(&profile, base.as_ref(), &asked));
