@@ -13,11 +13,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::http2::Http2;
 use crate::poller::Poller;
-use pellucid_client::http::ResponseParser;
 use crate::simulation::Simulation;
 use crate::stream::Stream;
-use pellucid_client::http::TlsSetup;
 use crate::watch::Watch;
+use pellucid_client::http::ResponseParser;
+use pellucid_client::http::TlsSetup;
 
 /// A request whose answer is awaited.
 #[derive(Debug, Default)]

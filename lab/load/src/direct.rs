@@ -14,8 +14,8 @@ use pellucid_clock::Ticks;
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
-use pellucid_client::http::Target;
 use crate::worker::{Requests, Worker};
+use pellucid_client::http::Target;
 
 /// The nodes of a cluster, and where they are met.
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
 use crate::loss::Loss;
 use crate::poller::Readiness;
-use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
 use crate::source::Acceptance;
 use crate::watch::insert_headers;
 use crate::worker::{Requests, Worker};
+use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
 
 /// A request that timed out is waited for until it is this many times as old as the timeout, so
 /// that its latency is recorded in full if it is answered at all.
@@ -461,7 +461,12 @@ impl Worker {
 
     /// Notes the way of a watched request.
     #[cold]
-    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, told: Option<&ServerTiming>) {
+    pub(crate) fn note_watched(
+        &mut self,
+        request: &InFlight,
+        now: Ticks,
+        told: Option<&ServerTiming>,
+    ) {
         let Some(watch) = &request.watch else { return };
         let told = self.recorder.watched(request, watch, now, told);
         self.watcher.heard(told);

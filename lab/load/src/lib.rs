@@ -64,11 +64,11 @@ mod workload;
 pub mod wrk2;
 
 pub use direct::DirectResult;
-pub use pellucid_client::http::{Captured, Header, HttpError, Target, TlsOptions};
 pub use error::LoadError;
 pub use knee::{Knee, KneeSearch, SearchOptions, Step};
 pub use objective::Objectives;
 pub use options::{Limit, LoadOptions, MAX_PIPELINE_DEPTH, MAX_STREAMS, ScriptOptions};
+pub use pellucid_client::http::{Captured, Header, HttpError, Target, TlsOptions};
 pub use result::{ErrorCounts, LoadResult, OperationResult, Silence, ThreadResult};
 pub use run::{Progress, run};
 pub use samples::{MAX_BINS, SAMPLES_PER_BIN, Sample};

@@ -7,8 +7,8 @@ use pellucid_clock::Ticks;
 use crate::connection::Link;
 use crate::http2::Http2;
 use crate::loss::Loss;
-use pellucid_client::http::agreed;
 use crate::worker::{Worker, nanoseconds};
+use pellucid_client::http::agreed;
 
 /// How long a connection that was refused, or ended before it carried an answer, stays closed.
 const RETRY_DELAY: Duration = Duration::from_millis(50);

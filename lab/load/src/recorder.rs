@@ -4,13 +4,13 @@ use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
-use pellucid_client::http::ServerTiming;
 use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
 use crate::source::Acceptance;
 use crate::timeline::Timeline;
 use crate::traces::TraceNotes;
 use crate::watch::Watch;
+use pellucid_client::http::ServerTiming;
 
 /// The longest time that a histogram holds apart; a longer one counts as this.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;

@@ -15,8 +15,8 @@ use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
-use pellucid_client::http::{HttpError, TlsSetup, cure};
 use crate::worker::{Requests, ThreadControl, Work};
+use pellucid_client::http::{HttpError, TlsSetup, cure};
 
 /// What a simulated service is said to be reached at (RFC 5737: an address of nobody).
 const SIMULATED_ADDRESS: SocketAddr =

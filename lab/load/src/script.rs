@@ -27,10 +27,10 @@ use mlua::{Function, Lua, Table};
 
 use crate::error::LoadError;
 use crate::options::{LoadOptions, ScriptOptions};
-use pellucid_client::http::Captured;
 use crate::result::LoadResult;
 use crate::worker::ThreadControl;
 use call::Calls;
+use pellucid_client::http::Captured;
 use thread::ThreadSlot;
 
 /// The state for `setup` and `done`, with the places to which the states of the threads return.

@@ -77,9 +77,7 @@ impl Stream {
                 let mut nothing = SendAncillaryBuffer::default();
                 Ok(sendmsg(socket, pieces, &mut nothing, SendFlags::NOSIGNAL)?)
             }
-            Stream::Tls(stream) => {
-                stream.taken(|session| session.writer().write_vectored(pieces))
-            }
+            Stream::Tls(stream) => stream.taken(|session| session.writer().write_vectored(pieces)),
         }
     }
 

@@ -11,8 +11,8 @@ use std::collections::BinaryHeap;
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::InFlight;
-use pellucid_client::http::ServerTiming;
 use crate::watch::Watch;
+use pellucid_client::http::ServerTiming;
 
 /// Requests of all that are kept; when they run out, every other one is dropped.
 pub const MAX_TRACES: usize = 8_192;

@@ -23,8 +23,10 @@ use http::{HeaderMap, Request};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::loss::Loss;
-use pellucid_client::http::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming};
 use crate::stream::Stream as Socket;
+use pellucid_client::http::{
+    Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming,
+};
 use wire::{Wire, WireEnd};
 
 /// The largest window of a stream or connection.

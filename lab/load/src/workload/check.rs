@@ -1,7 +1,7 @@
 //! Checks of answers.
 
-use pellucid_client::http::Captured;
 use crate::workload::Acceptance;
+use pellucid_client::http::Captured;
 
 /// What an answer must be like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
