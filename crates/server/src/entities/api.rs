@@ -106,10 +106,11 @@ impl EntityApi {
     pub(crate) fn range(
         &self,
         query: Query<'_>,
+        store: Option<Arc<dyn Store>>,
         request: &Request<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handling {
-        let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
+        let store = store.unwrap_or_else(|| Arc::clone(&self.store));
         let walk = RangeWalk { query, form: form_of(request), store, table: self.table };
         if self.store.workers().is_some() {
             return walk.by_need(&self.store, &self.log, exchange);
@@ -184,7 +185,7 @@ impl EntityApi {
 
     /// The store that waits for as many copies as the request's `ack` and `from` say; nothing for
     /// the server's own.
-    fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
+    pub(crate) fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
         // Nearly every request has the key as its only parameter.
         if request.query.is_none() || only_parameter(request.query, "id").is_some() {
             return Ok(None);
