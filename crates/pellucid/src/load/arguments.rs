@@ -295,6 +295,6 @@ fn small(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn usage_of(error: LoadError) -> Failure {
-    Failure::usage(error)
+fn usage_of(error: impl Into<LoadError>) -> Failure {
+    Failure::usage(error.into())
 }

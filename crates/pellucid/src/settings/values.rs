@@ -123,8 +123,8 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let parsed = pellucid_load::parse_duration(text);
-        parsed.map(Span).map_err(|_| format!("`{text}` is no length of time: write it as 30s"))
+        let parsed = pellucid_clock::parse_duration(text);
+        parsed.map(Span).ok_or_else(|| format!("`{text}` is no length of time: write it as 30s"))
     }
 }
 

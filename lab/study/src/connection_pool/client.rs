@@ -15,8 +15,8 @@ use super::plan::Connection;
 use crate::error::StudyError;
 use crate::process::Process;
 
-const PACKAGES: &str = include_str!("../../../../drivers/javascript/package.json");
-const LOCK: &str = include_str!("../../../../drivers/javascript/package-lock.json");
+const PACKAGES: &str = include_str!("../../../drivers/javascript/package.json");
+const LOCK: &str = include_str!("../../../drivers/javascript/package-lock.json");
 const PROGRAM: &str = include_str!("client.mjs");
 
 /// Says that all packages are there.
