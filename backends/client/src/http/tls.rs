@@ -53,11 +53,7 @@ impl TlsSetup {
     ///
     /// # Errors
     /// [`HttpError::Tls`] with the reason.
-    pub fn new(
-        options: &TlsOptions,
-        host: &str,
-        http2: bool,
-    ) -> Result<TlsSetup, HttpError> {
+    pub fn new(options: &TlsOptions, host: &str, http2: bool) -> Result<TlsSetup, HttpError> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| HttpError::Tls(format!("'{host}' is no name that TLS can check")))?;
         let provider = Arc::new(ring::default_provider());

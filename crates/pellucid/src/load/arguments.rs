@@ -32,7 +32,7 @@ const DEFAULT_STREAMS: usize = 32;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArguments {
-    /// What to load.
+    /// The URL to load.
     url: String,
     #[command(flatten)]
     pace: PaceArguments,
@@ -68,10 +68,10 @@ struct PaceArguments {
     /// Requests per second over all connections, such as 10k.
     #[arg(short = 'R', long, value_parser = count)]
     rate: Option<u64>,
-    /// How the starts of requests are spread, with a rate.
+    /// The spread of the starts of requests, with a rate.
     #[arg(long, value_enum)]
     arrivals: Option<ArrivalsName>,
-    /// How long a request may take before it counts as timed out [default: 2s].
+    /// The time that a request may take before it counts as timed out [default: 2s].
     #[arg(short = 'T', long, value_parser = duration)]
     timeout: Option<Duration>,
     /// Leave requests that start within this time out of the histograms.
@@ -128,7 +128,7 @@ struct RequestsArguments {
 // The flags of objectives and of the search for the highest rate.
 #[derive(Args)]
 struct SearchArguments {
-    /// What has to be kept, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
+    /// The objectives to keep, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
     #[arg(long, value_parser = objectives)]
     slo: Option<Objectives>,
     /// Search for the highest rate at which the --slo is kept.
@@ -217,7 +217,8 @@ impl Task {
         if let Some(workload) = workload {
             workload.use_in(&mut options);
         }
-        let connections: Vec<usize> = arguments.pace.connections.iter().map(|n| small(*n)).collect();
+        let connections: Vec<usize> =
+            arguments.pace.connections.iter().map(|n| small(*n)).collect();
         if arguments.search.find_max && connections.len() > 1 {
             return Err(Failure::usage("--find-max takes one number of connections"));
         }
@@ -227,8 +228,10 @@ impl Task {
         let files = arguments.requests.script.iter().chain(&arguments.protocol.ca);
         files.map(PathBuf::as_path).try_for_each(can_be_read)?;
         let script_arguments = arguments.arguments;
-        options.script =
-            arguments.requests.script.map(|path| ScriptOptions { path, arguments: script_arguments });
+        options.script = arguments
+            .requests
+            .script
+            .map(|path| ScriptOptions { path, arguments: script_arguments });
         if connections.len() < 2 && !arguments.search.find_max {
             options.check().map_err(usage_of)?;
         }
@@ -242,7 +245,11 @@ impl Task {
             objectives: arguments.search.slo,
             find_max: arguments.search.find_max,
             quick: arguments.search.quick,
-            outputs: Outputs { html: arguments.output.html, hgrm: arguments.output.hgrm, hlog: arguments.output.hlog },
+            outputs: Outputs {
+                html: arguments.output.html,
+                hgrm: arguments.output.hgrm,
+                hlog: arguments.output.hlog,
+            },
         };
         task.outputs.check()?;
         Ok(task)
@@ -273,7 +280,10 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
     if arguments.protocol.http2 {
         options.http2_streams = Some(arguments.protocol.streams.map_or(DEFAULT_STREAMS, small));
     }
-    options.tls = TlsOptions { ca_file: arguments.protocol.ca.clone(), insecure: arguments.protocol.insecure };
+    options.tls = TlsOptions {
+        ca_file: arguments.protocol.ca.clone(),
+        insecure: arguments.protocol.insecure,
+    };
     options.direct = arguments.protocol.direct;
     options.ask_timing = !arguments.requests.no_timing;
     options.accepted_statuses.clone_from(&arguments.requests.accept);

@@ -18,7 +18,7 @@ pub(crate) enum EngineKind {
     Cql,
 }
 
-/// What the acknowledgement of a write survives.
+/// The failure that an acknowledged write survives.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sync {
@@ -27,7 +27,7 @@ pub(crate) enum Sync {
     Disk,
 }
 
-/// Which requests leave their event loop.
+/// The requests that leave their event loop.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum HandOverKind {
@@ -36,7 +36,7 @@ pub(crate) enum HandOverKind {
     Never,
 }
 
-/// Whether requests need credentials.
+/// True if requests need credentials.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AuthenticationKind {
@@ -63,7 +63,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How much is accounted for.
+/// The detail of the account.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AccountingKind {

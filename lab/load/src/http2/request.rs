@@ -63,7 +63,10 @@ mod tests {
             Content-Length: 2\r\n\r\nok";
         let (request, body_at) = parse(bytes, false).unwrap();
         assert_eq!(&bytes[body_at..], b"ok");
-        assert_eq!((request.method(), request.uri()), (&Method::PUT, &"http://h:1/a?b=1".parse().unwrap()));
+        assert_eq!(
+            (request.method(), request.uri()),
+            (&Method::PUT, &"http://h:1/a?b=1".parse().unwrap())
+        );
         let names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["x-a", "content-length"]);
     }

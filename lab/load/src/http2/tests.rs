@@ -72,7 +72,8 @@ fn answers_come_whole_in_any_order_and_in_pieces() {
     for byte in bytes.concat() {
         answers.extend(pair.received(&[byte]).unwrap());
     }
-    let statuses: Vec<_> = answers.iter().map(|a| (a.stream, *a.status.as_ref().unwrap())).collect();
+    let statuses: Vec<_> =
+        answers.iter().map(|a| (a.stream, *a.status.as_ref().unwrap())).collect();
     assert_eq!(statuses, [(3, 404), (5, 200)]);
     let captured = answers[1].captured.as_ref().unwrap();
     assert_eq!((&captured.head[..], &captured.body[..]), (&b"HTTP/2 200\r\n"[..], &b"body"[..]));
