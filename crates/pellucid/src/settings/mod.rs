@@ -42,7 +42,7 @@ pub(crate) struct ServeArguments {
     settings: Settings,
 }
 
-/// The text that `--print-config` prints.
+/// What `--print-config` prints.
 #[derive(Clone, Copy, ValueEnum)]
 enum Printing {
     Effective,
@@ -67,7 +67,7 @@ struct Settings {
     /// Private key of the server's certificate, in PEM.
     #[arg(long, env = "PELLUCID_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// True if requests need credentials [default: auto]: as soon as there is an account, always,
+    /// Whether requests need credentials [default: auto]: as soon as there is an account, always,
     /// or never.
     #[arg(long, env = "PELLUCID_AUTHENTICATION")]
     authentication: Option<AuthenticationKind>,
@@ -101,11 +101,10 @@ struct Settings {
     /// A file with the secret that nodes of the cluster prove to each other that they know.
     #[arg(long, env = "PELLUCID_CLUSTER_SECRET_FILE")]
     cluster_secret_file: Option<PathBuf>,
-    /// The time for which a request waits for the node that its key belongs to [default: 1s];
-    /// beyond it: 504.
+    /// How long a request waits for the node that its key belongs to [default: 1s]; beyond it: 504.
     #[arg(long, env = "PELLUCID_CLUSTER_WAIT")]
     cluster_wait: Option<Span>,
-    /// The time for which a node may be silent before it is taken for dead [default: 1s].
+    /// How long a node may be silent before it is taken for dead [default: 1s].
     #[arg(long, env = "PELLUCID_CLUSTER_SILENCE")]
     cluster_silence: Option<Span>,
     /// Most requests that an event loop has under way with one other node [default: 1024]; beyond
@@ -148,14 +147,14 @@ struct Settings {
     /// The share of requests that the ring traces, for the account [default: 0.001].
     #[arg(long, env = "PELLUCID_CQL_TRACE_SHARE")]
     cql_trace_share: Option<f64>,
-    /// The failure that an acknowledged write survives [default: os]: nothing, the process, or the
+    /// What the acknowledgement of a write survives [default: os]: nothing, the process, or the
     /// machine.
     #[arg(long, env = "PELLUCID_SYNC")]
     sync: Option<Sync>,
     /// Event loops [default: one per core].
     #[arg(long, env = "PELLUCID_THREADS")]
     threads: Option<usize>,
-    /// The detail of the account [default: full].
+    /// How much is accounted for [default: full].
     #[arg(long, env = "PELLUCID_ACCOUNTING")]
     accounting: Option<AccountingKind>,
     /// Memory for what is written and not yet in tables [default: 128M].
@@ -177,8 +176,8 @@ struct Settings {
     /// drivers always do [default: 0, for none].
     #[arg(long, env = "PELLUCID_COMPRESS_DOCUMENTS_FROM")]
     compress_documents_from: Option<Size>,
-    /// The time for which a query may run, whatever it asks for [default: 3600s; 0s for as long as
-    /// it takes]. The time between two batches of a streamed result does not count.
+    /// How long a query may run, whatever it asks for [default: 3600s; 0s for as long as it takes].
+    /// The time between two batches of a streamed result does not count.
     #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
     query_runtime_max: Option<Span>,
     /// Memory of a query that does not say, whatever it asks for with `memoryLimit`
@@ -214,14 +213,14 @@ struct Settings {
     /// request if that is more].
     #[arg(long, env = "PELLUCID_BODIES_MAX")]
     bodies_max: Option<Size>,
-    /// The time for which a connection may be open with nothing to do [default: 300s].
+    /// How long a connection may be open with nothing to do [default: 300s].
     #[arg(long, env = "PELLUCID_IDLE_TIMEOUT")]
     idle_timeout: Option<Span>,
-    /// The time that a client may take to send a request or to take in a response [default: 30s].
+    /// How long a client may take to send a request or to take in a response [default: 30s].
     #[arg(long, env = "PELLUCID_EXCHANGE_TIMEOUT")]
     exchange_timeout: Option<Span>,
-    /// The requests that leave their event loop for another thread [default: auto]: those that
-    /// would wait for the disk, all, or none.
+    /// Which requests leave their event loop for another thread [default: auto]: those that would
+    /// wait for the disk, all, or none.
     #[arg(long, env = "PELLUCID_HAND_OVER")]
     hand_over: Option<HandOverKind>,
     /// Least level of what is logged [default: info].
@@ -238,7 +237,7 @@ struct Settings {
     #[arg(long, env = "PELLUCID_SHOW_KEYS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     show_keys: Option<bool>,
-    /// The place where the spans of traced requests go: a collector's base URL (OTLP over HTTP)
+    /// Where the spans of traced requests go: a collector's base URL (OTLP over HTTP)
     /// [default: nowhere].
     #[arg(long, env = "PELLUCID_OTLP")]
     otlp: Option<String>,
@@ -248,18 +247,18 @@ struct Settings {
     /// The share of requests that are traced though their clients do not trace them [default: 0.0].
     #[arg(long, env = "PELLUCID_TRACE_SHARE")]
     trace_share: Option<f64>,
-    /// The samples of each busy thread's processor time, per second, for profiles; 0 for
+    /// How often each busy thread's processor time is sampled, per second, for profiles; 0 for
     /// never [default: 19].
     #[arg(long, env = "PELLUCID_PROFILE_HERTZ")]
     profile_hertz: Option<u32>,
     /// Bytes between two sampled allocations, on average; 0 for no samples [default: 512K].
     #[arg(long, env = "PELLUCID_PROFILE_BYTES")]
     profile_bytes: Option<Size>,
-    /// The interval at which the engine's figures are logged, as lines of JSON; 0s for never
+    /// How often the engine's figures are logged, as lines of JSON; 0s for never
     /// [default: 0s; 30s with --log-format json].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,
-    /// The time for which a stop waits for requests in flight [default: 10s].
+    /// How long a stop waits for requests in flight [default: 10s].
     #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
     stop_timeout: Option<Span>,
 }
@@ -273,7 +272,7 @@ pub(crate) enum Task {
 }
 
 impl ServeArguments {
-    /// The task that all sources together ask for. `matches` are those of the command `serve`.
+    /// The task that all sources together set. `matches` are those of the command `serve`.
     pub(crate) fn task(&self, matches: &ArgMatches) -> Result<Task, Failure> {
         if let Some(Printing::Example) = self.print_config {
             return Ok(Task::Print(print::example()));
