@@ -376,7 +376,7 @@ impl Api {
         }
         let acknowledged = number_parameter(request.query, "ack")?;
         let from = number_parameter(request.query, "from")?;
-        let copies = u64::from(self.shared.store.copies());
+        let copies = u64::from(self.shared.store.properties().copies);
         match (acknowledged, from) {
             (None, None) => Ok(None),
             (Some(_), None) | (None, Some(_)) => {
@@ -384,7 +384,8 @@ impl Api {
             }
             (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => {
                 let asked = Copies { ack: ack as u32, from: from as u32 };
-                self.shared.store.waiting_for(asked).map_err(|error| error.to_string())
+                let Some(store) = self.shared.store.replicated() else { return Ok(None) };
+                store.waiting_for(asked).map_err(|error| error.to_string())
             }
             (Some(_), Some(_)) if copies == 1 => Err("this store keeps one copy of each entry: \
                                                       `ack` and `from` can only be 1"

@@ -47,11 +47,11 @@ impl Asked<'_> {
     /// The first piece of a range that is short and in memory.
     fn first_piece_here(&self, shared: &Shared) -> Option<StoreResult<FirstPiece>> {
         let store = &shared.store;
-        if self.query.left > ROWS_AT_ONCE_MAX || store.ranges_wait() {
+        if self.query.left > ROWS_AT_ONCE_MAX || store.properties().ranges_wait {
             return None;
         }
         let mut made = None;
-        let is_here = store.all_in_memory(&mut |mode| {
+        let is_here = store.local()?.all_in_memory(&mut |mode| {
             let first = self.first_piece(shared, mode);
             let is_here = !matches!(first, Err(StoreError::NotInMemory));
             made = Some(first);

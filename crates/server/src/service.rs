@@ -171,7 +171,7 @@ impl Service for Api {
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
         match Target::of(head.method, head.path, head.query).route.body {
             BodyLimit::Little => OTHER_BODY_BYTES_MAX,
-            BodyLimit::Value => self.shared.store.value_bytes_max(),
+            BodyLimit::Value => self.shared.store.properties().value_bytes_max,
             BodyLimit::Batch => self.shared.batch_bytes_max,
             BodyLimit::Bytes(bytes) => bytes,
         }

@@ -49,7 +49,8 @@ impl Api {
             // Where it is refused, requests wait for this thread as long as the kernel likes.
             let _ = schedule_for_background();
             let began = clock.stopwatch();
-            let merged = shared.store.compact();
+            let merged = shared.store.local().map(|local| local.compact()).transpose();
+            let merged = merged.map(|done| done.is_some());
             if let Err(error) = &merged {
                 shared.log.error(&format!("a full merge failed: {error}"));
             }
