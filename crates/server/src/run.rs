@@ -322,11 +322,13 @@ impl Parts {
             join(options.cluster.as_ref(), data, store.as_ref(), table, options.threads, &log)?;
         let documents = open_documents(&store, &accounts, options)?;
         let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
-        if let Some(activity) = store.activity() {
+        if let Some(activity) = store.local().and_then(|local| local.activity()) {
             account.watch(activity);
         }
         let telling = Arc::clone(&store);
-        account.tell_later(move || telling.late_parts());
+        account.tell_later(move || {
+            telling.replicated().map(|store| store.late_parts()).unwrap_or_default()
+        });
         let keys = Arc::new(Keys::new(options.show_keys));
         let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
         Ok(Parts {

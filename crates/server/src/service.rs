@@ -57,7 +57,7 @@ impl Service for Api {
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
         match Target::of(head.method, head.path, head.query).route.body {
             BodyLimit::Little => OTHER_BODY_BYTES_MAX,
-            BodyLimit::Value => self.entities.store.value_bytes_max(),
+            BodyLimit::Value => self.entities.store.properties().value_bytes_max,
             BodyLimit::Batch => self.batch_bytes_max,
             BodyLimit::Bytes(bytes) => bytes,
         }

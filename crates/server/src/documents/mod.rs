@@ -164,7 +164,9 @@ impl Api {
         }
         let api = &self.documents;
         let store = api.documents.store();
-        if call.route.runs != Runs::IfSmall || store.is_in_memory() {
+        if call.route.runs != Runs::IfSmall
+            || store.local().is_some_and(|local| local.is_in_memory())
+        {
             return api.answer_here(call, &self.caller, timeline);
         }
         // A write is not made twice, so it is not tried. What a read finds may be in memory,
@@ -173,7 +175,7 @@ impl Api {
             return None;
         }
         let (before, mut answered) = (timeline.clone(), None);
-        let are_here = store.all_in_memory(&mut |_| {
+        let are_here = store.local()?.all_in_memory(&mut |_| {
             answered = api.answer_here(call, &self.caller, timeline);
             answered.is_some()
         });

@@ -192,7 +192,7 @@ impl EntityApi {
         }
         let acknowledged = number_parameter(request.query, "ack")?;
         let from = number_parameter(request.query, "from")?;
-        let copies = u64::from(self.store.copies());
+        let copies = u64::from(self.store.properties().copies);
         match (acknowledged, from) {
             (None, None) => Ok(None),
             (Some(_), None) | (None, Some(_)) => {
@@ -200,7 +200,8 @@ impl EntityApi {
             }
             (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => {
                 let asked = Copies { ack: ack as u32, from: from as u32 };
-                self.store.waiting_for(asked).map_err(|error| error.to_string())
+                let Some(store) = self.store.replicated() else { return Ok(None) };
+                store.waiting_for(asked).map_err(|error| error.to_string())
             }
             (Some(_), Some(_)) if copies == 1 => Err("this store keeps one copy of each entry: \
                                                       `ack` and `from` can only be 1"

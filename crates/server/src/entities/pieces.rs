@@ -91,11 +91,11 @@ impl RangeWalk<'_> {
 
     /// The first piece of a range that is short and in memory.
     fn first_piece_here(&self, own: &Arc<dyn Store>, log: &Log) -> Option<StoreResult<FirstPiece>> {
-        if self.query.left > ROWS_AT_ONCE_MAX || own.ranges_wait() {
+        if self.query.left > ROWS_AT_ONCE_MAX || own.properties().ranges_wait {
             return None;
         }
         let mut made = None;
-        let is_here = own.all_in_memory(&mut |mode| {
+        let is_here = own.local()?.all_in_memory(&mut |mode| {
             let first = self.first_piece(log, mode);
             let is_here = !matches!(first, Err(StoreError::NotInMemory));
             made = Some(first);
