@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     node: NodeUrl,
     socket: TcpStream,
     parser: ResponseParser,
-    /// Whether anything of the last answer has come.
+    /// True if anything of the last answer has come.
     has_answered: bool,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         Ok(Answer { status: response.status, body: body.unwrap_or_default(), keep_alive })
     }
 
-    /// Whether anything of an answer to the last request has come.
+    /// True if anything of an answer to the last request has come.
     pub(crate) fn has_answered(&self) -> bool {
         self.has_answered
     }

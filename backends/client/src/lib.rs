@@ -24,7 +24,7 @@ use connection::{Answer, Connection};
 pub use error::ClientError;
 pub use way::Way;
 
-/// How long an answer may take.
+/// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the crate.

@@ -5,16 +5,16 @@ use std::ops::{Bound, Deref};
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_account::{Activity, PARTS_MAX, Timeline};
+use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_engine::{
     Direction, Engine, EngineOptions, EngineStats, Read, SyncTimes, TableId, parts,
 };
 
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, HandOver, Head, Note, Object, Operation, PartTime, Pending,
-    Range, ReadMode, Result, Scan, Snapshot, Store, Table, Workers, Written, hand_over,
-    hand_over_write,
+    Acknowledgement, Answer, Arrival, HandOver, Head, LocalStore, Note, NotingStore, Object,
+    Operation, PartTime, Pending, Properties, Range, ReadMode, Result, Scan, Snapshot, Store,
+    Table, Workers, Written, hand_over, hand_over_write,
 };
 
 use crate::convert::{self, failure};
@@ -139,10 +139,6 @@ impl Store for EmbeddedStore {
         Ok(Table::of_number(table.number()))
     }
 
-    fn table_names(&self) -> Result<Option<Vec<String>>> {
-        Ok(Some(self.engine.tables().into_iter().map(|(name, _)| name).collect()))
-    }
-
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
             self.engine.get_timed(id(table), key, mode, timeline)
@@ -166,6 +162,69 @@ impl Store for EmbeddedStore {
         self.look_up(table, key, timeline, |head| convert::head(&head))
     }
 
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        self.write_noted(table, operations, &[], acknowledgement, timeline)
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.engine.snapshot(), table, range)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.snapshot_in(ReadMode::MayBlock)
+    }
+
+    fn snapshot_in(&self, mode: ReadMode) -> Result<Arc<dyn Snapshot>> {
+        let snapshot = self.engine.snapshot_in(convert::engine_mode(mode));
+        Ok(Arc::new(EmbeddedSnapshot { snapshot }))
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            copies: 1,
+            value_bytes_max: self.value_bytes_max,
+            part_names: &parts::NAMES,
+            ranges_wait: false,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let stats = self.engine.stats();
+        vec![
+            ("engine_published_sequence", stats.published_sequence),
+            ("engine_durable_sequence", stats.durable_sequence),
+            ("engine_flushed_sequence", stats.flushed_sequence),
+            ("engine_journal_segments", stats.segments),
+            ("engine_journal_bytes", stats.journal_bytes),
+            ("engine_journal_dead_bytes", stats.journal_dead_bytes),
+            ("engine_syncs_total", stats.syncs),
+        ]
+    }
+
+    fn workers(&self) -> Option<&Workers> {
+        (self.hand_over != HandOver::Never).then_some(&self.workers)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.engine.close().map_err(failure)
+    }
+
+    fn noting(&self) -> Option<&dyn NotingStore> {
+        Some(self)
+    }
+
+    fn local(&self) -> Option<&dyn LocalStore> {
+        Some(self)
+    }
+}
+
+impl NotingStore for EmbeddedStore {
     fn head_noted(
         &self,
         table: Table,
@@ -177,15 +236,6 @@ impl Store for EmbeddedStore {
             (convert::head(&head), Note::new(&head.metadata).unwrap_or_default())
         };
         self.look_up(table, key, timeline, noted)
-    }
-    fn write(
-        &self,
-        table: Table,
-        operations: &[Operation<'_>],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Answer<Written> {
-        self.write_noted(table, operations, &[], acknowledgement, timeline)
     }
 
     fn write_noted(
@@ -206,43 +256,11 @@ impl Store for EmbeddedStore {
             write(&engine, clock, table, (operations, &notes), acknowledgement, timeline)
         })
     }
+}
 
-    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
-        scan(&self.engine.snapshot(), table, range)
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        self.snapshot_in(ReadMode::MayBlock)
-    }
-
-    fn snapshot_in(&self, mode: ReadMode) -> Result<Arc<dyn Snapshot>> {
-        let snapshot = self.engine.snapshot_in(convert::engine_mode(mode));
-        Ok(Arc::new(EmbeddedSnapshot { snapshot }))
-    }
-
-    fn copies(&self) -> u32 {
-        1
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.value_bytes_max
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        let stats = self.engine.stats();
-        vec![
-            ("engine_published_sequence", stats.published_sequence),
-            ("engine_durable_sequence", stats.durable_sequence),
-            ("engine_flushed_sequence", stats.flushed_sequence),
-            ("engine_journal_segments", stats.segments),
-            ("engine_journal_bytes", stats.journal_bytes),
-            ("engine_journal_dead_bytes", stats.journal_dead_bytes),
-            ("engine_syncs_total", stats.syncs),
-        ]
-    }
-
-    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
-        &parts::NAMES
+impl LocalStore for EmbeddedStore {
+    fn table_names(&self) -> Result<Vec<String>> {
+        Ok(self.engine.tables().into_iter().map(|(name, _)| name).collect())
     }
 
     fn activity(&self) -> Option<Activity> {
@@ -265,16 +283,8 @@ impl Store for EmbeddedStore {
         }
     }
 
-    fn workers(&self) -> Option<&Workers> {
-        (self.hand_over != HandOver::Never).then_some(&self.workers)
-    }
-
-    fn compact(&self) -> Result<bool> {
-        self.engine.compact().map_err(failure).map(|()| true)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.engine.close().map_err(failure)
+    fn compact(&self) -> Result<()> {
+        self.engine.compact().map_err(failure)
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::{
-    Acknowledgement, Condition, Copied, CopiedTable, Operation, Range, Result, Source, Store,
-    StoreError, begin_copy, compare, copy, end_copy,
+    Acknowledgement, Condition, Copied, CopiedTable, LocalStore, Operation, Range, Result, Source,
+    Store, StoreError, begin_copy, compare, copy, end_copy,
 };
 use tempfile::TempDir;
 
@@ -125,7 +125,7 @@ fn a_source_is_not_given_tables_that_it_has_not() {
     begin_copy(&source, &to, &[TABLE]).unwrap();
     assert_eq!(copy(&source, &to, TABLE, &mut |_| {}).unwrap(), Copied::default());
     assert_eq!(compared(&from, &to).unwrap(), Copied::default());
-    assert_eq!(from.table_names().unwrap(), Some(Vec::new()));
+    assert_eq!(from.table_names().unwrap(), Vec::<String>::new());
 }
 
 /// What expires is over a little earlier in one of the two. Comparisons took that for a difference.

@@ -241,7 +241,7 @@ impl Documents {
     /// Bytes that a document may have in its binary form.
     #[must_use]
     pub fn document_bytes_max(&self) -> usize {
-        self.store.value_bytes_max()
+        self.store.properties().value_bytes_max
     }
 
     /// A number that nothing else has.

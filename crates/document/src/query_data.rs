@@ -94,7 +94,7 @@ impl QueryData {
     /// What the query did so far in the store's terms; nothing if it is not counted.
     #[must_use]
     pub fn store_account(&self) -> Option<StoreAccount> {
-        let names = self.documents.store.part_names();
+        let names = self.documents.store.properties().part_names;
         self.tally.as_ref().map(|tally| tally.account(names))
     }
 

@@ -30,8 +30,12 @@ impl Documents {
         timeline: &mut Timeline,
     ) -> Answer<Option<(Head, Option<u64>)>> {
         let name_length = shape.definition.name.len() as u64;
-        let found = self.store.head_noted(self.table, &shape.document_key(key), timeline);
-        found.map(move |found| {
+        let key = shape.document_key(key);
+        let Some(noting) = self.store.noting() else {
+            let found = self.store.head(self.table, &key, timeline);
+            return found.map(|found| found.map(|head| (head, None)));
+        };
+        noting.head_noted(self.table, &key, timeline).map(move |found| {
             found.map(|(head, note)| (head, length_of_note(note).map(|rest| rest + name_length)))
         })
     }

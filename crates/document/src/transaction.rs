@@ -108,7 +108,8 @@ impl Documents {
     #[must_use]
     pub fn begin_query(self: &Arc<Self>) -> Transaction {
         let known = self.last_sequence.load(Ordering::Acquire);
-        self.begin_at(self.store.sequence_now().map_or(known, |now| known.max(now)))
+        let now = self.store.replicated().and_then(|store| store.sequence_now());
+        self.begin_at(now.map_or(known, |now| known.max(now)))
     }
 
     /// As [`Self::begin_query`], for a query that began when this write was the latest.
@@ -254,9 +255,14 @@ impl Transaction {
             return Commit::Done(Ok(Committed { first: 0, last: 0 }));
         }
         let operations: Vec<_> = changes.iter().map(Change::operation).collect();
-        let notes: Vec<_> = changes.iter().map(|change| change.note(&parts)).collect();
         let (store, table) = (&documents.store, documents.table);
-        let answer = store.write_noted(table, &operations, &notes, acknowledgement, timeline);
+        let answer = match store.noting() {
+            None => store.write(table, &operations, acknowledgement, timeline),
+            Some(noting) => {
+                let notes: Vec<_> = changes.iter().map(|change| change.note(&parts)).collect();
+                noting.write_noted(table, &operations, &notes, acknowledgement, timeline)
+            }
+        };
         drop(operations);
         let unfinished = Unfinished::of(&parts, &changes);
         match answer {

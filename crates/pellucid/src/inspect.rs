@@ -37,7 +37,7 @@ pub(crate) struct InspectArguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// What the store consists of, by its manifest.
+    /// The files that the store consists of, by its manifest.
     Stat,
     /// Check every record, block and footer; exit code 1 if something is damaged.
     Verify,
@@ -180,7 +180,7 @@ fn report_json(report: &Report) -> Value {
     })
 }
 
-/// What a table number stands for, in one word.
+/// The meaning of a table number, in one word.
 fn kind_of(definition: &DefinitionReport) -> &'static str {
     match (definition.index_of, definition.options.head_only) {
         (Some(_), _) => "index",

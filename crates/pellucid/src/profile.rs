@@ -8,11 +8,11 @@ use pellucid_client::http::{Header, Question, Target, TlsOptions};
 
 use crate::Failure;
 
-/// How long processor time is recorded unless said.
+/// The time for which processor time is recorded unless said.
 const SECONDS: f64 = 10.0;
 /// The variable that a token is taken from.
 pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
-/// What recording and writing may take beyond the seconds that were asked for.
+/// The time that recording and writing may take beyond the seconds that were asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Take a profile of a running server.
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArguments {
-    /// Where the server is.
+    /// The URL of the server.
     url: String,
-    /// What of.
+    /// The kind of profile.
     kind: Kind,
-    /// How long to record [default: 10 for cpu; for the others everything since the start].
+    /// The seconds to record [default: 10 for cpu; for the others everything since the start].
     #[arg(long)]
     seconds: Option<f64>,
     /// Samples per second of processor time while it is recorded [default: 99].
@@ -163,7 +163,7 @@ fn headers_of(arguments: &ProfileArguments) -> Result<String, Failure> {
     lines.map(line).collect()
 }
 
-/// What to do about an answer of this status.
+/// A hint about an answer of this status.
 fn hint(status: u16) -> &'static str {
     match status {
         401 => {

@@ -11,7 +11,7 @@ use pellucid_client::http::{Question, Target, TlsOptions};
 
 use crate::Failure;
 
-/// How long a server may take to stop.
+/// The time that a server may take to stop.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The time that an answer may take.

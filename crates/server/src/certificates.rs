@@ -9,7 +9,7 @@ use pellucid_thread::{Job, Recurring};
 
 use crate::log::Log;
 
-/// How often the files are looked at.
+/// The time between two looks at the files.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
 /// The name of the thread.
 const THREAD: &str = "pellucid-tls";

@@ -1,205 +1,275 @@
-//! The engine's part of `/metrics`: families with labels, and figures without.
+//! The engine's part of `/metrics`, read from the document that its page shows.
 
-use pellucid_embedded::{EngineStats, JobFigures, LevelFigures, MemoryShare, SampledTime};
+use serde_json::Value;
 
-use crate::engine_page::{found, shares, stages};
-
-/// A family of metrics: name, kind, help, and for each sample its labels and value.
-pub(crate) type Family = (&'static str, &'static str, &'static str, Vec<(String, f64)>);
-
-/// The steps of reads by their labels: those within tables by level, and those of the journal.
-fn read_steps(stats: &EngineStats) -> Vec<(String, SampledTime)> {
-    let levels = stats.ledger.levels.iter().enumerate();
-    let of_level = |(number, level): (usize, &LevelFigures)| {
-        let steps = level.reads.steps;
-        [
-            ("directory", steps.directory),
-            ("filter", steps.filter),
-            ("index", steps.index),
-            ("fetch_cached", steps.fetch_cached),
-            ("fetch_disk", steps.fetch_disk),
-            ("search", steps.search),
-        ]
-        .map(|(step, time)| (format!("part=\"level_{number}\",step=\"{step}\""), time))
-    };
-    let journal = [
-        ("place", stats.reads.place_time),
-        ("read_cached", stats.reads.cached_time),
-        ("read_disk", stats.reads.disk_time),
-    ]
-    .map(|(step, time)| (format!("part=\"journal\",step=\"{step}\""), time));
-    levels.flat_map(of_level).chain(journal).collect()
+/// A family of metrics. By its name, nanoseconds become seconds.
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    /// The samples in the document: fixed labels, and a path. `{label}` stands for each item of a
+    /// list, by its level, or each field of an object, by its name; `{label:prefix}` adds a prefix.
+    samples: &'static [(&'static str, &'static str)],
 }
 
-/// The engine's figures as families with labels.
-pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
-    let levels = || stats.ledger.levels.iter().enumerate();
-    let by_level = |of: fn(&LevelFigures) -> u64| {
-        levels().map(|(number, level)| (format!("level=\"{number}\""), of(level) as f64)).collect()
-    };
-    let by_share = |of: fn(&MemoryShare) -> u64| {
-        let sample =
-            |(name, share): (&str, MemoryShare)| (format!("share=\"{name}\""), of(&share) as f64);
-        shares(stats).into_iter().map(sample).collect()
-    };
-    let look_ups = found(stats);
-    let look_ups = look_ups
-        .iter()
-        .map(|(place, figures)| (format!("found_in=\"{place}\""), figures.count as f64));
-    let mut jobs = vec![("job=\"flush\",level=\"0\"".to_owned(), stats.ledger.flush)];
-    jobs.extend(levels().map(|(number, level)| {
-        (format!("job=\"compaction\",level=\"{number}\""), level.compaction)
-    }));
-    let by_job = |of: fn(&JobFigures) -> u64| {
-        jobs.iter().map(|(labels, job)| (labels.clone(), of(job) as f64)).collect()
-    };
-    let stage_seconds = jobs.iter().flat_map(|(labels, job)| {
-        stages(job).map(|(name, ns)| (format!("{labels},stage=\"{name}\""), ns as f64 / 1e9))
-    });
-    let steps = read_steps(stats);
-    let step_samples = steps.iter().map(|(labels, time)| (labels.clone(), time.samples as f64));
-    let step_seconds =
-        steps.iter().map(|(labels, time)| (labels.clone(), time.sum_ns as f64 / 1e9));
-    let waits = [
-        ("other_writer", stats.writes.writer_waited_ns),
-        ("memtables_full", stats.ledger.waited_ns),
-        ("merges_behind", stats.writes.delayed_ns),
-        ("group", stats.durability.group_waited_ns),
-        ("sync", stats.durability.sync_waited_ns),
-    ];
-    let waits = waits.map(|(cause, ns)| (format!("cause=\"{cause}\""), ns as f64 / 1e9));
-    vec![
-        (
-            "pellucid_engine_level_tables",
-            "gauge",
-            "Tables of a level.",
-            by_level(|level| level.tables),
-        ),
-        (
-            "pellucid_engine_level_bytes",
-            "gauge",
-            "Bytes of a level's tables.",
-            by_level(|level| level.size_bytes),
-        ),
-        (
-            "pellucid_engine_level_directory_bytes",
-            "gauge",
-            "Memory of the directories of a level's tables.",
-            by_level(|level| level.directory_bytes),
-        ),
-        (
-            "pellucid_engine_memory_bytes",
-            "gauge",
-            "Memory beside the page cache, by share of the setting.",
-            by_share(|share| share.used_bytes),
-        ),
-        (
-            "pellucid_engine_memory_limit_bytes",
-            "gauge",
-            "What each share of the memory setting may take.",
-            by_share(|share| share.limit_bytes),
-        ),
-        (
-            "pellucid_engine_look_ups_total",
-            "counter",
-            "Look-ups by where they ended.",
-            look_ups.collect(),
-        ),
-        (
-            "pellucid_engine_tables_asked_total",
-            "counter",
-            "Tables asked for a key.",
-            by_level(|level| level.reads.asked),
-        ),
-        (
-            "pellucid_engine_tables_excluded_total",
-            "counter",
-            "Tables that a filter or directory ruled out.",
-            by_level(|level| level.reads.excluded),
-        ),
-        (
-            "pellucid_engine_false_positives_total",
-            "counter",
-            "Tables that a filter or directory let pass in vain.",
-            by_level(|level| level.reads.false_positives),
-        ),
-        (
-            "pellucid_engine_index_searches_total",
-            "counter",
-            "Tables that had no directory and answered by filter and index.",
-            by_level(|level| level.reads.by_index),
-        ),
-        (
-            "pellucid_engine_blocks_searched_total",
-            "counter",
-            "Blocks of tables searched.",
-            by_level(|level| level.reads.blocks_searched),
-        ),
-        (
-            "pellucid_engine_read_step_samples_total",
-            "counter",
-            "Steps of reads that were timed, by samples.",
-            step_samples.collect(),
-        ),
-        (
-            "pellucid_engine_read_step_seconds_total",
-            "counter",
-            "Time of the steps of reads that were timed.",
-            step_seconds.collect(),
-        ),
-        (
-            "pellucid_engine_write_wait_seconds_total",
-            "counter",
-            "Time that writers waited, by cause.",
-            waits.into(),
-        ),
-        (
-            "pellucid_engine_job_runs_total",
-            "counter",
-            "Flushes, and merges out of a level.",
-            by_job(|job| job.runs),
-        ),
-        (
-            "pellucid_engine_job_tables_total",
-            "counter",
-            "Tables written by jobs.",
-            by_job(|job| job.tables_out),
-        ),
-        (
-            "pellucid_engine_job_read_bytes_total",
-            "counter",
-            "Bytes read by jobs.",
-            by_job(|job| job.bytes_in),
-        ),
-        (
-            "pellucid_engine_job_written_bytes_total",
-            "counter",
-            "Bytes written by jobs.",
-            by_job(|job| job.bytes_out),
-        ),
-        (
-            "pellucid_engine_job_stage_seconds_total",
-            "counter",
-            "Time of jobs by stage; merge and build by samples.",
-            stage_seconds.collect(),
-        ),
-    ]
+const fn family(
+    name: &'static str,
+    help: &'static str,
+    samples: &'static [(&'static str, &'static str)],
+) -> Family {
+    Family { name, help, samples }
 }
 
-/// The engine's figures without labels, in the manner of [`Store::figures`].
-pub(crate) fn singles(stats: &EngineStats) -> Vec<(&'static str, u64)> {
-    vec![
-        ("engine_memtable_bytes", stats.ledger.memtable_bytes),
-        ("engine_sealed_memtables", stats.ledger.sealed_memtables),
-        ("engine_table_memory_bytes", stats.ledger.table_memory_bytes),
-        ("engine_compaction_debt_bytes", stats.ledger.debt_bytes),
-        ("engine_journal_records_read_total", stats.reads.records),
-        ("engine_journal_read_bytes_total", stats.reads.record_bytes),
-        ("engine_batches_total", stats.writes.batches),
-        ("engine_entries_written_total", stats.writes.entries),
-        ("engine_payload_written_bytes_total", stats.writes.user_bytes),
-        ("engine_segments_collected_total", stats.collected.segments),
-        ("engine_collection_copied_bytes_total", stats.collected.copied_bytes),
-        ("engine_collection_freed_bytes_total", stats.collected.freed_bytes),
-    ]
+/// See the module.
+pub(crate) static FAMILIES: &[Family] = &[
+    family(
+        "pellucid_engine_level_tables",
+        "Tables of a level.",
+        &[("", "state/levels/{level}/tables")],
+    ),
+    family(
+        "pellucid_engine_level_bytes",
+        "Bytes of a level's tables.",
+        &[("", "state/levels/{level}/size_bytes")],
+    ),
+    family(
+        "pellucid_engine_level_directory_bytes",
+        "Memory of the directories of a level's tables.",
+        &[("", "state/levels/{level}/directory_bytes")],
+    ),
+    family(
+        "pellucid_engine_memory_bytes",
+        "Memory beside the page cache, by share of the setting.",
+        &[("", "state/memory/{share}/used_bytes")],
+    ),
+    family(
+        "pellucid_engine_memory_limit_bytes",
+        "What each share of the memory setting may take.",
+        &[("", "state/memory/{share}/limit_bytes")],
+    ),
+    family(
+        "pellucid_engine_memtable_bytes",
+        "Bytes of the memtables.",
+        &[("", "state/memtable_bytes")],
+    ),
+    family(
+        "pellucid_engine_sealed_memtables",
+        "Memtables that wait for their flush.",
+        &[("", "state/sealed_memtables")],
+    ),
+    family(
+        "pellucid_engine_table_memory_bytes",
+        "Memory of the tables beside the page cache.",
+        &[("", "state/table_memory_bytes")],
+    ),
+    family(
+        "pellucid_engine_compaction_debt_bytes",
+        "Bytes that compactions are behind.",
+        &[("", "state/compaction_debt_bytes")],
+    ),
+    family(
+        "pellucid_engine_look_ups_total",
+        "Look-ups by where they ended.",
+        &[("", "reads/look_ups/{found_in}/count")],
+    ),
+    family(
+        "pellucid_engine_tables_asked_total",
+        "Tables asked for a key.",
+        &[("", "reads/levels/{level}/asked")],
+    ),
+    family(
+        "pellucid_engine_tables_excluded_total",
+        "Tables that a filter or directory ruled out.",
+        &[("", "reads/levels/{level}/excluded")],
+    ),
+    family(
+        "pellucid_engine_false_positives_total",
+        "Tables that a filter or directory let pass in vain.",
+        &[("", "reads/levels/{level}/false_positives")],
+    ),
+    family(
+        "pellucid_engine_index_searches_total",
+        "Tables that had no directory and answered by filter and index.",
+        &[("", "reads/levels/{level}/by_index")],
+    ),
+    family(
+        "pellucid_engine_blocks_searched_total",
+        "Blocks of tables searched.",
+        &[("", "reads/levels/{level}/blocks_searched")],
+    ),
+    family(
+        "pellucid_engine_read_step_samples_total",
+        "Steps of reads that were timed, by samples.",
+        &[
+            ("", "reads/levels/{part:level_}/steps/{step}/samples"),
+            ("part=\"journal\",step=\"place\"", "reads/journal/place/samples"),
+            ("part=\"journal\",step=\"read_cached\"", "reads/journal/read_cached/samples"),
+            ("part=\"journal\",step=\"read_disk\"", "reads/journal/read_disk/samples"),
+        ],
+    ),
+    family(
+        "pellucid_engine_read_step_seconds_total",
+        "Time of the steps of reads that were timed.",
+        &[
+            ("", "reads/levels/{part:level_}/steps/{step}/sum_ns"),
+            ("part=\"journal\",step=\"place\"", "reads/journal/place/sum_ns"),
+            ("part=\"journal\",step=\"read_cached\"", "reads/journal/read_cached/sum_ns"),
+            ("part=\"journal\",step=\"read_disk\"", "reads/journal/read_disk/sum_ns"),
+        ],
+    ),
+    family(
+        "pellucid_engine_journal_records_read_total",
+        "Records read from the journal.",
+        &[("", "reads/journal/records")],
+    ),
+    family(
+        "pellucid_engine_journal_read_bytes_total",
+        "Bytes of records read from the journal.",
+        &[("", "reads/journal/bytes")],
+    ),
+    family("pellucid_engine_batches_total", "Batches written.", &[("", "writes/batches")]),
+    family("pellucid_engine_entries_written_total", "Entries written.", &[("", "writes/entries")]),
+    family(
+        "pellucid_engine_payload_written_bytes_total",
+        "Bytes of keys and values written.",
+        &[("", "writes/user_bytes")],
+    ),
+    family(
+        "pellucid_engine_write_wait_seconds_total",
+        "Time that writers waited, by cause.",
+        &[("", "writes/waits/{cause}/sum_ns")],
+    ),
+    family(
+        "pellucid_engine_job_runs_total",
+        "Flushes, and merges out of a level.",
+        &[(FLUSH, "background/flush/runs"), (COMPACTION, "background/compactions/{level}/runs")],
+    ),
+    family(
+        "pellucid_engine_job_tables_total",
+        "Tables written by jobs.",
+        &[
+            (FLUSH, "background/flush/tables_out"),
+            (COMPACTION, "background/compactions/{level}/tables_out"),
+        ],
+    ),
+    family(
+        "pellucid_engine_job_read_bytes_total",
+        "Bytes read by jobs.",
+        &[
+            (FLUSH, "background/flush/bytes_in"),
+            (COMPACTION, "background/compactions/{level}/bytes_in"),
+        ],
+    ),
+    family(
+        "pellucid_engine_job_written_bytes_total",
+        "Bytes written by jobs.",
+        &[
+            (FLUSH, "background/flush/bytes_out"),
+            (COMPACTION, "background/compactions/{level}/bytes_out"),
+        ],
+    ),
+    family(
+        "pellucid_engine_job_stage_seconds_total",
+        "Time of jobs by stage; merge and build by samples.",
+        &[
+            (FLUSH, "background/flush/stages/{stage}"),
+            (COMPACTION, "background/compactions/{level}/stages/{stage}"),
+        ],
+    ),
+    family(
+        "pellucid_engine_segments_collected_total",
+        "Segments of the journal that garbage collection has freed.",
+        &[("", "background/collection/segments")],
+    ),
+    family(
+        "pellucid_engine_collection_copied_bytes_total",
+        "Bytes that garbage collection of the journal has copied.",
+        &[("", "background/collection/copied_bytes")],
+    ),
+    family(
+        "pellucid_engine_collection_freed_bytes_total",
+        "Bytes that garbage collection of the journal has freed.",
+        &[("", "background/collection/freed_bytes")],
+    ),
+];
+
+const FLUSH: &str = "job=\"flush\",level=\"0\"";
+const COMPACTION: &str = "job=\"compaction\"";
+
+impl Family {
+    /// The labels and values in the engine's document.
+    pub(crate) fn samples(&self, document: &Value) -> Vec<(String, f64)> {
+        let mut found = Vec::new();
+        for (labels, path) in self.samples {
+            collect(document, path, (*labels).to_owned(), &mut found);
+        }
+        if self.name.ends_with("_seconds_total") {
+            found.iter_mut().for_each(|(_, value)| *value /= 1e9);
+        }
+        found
+    }
+}
+
+/// Collects the samples at `path` below `value`.
+fn collect(value: &Value, path: &str, labels: String, found: &mut Vec<(String, f64)>) {
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let Some(label) = first.strip_prefix('{').and_then(|label| label.strip_suffix('}')) else {
+        return match (value.get(first), rest) {
+            (Some(value), "") => found.extend(value.as_f64().map(|value| (labels, value))),
+            (Some(value), rest) => collect(value, rest, labels, found),
+            (None, _) => {}
+        };
+    };
+    let (label, prefix) = label.split_once(':').unwrap_or((label, ""));
+    let mut each = |name: &str, value: &Value| {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let labels = format!("{labels}{comma}{label}=\"{prefix}{name}\"");
+        match rest {
+            "" => found.extend(value.as_f64().map(|value| (labels, value))),
+            rest => collect(value, rest, labels, found),
+        }
+    };
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| {
+            let level = item.get("level").or_else(|| item.get("from_level"));
+            each(level.and_then(Value::as_str).unwrap_or_default(), item);
+        }),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            each(name.strip_suffix("_ns").unwrap_or(name), value);
+        }),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_embedded::{EngineStats, JobFigures, LevelFigures};
+
+    use super::*;
+    use crate::engine_page::document;
+
+    /// A path that leads nowhere would leave its family empty.
+    #[test]
+    fn every_family_has_samples() {
+        let mut stats = EngineStats::default();
+        stats.ledger.levels = vec![LevelFigures::default(); 2];
+        stats.reads.levels = vec![Default::default(); 2];
+        let compaction = JobFigures { runs: 3, build_ns: 2_000_000_000, ..JobFigures::default() };
+        stats.ledger.levels[1].compaction = compaction;
+        let document = document(&stats);
+        let samples = |name: &str| {
+            let family = FAMILIES.iter().find(|family| family.name == name);
+            family.map(|family| family.samples(&document)).unwrap_or_default()
+        };
+        for family in FAMILIES {
+            assert!(!samples(family.name).is_empty(), "{}", family.name);
+        }
+        let runs = samples("pellucid_engine_job_runs_total");
+        assert_eq!(runs[2], ("job=\"compaction\",level=\"1\"".to_owned(), 3.0));
+        let stages = samples("pellucid_engine_job_stage_seconds_total");
+        let build = ("job=\"compaction\",level=\"1\",stage=\"build\"".to_owned(), 2.0);
+        assert!(stages.contains(&build), "{stages:?}");
+        let steps = samples("pellucid_engine_read_step_samples_total");
+        let filter = ("part=\"level_1\",step=\"filter\"".to_owned(), 0.0);
+        assert!(steps.contains(&filter) && steps.len() == 2 * 6 + 3, "{steps:?}");
+    }
 }

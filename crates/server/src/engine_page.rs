@@ -13,8 +13,7 @@ use serde_json::{Map, Value, json};
 /// The name of the document's form.
 pub(crate) const SCHEMA: &str = "pellucid.engine.v1";
 
-/// The document that `GET /_admin/engine` answers with, for whoever embeds the engine and wants the
-/// same view of it.
+/// The document of `GET /_admin/engine`, which programs with an embedded engine may show, too.
 #[must_use]
 pub fn document(stats: &EngineStats) -> Value {
     json!({
@@ -66,7 +65,7 @@ fn state(stats: &EngineStats) -> Value {
 }
 
 /// The shares of the memory setting, by name.
-pub(crate) fn shares(stats: &EngineStats) -> [(&'static str, MemoryShare); 4] {
+fn shares(stats: &EngineStats) -> [(&'static str, MemoryShare); 4] {
     let memory = &stats.memory;
     [
         ("memtables", memory.memtables),
@@ -93,8 +92,8 @@ fn job_name(job: Job) -> String {
     }
 }
 
-/// Where a look-up ended, with its figures.
-pub(crate) fn found(stats: &EngineStats) -> Vec<(String, FoundFigures)> {
+/// The places where look-ups ended, with their figures.
+fn found(stats: &EngineStats) -> Vec<(String, FoundFigures)> {
     let reads = &stats.reads;
     let levels = reads.levels.iter().enumerate();
     let levels = levels.map(|(number, figures)| (format!("level_{number}"), *figures));
@@ -185,7 +184,7 @@ fn background(stats: &EngineStats) -> Value {
 }
 
 /// The stages of a job with their nanoseconds.
-pub(crate) fn stages(job: &JobFigures) -> [(&'static str, u64); 8] {
+fn stages(job: &JobFigures) -> [(&'static str, u64); 8] {
     [
         ("order", job.order_ns),
         ("merge", job.merge_ns),

@@ -1,4 +1,4 @@
-//! Whether a server may be met from beyond its machine.
+//! Exposure of a server beyond its machine.
 //!
 //! On loopback everybody who can connect has a login on this machine. Beyond it, a server without
 //! TLS shows passwords and data to whoever is on the way, and one without accounts belongs to
@@ -6,20 +6,20 @@
 
 use std::net::SocketAddr;
 
-/// What an operator has said that he accepts of a listener beyond loopback.
+/// The dangers of a listener beyond loopback that an operator accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exposure {
-    /// That it does not encrypt.
+    /// It does not encrypt.
     pub without_tls: bool,
-    /// That it asks nobody for credentials.
+    /// It asks nobody for credentials.
     pub without_accounts: bool,
 }
 
 impl Exposure {
-    /// Whether a server may listen on `address`.
+    /// Checks that a server may listen on `address`.
     ///
     /// # Errors
-    /// What would have to be said, or done, for it.
+    /// If it may not: the text says the remedies.
     pub(crate) fn check(
         self,
         address: SocketAddr,

@@ -6,15 +6,15 @@ use std::borrow::Cow;
 /// Parses the body of `POST /v0/batch` and returns the number of its entries.
 ///
 /// # Errors
-/// What the client would be told.
+/// The refusal that the client would get.
 pub fn parse_batch(body: &[u8]) -> Result<usize, String> {
-    crate::batch::parse(body).map(|entries| entries.len())
+    crate::entities::batch::parse(body).map(|entries| entries.len())
 }
 
 /// The value of parameter `name` in a query.
 ///
 /// # Errors
-/// What the client would be told.
+/// The refusal that the client would get.
 pub fn query_parameter(query: &str, name: &str) -> Result<Option<Vec<u8>>, String> {
     crate::query::parameter(Some(query), name).map(|value| value.map(Cow::into_owned))
 }
@@ -30,7 +30,7 @@ pub struct RouteView {
     pub parameter: Option<&'static str>,
     /// The right that is needed, such as `collection:read`.
     pub need: String,
-    /// Whether `/_db/NAME` may stand before the path.
+    /// `/_db/NAME` may stand before the path.
     pub is_of_documents: bool,
 }
 

@@ -1,39 +1,81 @@
-//! A thread for what would hold up an event loop: adding up the account, writing metrics.
+//! A thread for work that would hold up an event loop: adding up the account, writing metrics.
 
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
-use pellucid_thread::{run_contained, start_job};
+use pellucid_http::Completer;
+use pellucid_thread::{Job, run_contained, start_job};
 
-/// Jobs that may wait. They come from people and scrapers, so few are many.
-const JOBS_MAX: usize = 32;
+use crate::answer::{Answer, Handling, Later, Made};
+use crate::reply::{Failure, Reply};
 
-static PAGES: pellucid_thread::Job = pellucid_thread::Job::new("pages");
+/// Pages that may wait. They are for people and scrapers, so few are many.
+const PAGES_MAX: usize = 32;
 
-type Job = Box<dyn FnOnce() + Send>;
+static PAGES: Job = Job::new("pages");
 
-/// Hands jobs to the helper thread, which ends with the last of these handles.
+/// A page that is to be made, and the request for it.
+struct Page {
+    make: Box<dyn FnOnce() -> Reply + Send>,
+    completer: Completer<Later>,
+}
+
+/// Has the helper thread make pages; it ends with the last of these handles.
 #[derive(Clone)]
 pub(crate) struct Helper {
-    jobs: SyncSender<Job>,
+    pages: SyncSender<Page>,
 }
 
 impl Helper {
     pub(crate) fn start() -> io::Result<Helper> {
-        let (jobs, received): (SyncSender<Job>, Receiver<Job>) = sync_channel(JOBS_MAX);
+        let (pages, received) = sync_channel(PAGES_MAX);
         let run = move || {
             let _job = start_job(&PAGES);
-            received.into_iter().for_each(run_contained);
+            received.into_iter().for_each(|Page { make, completer }| {
+                run_contained(|| completer.complete(Later::Made(Made::of(Ok(make())))));
+            });
         };
         std::thread::Builder::new().name("pellucid-helper".to_owned()).spawn(run)?;
-        Ok(Helper { jobs })
+        Ok(Helper { pages })
     }
 
-    /// Has `job` done soon; says no if too many wait.
-    pub(crate) fn try_run(&self, job: impl FnOnce() + Send + 'static) -> bool {
-        match self.jobs.try_send(Box::new(job)) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-        }
+    /// A page that the thread makes soon; it is refused if too many wait.
+    pub(crate) fn page(&self, make: impl FnOnce() -> Reply + Send + 'static) -> Answer {
+        let pages = self.pages.clone();
+        Answer::pending(move |completer| {
+            let page = Page { make: Box::new(make), completer };
+            if let Err(TrySendError::Full(page) | TrySendError::Disconnected(page)) =
+                pages.try_send(page)
+            {
+                let line = "too many such requests wait: try again in a moment";
+                let refused = Made::of(Err(Failure::Busy(line.into())));
+                page.completer.complete(Later::Made(refused));
+            }
+        })
     }
+}
+
+/// A page that a thread of its own makes, as it takes long.
+///
+/// # Errors
+/// If the thread cannot be started.
+pub(crate) fn page_on_thread(
+    name: &'static str,
+    job: &'static Job,
+    make: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
+) -> Handling {
+    let (hand_over, completer) = sync_channel::<Completer<Later>>(1);
+    let run = move || {
+        let Ok(completer) = completer.recv() else { return };
+        let _job = start_job(job);
+        completer.complete(Later::Made(Made::of(make())));
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(|| run_contained(run));
+    thread.map_err(|error| {
+        Failure::Busy(format!("a thread for this could not be started: {error}").into())
+    })?;
+    Ok(Answer::pending(move |completer| {
+        // The thread waits for it.
+        let _ = hand_over.send(completer);
+    }))
 }

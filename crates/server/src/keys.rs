@@ -17,7 +17,7 @@ const KEY_BYTES_KEPT: usize = 128;
 /// Keys by their hashes.
 type Known = HashMap<u64, Box<[u8]>>;
 
-/// What is known of keys.
+/// The keys that were asked for, as far as they may be shown.
 pub(crate) struct Keys {
     seed: u64,
     /// The keys that were asked for, by their hashes, the newer half first; nothing unless they
@@ -31,7 +31,7 @@ impl Keys {
         Keys { seed, known: are_shown.then(|| Mutex::new([Known::new(), Known::new()])) }
     }
 
-    /// Whether keys, and what else users wrote, may be shown.
+    /// Keys, and other texts of users, may be shown.
     pub(crate) fn are_shown(&self) -> bool {
         self.known.is_some()
     }

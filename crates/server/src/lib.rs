@@ -1,37 +1,37 @@
 //! The APIs of Pellucid on the transport and the store, and the server that runs them.
 //!
 //! [`start`] opens the store, then listens: whoever can connect can be served. The entity API is in
-//! `entity`, what the server shows of itself in `admin`, the document API in `documents`; all are
-//! handlers of one table of `routes` on one service, which each event loop has its own copy of.
+//! `entities`, the server's own pages in `admin`, the document API in `documents`, the other nodes
+//! of a cluster in `cluster`. Their handlers take requests and return values (`answer`, `reply`);
+//! the `service` of each event loop finds them in the table of `routes`, and writes the replies.
 
 pub mod access;
 mod admin;
-mod batch;
+mod answer;
 mod certificates;
 mod cluster;
-mod conditions;
 mod descriptors;
 mod documents;
 mod engine_log;
 mod engine_metrics;
 mod engine_page;
-mod entity;
+mod entities;
 mod exposure;
 mod follow;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gate;
 mod helper;
 mod keys;
-mod lifetime;
 mod log;
 mod metrics;
 mod names;
+mod observer;
 mod panics;
 mod process;
 mod profiles;
 mod query;
-mod ranges;
-mod ranges_elsewhere;
+mod reply;
 mod routes;
 mod run;
 mod server_error;

@@ -9,14 +9,14 @@ use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
 /// The target of the server's events.
 const TARGET: &str = "pellucid";
 
-/// Where a server's events go.
+/// The destination of a server's events.
 #[derive(Clone)]
 pub struct Log {
     dispatch: Option<Dispatch>,
 }
 
 impl Log {
-    /// Where the events of the process go.
+    /// The destination of the process's own events.
     #[must_use]
     pub fn of_process() -> Log {
         Log { dispatch: None }

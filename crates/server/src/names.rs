@@ -1,11 +1,14 @@
-//! The names that the account knows requests by.
+//! Names: of the kinds of requests in the account, and of the entity API's table.
 
 use pellucid_account::{Names, Part};
 use pellucid_cluster::FORWARD_PARTS;
 use pellucid_http::Refusal;
 use pellucid_store::Store;
 
-/// What was asked for.
+/// The name of the table behind the entity API.
+pub(crate) const ENTITIES: &str = "entities";
+
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Operation {
@@ -19,9 +22,9 @@ pub(crate) enum Operation {
     Admin = 7,
     /// A path or method that the server does not have.
     Unknown = 8,
-    /// What the transport refused before it was understood.
+    /// A request that the transport refused before it was understood.
     Refused = 9,
-    /// Which server this is: `/_api/version`.
+    /// The server's version: `/_api/version`.
     Version = 10,
     DocumentRead = 11,
     DocumentWrite = 12,
@@ -34,9 +37,9 @@ pub(crate) enum Operation {
     Cursor = 16,
     /// Databases, collections and indexes.
     Catalogue = 17,
-    /// Users, and who comes in.
+    /// Users and log-ins.
     Access = 18,
-    /// What the document API says of the server, and what it does not have.
+    /// The document API's pages about the server, and refusals of what it lacks.
     About = 19,
     /// Requests for keys of other nodes of a cluster, as their entry nodes see them.
     EntityGetForwarded = 20,
@@ -44,7 +47,7 @@ pub(crate) enum Operation {
     EntityPutForwarded = 22,
     EntityDeleteForwarded = 23,
     EntityBatchForwarded = 24,
-    /// What other nodes forward, as the owner sees it.
+    /// Requests that other nodes forward, as the owner sees them.
     PeerGet = 25,
     PeerHead = 26,
     PeerPut = 27,
@@ -53,7 +56,7 @@ pub(crate) enum Operation {
     PeerRange = 30,
 }
 
-/// How it ended.
+/// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Outcome {
@@ -126,7 +129,7 @@ pub(crate) const NAMES: Names = Names {
 
 /// The names of a server on this store.
 pub(crate) fn names_for(store: &dyn Store) -> Names {
-    Names { parts: store.part_names(), ..NAMES }
+    Names { parts: store.properties().part_names, ..NAMES }
 }
 
 /// Reading the text of a query, or finding that it was read before.
@@ -157,7 +160,7 @@ impl Outcome {
             404 => Outcome::Missing,
             412 => Outcome::PreconditionFailed,
             503 => Outcome::Overloaded,
-            200..400 => Outcome::Ok,
+            100..400 => Outcome::Ok,
             400..500 => Outcome::Rejected,
             _ => Outcome::Failed,
         }

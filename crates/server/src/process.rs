@@ -1,4 +1,4 @@
-//! What the operating system says of this process.
+//! Figures of this process, from the operating system.
 
 /// Figures of this process; zero where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

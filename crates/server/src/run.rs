@@ -11,12 +11,13 @@ use pellucid_account::{Account, Accounting};
 use pellucid_aql::Statements;
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
-use pellucid_cluster::ClusterOptions;
+use pellucid_cluster::{Cluster, ClusterOptions};
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, TABLE, part_of, stem_of};
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
-use pellucid_http::{Certificates, Endpoint, Limits, Server, descriptors_max, listen};
+use pellucid_http::{Certificates, Endpoint, Limits, Server, ServerGauge, descriptors_max, listen};
+use pellucid_io::{Random, SeededRandom, SystemRandom};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
@@ -24,30 +25,31 @@ use pellucid_store::{Acknowledgement, CopiedTable, Range, Store, StoreError};
 use pellucid_thread::Recurring;
 
 use crate::access::{
-    Accounts, Authentication, BodyBudgets, Identity, Secret, Sites, Verifier, check_accounts,
-    host_of, machine_names, warn_of,
+    Accounts, Authentication, Identity, Secret, Sites, Verifier, check_accounts, host_of,
+    machine_names, warn_of,
 };
-use crate::admin::compact::FullMerge;
+use crate::admin::{AdminApi, FullMerge};
+use crate::answer::Later;
 use crate::certificates::CertificateWatch;
-use crate::cluster::{OwnerParts, join};
+use crate::cluster::{Owner, PeerApi, join};
 use crate::descriptors::fit_connections;
 use crate::documents::{
     BODY_BYTES_MAX, Calls, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, Queries,
     SlowQueries, keep_up, request_memory_default,
 };
 use crate::engine_log::log_engine;
+use crate::entities::EntityApi;
 use crate::exposure::Exposure;
-use crate::follow::{Export, FollowFigures, Follower, Traced};
+use crate::follow::{Export, Follower, Traced};
+use crate::gate::{BodyBudgets, Gate};
 use crate::helper::Helper;
 use crate::keys::Keys;
 use crate::log::Log;
-use crate::names::names_for;
+use crate::names::{ENTITIES, names_for};
+use crate::observer::{FollowFigures, Observer};
 use crate::profiles::Profiles;
 use crate::server_error::ServerError;
-use crate::service::{Api, Later, Random, Shared};
-
-/// The name of the table behind the entity API.
-pub(crate) const ENTITIES: &str = "entities";
+use crate::service::Api;
 
 /// The table behind the entity API, for who copies it.
 pub const ENTITIES_TABLE: CopiedTable<'static> = CopiedTable { name: ENTITIES, part_of: None };
@@ -63,10 +65,10 @@ const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
 /// drivers understand, and for all that run or stream beside it.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
 
-/// How long a stop waits, once requests in flight were cut, for threads that were told to end.
+/// The time that a stop waits, once requests in flight were cut, for threads that were told to end.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a stop that has waited in vain for threads waits for the store to close.
+/// The time that a stop which has waited in vain for threads waits for the store to close.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// The store below.
@@ -82,49 +84,49 @@ pub enum StoreKind {
     Rocks(RocksOptions),
 }
 
-/// What an operator can set.
+/// The settings of an operator.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The folder of the embedded store, and of what the server keeps for itself.
     pub data: PathBuf,
     /// The store below.
     pub store: StoreKind,
-    /// Where to listen; port 0 for any that is free.
+    /// The address to listen on; port 0 for any that is free.
     pub listen: SocketAddr,
-    /// Where certificate and key are, both in PEM, if TLS is to be spoken.
+    /// The files of certificate and key, both in PEM, if TLS is to be spoken.
     pub tls: Option<TlsFiles>,
-    /// What the acknowledgement of a write means that does not say it itself.
+    /// The acknowledgement of writes that do not ask for one themselves.
     pub acknowledgement: Acknowledgement,
     /// Event loops.
     pub threads: usize,
-    /// Whether requests need credentials.
+    /// The need of requests for credentials.
     pub authentication: Authentication,
-    /// What web tokens are signed with, if not the secret that the store keeps.
+    /// The secret for web tokens, if not the one that the store keeps.
     pub jwt_secret: Option<Secret>,
     /// Further files with secrets, whose modes are looked at.
     pub secret_files: Vec<PathBuf>,
-    /// What is accepted of a listener beyond loopback.
+    /// The dangers of a listener beyond loopback that are accepted.
     pub exposure: Exposure,
     /// Names by which this server is asked, beside addresses and this machine's name.
     pub allowed_hosts: Vec<String>,
     /// Origins of other sites whose pages may ask.
     pub allowed_origins: Vec<String>,
-    /// How much is accounted for.
+    /// The extent of accounting.
     pub accounting: Accounting,
     /// Limits of the transport.
     pub limits: Limits,
     /// Requests that take longer get a line in the log; zero for none.
     pub slow_request: Duration,
-    /// Where the spans of traced requests go.
+    /// The collector of the spans of traced requests.
     pub export: Option<Export>,
     /// The share of requests that are traced though their callers do not trace them, if spans go
     /// anywhere.
     pub trace_share: f64,
     /// Bytes that a batch may have.
     pub batch_bytes_max: usize,
-    /// How often the engine's figures go to the log, a line of each kind; zero for never.
+    /// The time between two logs of the engine's figures, a line of each kind; zero for never.
     pub engine_log: Duration,
-    /// Whether `/_admin/slow` shows keys themselves beside their hashes.
+    /// Has `/_admin/slow` show keys themselves beside their hashes.
     pub show_keys: bool,
     /// Samples of each busy thread's processor time per second, always; zero for none.
     pub profile_hertz: u32,
@@ -188,14 +190,16 @@ impl ServerOptions {
 /// A server that serves.
 pub struct RunningServer {
     server: Server<Later>,
-    shared: Arc<Shared>,
+    observer: Arc<Observer>,
+    entities: Arc<EntityApi>,
+    documents: Arc<DocumentApi>,
     drain: Option<JoinHandle<()>>,
     engine_log: Option<Recurring>,
     upkeep: Recurring,
     follower: Follower,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
-    /// How long a stop waits for requests in flight.
+    /// The time that a stop waits for requests in flight.
     stop: Duration,
 }
 
@@ -265,11 +269,11 @@ fn start_with(
     if let Some(cluster) = &options.cluster {
         check_cluster(cluster, certificates.is_some(), accounts.is_enforced())?;
     }
-    let shared = share(open(&options)?, accounts, &options, log)?;
-    serve(shared, certificates, options)
+    let parts = Parts::new(open(&options)?, accounts, &options, log)?;
+    serve(&parts, certificates, options)
 }
 
-/// Whether a node may be part of a cluster on these terms.
+/// Checks that a node may be part of a cluster on these terms.
 fn check_cluster(
     cluster: &ClusterOptions,
     has_tls: bool,
@@ -291,47 +295,101 @@ fn check_cluster(
     Ok(())
 }
 
-/// Makes what all event loops serve from.
-fn share(
-    store: Arc<dyn Store>,
-    accounts: Arc<Accounts>,
-    options: &ServerOptions,
-    log: Log,
-) -> Result<Arc<Shared>, ServerError> {
-    let data = &options.data;
-    let entities = store.table(ENTITIES);
-    let entities = entities.map_err(|error| ServerError::Store(data.clone(), error))?;
-    let cluster =
-        join(options.cluster.as_ref(), data, store.as_ref(), entities, options.threads, &log)?;
-    let documents = open_documents(&store, &accounts, options)?;
-    let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
-    if let Some(activity) = store.activity() {
-        account.watch(activity);
+/// The parts that all event loops serve from.
+struct Parts {
+    gate: Arc<Gate>,
+    entities: Arc<EntityApi>,
+    documents: Arc<DocumentApi>,
+    observer: Arc<Observer>,
+    cluster: Option<Arc<Cluster>>,
+    helper: Helper,
+    profiles: Profiles,
+    full_merge: FullMerge,
+    batch_bytes_max: usize,
+}
+
+impl Parts {
+    fn new(
+        store: Arc<dyn Store>,
+        accounts: Arc<Accounts>,
+        options: &ServerOptions,
+        log: Log,
+    ) -> Result<Parts, ServerError> {
+        let data = &options.data;
+        let table = store.table(ENTITIES);
+        let table = table.map_err(|error| ServerError::Store(data.clone(), error))?;
+        let cluster =
+            join(options.cluster.as_ref(), data, store.as_ref(), table, options.threads, &log)?;
+        let documents = open_documents(&store, &accounts, options)?;
+        let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
+        if let Some(activity) = store.local().and_then(|local| local.activity()) {
+            account.watch(activity);
+        }
+        let telling = Arc::clone(&store);
+        account.tell_later(move || {
+            telling.replicated().map(|store| store.late_parts()).unwrap_or_default()
+        });
+        let keys = Arc::new(Keys::new(options.show_keys));
+        let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
+        Ok(Parts {
+            gate: Arc::new(Gate {
+                accounts,
+                verifier: verifier.map_err(ServerError::Run)?,
+                bodies: Arc::new(BodyBudgets::new(options.limits.body_bytes_per_account)),
+                sites: sites_of(options),
+            }),
+            entities: Arc::new(EntityApi {
+                store,
+                table,
+                acknowledgement: options.acknowledgement,
+                keys: Arc::clone(&keys),
+                log: log.clone(),
+            }),
+            observer: Arc::new(Observer {
+                account,
+                keys,
+                traced: Traced::new(options.export.is_some(), options.trace_share),
+                followed: FollowFigures::default(),
+                documents: Arc::clone(&documents),
+                log,
+                version: env!("CARGO_PKG_VERSION"),
+            }),
+            documents,
+            cluster,
+            helper: Helper::start().map_err(ServerError::Run)?,
+            profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
+            full_merge: FullMerge::default(),
+            batch_bytes_max: options.batch_bytes_max,
+        })
     }
-    let telling = Arc::clone(&store);
-    account.tell_later(move || telling.late_parts());
-    Ok(Arc::new(Shared {
-        owner_parts: OwnerParts::of(store.part_names()),
-        store,
-        entities,
-        account,
-        acknowledgement: options.acknowledgement,
-        batch_bytes_max: options.batch_bytes_max,
-        keys: Keys::new(options.show_keys),
-        helper: Helper::start().map_err(ServerError::Run)?,
-        traced: Traced::new(options.export.is_some(), options.trace_share),
-        full_merge: FullMerge::default(),
-        followed: FollowFigures::default(),
-        sites: sites_of(options),
-        verifier: Verifier::start(Arc::clone(&accounts), log.clone()).map_err(ServerError::Run)?,
-        accounts,
-        bodies: BodyBudgets::new(options.limits.body_bytes_per_account),
-        profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
-        log,
-        version: env!("CARGO_PKG_VERSION"),
-        documents,
-        cluster,
-    }))
+
+    /// The service of one event loop.
+    fn service(&self, gauge: ServerGauge) -> Api {
+        let seed = || SeededRandom::new(SystemRandom.next_u64());
+        let (entities, observer) = (Arc::clone(&self.entities), Arc::clone(&self.observer));
+        let owner = Owner::new(Arc::clone(&entities), Arc::clone(&observer), seed());
+        let accounts = Arc::clone(&self.gate.accounts);
+        Api {
+            gate: Arc::clone(&self.gate),
+            documents: Arc::clone(&self.documents),
+            admin: AdminApi {
+                observer: Arc::clone(&observer),
+                store: Arc::clone(&entities.store),
+                documents: Arc::clone(&self.documents),
+                cluster: self.cluster.clone(),
+                helper: self.helper.clone(),
+                profiles: self.profiles.clone(),
+                full_merge: self.full_merge.clone(),
+                gauge,
+            },
+            entities,
+            peers: PeerApi::new(self.cluster.clone(), accounts, owner),
+            observer,
+            random: seed(),
+            batch_bytes_max: self.batch_bytes_max,
+            caller: Identity::Nobody,
+        }
+    }
 }
 
 /// The sites whose pages may ask.
@@ -344,52 +402,48 @@ fn sites_of(options: &ServerOptions) -> Sites {
     Sites::new(options.listen, options.tls.is_some(), names, &options.allowed_origins)
 }
 
-/// Listens, and starts the event loops and what works beside them.
+/// Listens, and starts the event loops and the threads beside them.
 fn serve(
-    shared: Arc<Shared>,
+    parts: &Parts,
     certificates: Option<Arc<Certificates>>,
     options: ServerOptions,
 ) -> Result<RunningServer, ServerError> {
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
-    let upkeep = keep_up(&shared.documents, shared.log.clone());
+    let (observer, documents) = (Arc::clone(&parts.observer), Arc::clone(&parts.documents));
+    let upkeep = keep_up(&documents, observer.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
-    let mut limits = fit_connections(options.limits, descriptors_max(), &shared.log);
-    limits.memory = shared.documents.memory.clone();
+    let mut limits = fit_connections(options.limits, descriptors_max(), &observer.log);
+    limits.memory = documents.memory.clone();
     let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
-    let account = shared.account.clone();
-    let server = Server::start(endpoint, &account, options.threads, |gauge| Api {
-        shared: Arc::clone(&shared),
-        gauge,
-        caller: Identity::Nobody,
-        random: Random::new(),
-        links: None,
-    });
+    let account = observer.account.clone();
+    let server = Server::start(endpoint, &account, options.threads, |gauge| parts.service(gauge));
     let server = server.map_err(ServerError::Run)?;
-    let follower = Follower::start(&shared, options.slow_request, options.export);
+    let follower = Follower::start(&observer, options.slow_request, options.export);
     let follower = follower.map_err(ServerError::Run)?;
     let drain = (options.accounting == Accounting::Full).then(|| {
         let drain = move || account.drain_until_stopped();
         std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(drain)
     });
     let drain = drain.transpose().map_err(ServerError::Run)?;
-    let store = Arc::clone(&shared.store);
+    let entities = Arc::clone(&parts.entities);
     let engine_log = (!options.engine_log.is_zero())
-        .then(|| log_engine(store, shared.log.clone(), options.engine_log));
+        .then(|| log_engine(Arc::clone(&entities.store), observer.log.clone(), options.engine_log));
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
-    let watch = certificates.map(|given| CertificateWatch::start(given, shared.log.clone()));
+    let watch = certificates.map(|given| CertificateWatch::start(given, observer.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
-    let data = options.data;
     Ok(RunningServer {
         server,
-        shared,
+        observer,
+        entities,
+        documents,
         drain,
         engine_log,
         upkeep,
         follower,
         certificates,
-        data,
+        data: options.data,
         stop,
     })
 }
@@ -420,7 +474,7 @@ fn open_documents(
     }))
 }
 
-/// What other servers on the same store call this one.
+/// The name of this server for others on the same store.
 fn name_of(options: &ServerOptions) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let (host, listen, process) = (host.trim(), options.listen, std::process::id());
@@ -428,7 +482,7 @@ fn name_of(options: &ServerOptions) -> String {
 }
 
 impl RunningServer {
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
@@ -451,24 +505,25 @@ impl RunningServer {
     /// Its account.
     #[must_use]
     pub fn account(&self) -> Account {
-        self.shared.account.clone()
+        self.observer.account.clone()
     }
 
     /// The store's own figures as names and values, those of `/metrics`.
     #[must_use]
     pub fn store_figures(&self) -> Vec<(&'static str, u64)> {
-        self.shared.store.figures()
+        self.entities.store.figures()
     }
 
-    /// How many keys of the entity API this server's own store has. They are counted one by one.
+    /// The number of keys of the entity API in this server's own store. They are counted one by
+    /// one.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub fn count_entities(&self) -> Result<u64, ServerError> {
-        let Shared { store, entities, .. } = &*self.shared;
+        let EntityApi { store, table, .. } = &*self.entities;
         let count = || {
             let all = Range { start: b"", end: None, reverse: false };
-            let (mut scan, mut count) = (store.scan(*entities, all)?, 0);
+            let (mut scan, mut count) = (store.scan(*table, all)?, 0);
             while scan.next_head()?.is_some() {
                 count += 1;
             }
@@ -485,7 +540,12 @@ impl RunningServer {
     /// the process should end. Otherwise if an event loop had failed, or the store could not be
     /// closed.
     pub fn stop(self) -> Result<(), ServerError> {
-        let (shared, data) = (Arc::clone(&self.shared), self.data.clone());
+        let closing = Closing {
+            documents: Arc::clone(&self.documents),
+            store: Arc::clone(&self.entities.store),
+            data: self.data.clone(),
+        };
+        let log = self.observer.log.clone();
         let wait = self.stop.saturating_add(END_WAIT);
         let (sender, ended) = sync_channel(1);
         let end = move || {
@@ -495,17 +555,17 @@ impl RunningServer {
         let started = std::thread::Builder::new().name("pellucid-stop".to_owned()).spawn(end);
         let served = started.ok().and_then(|_| ended.recv_timeout(wait).ok());
         match served {
-            Some(served) => served.and(close(&shared, data)),
-            None => close_beside_stuck(&shared, data),
+            Some(served) => served.and(closing.close()),
+            None => closing.close_beside_stuck(&log),
         }
     }
 
     /// Ends all threads.
     fn end(self) -> Result<(), ServerError> {
         let served = self.server.stop().map_err(ServerError::Run);
-        self.shared.account.stop();
+        self.observer.account.stop();
         // Nobody waits for their answers any more.
-        let documents = &self.shared.documents;
+        let documents = &self.documents;
         documents.calls.end_all();
         documents.queries.kill_all();
         documents.pool.stop();
@@ -514,40 +574,51 @@ impl RunningServer {
             // The drain does nothing that could panic; if it does, its message is out.
             let _ = drain.join();
         }
-        self.follower.finish(&self.shared);
+        self.follower.finish(&self.observer);
         served
     }
 }
 
-/// Closes the store.
-fn close(shared: &Shared, data: PathBuf) -> Result<(), ServerError> {
-    // Without the note, the next opening counts.
-    let _ = shared.documents.documents.note_counts();
-    shared.documents.documents.release();
-    shared.store.close().map_err(|error| ServerError::Store(data, error))
+/// The end of the store.
+struct Closing {
+    documents: Arc<DocumentApi>,
+    store: Arc<dyn Store>,
+    data: PathBuf,
 }
 
-/// Closes the store although threads are at work that do not end, and says which. They find the
-/// store closed, if they ever look.
-fn close_beside_stuck(shared: &Arc<Shared>, data: PathBuf) -> Result<(), ServerError> {
-    let calls = shared.documents.calls.describe();
-    let stuck = match &calls[..] {
-        [] => "threads other than those of calls".to_owned(),
-        calls => calls.join("; "),
-    };
-    let (sender, closed) = sync_channel(1);
-    let closing = Arc::clone(shared);
-    let run = move || {
-        let _ = sender.send(close(&closing, data).err());
-    };
-    let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
-    let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
-    let outcome = match closed {
-        Some(None) => "the store is closed".to_owned(),
-        Some(Some(error)) => error.to_string(),
-        None => "the store did not close in time: the journal has what was acknowledged".to_owned(),
-    };
-    let text = format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
-    shared.log.error(&text);
-    Err(ServerError::Stuck(text))
+impl Closing {
+    /// Closes the store.
+    fn close(self) -> Result<(), ServerError> {
+        // Without the note, the next opening counts.
+        let _ = self.documents.documents.note_counts();
+        self.documents.documents.release();
+        self.store.close().map_err(|error| ServerError::Store(self.data, error))
+    }
+
+    /// Closes the store although threads are at work that do not end, and says which. They find
+    /// the store closed, if they ever look.
+    fn close_beside_stuck(self, log: &Log) -> Result<(), ServerError> {
+        let calls = self.documents.calls.describe();
+        let stuck = match &calls[..] {
+            [] => "threads other than those of calls".to_owned(),
+            calls => calls.join("; "),
+        };
+        let (sender, closed) = sync_channel(1);
+        let run = move || {
+            let _ = sender.send(self.close().err());
+        };
+        let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
+        let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
+        let outcome = match closed {
+            Some(None) => "the store is closed".to_owned(),
+            Some(Some(error)) => error.to_string(),
+            None => {
+                "the store did not close in time: the journal has what was acknowledged".to_owned()
+            }
+        };
+        let text =
+            format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
+        log.error(&text);
+        Err(ServerError::Stuck(text))
+    }
 }

@@ -8,7 +8,7 @@ use pellucid_http::CertificateError;
 
 use crate::access::AccessError;
 
-/// Why a server does not run.
+/// An error that keeps a server from running.
 #[derive(Debug)]
 pub enum ServerError {
     /// The store could not be opened.

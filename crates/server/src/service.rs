@@ -1,43 +1,35 @@
-//! The APIs on the transport: finds the handler, and answers with what it found.
+//! The APIs on the transport: finds the handler of a request, and writes the reply.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use pellucid_account::{Account, RequestFacts, Stamp, Timeline};
-use pellucid_clock::Ticks;
-use pellucid_cluster::Cluster;
+use pellucid_account::{RequestFacts, Timeline};
 use pellucid_http::{
-    Admission, Applicant, Exchange, Handled, Head, LinkTurn, Refusal, Request, Response,
-    ServerGauge, Service, Ticket,
+    Admission, Applicant, Handled, Head, LinkTurn, Refusal, Request, Response, Service, Ticket,
 };
-use pellucid_store::{
-    Acknowledgement, Arrival, Head as StoreHead, Object, Result as StoreResult, Store, StoreError,
-    Table, Written,
-};
-use pellucid_thread::{Panicked, set_operation};
+use pellucid_io::{Random, SeededRandom};
+use pellucid_store::Value;
+use pellucid_thread::Panicked;
+use serde_json::json;
 
-use crate::access::{Accounts, BodyBudgets, HeldRequest, Identity, Judged, Sites, Verifier};
-use crate::admin::Page;
-use crate::admin::compact::FullMerge;
-use crate::cluster::{Brought, Links, OwnerParts, Served, no_documents};
-use crate::conditions::{KeptConditions, ReadConditions};
-use crate::documents::{DocumentApi, Returned};
-use crate::follow::{FollowFigures, Traced};
-use crate::helper::Helper;
-use crate::keys::Keys;
-use crate::log::Log;
+use crate::access::Identity;
+use crate::admin::AdminApi;
+use crate::answer::{Answer, Handling, Later, Loop};
+use crate::cluster::PeerApi;
+use crate::documents::DocumentApi;
+use crate::entities::{EntityApi, batch, ranges};
+use crate::gate::{Gate, Judged};
 use crate::names::{Operation, Outcome};
-use crate::profiles::Profiles;
-use crate::ranges_elsewhere::FirstPiece;
+use crate::observer::Observer;
+use crate::panics::log_panic;
+use crate::reply::{Body, Failure, Reply};
 use crate::routes::{BodyLimit, Handler, Methods, Missing, Target};
-use crate::timing::{add_server_timing, wants_timing};
+use crate::timing::{end_execution, route, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// The header that tells a caller under which span his request went (W3C Trace Context, level 2).
+/// The header that tells a caller the span of his request (W3C Trace Context, level 2).
 const TRACE_RESPONSE: &str = "traceresponse";
 
 const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
@@ -45,125 +37,19 @@ const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/batc
                            /_admin/requests, /_admin/interference, /_admin/trace, \
                            /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
 
-/// What all event loops serve from.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) entities: Table,
-    pub(crate) account: Account,
-    pub(crate) acknowledgement: Acknowledgement,
-    pub(crate) batch_bytes_max: usize,
-    pub(crate) helper: Helper,
-    pub(crate) accounts: Arc<Accounts>,
-    pub(crate) verifier: Verifier,
-    pub(crate) bodies: BodyBudgets,
-    pub(crate) sites: Sites,
-    pub(crate) keys: Keys,
-    pub(crate) profiles: Profiles,
-    pub(crate) full_merge: FullMerge,
-    pub(crate) traced: Traced,
-    pub(crate) followed: FollowFigures,
-    pub(crate) log: Log,
-    pub(crate) version: &'static str,
-    pub(crate) documents: Arc<DocumentApi>,
-    pub(crate) cluster: Option<Arc<Cluster>>,
-    /// How peers are told the store's parts of `execute`.
-    pub(crate) owner_parts: OwnerParts,
-}
-
-impl Shared {
-    /// Slow requests, and of traced ones those exported and those lost.
-    pub(crate) fn followed_figures(&self) -> [u64; 3] {
-        let followed = &self.followed;
-        let lost = followed.export_lost.load(Relaxed) + self.traced.forgotten();
-        [followed.slow.load(Relaxed), followed.exported.load(Relaxed), lost]
-    }
-}
-
 /// The service of one event loop.
 pub(crate) struct Api {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) gauge: ServerGauge,
-    /// Whose request is being handled.
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) entities: Arc<EntityApi>,
+    pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) admin: AdminApi,
+    pub(crate) peers: PeerApi,
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) random: SeededRandom,
+    pub(crate) batch_bytes_max: usize,
+    /// The caller of the request that is being handled.
     pub(crate) caller: Identity,
-    pub(crate) random: Random,
-    /// Of a cluster, this loop's part.
-    pub(crate) links: Option<Box<Links>>,
 }
-
-/// Numbers for traces of one event loop: unlike those of others, and not secret (SplitMix64).
-pub(crate) struct Random {
-    state: u64,
-}
-
-impl Random {
-    pub(crate) fn new() -> Random {
-        Random { state: RandomState::new().hash_one(0_u8) }
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
-
-/// What comes back to an event loop from other threads.
-pub(crate) enum Later {
-    Found {
-        arrival: Arrival<Option<Object>>,
-        reading: Reading,
-    },
-    Head {
-        arrival: Arrival<Option<StoreHead>>,
-        reading: Reading,
-    },
-    Written {
-        arrival: Arrival<Written>,
-        reply: WriteReply,
-    },
-    /// A batch that was parsed elsewhere cannot be taken, for this reason.
-    Rejected {
-        started: Ticks,
-        what: String,
-    },
-    /// The first piece of a range.
-    Range(Arrival<Box<FirstPiece>>),
-    Page(Page),
-    /// A request whose password was verified, and whose it is if it was right.
-    Verified {
-        request: Box<HeldRequest>,
-        identity: Option<Identity>,
-    },
-    Documents(Box<Returned>),
-    /// A forwarded request is back.
-    Forwarded(Brought),
-    /// What a peer asked for was found by another thread.
-    Served(Box<Served>),
-}
-
-/// What a read that is answered later has to remember of its request.
-pub(crate) struct Reading {
-    pub(crate) conditions: KeptConditions,
-}
-
-impl Reading {
-    pub(crate) fn of(request: &Request<'_>) -> Reading {
-        Reading { conditions: ReadConditions::of(request).kept() }
-    }
-}
-
-/// How a write that succeeded is answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum WriteReply {
-    Put,
-    Delete,
-    Batch { entries: usize },
-}
-
-/// The loop's side of an exchange.
-pub(crate) type Loop<'a> = Exchange<'a, Later>;
 
 impl Service for Api {
     type Later = Later;
@@ -171,14 +57,14 @@ impl Service for Api {
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
         match Target::of(head.method, head.path, head.query).route.body {
             BodyLimit::Little => OTHER_BODY_BYTES_MAX,
-            BodyLimit::Value => self.shared.store.value_bytes_max(),
-            BodyLimit::Batch => self.shared.batch_bytes_max,
+            BodyLimit::Value => self.entities.store.properties().value_bytes_max,
+            BodyLimit::Batch => self.batch_bytes_max,
             BodyLimit::Bytes(bytes) => bytes,
         }
     }
 
     fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
-        self.admit_body(head, applicant)
+        self.gate.admit(head, applicant)
     }
 
     fn handle(
@@ -189,20 +75,13 @@ impl Service for Api {
     ) -> Handled {
         exchange.timeline.is_wanted = wants_timing(request);
         let number = exchange.facts.request;
-        if let Some(context) = self.shared.traced.begin(request, number, || self.random.next()) {
+        let random = &mut self.random;
+        if let Some(context) = self.observer.traced.begin(request, number, || random.next_u64()) {
             response.precede(TRACE_RESPONSE, context.to_string());
         }
-        let is_open = !self.shared.accounts.is_enforced();
-        if let Some(refused) = self.refuse_site(request, is_open, response, exchange) {
-            return refused;
-        }
         let mut target = Target::of(request.method, request.path, request.query);
-        if is_open {
-            self.caller = Identity::Anybody;
-            return self.dispatch(&mut target, request, response, exchange);
-        }
-        let judged = self.judge(target.route.need, request, response, exchange);
-        self.go_on(judged, &mut target, request, response, exchange)
+        let judged = self.gate.judge(target.route.need, request, exchange);
+        self.serve(judged, &mut target, request, response, exchange)
     }
 
     fn resume(
@@ -211,71 +90,47 @@ impl Service for Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        if let Some(context) = self.shared.traced.of(exchange.facts.request) {
+        if let Some(context) = self.observer.traced.of(exchange.facts.request) {
             response.precede(TRACE_RESPONSE, context.to_string());
         }
-        match later {
-            Later::Page(page) => {
-                exchange.timeline.stamp(Stamp::Executed);
-                exchange.facts.outcome = Outcome::of_status(page.status) as u8;
-                response.status(page.status).header("Content-Type", page.content_type.as_bytes());
-                add_server_timing(response, exchange.timeline);
-                response.finish(&page.body);
-            }
-            Later::Verified { request: held, identity } => {
+        let result = match later {
+            Later::Made(made) => made.arrive(exchange.timeline),
+            Later::Forwarded(answer) => answer.reply(exchange.timeline, &self.observer.log),
+            Later::Verified(held, identity) => {
                 return held.with_request(|request| {
                     let mut target = Target::of(request.method, request.path, request.query);
                     let need = target.route.need;
-                    let judged = self.judge_verified(identity, need, request, response, exchange);
-                    self.go_on(judged, &mut target, request, response, exchange)
+                    let judged = self.gate.judge_verified(identity, need, request, exchange);
+                    self.serve(judged, &mut target, request, response, exchange)
                 });
             }
-            Later::Forwarded(brought) => return self.brought(brought, response, exchange),
-            Later::Served(_) => unreachable!("what peers ask for belongs to no request"),
             Later::Documents(returned) => return self.returned(*returned, response, exchange),
-            Later::Found { arrival, reading } => {
-                let found = arrive(arrival, exchange);
-                let head = found.as_ref().ok().and_then(Option::as_ref).map(|object| &object.head);
-                let verdict = reading.conditions.judge(head);
-                return self.found(found, verdict, response, exchange);
+            Later::Served(_) => {
+                let line = "the answer to a peer came to a request";
+                Err(Failure::Refused(500, line.into()))
             }
-            Later::Head { arrival, reading } => {
-                let found = arrive(arrival, exchange);
-                let verdict =
-                    reading.conditions.judge(found.as_ref().ok().and_then(Option::as_ref));
-                return self.found_head(found, verdict, response, exchange);
-            }
-            Later::Range(arrival) => return self.first_piece(arrival, response, exchange),
-            Later::Rejected { started, what } => {
-                exchange.timeline.stamp_at(Stamp::Started, started);
-                return respond_text(response, exchange, 400, &what);
-            }
-            Later::Written { arrival, reply } => {
-                let result = arrive(arrival, exchange);
-                self.written(result, reply, response, exchange);
-            }
-        }
-        Handled::Done
+        };
+        self.finish(result, response, exchange)
     }
 
     fn begin(&mut self, turn: &mut LinkTurn<'_, Later>) -> io::Result<()> {
-        self.begin_links(turn)
+        self.peers.begin(turn)
     }
 
     fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
-        self.link_ready(link, turn);
+        self.peers.ready(link, turn);
     }
 
     fn has_to_settle(&self) -> bool {
-        self.has_links_to_settle()
+        self.peers.has_to_settle()
     }
 
     fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
-        self.settle_links(turn)
+        self.peers.settle(turn)
     }
 
     fn told(&mut self, message: Later, turn: &mut LinkTurn<'_, Later>) {
-        self.link_told(message, turn);
+        self.peers.told(message, turn);
     }
 
     fn upgraded(
@@ -285,11 +140,11 @@ impl Service for Api {
         unread: Vec<u8>,
         turn: &mut LinkTurn<'_, Later>,
     ) {
-        self.adopt_caller(ticket, socket, unread, turn);
+        self.peers.adopt(ticket, socket, unread, turn);
     }
 
     fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
-        self.log_panic(panicked, timeline, facts);
+        log_panic(&self.observer.log, panicked, timeline, facts);
     }
 
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {
@@ -302,8 +157,8 @@ impl Service for Api {
 }
 
 impl Api {
-    /// Serves what the gate lets through.
-    fn go_on(
+    /// Serves a request that the gate lets through.
+    fn serve(
         &mut self,
         judged: Judged,
         target: &mut Target<'_>,
@@ -311,175 +166,164 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        match judged {
+        let answer = match judged {
+            Judged::Answered(answer) => Ok(answer),
             Judged::Admitted(caller) => {
                 self.caller = caller;
-                self.dispatch(target, request, response, exchange)
+                if let Some(handled) = self.serve_document(target, request, response, exchange) {
+                    return handled;
+                }
+                self.dispatch(target, request, exchange)
             }
-            Judged::Handled(handled) => handled,
-        }
+        };
+        self.settle_answer(answer, response, exchange)
     }
 
-    /// Has the handler of its route answer a request that may have one.
+    /// Calls the handler of a route.
     #[inline]
     fn dispatch(
         &mut self,
         target: &mut Target<'_>,
         request: &Request<'_>,
-        response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
-    ) -> Handled {
+    ) -> Handling {
+        let operation = target.route.operation;
         match target.route.handler {
-            Handler::Entity => self.entity(target.route.operation, request, response, exchange),
+            Handler::Entity => return self.entity(operation, request, exchange),
+            Handler::Missing(_) => route(exchange, Operation::Unknown),
+            _ => route(exchange, operation),
+        }
+        match target.route.handler {
+            Handler::Range => self.range(request, exchange),
+            Handler::Batch => self.batch(request, exchange),
+            Handler::Peer => self.peers.welcome(request, exchange),
+            Handler::Admin(page) => page(&self.admin, request),
+            Handler::Profile(page) => {
+                page(&self.admin, target.segment(2).unwrap_or_default(), request.query)
+            }
+            Handler::Missing(Missing::Method { is_of_documents: false }) => {
+                Ok(method_not_allowed(target.allowed).into())
+            }
+            _ => Err(KNOWN_PATHS.to_owned().into()),
+        }
+    }
+
+    /// Reads or writes one entity, wherever it is.
+    fn entity(
+        &mut self,
+        operation: Operation,
+        request: &Request<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
+        let named = match self.entities.named(request) {
+            Ok(named) => named,
+            Err(line) => {
+                route(exchange, operation);
+                return Err(line.into());
+            }
+        };
+        exchange.facts.key_hash = self.entities.keys.note(&named.key);
+        if let Some(owner) = self.peers.elsewhere(&named.key) {
+            return self.peers.forward(operation, owner, &named.key, request, exchange);
+        }
+        route(exchange, operation);
+        self.entities.call(operation, &named, request, exchange.timeline)
+    }
+
+    fn range(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        let query = ranges::parse(request.query)?;
+        let store = self.entities.store_of(request)?;
+        if query.is_of_cluster && self.peers.cluster().is_some() {
+            // A node keeps one copy of its keys, so that there is no other number to wait for.
+            return self.peers.range(query, request, exchange.ticket());
+        }
+        self.entities.range(query, store, request, exchange)
+    }
+
+    fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        if self.peers.cluster().is_none() && self.entities.is_large_batch(request) {
+            return self.entities.large_batch(request, exchange.timeline);
+        }
+        let entries = batch::parse(request.body)?;
+        match self.peers.forward_batch(&entries, request, exchange)? {
+            Some(answer) => Ok(answer),
+            None => self.entities.batch(&entries, request, exchange.timeline),
+        }
+    }
+
+    /// Answers as a handler says.
+    fn settle_answer(
+        &mut self,
+        answer: Handling,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        match answer {
+            Ok(Answer::Reply(reply)) => self.finish(Ok(reply), response, exchange),
+            Err(failure) => self.finish(Err(failure), response, exchange),
+            Ok(Answer::Pending(begin)) => {
+                begin(exchange);
+                Handled::Later
+            }
+            Ok(Answer::Away) => Handled::Later,
+        }
+    }
+
+    /// Writes a reply, and accounts for it.
+    fn finish(
+        &mut self,
+        result: Result<Reply, Failure>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handled {
+        let mut reply = result.unwrap_or_else(|failure| failure.into_reply(&self.observer.log));
+        end_execution(exchange.timeline);
+        exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
+        let handled = reply.write(response, exchange.timeline);
+        if let Body::Value(Value::Owned(bytes)) = reply.body {
+            self.peers.give_back(bytes);
+        }
+        handled
+    }
+
+    /// Answers a call of the document API.
+    fn serve_document(
+        &mut self,
+        target: &mut Target<'_>,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Option<Handled> {
+        match target.route.handler {
             Handler::Documents(_) => {
-                if target.route.needs_documents && self.shared.cluster.is_some() {
-                    return no_documents(response, exchange);
+                if target.route.needs_documents && self.peers.cluster().is_some() {
+                    route(exchange, Operation::About);
+                    return Some(self.finish(Ok(no_documents()), response, exchange));
                 }
-                self.documents(target, request, response, exchange)
+                Some(self.documents(target, request, response, exchange))
             }
-            Handler::Server(answer) => {
-                route(exchange, target.route.operation);
-                answer(self, target, request, response, exchange)
+            Handler::LogIn => Some(self.log_in(target, request, response, exchange)),
+            Handler::Preflight => Some(self.preflight(request, response, exchange)),
+            Handler::Missing(Missing::Method { is_of_documents: false }) => None,
+            Handler::Missing(why) if request.path.starts_with("/_") => {
+                route(exchange, Operation::Unknown);
+                Some(self.no_document_route(why, request.path, response, exchange))
             }
-            Handler::Page(page) => {
-                route(exchange, target.route.operation);
-                page(self, request, response, exchange)
-            }
-            Handler::LogIn => self.log_in(target, request, response, exchange),
-            Handler::Preflight => self.preflight(request, response, exchange),
-            Handler::Missing(why) => {
-                self.no_route(why, target.allowed, request.path, response, exchange)
-            }
+            _ => None,
         }
     }
-
-    /// Answers that there is no such route, in the form that clients of such a path know.
-    fn no_route(
-        &self,
-        why: Missing,
-        allowed: Methods,
-        path: &str,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        route(exchange, Operation::Unknown);
-        match why {
-            Missing::Method { is_of_documents: false } => {
-                method_not_allowed(response, exchange, allowed)
-            }
-            _ if path.starts_with("/_") => self.no_document_route(why, path, response, exchange),
-            _ => respond_text(response, exchange, 400, KNOWN_PATHS),
-        }
-    }
-
-    /// Says that the server serves.
-    pub(crate) fn status(&self, response: &mut Response<'_>, exchange: &mut Loop<'_>) -> Handled {
-        exchange.timeline.stamp(Stamp::Executed);
-        response.status(200);
-        add_server_timing(response, exchange.timeline);
-        response.finish_text("serving");
-        Handled::Done
-    }
-
-    /// Answers with an error of the store.
-    pub(crate) fn store_error(
-        &self,
-        error: &StoreError,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let status = status_of(error);
-        if let StoreError::Busy(what) = error {
-            return busy(response, exchange, what);
-        }
-        if status >= 500 {
-            self.shared.log.error(&format!("a request failed: {error}"));
-        }
-        respond_text(response, exchange, status, &error.to_string())
-    }
 }
 
-/// The status that an error of the store is told with.
-pub(crate) fn status_of(error: &StoreError) -> u16 {
-    match error {
-        StoreError::Unacceptable(_) => 400,
-        StoreError::ConditionFailed { .. } => 412,
-        StoreError::Full(_) => 507,
-        StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
-        StoreError::Unreachable(_) => 504,
-        StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
-    }
+/// The refusal of a method, with those that there are.
+fn method_not_allowed(allowed: Methods) -> Reply {
+    let reply = Reply::line(405, "this path has other methods");
+    reply.with_header("Allow", allowed.to_string())
 }
 
-/// Takes over what another thread measured, and its answer.
-pub(crate) fn arrive<T>(arrival: Arrival<T>, exchange: &mut Loop<'_>) -> StoreResult<T> {
-    arrival.add_to(exchange.timeline);
-    exchange.timeline.stamp(Stamp::Executed);
-    arrival.result
-}
-
-/// Notes what was asked for, and takes the stamps of a handler that runs at once.
-pub(crate) fn route(exchange: &mut Loop<'_>, operation: Operation) {
-    exchange.facts.operation = operation as u8;
-    exchange.timeline.set_operation(operation as u8);
-    set_operation(operation as u8 + 1);
-    exchange.facts.outcome = Outcome::Ok as u8;
-    let at = exchange.timeline.stamp(Stamp::Routed);
-    exchange.timeline.stamp_at(Stamp::Started, at);
-}
-
-/// Answers with a line of text; the outcome is the status's.
-pub(crate) fn respond_text(
-    response: &mut Response<'_>,
-    exchange: &mut Loop<'_>,
-    status: u16,
-    line: &str,
-) -> Handled {
-    finish_execution(exchange.timeline);
-    exchange.facts.outcome = Outcome::of_status(status) as u8;
-    response.status(status);
-    add_server_timing(response, exchange.timeline);
-    response.finish_text(line);
-    Handled::Done
-}
-
-/// Begins an answer with these headers; the outcome is the status's.
-pub(crate) fn begin_answer(
-    response: &mut Response<'_>,
-    exchange: &mut Loop<'_>,
-    status: u16,
-    headers: &[(&str, &[u8])],
-) {
-    finish_execution(exchange.timeline);
-    exchange.facts.outcome = Outcome::of_status(status) as u8;
-    response.status(status);
-    for (name, value) in headers {
-        response.header(name, value);
-    }
-    add_server_timing(response, exchange.timeline);
-}
-
-/// Answers that there is no room for the request now, and when to come again.
-pub(crate) fn busy(response: &mut Response<'_>, exchange: &mut Loop<'_>, what: &str) -> Handled {
-    begin_answer(response, exchange, 503, &[("Retry-After", b"1")]);
-    response.finish_text(what);
-    Handled::Done
-}
-
-/// Takes the stamp `executed` unless the store's answer has taken it.
-fn finish_execution(timeline: &mut Timeline) {
-    if timeline.taken(Stamp::Executed).is_none() {
-        timeline.stamp(Stamp::Executed);
-    }
-}
-
-/// Answers 405, naming the methods that there are.
-fn method_not_allowed(
-    response: &mut Response<'_>,
-    exchange: &mut Loop<'_>,
-    allowed: Methods,
-) -> Handled {
-    begin_answer(response, exchange, 405, &[("Allow", allowed.to_string().as_bytes())]);
-    response.finish_text("this path has other methods");
-    Handled::Done
+/// The refusal of a call that needs documents, on a cluster.
+fn no_documents() -> Reply {
+    let message = "documents are not there on a sharded cluster: this server was started with \
+                   --cluster, which has the entity API alone";
+    let body = json!({ "error": true, "code": 501, "errorNum": 9, "errorMessage": message });
+    Reply::value(501, &body)
 }

@@ -2,11 +2,29 @@
 
 use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline, TransportPart};
 use pellucid_clock::SharedReading;
-use pellucid_http::{Request, Response};
+use pellucid_http::{Exchange, Request, Response};
+use pellucid_thread::set_operation;
 
-use crate::names::NAMES;
+use crate::names::{NAMES, Operation, Outcome};
 
-/// Whether the request asks for its account: `Prefer: timing` (RFC 7240).
+/// Notes the operation of a request, and takes the stamps of a handler that runs at once.
+pub(crate) fn route<L>(exchange: &mut Exchange<'_, L>, operation: Operation) {
+    exchange.facts.operation = operation as u8;
+    exchange.timeline.set_operation(operation as u8);
+    set_operation(operation as u8 + 1);
+    exchange.facts.outcome = Outcome::Ok as u8;
+    let at = exchange.timeline.stamp(Stamp::Routed);
+    exchange.timeline.stamp_at(Stamp::Started, at);
+}
+
+/// Takes the stamp `executed` unless the store's answer has taken it.
+pub(crate) fn end_execution(timeline: &mut Timeline) {
+    if timeline.taken(Stamp::Executed).is_none() {
+        timeline.stamp(Stamp::Executed);
+    }
+}
+
+/// The request asks for its account: `Prefer: timing` (RFC 7240).
 pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
     request.headers.iter().any(|header| header.name.len() == 6)
         && request.header_has("prefer", "timing")

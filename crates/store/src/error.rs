@@ -32,7 +32,7 @@ pub enum StoreError {
     /// write it is unknown whether it happened; it may be seen later.
     Unreachable(String),
     /// What is read is not in memory, and the thread must not wait for it
-    /// ([`Store::all_in_memory`](crate::Store::all_in_memory)).
+    /// ([`LocalStore::all_in_memory`](crate::LocalStore::all_in_memory)).
     NotInMemory,
     /// Anything else that failed below.
     Failed(String),

@@ -25,5 +25,7 @@ pub use model::{
     Acknowledgement, Condition, Copies, Head, KEY_LENGTH_MAX, NOTE_BYTES_MAX, Note, Object,
     Operation, PartOf, ReadMode, Table, Value, Written,
 };
-pub use store::{Range, Scan, Snapshot, Store};
+pub use store::{
+    LocalStore, NotingStore, Properties, Range, ReplicatedStore, Scan, Snapshot, Store,
+};
 pub use workers::{Place, Workers};

@@ -20,9 +20,9 @@ pub enum LoadError {
     Work(String),
     /// The operating system refused something that every run needs.
     System {
-        /// What was asked of it.
+        /// The request that was asked of it.
         what: &'static str,
-        /// What it said.
+        /// Its answer.
         reason: io::Error,
     },
 }

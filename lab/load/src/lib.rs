@@ -29,16 +29,17 @@
 mod connection;
 mod crew;
 mod direct;
-mod ending;
 mod error;
 mod exchange;
 mod http2;
 mod knee;
 mod loss;
+mod maker;
 mod objective;
-mod opening;
 mod options;
+mod pacing;
 mod poller;
+mod pool;
 mod punctuality;
 mod random;
 mod recorder;
@@ -51,7 +52,6 @@ pub mod simulation;
 mod source;
 mod stages;
 mod stream;
-mod streams;
 mod sweep;
 mod timeline;
 mod traces;
@@ -83,5 +83,5 @@ pub use verdict::{Figures, Judgement, Verdict, judge};
 pub use way::{Way, WayStep};
 pub use workload::{MAX_OPERATIONS, Settings, Workload};
 
-/// What one read takes from a socket at most; each thread has one buffer of this size.
+/// The bytes that one read takes from a socket at most; each thread has one buffer of this size.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::ClientConnection;
 
-/// What a connection reads from and writes to.
+/// The socket that a connection reads from and writes to.
 #[derive(Debug)]
 pub(crate) enum Stream {
     /// The bytes of the protocol as they are.
@@ -35,13 +35,13 @@ impl Stream {
         }
     }
 
-    /// Whether a read that did not fill its buffer has left nothing in the socket.
+    /// True if a read that did not fill its buffer has left nothing in the socket.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Stream::Plain(_))
     }
 
-    /// Whether something that was taken over stands in the session and not in the socket.
+    /// True if something that was taken over stands in the session and not in the socket.
     #[inline]
     pub(crate) fn holds_unwritten(&self) -> bool {
         match self {

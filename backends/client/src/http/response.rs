@@ -19,7 +19,7 @@ pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// The longest body that is kept for a script; a longer one counts as malformed for it.
 pub const MAX_CAPTURED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// What makes a response unreadable.
+/// The faults that makes a response unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The bytes do not begin with a status line of HTTP/1.
@@ -60,16 +60,16 @@ impl Malformed {
     }
 }
 
-/// What is known of a response once it is complete.
+/// The facts that is known of a response once it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// Whether the connection can carry another request.
+    /// True if the connection can carry another request.
     pub keep_alive: bool,
 }
 
-/// What became of the bytes given to [`ResponseParser::parse`].
+/// The outcome of the bytes given to [`ResponseParser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// All bytes are taken, the response goes on.
@@ -108,7 +108,7 @@ pub struct ResponseParser {
     partial_head: Vec<u8>,
     response: Response,
     captured: Option<Box<Captured>>,
-    /// What the server tells of its own time in the response under way, if anybody asked.
+    /// The server's account of its own time in the response under way, if anybody asked.
     timing: Option<ServerTiming>,
 }
 
@@ -180,12 +180,12 @@ impl ResponseParser {
         self.timing.get_or_insert_default();
     }
 
-    /// What the server told of its own time, if it was looked for.
+    /// The server's account of its own time, if it was looked for.
     pub fn take_timing(&mut self) -> Option<ServerTiming> {
         self.timing.take()
     }
 
-    /// What was kept of the last complete response.
+    /// The bytes that was kept of the last complete response.
     #[must_use]
     pub fn captured(&self) -> Option<&Captured> {
         self.captured.as_deref()

@@ -57,7 +57,7 @@ impl Target {
         &self.host
     }
 
-    /// Whether it is reached over TLS.
+    /// True if it is reached over TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls

@@ -1,4 +1,4 @@
-//! What the server itself says of a load, if it is one that keeps an account.
+//! The server's own account of a load, if it is one that keeps an account.
 
 use pellucid_account::{OperationAccount, Snapshot};
 use pellucid_load::{LoadOptions, LoadResult, Target};

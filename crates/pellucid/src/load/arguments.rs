@@ -32,7 +32,7 @@ const DEFAULT_STREAMS: usize = 32;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArguments {
-    /// What to load.
+    /// The URL to load.
     url: String,
     #[command(flatten)]
     pace: PaceArguments,
@@ -68,10 +68,10 @@ struct PaceArguments {
     /// Requests per second over all connections, such as 10k.
     #[arg(short = 'R', long, value_parser = count)]
     rate: Option<u64>,
-    /// How the starts of requests are spread, with a rate.
+    /// The spread of the starts of requests, with a rate.
     #[arg(long, value_enum)]
     arrivals: Option<ArrivalsName>,
-    /// How long a request may take before it counts as timed out [default: 2s].
+    /// The time that a request may take before it counts as timed out [default: 2s].
     #[arg(short = 'T', long, value_parser = duration)]
     timeout: Option<Duration>,
     /// Leave requests that start within this time out of the histograms.
@@ -128,7 +128,7 @@ struct RequestsArguments {
 // The flags of objectives and of the search for the highest rate.
 #[derive(Args)]
 struct SearchArguments {
-    /// What has to be kept, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
+    /// The objectives to keep, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
     #[arg(long, value_parser = objectives)]
     slo: Option<Objectives>,
     /// Search for the highest rate at which the --slo is kept.
@@ -305,6 +305,6 @@ fn small(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn usage_of(error: LoadError) -> Failure {
-    Failure::usage(error)
+fn usage_of(error: impl Into<LoadError>) -> Failure {
+    Failure::usage(error.into())
 }

@@ -20,7 +20,7 @@ use crate::access::secret::Secret;
 use crate::access::token::{self, TokenRecord};
 use crate::access::verified::{Digest, Key, Verified};
 
-/// Whether requests need credentials.
+/// The need of requests for credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authentication {
     /// From the first account on: a store without accounts is open, and stays protected once it
@@ -33,7 +33,7 @@ pub enum Authentication {
     Off,
 }
 
-/// What is known of a request's credentials without waiting.
+/// The judgement of a request's credentials without waiting.
 pub enum Verdict {
     /// They are right, or none are needed.
     Known(Identity),
@@ -58,7 +58,7 @@ pub struct Accounts {
     is_enforced: AtomicBool,
     jwt_secret: Option<Secret>,
     state: ArcSwap<State>,
-    /// Which state of the file `state` is of; locked while it is read.
+    /// The state of the file that `state` is of; locked while it is read.
     read: Mutex<Option<FileStamp>>,
     key: Key,
 }
@@ -88,7 +88,7 @@ impl Accounts {
         Ok(accounts)
     }
 
-    /// Whether requests need credentials now.
+    /// Requests need credentials now.
     #[must_use]
     pub fn is_enforced(&self) -> bool {
         self.is_enforced.load(Ordering::Relaxed)
@@ -118,13 +118,13 @@ impl Accounts {
         }
     }
 
-    /// What stands for a name and a password in this process.
+    /// The stand-in for a name and a password in this process.
     pub(crate) fn digest(&self, name: &str, password: &str) -> Digest {
         self.key.digest(name, password)
     }
 
-    /// Whose name and password these are, which is remembered. Takes milliseconds: never to be
-    /// called on an event loop.
+    /// The account with this name and password, which is remembered. Takes milliseconds: never to
+    /// be called on an event loop.
     #[must_use]
     pub fn verify_password(&self, name: &str, password: &str) -> Option<Identity> {
         let state = self.state.load();
@@ -168,7 +168,7 @@ impl Accounts {
     /// for the disk: never to be called on an event loop.
     ///
     /// # Errors
-    /// What `change` says, or if the file cannot be read or written.
+    /// If `change` fails, or if the file cannot be read or written.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut AccountList) -> Result<T, AccessError>,

@@ -25,12 +25,12 @@ const FREE_FAILURES: u32 = 10;
 /// The first wait, doubled with each further wrong password, and the longest.
 const DELAY_FIRST: Duration = Duration::from_secs(1);
 const DELAY_MAX: Duration = Duration::from_secs(60);
-/// How long wrong passwords are remembered after the last of them.
+/// The time that wrong passwords are remembered after the last of them.
 const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Names with addresses that are remembered. Beyond it, one with the fewest failures is forgotten.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// Whoever waits for a verdict.
+/// A request that waits for a verdict.
 pub(crate) type Waiter = Box<dyn FnOnce(Option<Identity>) + Send>;
 
 /// A password cannot be verified now.
@@ -41,12 +41,12 @@ pub(crate) struct TooMany {
 }
 
 impl TooMany {
-    /// What the client is told.
+    /// The line for the client.
     pub(crate) const WHAT: &'static str =
         "too many passwords wait to be verified, or were wrong: try again later";
 }
 
-/// Where passwords come from: an address of IPv4, or the 64 bits of IPv6 that one customer has.
+/// The origin of passwords: an address of IPv4, or the 64 bits of IPv6 that one customer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(u128);
 

@@ -1,4 +1,4 @@
-//! What the header `Authorization` says (RFC 7617, RFC 6750). Nothing here is ever shown: the types
+//! The header `Authorization` (RFC 7617, RFC 6750). Nothing here is ever shown: the types
 //! have no `Debug`, so that no log can hold them by mistake.
 
 use base64::Engine;
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 /// Bytes that the header may have.
 const HEADER_LENGTH_MAX: usize = 8 * 1_024;
 
-/// Who somebody says to be.
+/// The claim of a caller.
 pub(crate) enum Credentials {
     /// A name and a password, or a token in its place.
     Basic { name: String, password: String },

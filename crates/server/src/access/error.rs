@@ -1,4 +1,4 @@
-//! What can be wrong with accounts.
+//! Errors of accounts.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -25,7 +25,7 @@ pub struct AccountFile {
     folder: PathBuf,
 }
 
-/// What tells one state of the file from another.
+/// The mark of one state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     inode: u64,
@@ -40,7 +40,7 @@ impl AccountFile {
         AccountFile { folder: folder.to_owned() }
     }
 
-    /// Where they are.
+    /// The path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join(FILE)
@@ -73,7 +73,7 @@ impl AccountFile {
     /// Changes the accounts: all of what `change` does, or nothing. Others who change them wait.
     ///
     /// # Errors
-    /// What `change` says, or if the file cannot be read or written.
+    /// If `change` fails, or if the file cannot be read or written.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut AccountList) -> Result<T, AccessError>,

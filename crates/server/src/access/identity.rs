@@ -1,11 +1,11 @@
-//! Whose request it is.
+//! Callers of requests.
 
 use std::sync::Arc;
 
 use crate::access::record::AccountRecord;
 use crate::access::rights::{Right, Scope};
 
-/// How an account has shown that it is one.
+/// The proof by which an account was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// By its password.
@@ -14,7 +14,7 @@ pub enum Proof {
     Token,
 }
 
-/// Whose request it is. Cheap to clone: it is passed along with requests.
+/// The caller of a request. Cheap to clone: it is passed along with requests.
 #[derive(Clone, Default)]
 pub enum Identity {
     /// Nobody: what is open to everybody.
@@ -22,14 +22,14 @@ pub enum Identity {
     Nobody,
     /// Anybody, because the server asks nobody for credentials: everything is allowed.
     Anybody,
-    /// Whoever knows the server's secret: everything is allowed.
+    /// A holder of the server's secret: everything is allowed.
     Superuser,
     /// An account: what its grants allow.
     Account(Arc<AccountRecord>, Proof),
 }
 
 impl Identity {
-    /// What it may do with `scope`.
+    /// Its right to `scope`.
     #[must_use]
     pub fn right(&self, scope: Scope<'_>) -> Right {
         match self {
@@ -39,7 +39,7 @@ impl Identity {
         }
     }
 
-    /// Whether it may do at least as much as `needed` with `scope`.
+    /// Its right to `scope` is at least `needed`.
     #[must_use]
     pub fn may(&self, scope: Scope<'_>, needed: Right) -> bool {
         self.right(scope) >= needed
@@ -54,7 +54,7 @@ impl Identity {
         }
     }
 
-    /// Whether it may set passwords, its own or another's: a token that somebody got for a day
+    /// It may set passwords, its own or another's: a token that somebody got for a day
     /// must not become a password for ever.
     #[must_use]
     pub fn may_set_passwords(&self) -> bool {

@@ -7,9 +7,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// How long a token is good that the server gives.
+/// The lifetime of a token that the server gives.
 pub(crate) const LIFETIME_SECONDS: u64 = 3_600;
-/// Who gives these tokens: what clients expect there.
+/// The issuer of these tokens, as clients expect it.
 const ISSUER: &str = "arangodb";
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct Claims {
 pub(crate) enum Subject {
     /// An account.
     Account(String),
-    /// Whoever knows the secret: another server, or an operator.
+    /// A holder of the secret: another server, or an operator.
     Superuser,
 }
 

@@ -21,7 +21,7 @@ fn mode_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.permissions().mode() & 0o777)
 }
 
-/// Whether only the owner has to do with the file of the accounts.
+/// Checks that only the owner may read and write the file of the accounts.
 ///
 /// # Errors
 /// If others may read or write it; what to do about it.

@@ -33,7 +33,7 @@ pub(crate) fn hash(password: &str) -> Result<String, String> {
     Ok(hash.to_string())
 }
 
-/// Whether `password` is the one behind `hash`. Takes as long as [`hash`](fn@hash) did.
+/// Compares `password` with the one behind `hash`. Takes as long as [`hash`](fn@hash) did.
 pub(crate) fn verify(password: &str, hash: &str) -> bool {
     if password.len() > PASSWORD_LENGTH_MAX {
         return false;

@@ -1,4 +1,4 @@
-//! What is kept of accounts.
+//! Records of accounts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ const EXTRA_LENGTH_MAX: usize = 16 * 1_024;
 pub struct AccountRecord {
     /// Its name, by which it logs in.
     pub name: String,
-    /// Whether it may log in.
+    /// It may log in.
     #[serde(default = "yes")]
     pub active: bool,
     /// Its password as a PHC string; without one, only tokens let it in.
@@ -33,10 +33,10 @@ pub struct AccountRecord {
     /// The number that its next token gets.
     #[serde(default)]
     tokens_ever: u64,
-    /// What it may do.
+    /// Its rights.
     #[serde(default)]
     pub grants: Grants,
-    /// What clients keep with it; the server does not look at it.
+    /// Notes of clients; the server does not look at them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     extra: Map<String, Value>,
 }
@@ -75,7 +75,7 @@ impl AccountRecord {
         Ok(())
     }
 
-    /// Whether it has a password.
+    /// It has a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
         self.password.is_some()
@@ -133,7 +133,7 @@ impl AccountRecord {
         self.tokens.len() < before
     }
 
-    /// What clients keep with it.
+    /// Notes of clients.
     #[must_use]
     pub fn extra(&self) -> &Map<String, Value> {
         &self.extra
@@ -153,7 +153,7 @@ impl AccountRecord {
         Ok(())
     }
 
-    /// What it may do with `scope`.
+    /// Its right to `scope`.
     #[must_use]
     pub fn right(&self, scope: Scope<'_>) -> Right {
         self.grants.right(scope)
@@ -184,7 +184,7 @@ impl AccountList {
         Ok(AccountList { version: VERSION, jwt_secret: token::hex(&secret), accounts: Vec::new() })
     }
 
-    /// Whether this code can use it.
+    /// This code can use it.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!("it has version {}, and {VERSION} is known", self.version));

@@ -1,4 +1,4 @@
-//! What an account may do: rights per table, database or collection, and admin rights apart.
+//! Rights of accounts: per table, database or collection, and admin rights apart.
 //!
 //! A grant names a scope as a path: `admin`, `table/NAME`, `database/NAME`,
 //! `database/NAME/COLLECTION`, with `*` for any name, and `*` alone for everything but `admin`.
@@ -16,7 +16,7 @@ pub(crate) const GRANTS_MAX: usize = 1_000;
 /// Bytes that the scope of a grant may have.
 const SCOPE_LENGTH_MAX: usize = 512;
 
-/// How much is allowed, from nothing to everything.
+/// A right, from nothing to everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
@@ -52,7 +52,7 @@ impl FromStr for Right {
     }
 }
 
-/// What a request touches.
+/// The object of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     /// The server itself: its pages, its metrics, its accounts.
@@ -66,7 +66,7 @@ pub enum Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// How precisely a grant for `pattern` fits; nothing if it does not.
+    /// The precision with which a grant for `pattern` fits; nothing if it does not.
     fn fits(self, pattern: &str) -> Option<u8> {
         let name_fits = |name: &str, pattern: &str, exact: u8| match pattern {
             _ if pattern == name => Some(exact),

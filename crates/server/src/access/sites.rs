@@ -1,4 +1,4 @@
-//! Browsers: what pages of other sites may ask of this server, which is nothing.
+//! Browsers: pages of other sites may ask nothing of this server.
 //!
 //! A browser sends what any page tells it to send, to a developer's `127.0.0.1`, too. It says whose
 //! page that is (`Origin`, RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata), and where it got the
@@ -7,10 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use pellucid_http::{Handled, Request, Response};
-
-use crate::names::Operation;
-use crate::service::{Api, Loop, begin_answer, route};
+use pellucid_http::Request;
 
 /// Last labels of names that no stranger can have: public DNS has none of these (RFC 6761, RFC
 /// 6762, ICANN's `internal`).
@@ -19,7 +16,7 @@ const PRIVATE_DOMAINS: [&[u8]; 4] = [b"localhost", b"local", b"internal", b"test
 /// Sites whose pages may ask.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
-    /// What `Host` is for those who name the address that is listened on.
+    /// The `Host` of those who name the address that is listened on.
     listen: String,
     /// Names of this server, in lower case.
     hosts: Vec<String>,
@@ -28,7 +25,7 @@ pub(crate) struct Sites {
     has_tls: bool,
 }
 
-/// What a request is refused for.
+/// The reason to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// The name by which the client knows the server is not one of the server's.
@@ -38,14 +35,14 @@ pub(crate) enum Foreign {
 }
 
 impl Foreign {
-    fn status(self) -> u16 {
+    pub(crate) fn status(self) -> u16 {
         match self {
             Foreign::Host => 421,
             Foreign::Origin => 403,
         }
     }
 
-    fn line(self) -> &'static str {
+    pub(crate) fn line(self) -> &'static str {
         match self {
             Foreign::Host => {
                 "this server has no accounts and does not know itself by the name in `Host`: ask \
@@ -76,7 +73,8 @@ impl Sites {
         }
     }
 
-    /// Why a request is refused, if it is. `Host` counts where nobody is asked for credentials.
+    /// The reason to refuse a request, if there is one. `Host` counts where nobody is asked for
+    /// credentials.
     #[inline]
     pub(crate) fn refuse(&self, request: &Request<'_>, is_open: bool) -> Option<Foreign> {
         let (mut host, mut origin, mut site, mut mode) = (None, None, None, None);
@@ -105,7 +103,7 @@ impl Sites {
         is_foreign.then_some(Foreign::Origin)
     }
 
-    /// Whether a `Host` leads here without a stranger's name: it is an address, a name that public
+    /// A `Host` is the server's own if it is an address, a name that public
     /// DNS cannot have, or a name of this server.
     fn is_own(&self, host: &[u8]) -> bool {
         if host == self.listen.as_bytes() {
@@ -122,7 +120,8 @@ impl Sites {
             || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(text))
     }
 
-    /// Whether an `Origin` is that of the server that `host` names, or is allowed.
+    /// An `Origin` is allowed if it is that of the server that `host` names, or the operator
+    /// allows it.
     fn is_allowed(&self, origin: &[u8], host: &[u8]) -> bool {
         let own = match origin.strip_prefix(b"https://") {
             Some(own) => Some(own),
@@ -159,33 +158,6 @@ pub(crate) fn host_of(authority: &str) -> String {
     match authority.parse::<IpAddr>() {
         Ok(address) => address.to_string(),
         Err(_) => authority.rsplit_once(':').map_or(authority, |(name, _)| name).to_owned(),
-    }
-}
-
-impl Api {
-    /// Answers what a page of another site asks.
-    #[inline]
-    pub(crate) fn refuse_site(
-        &self,
-        request: &Request<'_>,
-        is_open: bool,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Option<Handled> {
-        let foreign = self.shared.sites.refuse(request, is_open)?;
-        route(exchange, Operation::Refused);
-        begin_answer(response, exchange, foreign.status(), &[]);
-        if request.path.starts_with("/_") {
-            let body = serde_json::json!({
-                "error": true, "code": foreign.status(), "errorNum": 11,
-                "errorMessage": foreign.line(),
-            });
-            response.header("Content-Type", b"application/json");
-            response.finish(body.to_string().as_bytes());
-        } else {
-            response.finish_text(foreign.line());
-        }
-        Some(Handled::Done)
     }
 }
 

@@ -8,34 +8,34 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What every token begins with.
+/// The beginning of every token.
 const PREFIX: &str = "v1.";
 /// Tokens that one account may have.
 pub(crate) const TOKENS_MAX: usize = 100;
 /// Characters that the name of a token may have.
 pub(crate) const TOKEN_NAME_LENGTH_MAX: usize = 128;
 
-/// What is kept of a token.
+/// The record of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRecord {
     /// Its number within the account; never used again.
     pub id: u64,
-    /// What its owner calls it.
+    /// Its name, by its owner.
     pub name: String,
     /// SHA-256 of the token, in hexadecimal.
     pub hash: String,
     /// The beginning of the token, to tell tokens apart by.
     pub fingerprint: String,
-    /// When it was made, in seconds since 1970.
+    /// The time of its making, in seconds since 1970.
     pub created_at: u64,
-    /// Until when it is good, in seconds since 1970; nothing for ever.
+    /// The end of its validity, in seconds since 1970; nothing for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<u64>,
 }
 
 impl TokenRecord {
-    /// Whether it is still good at a time in seconds since 1970.
+    /// It is still good at a time in seconds since 1970.
     #[must_use]
     pub fn is_valid_at(&self, now_unix_seconds: u64) -> bool {
         self.valid_until.is_none_or(|until| now_unix_seconds < until)

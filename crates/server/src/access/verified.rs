@@ -13,7 +13,7 @@ use crate::access::token;
 /// Passwords remembered at a time. Beyond it all are forgotten, and verified once more.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// What stands for a name and a password.
+/// The stand-in for a name and a password.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest([u8; 32]);
 
@@ -36,10 +36,10 @@ impl Key {
     }
 }
 
-/// What is remembered under one state of the accounts.
+/// The memory of verified passwords under one state of the accounts.
 #[derive(Clone, Default)]
 pub(crate) struct Verified {
-    /// Whether the password was right.
+    /// True if the password was right.
     outcomes: HashMap<Digest, bool>,
 }
 

@@ -17,7 +17,7 @@ use crate::access::identity::Identity;
 use crate::access::verified::Digest;
 use crate::log::Log;
 
-/// How often the file is looked at.
+/// The time between two looks at the file.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// A password that is to be verified.

@@ -4,17 +4,18 @@
 //! Each event loop has as many lanes as requests overlapped on it: a viewer nests what overlaps
 //! within a lane, and requests of one wake-up are not parts of each other.
 
-use std::fmt::Write;
-
 use pellucid_account::{
     Account, Names, PHASES, Phase, Recent, Record, STAMPS, Stamp, TransportPart, request_name,
 };
 use pellucid_clock::{Clock, Ticks};
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::Request;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use crate::admin::Page;
+use super::AdminApi;
+use crate::answer::Handling;
 use crate::query::number_parameter;
-use crate::service::{Api, Loop, respond_text};
+use crate::reply::Reply;
 
 /// Seconds that a trace reaches back unless it is said, and at most.
 const SECONDS_DEFAULT: u64 = 1;
@@ -28,38 +29,40 @@ const PROCESS: u32 = 1;
 const LANES_MAX: usize = 10_000;
 const JOBS_THREAD: usize = 1 << 30;
 
-impl Api {
-    pub(crate) fn trace_page(
-        &self,
-        request: &Request<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let within =
-            |name: &str, default: u64, max: u64| match number_parameter(request.query, name)?
-                .unwrap_or(default)
-            {
-                number if (1..=max).contains(&number) => Ok(number),
-                _ => Err(format!("`{name}` is from 1 to {max}")),
-            };
-        let asked = within("seconds", SECONDS_DEFAULT, SECONDS_MAX)
-            .and_then(|s| Ok((s, within("requests", REQUESTS_DEFAULT, REQUESTS_MAX)?)));
-        let (seconds, requests) = match asked {
-            Ok(asked) => asked,
-            Err(what) => return respond_text(response, exchange, 400, &what),
-        };
-        let account = self.shared.account.clone();
-        self.later(response, exchange, move || {
-            Page::json(trace(&account, seconds, requests as usize))
-        })
-    }
+/// The last seconds as a trace.
+pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> Handling {
+    let within = |name: &str, default: u64, max: u64| {
+        let number = number_parameter(request.query, name)?.unwrap_or(default);
+        let is_within = (1..=max).contains(&number);
+        if is_within { Ok(number) } else { Err(format!("`{name}` is from 1 to {max}")) }
+    };
+    let seconds = within("seconds", SECONDS_DEFAULT, SECONDS_MAX)?;
+    let requests = within("requests", REQUESTS_DEFAULT, REQUESTS_MAX)? as usize;
+    let account = api.observer.account.clone();
+    Ok(api.helper.page(move || Reply::json(200, trace(&account, seconds, requests))))
+}
+
+/// An event of a trace.
+#[derive(Serialize)]
+struct Event<'a> {
+    ph: &'a str,
+    pid: u32,
+    tid: usize,
+    /// Microseconds.
+    ts: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'a str>,
+    args: Map<String, Value>,
 }
 
 /// The trace of the last `seconds`, with at most `requests` requests, the newest.
-pub(crate) fn trace(account: &Account, seconds: u64, requests: usize) -> String {
+fn trace(account: &Account, seconds: u64, requests: usize) -> Vec<u8> {
     let recent = account.recent(seconds, requests);
     let mut writer = Writer {
-        out: String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
+        out: b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_vec(),
         clock: account.clock(),
         names: account.names(),
         began: recent.began,
@@ -69,17 +72,18 @@ pub(crate) fn trace(account: &Account, seconds: u64, requests: usize) -> String 
     writer.requests(&recent);
     writer.jobs(&recent);
     let Writer { mut out, clock, .. } = writer;
-    let (source, count) = (clock.source().name(), recent.records.len());
-    let _ = write!(
-        out,
-        "],\"otherData\":{{\"clock\":\"{source}\",\"seconds\":\"{seconds}\",\
-         \"requests\":\"{count}\"}}}}"
-    );
+    let other = json!({
+        "clock": clock.source().name(),
+        "seconds": seconds.to_string(),
+        "requests": recent.records.len().to_string(),
+    });
+    out.extend_from_slice(format!("],\"otherData\":{other}}}").as_bytes());
     out
 }
 
+/// Writes events one by one: all of them as values would take several times their text.
 struct Writer {
-    out: String,
+    out: Vec<u8>,
     clock: Clock,
     names: Names,
     began: Ticks,
@@ -87,38 +91,33 @@ struct Writer {
 }
 
 impl Writer {
-    fn begin_event(&mut self) {
-        self.out.push_str(if self.is_first { "\n" } else { ",\n" });
+    fn write(&mut self, event: &Event<'_>) {
+        self.out.extend_from_slice(if self.is_first { b"\n" } else { b",\n" });
         self.is_first = false;
+        // Strings and numbers have a form in JSON, and a vector takes all of it.
+        let _ = serde_json::to_writer(&mut self.out, event);
     }
 
-    fn metadata(&mut self, what: &str, thread: usize, name: &str) {
-        self.begin_event();
-        let _ = write!(
-            self.out,
-            "{{\"ph\":\"M\",\"pid\":{PROCESS},\"tid\":{thread},\"ts\":0,\"name\":\"{what}\",\
-             \"args\":{{\"name\":\"{name}\"}}}}"
-        );
+    fn metadata(&mut self, kind: &str, thread: usize, name: &str) {
+        let args = Map::from_iter([("name".to_owned(), name.into())]);
+        let (pid, tid) = (PROCESS, thread);
+        self.write(&Event { ph: "M", pid, tid, ts: 0.0, dur: None, name: kind, cat: None, args });
     }
 
-    /// A stretch of time; names and arguments are the program's own and need no escapes.
+    /// Writes a stretch of time.
     fn complete(
         &mut self,
         (name, category): (&str, &str),
         thread: usize,
         (from, to): (Ticks, Ticks),
-        arguments: &str,
+        args: Map<String, Value>,
     ) {
-        self.begin_event();
         // Both ends are rounded down alike, so that what touches keeps touching.
         let from_ns = self.clock.nanoseconds(from.since(self.began));
         let duration_ns = self.clock.nanoseconds(to.since(self.began)).saturating_sub(from_ns);
-        let (ts, dur) = (microseconds(from_ns), microseconds(duration_ns));
-        let _ = write!(
-            self.out,
-            "{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\"ts\":{ts},\"dur\":{dur},\
-             \"name\":\"{name}\",\"cat\":\"{category}\",\"args\":{{{arguments}}}}}"
-        );
+        let (ts, dur) = (microseconds(from_ns), Some(microseconds(duration_ns)));
+        let (pid, tid) = (PROCESS, thread);
+        self.write(&Event { ph: "X", pid, tid, ts, dur, name, cat: Some(category), args });
     }
 
     fn requests(&mut self, recent: &Recent) {
@@ -153,44 +152,43 @@ impl Writer {
         };
         let name = named(self.names.operations, facts.operation);
         let outcome = named(self.names.outcomes, facts.outcome);
-        let mut arguments = format!(
-            "\"request\":\"{}\",\"connection\":{},\"outcome\":\"{outcome}\",\"status\":{},\
-             \"key_hash\":\"{:016x}\"",
-            request_name(facts.request),
-            facts.connection,
-            facts.status,
-            facts.key_hash,
-        );
+        let mut arguments = fields(json!({
+            "request": request_name(facts.request),
+            "connection": facts.connection,
+            "outcome": outcome,
+            "status": facts.status,
+            "key_hash": format!("{:016x}", facts.key_hash),
+        }));
         if record.waited_for() != 0 {
-            let _ = write!(arguments, ",\"waited_for_job\":{}", record.waited_for());
+            arguments.insert("waited_for_job".to_owned(), record.waited_for().into());
         }
-        self.complete((name, "request"), thread, span, &arguments);
+        self.complete((name, "request"), thread, span, arguments);
         for (phase, from, to) in stretches(record) {
             let arguments = match phase {
                 Phase::Execute => self.parts(record),
                 _ => self.transport_part(record, phase),
             };
-            self.complete((phase.name(), "phase"), thread, (from, to), &arguments);
+            self.complete((phase.name(), "phase"), thread, (from, to), arguments);
         }
     }
 
-    /// The parts of `execute`, of which it is known how long they were and not when.
-    fn parts(&self, record: &Record) -> String {
+    /// The parts of `execute`, which have lengths and no places.
+    fn parts(&self, record: &Record) -> Map<String, Value> {
         let names = self.names.parts_of(record.facts.operation);
-        let parts = names.iter().zip(record.parts_ticks());
+        let parts = names.iter().copied().zip(record.parts_ticks());
+        self.lengths(parts)
+    }
+
+    /// The transport's part of another phase, likewise.
+    fn transport_part(&self, record: &Record, phase: Phase) -> Map<String, Value> {
+        let part = TransportPart::of(phase);
+        self.lengths(part.map(|part| (part.name(), record.transport_ticks(part))).into_iter())
+    }
+
+    fn lengths<'a>(&self, parts: impl Iterator<Item = (&'a str, u64)>) -> Map<String, Value> {
         let told = parts.filter(|(_, ticks)| *ticks > 0);
-        told.map(|(name, ticks)| self.part(name, ticks)).collect::<Vec<_>>().join(",")
-    }
-
-    /// What the transport measured of another phase, likewise.
-    fn transport_part(&self, record: &Record, phase: Phase) -> String {
-        let part = TransportPart::of(phase).map(|part| (part, record.transport_ticks(part)));
-        let told = part.filter(|(_, ticks)| *ticks > 0);
-        told.map_or_else(String::new, |(part, ticks)| self.part(part.name(), ticks))
-    }
-
-    fn part(&self, name: &str, ticks: u64) -> String {
-        format!("\"{name}_us\":{}", microseconds(self.clock.nanoseconds(ticks)))
+        let length = |ticks| microseconds(self.clock.nanoseconds(ticks));
+        told.map(|(name, ticks)| (format!("{name}_us"), length(ticks).into())).collect()
     }
 
     fn jobs(&mut self, recent: &Recent) {
@@ -204,8 +202,8 @@ impl Writer {
             }
             let runs = job.ended.is_none();
             let span = (job.began, job.ended.unwrap_or(recent.now));
-            let arguments = format!("\"job\":{},\"runs\":{runs}", job.id);
-            self.complete((name, "job"), thread, span, &arguments);
+            let arguments = fields(json!({ "job": job.id, "runs": runs }));
+            self.complete((name, "job"), thread, span, arguments);
         }
     }
 }
@@ -232,7 +230,14 @@ fn stretches(record: &Record) -> Vec<(Phase, Ticks, Ticks)> {
     found
 }
 
-/// Nanoseconds as microseconds with decimals, as trace files have them.
-fn microseconds(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1_000, ns % 1_000)
+fn fields(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Nanoseconds as microseconds, as trace files have them.
+fn microseconds(ns: u64) -> f64 {
+    ns as f64 / 1_000.0
 }

@@ -4,7 +4,8 @@
 use pellucid_account::{PARTS_MAX, Part};
 use pellucid_embedded::parts;
 
-/// What parts of other stores are, by their names. What has no line here is told as the rest.
+/// The equivalents of other stores' parts, by their names. A part without a line here is told as
+/// the rest.
 const LIKE: [(&str, Part); 4] = [
     // RocksDB's.
     ("writer_order", parts::WRITER_WAIT),
@@ -27,7 +28,7 @@ impl OwnerParts {
         }))
     }
 
-    /// Where the time of a part is told; nothing if it belongs to the rest.
+    /// The slot in which the time of a part is told; nothing if it belongs to the rest.
     pub(crate) fn slot(&self, slot: usize) -> Option<usize> {
         self.0[slot].map(usize::from)
     }

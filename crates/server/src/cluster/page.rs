@@ -1,10 +1,7 @@
-//! `GET /v0/cluster`: who is in the cluster, where keys belong, and how it stands with the peers.
+//! `GET /v0/cluster`: the nodes, the rule by which keys belong to them, and the state of the peers.
 
 use pellucid_cluster::{Cluster, PeerView};
-use pellucid_http::{Handled, Response};
 use serde_json::{Value, json};
-
-use crate::service::{Api, Loop, begin_answer};
 
 /// The name of the rule by which keys find their owners (docs/cluster.md).
 const HASH: &str = "rendezvous-xxh3-splitmix64";
@@ -16,23 +13,11 @@ pub(crate) fn views(cluster: &Cluster) -> Vec<(String, PeerView)> {
     others.map(|(index, url)| (url.to_string(), cluster.view(index))).collect()
 }
 
-impl Api {
-    pub(crate) fn cluster_page(
-        &self,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let body = match self.shared.cluster.as_deref() {
-            None => json!({ "sharded": false, "hash": HASH, "nodes": [] }),
-            Some(cluster) => document(cluster),
-        };
-        begin_answer(response, exchange, 200, &[("Content-Type", b"application/json")]);
-        response.finish(body.to_string().as_bytes());
-        Handled::Done
-    }
-}
-
-fn document(cluster: &Cluster) -> Value {
+/// The document of `GET /v0/cluster`.
+pub(crate) fn cluster_document(cluster: Option<&Cluster>) -> Value {
+    let Some(cluster) = cluster else {
+        return json!({ "sharded": false, "hash": HASH, "nodes": [] });
+    };
     let nodes = cluster.nodes().nodes().iter().enumerate();
     let nodes: Vec<_> = nodes
         .map(|(index, url)| {

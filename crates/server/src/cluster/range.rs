@@ -8,15 +8,15 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use pellucid_account::Stamp;
 use pellucid_cluster::RangePages;
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::Ticket;
 use pellucid_store::{KEY_LENGTH_MAX, Object, Range, Scan};
 use pellucid_thread::Mutex;
 
-use crate::ranges::{Entries, NextEntry, Query, RangeBody};
-use crate::service::{Api, Loop, respond_text};
-use crate::timing::add_server_timing;
+use super::links::Links;
+use crate::entities::EntityApi;
+use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody};
+use crate::reply::{Failure, Reply};
 
 /// The entries of all nodes: pages of the others, shared with the event loop that asks for them,
 /// and a walk over this one's.
@@ -29,7 +29,7 @@ struct Merged {
 }
 
 impl Entries for Merged {
-    const WHAT: &'static str = "a range over the cluster";
+    const NAME: &'static str = "a range over the cluster";
 
     type Error = String;
 
@@ -60,45 +60,34 @@ impl Entries for Merged {
     }
 }
 
-impl Api {
-    /// Answers with the range of all nodes.
-    pub(crate) fn merged_range(
-        &mut self,
-        request: &Request<'_>,
-        query: Query<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let Query { start, end, left, reverse, .. } = query;
-        let longest = start.len().max(end.as_ref().map_or(0, |end| end.len()));
-        if longest > KEY_LENGTH_MAX {
-            let what = format!("`start` and `end` have up to {KEY_LENGTH_MAX} bytes, as keys have");
-            return respond_text(response, exchange, 400, &what);
-        }
-        let range = Range { start: &start, end: end.as_deref(), reverse };
-        let scan = match self.shared.store.scan(self.shared.entities, range) {
-            Ok(scan) => scan,
-            Err(error) => return self.store_error(&error, response, exchange),
-        };
-        let Some(links) = &mut self.links else {
-            return respond_text(response, exchange, 400, "this node is part of no cluster");
-        };
-        let (own, count) = (links.cluster.own(), links.cluster.nodes().nodes().len());
-        let failed = (0..count).filter(|node| *node != own);
-        if let Some(failure) = failed.filter_map(|node| links.peers.unreachable(node)).next() {
-            return respond_text(response, exchange, 504, &failure.to_string());
-        }
-        let entries_max = u32::try_from(left).unwrap_or(u32::MAX).max(1);
-        let (start, end) = (start.into_owned(), end.map(Cow::into_owned));
-        let pages = RangePages::new(count, Some(own), start, end, reverse, entries_max);
-        let pages = Arc::new(Mutex::new(pages));
-        links.ranges.push((exchange.ticket(), Arc::downgrade(&pages)));
-        exchange.timeline.stamp(Stamp::Executed);
-        let form = crate::ranges::form_of(request);
-        response.status(200).header("Content-Type", form.content_type());
-        add_server_timing(response, exchange.timeline);
-        response.finish_streamed(None);
-        let merged = Merged { pages, scan, own: None, own_is_over: false };
-        Handled::Stream(Box::new(RangeBody::new(merged, form, left, &self.shared.log)))
+/// The range of all nodes.
+///
+/// # Errors
+/// If another node cannot be reached, or this one's entities cannot be read.
+pub(super) fn merged_range(
+    entities: &EntityApi,
+    links: &mut Links,
+    query: Query<'_>,
+    form: Form,
+    (own, ticket): (usize, Ticket),
+) -> Result<Reply, Failure> {
+    let Query { start, end, left, reverse, .. } = query;
+    let longest = start.len().max(end.as_ref().map_or(0, |end| end.len()));
+    if longest > KEY_LENGTH_MAX {
+        let line = format!("`start` and `end` have up to {KEY_LENGTH_MAX} bytes, as keys have");
+        return Err(line.into());
     }
+    let range = Range { start: &start, end: end.as_deref(), reverse };
+    let scan = entities.store.scan(entities.table, range)?;
+    if let Some(failure) = links.unreachable() {
+        return Err(Failure::Refused(504, failure.to_string().into()));
+    }
+    let entries_max = u32::try_from(left).unwrap_or(u32::MAX).max(1);
+    let (start, end) = (start.into_owned(), end.map(Cow::into_owned));
+    let pages = RangePages::new(links.nodes(), Some(own), start, end, reverse, entries_max);
+    let pages = Arc::new(Mutex::new(pages));
+    links.follow_range(ticket, &pages);
+    let merged = Merged { pages, scan, own: None, own_is_over: false };
+    let body = RangeBody::new(merged, form, left, &entities.log);
+    Ok(Reply::streamed(form.content_type(), body))
 }

@@ -2,111 +2,116 @@
 
 use std::sync::Arc;
 
-use pellucid_account::{
-    Flight, PARTS_MAX, Part, Phase, Record, Recorder, RequestFacts, Stamp, Timeline,
-};
+use pellucid_account::{PARTS_MAX, Part, Phase, Record, Recorder, RequestFacts, Stamp, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_cluster::{
-    ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, CallerId, Callers, Cluster, OwnerTimes,
-    PAGE_BYTES, PageEntry, PartOperation, RangeAsk, Reply, clipped_ns,
+    ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, Callers, Cluster, OwnerTimes, PAGE_BYTES,
+    PageEntry, PartOperation, RangeAsk, Reply, clipped_ns,
 };
 use pellucid_http::{LinkTurn, Messenger};
+use pellucid_io::{Random, SeededRandom};
 use pellucid_store::{
-    Answer as StoreAnswer, Arrival, Head, Object, Operation as StoreOperation, Range,
-    Result as StoreResult, StoreError, Table, Written,
+    Answer as StoreAnswer, Head, Operation as StoreOperation, Range, Result as StoreResult, Store,
+    StoreError, Table,
 };
 use pellucid_thread::set_operation;
 
 use super::OwnerParts;
-use crate::batch;
+use super::served::{AskResult, Served};
+use crate::answer::Later;
+use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
-use crate::service::{Later, Random, Shared};
+use crate::observer::Observer;
 
-/// What a peer's ask is answered with.
-enum Found {
-    Object(Option<Object>),
-    Head(Option<Head>),
-    Written(Written),
-    /// A page of a range, and whether it is the last.
-    Page(Vec<u8>, bool),
-    /// There is no such answer to give, and why.
-    Refused(AnswerStatus, String),
+pub(super) type Sink = Option<Record>;
+
+/// The means by which an event loop serves peers.
+pub(crate) struct Owner {
+    entities: Arc<EntityApi>,
+    observer: Arc<Observer>,
+    parts: OwnerParts,
+    random: SeededRandom,
 }
 
-/// An ask whose answer came from another thread.
-pub(crate) struct Served {
-    caller: CallerId,
-    id: u64,
-    timeline: Timeline,
-    facts: RequestFacts,
-    flight: Flight,
-    arrival: Arrival<Found>,
-}
-
-type Sink = Option<Record>;
-
-/// Serves one ask, and gives a reading of the clock from when it was done.
-#[allow(clippy::too_many_arguments, reason = "the parts of one loop, borrowed apart")]
-pub(super) fn serve(
-    shared: &Arc<Shared>,
-    cluster: &Cluster,
-    messenger: &Messenger<Later>,
-    random: &mut Random,
-    turn: &mut LinkTurn<'_, Later>,
-    reply: &mut Reply<'_, Sink>,
-    ask: &Ask<'_>,
-) -> Ticks {
-    let (mut timeline, mut facts) = turn.begin(reply.received, reply.waited_until, reply.ask_bytes);
-    let operation = operation_of(ask.kind);
-    facts.operation = operation as u8;
-    facts.key_hash = if ask.key.is_empty() { 0 } else { shared.keys.note(ask.key) };
-    if let Some(trace) = ask.trace {
-        shared.traced.begin_below(trace, facts.request, || random.next());
+impl Owner {
+    pub(crate) fn new(
+        entities: Arc<EntityApi>,
+        observer: Arc<Observer>,
+        random: SeededRandom,
+    ) -> Owner {
+        let parts = OwnerParts::of(entities.store.properties().part_names);
+        Owner { entities, observer, parts, random }
     }
-    timeline.set_operation(operation as u8);
-    set_operation(operation as u8 + 1);
-    let began = timeline.clock().now();
-    for stamp in [Stamp::Parsed, Stamp::Routed, Stamp::Started] {
-        timeline.stamp_at(stamp, began);
+
+    pub(super) fn entities(&self) -> &EntityApi {
+        &self.entities
     }
-    let waited_ns = timeline.clock().nanoseconds(began.since(reply.received));
-    let answered = match is_late(waited_ns, ask.wait_ms) {
-        true => StoreAnswer::Now(Ok(late(cluster, ask.wait_ms))),
-        false => execute(shared, cluster, ask, reply.is_full, &mut timeline),
-    };
-    match answered {
-        StoreAnswer::Now(result) => {
-            timeline.stamp_after_lap(Stamp::Executed);
-            answer(shared, reply, turn.recorder(), ask.id, &mut timeline, facts, result)
+
+    pub(super) fn observer(&self) -> &Observer {
+        &self.observer
+    }
+
+    /// Serves one ask, and gives a reading of the clock from when it was done.
+    pub(super) fn serve(
+        &mut self,
+        cluster: &Cluster,
+        messenger: &Messenger<Later>,
+        turn: &mut LinkTurn<'_, Later>,
+        reply: &mut Reply<'_, Sink>,
+        ask: &Ask<'_>,
+    ) -> Ticks {
+        let (mut timeline, mut facts) =
+            turn.begin(reply.received, reply.waited_until, reply.ask_bytes);
+        let operation = operation_of(ask.kind);
+        facts.operation = operation as u8;
+        facts.key_hash = if ask.key.is_empty() { 0 } else { self.entities.keys.note(ask.key) };
+        if let Some(trace) = ask.trace {
+            let random = &mut self.random;
+            self.observer.traced.begin_below(trace, facts.request, || random.next_u64());
         }
-        StoreAnswer::Later(pending) => {
-            reply.later();
-            let flight = turn.recorder().send_away(&timeline);
-            let (caller, id, messenger) = (reply.caller, ask.id, messenger.clone());
-            pending.when_ready(move |arrival| {
-                let served = Served { caller, id, timeline, facts, flight, arrival };
-                messenger.tell(Later::Served(Box::new(served)));
-            });
-            began
+        timeline.set_operation(operation as u8);
+        set_operation(operation as u8 + 1);
+        let began = timeline.clock().now();
+        for stamp in [Stamp::Parsed, Stamp::Routed, Stamp::Started] {
+            timeline.stamp_at(stamp, began);
+        }
+        let waited_ns = timeline.clock().nanoseconds(began.since(reply.received));
+        let answered = match is_late(waited_ns, ask.wait_ms) {
+            true => StoreAnswer::Now(Ok(late(cluster, ask.wait_ms))),
+            false => execute(&self.entities, cluster, ask, reply.is_full, &mut timeline),
+        };
+        match answered {
+            StoreAnswer::Now(result) => {
+                timeline.stamp_after_lap(Stamp::Executed);
+                answer(self.parts, reply, turn.recorder(), ask.id, &mut timeline, facts, result)
+            }
+            StoreAnswer::Later(pending) => {
+                reply.later();
+                let flight = turn.recorder().send_away(&timeline);
+                let (caller, id, messenger) = (reply.caller, ask.id, messenger.clone());
+                pending.when_ready(move |arrival| {
+                    let served = Served { caller, id, timeline, facts, flight, arrival };
+                    messenger.tell(Later::Served(Box::new(served)));
+                });
+                began
+            }
         }
     }
-}
 
-impl Served {
-    /// Answers, if the caller is still there.
-    pub(crate) fn finish(
-        self,
-        shared: &Shared,
+    /// Answers an ask that another thread has served, if its caller is still there.
+    pub(super) fn finish(
+        &self,
+        served: Served,
         callers: &mut Callers<Sink>,
         turn: &LinkTurn<'_, Later>,
     ) {
-        let Served { caller, id, mut timeline, facts, flight, arrival } = self;
-        turn.recorder().take_back(&timeline, flight);
+        let Served { caller, id, mut timeline, facts, flight, arrival } = served;
+        let recorder = turn.recorder();
+        recorder.take_back(&timeline, flight);
         arrival.add_to(&mut timeline);
         timeline.stamp(Stamp::Executed);
-        let recorder = turn.recorder();
         let answered = callers.reply(caller, |reply| {
-            answer(shared, reply, recorder, id, &mut timeline, facts, arrival.result);
+            answer(self.parts, reply, recorder, id, &mut timeline, facts, arrival.result);
         });
         if answered.is_none() {
             recorder.record(&timeline, facts);
@@ -125,30 +130,30 @@ fn operation_of(kind: AskKind) -> Operation {
     }
 }
 
-/// Whether whoever asks waits no more: what nobody hears of is not to happen. An asker that says
-/// nothing of a wait has none.
+/// The asker waits no more: what nobody hears of is not to happen. An asker that says nothing of a
+/// wait has none.
 fn is_late(waited_ns: u64, wait_ms: u32) -> bool {
     wait_ms > 0 && waited_ns > u64::from(wait_ms) * 1_000_000
 }
 
-fn late(cluster: &Cluster, wait_ms: u32) -> Found {
+fn late(cluster: &Cluster, wait_ms: u32) -> AskResult {
     let own = cluster.url(cluster.own());
     let what = format!(
         "the key's owner {own} came to this after more than the {wait_ms} ms that were given: it \
          has not happened"
     );
-    Found::Refused(AnswerStatus::Late, what)
+    AskResult::Refused(AnswerStatus::Late, what)
 }
 
-/// Does what is asked, if the key is ours: it is never forwarded again.
+/// Executes an ask, if the key is ours: it is never forwarded again.
 fn execute(
-    shared: &Arc<Shared>,
+    entities: &EntityApi,
     cluster: &Cluster,
     ask: &Ask<'_>,
     is_full: bool,
     timeline: &mut Timeline,
-) -> StoreAnswer<Found> {
-    let now = |found: Found| StoreAnswer::Now(Ok(found));
+) -> StoreAnswer<AskResult> {
+    let now = |found: AskResult| StoreAnswer::Now(Ok(found));
     if is_full {
         let what = "too many asks wait for the medium".to_owned();
         return StoreAnswer::Now(Err(StoreError::Busy(what)));
@@ -157,17 +162,17 @@ fn execute(
     if is_keyed && !is_own(cluster, ask.owned_by()) {
         return now(not_owner(cluster, ask.owned_by()));
     }
-    let store = &shared.store;
+    let store = &entities.store;
     let table = match ask.table {
-        None => shared.entities,
+        None => entities.table,
         Some(table) => match store.table(table.name) {
             Ok(table) => table,
             Err(error) => return StoreAnswer::Now(Err(error)),
         },
     };
     match ask.kind {
-        AskKind::Get => map(store.get(table, ask.key, timeline), Found::Object),
-        AskKind::Head => map(store.head(table, ask.key, timeline), Found::Head),
+        AskKind::Get => store.get(table, ask.key, timeline).map(AskResult::Object),
+        AskKind::Head => store.head(table, ask.key, timeline).map(AskResult::Head),
         AskKind::Put | AskKind::Delete => {
             let operation = StoreOperation {
                 key: ask.key,
@@ -175,25 +180,25 @@ fn execute(
                 condition: ask.condition,
                 lifetime_ms: ask.lifetime_ms,
             };
-            map(store.write(table, &[operation], ask.acknowledgement, timeline), Found::Written)
+            store.write(table, &[operation], ask.acknowledgement, timeline).map(AskResult::Written)
         }
         AskKind::Batch => {
             let entries = match batch::parse(ask.value) {
                 Ok(entries) => entries,
-                Err(what) => return now(Found::Refused(AnswerStatus::Unacceptable, what)),
+                Err(what) => return now(AskResult::Refused(AnswerStatus::Unacceptable, what)),
             };
             let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
             let strange = operations.iter().find(|o| !is_own(cluster, Some(o.key)));
             if let Some(strange) = strange {
                 return now(not_owner(cluster, Some(strange.key)));
             }
-            map(store.write(table, &operations, ask.acknowledgement, timeline), Found::Written)
+            store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
         }
         AskKind::Write => {
             let parts = match PartOperation::decode_all(ask.value) {
                 Ok(parts) => parts,
                 Err(error) => {
-                    return now(Found::Refused(AnswerStatus::Unacceptable, error.to_string()));
+                    return now(AskResult::Refused(AnswerStatus::Unacceptable, error.to_string()));
                 }
             };
             let strange = parts.iter().find(|part| !is_own(cluster, part.owned_by()));
@@ -201,58 +206,41 @@ fn execute(
                 return now(not_owner(cluster, strange.owned_by()));
             }
             let operations: Vec<_> = parts.iter().map(|part| part.operation).collect();
-            map(store.write(table, &operations, ask.acknowledgement, timeline), Found::Written)
+            store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
         }
-        AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(shared, table, ask)),
+        AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(&**store, table, ask)),
     }
 }
 
-fn map<T: Send + 'static>(
-    answer: StoreAnswer<T>,
-    found: impl FnOnce(T) -> Found + Send + 'static,
-) -> StoreAnswer<Found> {
-    match answer {
-        StoreAnswer::Now(result) => StoreAnswer::Now(result.map(found)),
-        StoreAnswer::Later(pending) => {
-            StoreAnswer::Later(pellucid_store::Pending::new(move |callback| {
-                pending.when_ready(move |arrival| {
-                    let Arrival { result, parts, started, counts } = arrival;
-                    callback(Arrival { result: result.map(found), parts, started, counts });
-                });
-            }))
-        }
-    }
-}
-
-/// Whether what is owned by these bytes is this node's.
+/// The owner of what has these bytes is this node.
 fn is_own(cluster: &Cluster, owned_by: Option<&[u8]>) -> bool {
     owned_by.is_some_and(|bytes| cluster.owner(bytes) == cluster.own())
 }
 
-fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> Found {
+fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> AskResult {
     let Some(owned_by) = owned_by else {
         let what = "a part that is longer than its key".to_owned();
-        return Found::Refused(AnswerStatus::Unacceptable, what);
+        return AskResult::Refused(AnswerStatus::Unacceptable, what);
     };
     let (own, owner) = (cluster.url(cluster.own()), cluster.url(cluster.owner(owned_by)));
     let what = format!("{own} was asked for a key of {owner} as if it were its own");
-    Found::Refused(AnswerStatus::NotOwner, what)
+    AskResult::Refused(AnswerStatus::NotOwner, what)
 }
 
 /// One page of a range of ours.
-fn page(shared: &Shared, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
+fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult> {
     let range = match RangeAsk::decode(ask.value) {
         Ok(range) => range,
-        Err(error) => return Ok(Found::Refused(AnswerStatus::Unacceptable, error.to_string())),
+        Err(error) => return Ok(AskResult::Refused(AnswerStatus::Unacceptable, error.to_string())),
     };
     let RangeAsk { reverse, behind, end, entries_max, first } = range;
     // A page behind a key begins with that key forwards, and ends before it backwards.
     let (start, end) = if reverse && behind { (first, Some(ask.key)) } else { (ask.key, end) };
-    let mut scan = shared.store.scan(table, Range { start, end, reverse })?;
+    let mut scan = store.scan(table, Range { start, end, reverse })?;
     let (mut bytes, mut entries) = (Vec::new(), 0);
     let mut skipped = (behind && !reverse).then_some(ask.key);
     while entries < entries_max && bytes.len() < PAGE_BYTES {
-        let Some((key, object)) = scan.next()? else { return Ok(Found::Page(bytes, true)) };
+        let Some((key, object)) = scan.next()? else { return Ok(AskResult::Page(bytes, true)) };
         if skipped.take() == Some(key) {
             continue;
         }
@@ -266,17 +254,17 @@ fn page(shared: &Shared, table: Table, ask: &Ask<'_>) -> StoreResult<Found> {
         }
         entries += 1;
     }
-    Ok(Found::Page(bytes, entries >= entries_max))
+    Ok(AskResult::Page(bytes, entries >= entries_max))
 }
 
 fn answer(
-    shared: &Shared,
+    parts: OwnerParts,
     reply: &mut Reply<'_, Sink>,
     recorder: &Recorder,
     id: u64,
     timeline: &mut Timeline,
     mut facts: RequestFacts,
-    result: StoreResult<Found>,
+    result: StoreResult<AskResult>,
 ) -> Ticks {
     let mut page = Vec::new();
     let (mut text, mut object) = (String::new(), None);
@@ -287,22 +275,22 @@ fn answer(
         answer.value_length = head.value_length;
     };
     match result {
-        Ok(Found::Object(found)) => {
+        Ok(AskResult::Object(found)) => {
             if let Some(found) = &found {
                 of_head(&mut answer, found.head);
             }
             object = found;
         }
-        Ok(Found::Head(Some(head))) => of_head(&mut answer, head),
-        Ok(Found::Head(None)) => {}
-        Ok(Found::Written(written)) => {
+        Ok(AskResult::Head(Some(head))) => of_head(&mut answer, head),
+        Ok(AskResult::Head(None)) => {}
+        Ok(AskResult::Written(written)) => {
             (answer.status, answer.sequence) = (AnswerStatus::Written, written.sequence);
         }
-        Ok(Found::Page(bytes, is_last)) => {
+        Ok(AskResult::Page(bytes, is_last)) => {
             (answer.status, answer.detail) = (AnswerStatus::Page, u32::from(is_last));
             page = bytes;
         }
-        Ok(Found::Refused(status, what)) => (answer.status, text) = (status, what),
+        Ok(AskResult::Refused(status, what)) => (answer.status, text) = (status, what),
         Err(error) => {
             (answer.status, text) = (status_of(&error), error.to_string());
             if let StoreError::ConditionFailed { index, current } = error {
@@ -316,7 +304,7 @@ fn answer(
         None if page.is_empty() => text.as_bytes(),
         None => &page,
     };
-    answer.times = times_of(timeline, shared.owner_parts);
+    answer.times = times_of(timeline, parts);
     let clock = timeline.clock();
     let executed = timeline.taken(Stamp::Executed).unwrap_or_else(|| clock.now());
     facts.status = http_status_of(answer.status);
@@ -329,7 +317,7 @@ fn answer(
     encoded
 }
 
-/// Where the time went, as the asker is told.
+/// The owner's times, for the asker.
 fn times_of(timeline: &Timeline, parts: OwnerParts) -> OwnerTimes {
     if !timeline.is_on() {
         return OwnerTimes::default();

@@ -1,4 +1,4 @@
-//! Before a node serves: whether it may be part of this cluster, with this list and this store.
+//! The check before a node serves: it may be part of this cluster, with this list and this store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pellucid_document::TABLE as DOCUMENTS;
 use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
 use crate::log::Log;
-use crate::run::ENTITIES;
+use crate::names::ENTITIES;
 use crate::server_error::ServerError;
 
 enum NoStart {
@@ -27,7 +27,7 @@ impl From<RememberedError> for NoStart {
 /// store would be out of reach.
 ///
 /// # Errors
-/// Why it may not start; nothing is changed then.
+/// If it may not start; nothing is changed then.
 pub(crate) fn join(
     options: Option<&ClusterOptions>,
     folder: &Path,
@@ -63,10 +63,14 @@ pub(crate) fn join(
     Ok(cluster)
 }
 
-/// What a store has: of the entity API, of the document API, or in tables that programs have made
-/// which are no node (docs/stores.md).
+/// The content of a store: of the entity API, of the document API, or in tables that programs have
+/// made which are no node (docs/stores.md).
 fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
-    let names = store.table_names()?.unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
+    let names = store
+        .local()
+        .map(|local| local.table_names())
+        .transpose()?
+        .unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
     if names.iter().any(|name| name == DOCUMENTS) {
         let documents = pellucid_document::held(store);
         let documents = documents.map_err(|error| StoreError::Failed(error.to_string()))?;

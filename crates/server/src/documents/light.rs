@@ -54,9 +54,10 @@ impl DocumentApi {
             return None;
         }
         let database = self.database_of(call, caller).ok()?;
+        let local = self.documents.store().local()?;
         let before = timeline.clone();
         let mut found = None;
-        let are_here = self.documents.store().all_in_memory(&mut |mode| {
+        let are_here = local.all_in_memory(&mut |mode| {
             found = self.find_light(call, &database, caller, mode, timeline);
             !matches!(found, Some(Err(Away)))
         });

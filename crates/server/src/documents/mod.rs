@@ -52,10 +52,11 @@ pub(crate) use slow_queries::{SlowQueries, SlowQuery};
 pub(crate) use upkeep::keep_up;
 
 use crate::access::{Identity, TooMany};
+use crate::answer::{Later, Loop};
 use crate::names::{Operation, Outcome};
 use crate::routes::{Missing, Runs, Target};
-use crate::service::{Api, Later, Loop, route};
-use crate::timing::add_server_timing;
+use crate::service::Api;
+use crate::timing::{add_server_timing, route};
 
 use api::add_cross_origin;
 use call::Call;
@@ -96,7 +97,7 @@ impl Api {
         if let Some(refusal) = self.refuse_early(request) {
             return self.reply_now(refusal, response, exchange);
         }
-        let api = &self.shared.documents;
+        let api = &self.documents;
         if let Some(reply) = api.answer_light(&call, &self.caller, exchange.timeline) {
             return self.reply_now(reply, response, exchange);
         }
@@ -161,9 +162,11 @@ impl Api {
         if !DocumentApi::is_light(call) {
             return None;
         }
-        let api = &self.shared.documents;
+        let api = &self.documents;
         let store = api.documents.store();
-        if call.route.runs != Runs::IfSmall || store.is_in_memory() {
+        if call.route.runs != Runs::IfSmall
+            || store.local().is_some_and(|local| local.is_in_memory())
+        {
             return api.answer_here(call, &self.caller, timeline);
         }
         // A write is not made twice, so it is not tried. What a read finds may be in memory,
@@ -172,7 +175,7 @@ impl Api {
             return None;
         }
         let (before, mut answered) = (timeline.clone(), None);
-        let are_here = store.all_in_memory(&mut |_| {
+        let are_here = store.local()?.all_in_memory(&mut |_| {
             answered = api.answer_here(call, &self.caller, timeline);
             answered.is_some()
         });
@@ -197,7 +200,7 @@ impl Api {
         if let Some(refusal) = self.refuse_early(request) {
             return self.reply_now(refusal, response, exchange);
         }
-        let api = &self.shared.documents;
+        let api = &self.documents;
         let (name, password) = match api.log_in(&call) {
             Err(error) => return self.reply_now(Reply::error(&error), response, exchange),
             Ok(LogIn::Answered(reply)) => return self.reply_now(reply, response, exchange),
@@ -210,7 +213,7 @@ impl Api {
             completer.complete(Later::Documents(Box::new(returned)));
         };
         let from = Some(exchange.address());
-        match self.shared.verifier.verify(name, password, from, then) {
+        match self.gate.verifier.verify(name, password, from, then) {
             Ok(()) => Handled::Later,
             Err(too_many) => {
                 let error = DocumentError::new(ErrorNumber::QUEUE_FULL, TooMany::WHAT);
@@ -231,7 +234,7 @@ impl Api {
         }
         let wanted = request.header("x-arango-queue-time-seconds")?;
         let wanted: f64 = std::str::from_utf8(wanted).ok()?.trim().parse().ok()?;
-        let last = self.shared.documents.pool.last_queued_ns() as f64 / 1e9;
+        let last = self.documents.pool.last_queued_ns() as f64 / 1e9;
         (wanted > 0.0 && last > wanted).then(|| ErrorNumber::QUEUE_TIME_VIOLATED.into())
     }
 
@@ -242,7 +245,7 @@ impl Api {
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let (bytes, api) = (call.body.len(), &self.shared.documents);
+        let (bytes, api) = (call.body.len(), &self.documents);
         let mut memory = api.memory.share(usize::MAX);
         if memory.take(bytes).is_ok() {
             let work = (call.into_owned(), memory);
@@ -295,7 +298,7 @@ impl Api {
     ) -> Handled {
         exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
         // Drivers offer codings that their users never asked for.
-        response.compress_from(self.shared.documents.settings.compressed_from_bytes);
+        response.compress_from(self.documents.settings.compressed_from_bytes);
         let timeline = &*exchange.timeline;
         // As the account has it, with the wait behind other requests of the connection.
         let queued_ns = if timeline.is_on() {
@@ -303,7 +306,7 @@ impl Api {
         } else {
             queued_ns
         };
-        let reply = reply.counted(&self.shared.documents.memory);
+        let reply = reply.counted(&self.documents.memory);
         reply.send(response, queued_ns, |response| add_server_timing(response, timeline))
     }
 }

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::control::Control;
 use super::reply::Reply;
 use crate::access::Identity;
-use crate::service::{Later, Loop};
+use crate::answer::{Later, Loop};
 
 /// See the module.
 pub(super) struct Work {

@@ -8,14 +8,14 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long connecting, writing and reading may take, each.
+/// The time that connecting, writing and reading may take, each.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are looked at.
 const ANSWER_BYTES: usize = 1_024;
 /// The path that the protocol names for traces.
 const PATH: &str = "/v1/traces";
 
-/// Where spans go.
+/// The collector that spans go to.
 #[derive(Clone)]
 pub struct Export {
     authority: String,

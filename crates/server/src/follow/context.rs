@@ -1,4 +1,4 @@
-//! Trace contexts (W3C Trace Context): which trace a request belongs to, and under which span.
+//! Trace contexts (W3C Trace Context): the trace and the span that a request belongs to.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use pellucid_http::Header;
 pub(crate) struct TraceContext {
     /// The trace; never zero.
     pub(crate) trace: u128,
-    /// The span of whoever called us; zero where the trace begins here.
+    /// The caller's span; zero where the trace begins here.
     pub(crate) parent: u64,
     /// The span of this request; never zero.
     pub(crate) span: u64,
 }
 
-/// What a header `traceparent` says.
+/// A header `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceParent {
     pub(crate) trace: u128,
     pub(crate) span: u64,
-    /// Whether the caller records this trace.
+    /// The caller records this trace.
     pub(crate) is_sampled: bool,
 }
 
@@ -47,8 +47,8 @@ const STATE_BYTES_MAX: usize = TRACE_STATE_BYTES_MAX;
 /// Members that it may have.
 const STATE_MEMBERS_MAX: usize = 32;
 
-/// What other systems noted of the trace: the headers `tracestate`, in their order, as one list. A
-/// list that is malformed or too long is none.
+/// The notes of other systems on the trace: the headers `tracestate`, in their order, as one list.
+/// A list that is malformed or too long is none.
 pub(crate) fn trace_state(headers: &[Header<'_>]) -> Option<Box<str>> {
     let named = |header: &&Header<'_>| {
         header.name.len() == 10 && header.name.eq_ignore_ascii_case("tracestate")

@@ -1,4 +1,4 @@
-//! What becomes of requests that are worth a closer look: a line in the log for a slow one, spans
+//! Requests that are worth a closer look: a line in the log for a slow one, spans
 //! for one that is traced.
 //!
 //! The thread that drains the account sees every record. It passes on those that are slow or
@@ -13,7 +13,7 @@ mod traced;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,31 +27,20 @@ use slow::SlowLog;
 use spans::{Anchor, document, spans};
 pub(crate) use traced::{Trace, Traced};
 
-use crate::service::Shared;
+use crate::observer::Observer;
 
 /// Records that may wait for the log or the collector.
 const QUEUE_MAX: usize = 2_048;
 /// Requests whose spans are posted at a time.
 const BATCH_MAX: usize = 256;
-/// How long a span may wait for others.
+/// The time that a span may wait for others.
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is passed on of a request.
+/// The record of a request that is passed on.
 struct Followed {
     record: Record,
     is_slow: bool,
     trace: Option<Trace>,
-}
-
-/// What came of it.
-#[derive(Default)]
-pub(crate) struct FollowFigures {
-    /// Requests whose spans a collector has taken.
-    pub(crate) exported: AtomicU64,
-    /// Requests whose spans are lost: no room in the queue, or no answer from the collector.
-    pub(crate) export_lost: AtomicU64,
-    /// Slow requests.
-    pub(crate) slow: AtomicU64,
 }
 
 /// The thread behind the log of slow requests and the export of spans.
@@ -63,7 +52,7 @@ impl Follower {
     /// Begins to follow the requests of an account: those above `slow_ns` (zero for none) and those
     /// that are traced. It ends with the account's drain.
     pub(crate) fn start(
-        shared: &Arc<Shared>,
+        observer: &Arc<Observer>,
         slow: Duration,
         export: Option<Export>,
     ) -> io::Result<Follower> {
@@ -72,10 +61,10 @@ impl Follower {
         }
         let (followed, queue) = sync_channel(QUEUE_MAX);
         let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
-        let account = shared.account.clone();
+        let account = observer.account.clone();
         let slow_ticks =
             if slow.is_zero() { u64::MAX } else { account.clock().ticks(slow_ns).max(1) };
-        let (listening, following) = (Arc::clone(shared), Arc::clone(shared));
+        let (listening, following) = (Arc::clone(observer), Arc::clone(observer));
         account.listen(move |record: &Record, total_ticks: u64| {
             see(&listening, slow_ticks, &followed, record, total_ticks);
         });
@@ -89,8 +78,8 @@ impl Follower {
     }
 
     /// Waits until what was followed is written, after the account's drain has ended.
-    pub(crate) fn finish(self, shared: &Shared) {
-        shared.account.unlisten();
+    pub(crate) fn finish(self, observer: &Observer) {
+        observer.account.unlisten();
         if let Some(thread) = self.thread {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();
@@ -101,47 +90,47 @@ impl Follower {
 /// Passes a record on if somebody wants to know more of it. Runs on the account's thread.
 #[inline]
 fn see(
-    shared: &Shared,
+    observer: &Observer,
     slow_ticks: u64,
     followed: &SyncSender<Followed>,
     record: &Record,
     total_ticks: u64,
 ) {
     let is_slow = total_ticks >= slow_ticks;
-    let trace = shared.traced.end(record.facts.request);
+    let trace = observer.traced.end(record.facts.request);
     if !is_slow && trace.is_none() {
         return;
     }
     if is_slow {
-        shared.followed.slow.fetch_add(1, Ordering::Relaxed);
+        observer.followed.slow.fetch_add(1, Ordering::Relaxed);
     }
     let is_traced = trace.is_some();
     let is_lost = followed.try_send(Followed { record: *record, is_slow, trace }).is_err();
     if is_lost && is_traced {
-        shared.followed.export_lost.fetch_add(1, Ordering::Relaxed);
+        observer.followed.export_lost.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// The thread's own state.
 struct Following {
-    shared: Arc<Shared>,
+    observer: Arc<Observer>,
     export: Option<Export>,
     slow: SlowLog,
     batch: Vec<Value>,
     /// Requests in the batch.
     requests: usize,
-    /// Whether the last post failed, so that a lasting failure is one line.
+    /// The last post failed: noted so that a lasting failure is one line.
     is_failing: bool,
 }
 
 impl Following {
-    fn new(shared: Arc<Shared>, export: Option<Export>) -> Following {
+    fn new(observer: Arc<Observer>, export: Option<Export>) -> Following {
         let slow = SlowLog::default();
-        Following { shared, export, slow, batch: Vec::new(), requests: 0, is_failing: false }
+        Following { observer, export, slow, batch: Vec::new(), requests: 0, is_failing: false }
     }
 
     fn run(mut self, queue: &Receiver<Followed>) {
-        let clock = self.shared.account.clock();
+        let clock = self.observer.account.clock();
         let mut batch_age = clock.stopwatch();
         loop {
             let pause_ns = u64::try_from(BATCH_PAUSE.as_nanos()).unwrap_or(u64::MAX);
@@ -156,7 +145,7 @@ impl Following {
             };
             if ended || self.requests >= BATCH_MAX || batch_age.elapsed_ns() >= pause_ns {
                 self.post();
-                self.slow.end_interval(&self.shared.log);
+                self.slow.end_interval(&self.observer.log);
                 batch_age = clock.stopwatch();
             }
             if ended {
@@ -168,11 +157,16 @@ impl Following {
     fn follow(&mut self, followed: &Followed) {
         if followed.is_slow {
             let context = followed.trace.as_ref().map(|trace| trace.context);
-            self.slow.write(&followed.record, context, &self.shared);
+            self.slow.write(&followed.record, context, &self.observer);
         }
         if let (Some(trace), true) = (&followed.trace, self.export.is_some()) {
-            let anchor = Anchor::now(self.shared.account.clock());
-            self.batch.extend(spans(&followed.record, trace, self.shared.account.names(), &anchor));
+            let anchor = Anchor::now(self.observer.account.clock());
+            self.batch.extend(spans(
+                &followed.record,
+                trace,
+                self.observer.account.names(),
+                &anchor,
+            ));
             self.requests += 1;
         }
     }
@@ -181,20 +175,22 @@ impl Following {
         let Some(export) = self.export.as_ref().filter(|_| self.requests > 0) else { return };
         let spans = std::mem::take(&mut self.batch);
         let requests = std::mem::take(&mut self.requests) as u64;
-        let body = document(spans, self.shared.version).to_string();
-        let figures = &self.shared.followed;
+        let body = document(spans, self.observer.version).to_string();
+        let figures = &self.observer.followed;
         match export.post(body.as_bytes()) {
             Ok(()) => {
                 figures.exported.fetch_add(requests, Ordering::Relaxed);
                 if std::mem::take(&mut self.is_failing) {
-                    self.shared.log.info(&format!("the collector at {export:?} takes spans again"));
+                    self.observer
+                        .log
+                        .info(&format!("the collector at {export:?} takes spans again"));
                 }
             }
             Err(error) => {
                 figures.export_lost.fetch_add(requests, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.is_failing, true) {
                     let line = format!("spans are lost: the collector at {export:?}: {error}");
-                    self.shared.log.write(&line);
+                    self.observer.log.write(&line);
                 }
             }
         }

@@ -6,7 +6,7 @@ use crate::documents::SlowQuery;
 use crate::follow::context::TraceContext;
 use crate::log::Log;
 use crate::names::NAMES;
-use crate::service::Shared;
+use crate::observer::Observer;
 
 /// Lines within one interval: a server on which everything is slow must not be busy with saying so.
 const LINES_MAX: usize = 20;
@@ -24,7 +24,7 @@ impl SlowLog {
         &mut self,
         record: &Record,
         context: Option<TraceContext>,
-        shared: &Shared,
+        observer: &Observer,
     ) {
         if self.written >= LINES_MAX {
             self.left_out += 1;
@@ -32,7 +32,7 @@ impl SlowLog {
         }
         self.written += 1;
         let facts = &record.facts;
-        let clock = shared.account.clock();
+        let clock = observer.account.clock();
         let operation = NAMES.operations.get(usize::from(facts.operation)).unwrap_or(&"unknown");
         let outcome = NAMES.outcomes.get(usize::from(facts.outcome)).unwrap_or(&"unknown");
         let milliseconds = |ticks: u64| clock.nanoseconds(ticks) as f64 / 1e6;
@@ -41,7 +41,7 @@ impl SlowLog {
             (duration_ms >= 0.001).then(|| format!("{}={duration_ms:.3}", phase.name()))
         });
         let phases = phases.collect::<Vec<_>>().join(" ");
-        let names = shared.account.names().parts_of(facts.operation);
+        let names = observer.account.names().parts_of(facts.operation);
         let transport = TRANSPORT_PARTS.map(|part| (part.name(), record.transport_ticks(part)));
         let parts = names.iter().copied().zip(record.parts_ticks());
         let parts = parts.chain(transport).filter_map(|(name, ticks)| {
@@ -51,12 +51,12 @@ impl SlowLog {
         let parts = parts.collect::<Vec<_>>().join(" ");
         let key = match facts.key_hash {
             0 => String::new(),
-            hash => shared.keys.text(hash).unwrap_or_else(|| format!("#{hash:016x}")),
+            hash => observer.keys.text(hash).unwrap_or_else(|| format!("#{hash:016x}")),
         };
-        let query = shared.documents.slow_queries.of_request(facts.request);
+        let query = observer.documents.slow_queries.of_request(facts.request);
         let reason = query.as_ref().map_or("", SlowQuery::reason);
         let trace = context.map(|context| format!("{:032x}", context.trace)).unwrap_or_default();
-        shared.log.with(|| {
+        observer.log.with(|| {
             tracing::warn!(
                 target: "pellucid::slow",
                 operation,

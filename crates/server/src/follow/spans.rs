@@ -130,7 +130,7 @@ fn phase_span(
     }))
 }
 
-/// What the transport measured of a phase, if it did.
+/// The transport's part of a phase, if it measured one.
 fn transport_part(record: &Record, phase: Phase, anchor: &Anchor) -> Option<Value> {
     let of = TransportPart::of(phase)?;
     part(of.name(), record.transport_ticks(of), anchor)
@@ -142,7 +142,7 @@ fn part(name: &str, ticks: u64, anchor: &Anchor) -> Option<Value> {
     (ticks > 0).then(|| number(&format!("pellucid.part.{name}_ns"), duration_ns))
 }
 
-/// What is posted to a collector.
+/// The document that is posted to a collector.
 pub(crate) fn document(spans: Vec<Value>, version: &str) -> Value {
     json!({ "resourceSpans": [{
         "resource": { "attributes": [

@@ -18,7 +18,7 @@ use crate::follow::context::{TraceContext, TraceParent, trace_state};
 /// record was lost.
 const TRACED_MAX: usize = 4_096;
 
-/// The place of a request in a trace, and what others noted of that trace.
+/// The place of a request in a trace, and the notes of others on that trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) context: TraceContext,
@@ -26,14 +26,14 @@ pub(crate) struct Trace {
     pub(crate) state: Option<Box<str>>,
 }
 
-/// Which requests are traced.
+/// The choice of requests that are traced, and those under way.
 pub(crate) struct Traced {
     /// Of 2^64 requests without a trace of their own, how many begin one; zero if nothing is
     /// exported.
     threshold: u64,
     is_on: bool,
     under_way: Mutex<UnderWay>,
-    /// How many are under way, to be looked at without the lock.
+    /// The number of those under way, to be looked at without the lock.
     count: AtomicUsize,
     forgotten: AtomicU64,
 }
@@ -47,7 +47,7 @@ struct UnderWay {
 }
 
 impl Traced {
-    /// Traces what callers trace, and `share` of the rest; nothing if not `is_on`.
+    /// Traces the requests that callers trace, and `share` of the rest; nothing if not `is_on`.
     pub(crate) fn new(is_on: bool, share: f64) -> Traced {
         Traced {
             // A share of 1 is every number there is but the last.
@@ -131,7 +131,7 @@ impl Traced {
         self.lock().by_request.get(&number).map(|(_, trace)| trace.context)
     }
 
-    /// The same with what others noted of the trace, for whoever goes on with it.
+    /// The same with the notes of others on the trace.
     #[inline]
     pub(crate) fn whole_of(&self, number: u64) -> Option<Trace> {
         if self.count.load(Ordering::Acquire) == 0 {

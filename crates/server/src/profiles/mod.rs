@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pellucid_http::{Handled, Response};
 use pellucid_profile::{Kind, Profile, Profiler, Resolved};
-use pellucid_thread::{Job, run_contained, sample_waits, start_job};
+use pellucid_thread::{Job, sample_waits};
 
-use crate::admin::Page;
+use crate::answer::Handling;
+use crate::helper::page_on_thread;
 use crate::names::NAMES;
-use crate::service::{Api, Later, Loop, respond_text};
+use crate::reply::Failure;
+pub(crate) use rates::{set_rates, show_rates};
 use request::{Asked, Span};
 
 /// Profiles that may be recorded at a time.
@@ -47,7 +48,7 @@ parameters:
   format=pb|folded|svg|html|shares
 ";
 
-/// What the server needs to profile itself.
+/// The profiler of the server itself.
 #[derive(Clone)]
 pub(crate) struct Profiles {
     /// None where processor time is not sampled.
@@ -55,10 +56,10 @@ pub(crate) struct Profiles {
     recordings: Arc<AtomicUsize>,
 }
 
-/// A place among those that record; given back when it goes.
-struct Place(Arc<AtomicUsize>);
+/// A reservation among those that record; given back when it goes.
+struct Reservation(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -72,15 +73,15 @@ impl Profiles {
         Ok(Profiles { profiler, recordings: Arc::default() })
     }
 
-    /// What samples processor time, if anything does.
+    /// The sampler of processor time, if there is one.
     fn profiler(&self) -> Option<&Profiler> {
         self.profiler.as_ref()
     }
 
-    fn take_place(&self) -> Option<Place> {
+    fn reserve(&self) -> Option<Reservation> {
         let more = |count| (count < RECORDINGS_MAX).then_some(count + 1);
         let taken = self.recordings.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| Place(Arc::clone(&self.recordings)))
+        taken.ok().map(|_| Reservation(Arc::clone(&self.recordings)))
     }
 
     /// Records what was asked for; it takes as long as was asked for.
@@ -118,7 +119,7 @@ impl Profiles {
     }
 }
 
-/// What was counted so far, or in the seconds that were asked for.
+/// The counts so far, or of the seconds that were asked for.
 fn count(asked: &Asked) -> Profile {
     let Span::Next(seconds) = asked.span else { return Profile::counted(asked.kind) };
     if seconds == 0.0 {
@@ -129,48 +130,22 @@ fn count(asked: &Asked) -> Profile {
     Profile::counted(asked.kind).since(&before)
 }
 
-impl Api {
-    /// Records the profile of this name.
-    pub(crate) fn profile(
-        &self,
-        name: &str,
-        query: Option<&str>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let asked = match request::parse(name, query) {
-            Ok(Some(asked)) => asked,
-            Ok(None) => {
-                let what =
-                    format!("there is no profile `{name}`: /debug/pprof/ lists those there are");
-                return respond_text(response, exchange, 404, &what);
-            }
-            Err(what) => return respond_text(response, exchange, 400, &what),
-        };
-        let profiles = &self.shared.profiles;
-        let Some(place) = profiles.take_place() else {
-            let what = "as many profiles are being recorded as may be at a time: try again later";
-            return respond_text(response, exchange, 503, what);
-        };
-        let (profiles, completer) = (profiles.clone(), exchange.completer());
-        let run = move || {
-            let _job = start_job(&RECORDING);
-            let recorded = profiles
-                .record(&asked)
-                .and_then(|(profile, base)| render::page(&profile, base.as_ref(), &asked));
-            drop((profiles, place));
-            completer
-                .complete(Later::Page(recorded.unwrap_or_else(|what| Page::refusal(503, what))));
-        };
-        let thread = std::thread::Builder::new()
-            .name("pellucid-prof".to_owned())
-            .spawn(|| run_contained(run));
-        match thread {
-            Ok(_) => Handled::Later,
-            Err(error) => {
-                let what = format!("a thread for the profile could not be started: {error}");
-                respond_text(response, exchange, 503, &what)
-            }
-        }
-    }
+/// Records the profile that the path names.
+pub(crate) fn profile(profiles: &Profiles, name: &str, query: Option<&str>) -> Handling {
+    let Some(asked) = request::parse(name, query)? else {
+        let line = format!("there is no profile `{name}`: /debug/pprof/ lists those there are");
+        return Err(Failure::Refused(404, line.into()));
+    };
+    let Some(reservation) = profiles.reserve() else {
+        let line = "as many profiles are being recorded as may be at a time: try again later";
+        return Err(Failure::Busy(line.into()));
+    };
+    let profiles = profiles.clone();
+    page_on_thread("pellucid-prof", &RECORDING, move || {
+        let _reservation = reservation;
+        let recorded = profiles.record(&asked);
+        let page =
+            recorded.and_then(|(profile, base)| render::page(&profile, base.as_ref(), &asked));
+        page.map_err(|line| Failure::Refused(503, line.into()))
+    })
 }

@@ -1,13 +1,14 @@
-//! How often the server is sampled while nobody records: shown, and set while it runs, so that what
-//! sampling costs can be measured in one process, and an incident can be sampled more closely
+//! The rates of sampling while nobody records: shown, and set while the server runs, so that the
+//! cost of sampling can be measured in one process, and an incident can be sampled more closely
 //! without a restart.
 
-use pellucid_http::{Handled, Request, Response};
 use pellucid_profile::{HERTZ_MAX, allocation_sampling, set_allocation_sampling};
 use pellucid_thread::{holder_sampling, set_holder_sampling, set_wait_sampling, wait_sampling};
 
+use super::Profiles;
+use crate::answer::Handling;
 use crate::query::number_parameter;
-use crate::service::{Api, Loop, respond_text};
+use crate::reply::{Failure, Reply};
 
 /// Samples of allocations closer together than this would cost more than the allocations.
 const BYTES_MIN: u64 = 1_024;
@@ -56,49 +57,34 @@ impl Rates {
     }
 }
 
-impl Api {
-    /// Sets the rates, and shows them.
-    pub(crate) fn set_rates(
-        &self,
-        request: &Request<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let rates = match Rates::parse(request.query) {
-            Ok(rates) => rates,
-            Err(what) => return respond_text(response, exchange, 400, &what),
-        };
-        match (rates.hertz, self.shared.profiles.profiler()) {
-            (Some(hertz), Some(profiler)) => profiler.set_usual_hertz(hertz),
-            (Some(1..), None) => {
-                let what = "nothing samples processor time here: start the server with \
-                            --profile-hertz 19";
-                return respond_text(response, exchange, 409, what);
-            }
-            (Some(0) | None, _) => {}
+/// Sets the rates, and shows them.
+pub(crate) fn set_rates(profiles: &Profiles, query: Option<&str>) -> Handling {
+    let rates = Rates::parse(query)?;
+    match (rates.hertz, profiles.profiler()) {
+        (Some(hertz), Some(profiler)) => profiler.set_usual_hertz(hertz),
+        (Some(1..), None) => {
+            let line = "nothing samples processor time here: start the server with \
+                        --profile-hertz 19";
+            return Err(Failure::Refused(409, line.into()));
         }
-        rates.bytes.into_iter().for_each(set_allocation_sampling);
-        rates.wait_ns.into_iter().for_each(set_wait_sampling);
-        rates.holders.into_iter().for_each(set_holder_sampling);
-        self.show_rates(response, exchange)
+        (Some(0) | None, _) => {}
     }
+    rates.bytes.into_iter().for_each(set_allocation_sampling);
+    rates.wait_ns.into_iter().for_each(set_wait_sampling);
+    rates.holders.into_iter().for_each(set_holder_sampling);
+    show_rates(profiles)
+}
 
-    /// Shows the rates.
-    pub(crate) fn show_rates(
-        &self,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let profiler = self.shared.profiles.profiler();
-        let hertz = profiler.map_or(0, |profiler| profiler.usual_hertz());
-        let text = format!(
-            "hz={hertz}\nbytes={}\nwait_ns={}\nholders={}",
-            allocation_sampling(),
-            wait_sampling(),
-            holder_sampling()
-        );
-        respond_text(response, exchange, 200, &text)
-    }
+/// Shows the rates.
+pub(crate) fn show_rates(profiles: &Profiles) -> Handling {
+    let hertz = profiles.profiler().map_or(0, |profiler| profiler.usual_hertz());
+    let text = format!(
+        "hz={hertz}\nbytes={}\nwait_ns={}\nholders={}",
+        allocation_sampling(),
+        wait_sampling(),
+        holder_sampling()
+    );
+    Ok(Reply::line(200, text).into())
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use pellucid_profile::{Kind, Profiler, Resolved, folded, folded_beside, head_of,
 use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
 
 use super::request::{Asked, Format};
-use crate::admin::Page;
+use crate::reply::Reply;
 
 /// The profile as a page.
 pub(super) fn page(
     profile: &Resolved,
     base: Option<&Resolved>,
     asked: &Asked,
-) -> Result<Page, String> {
+) -> Result<Reply, String> {
     let (content_type, body) = match asked.format {
         Format::Pprof => {
             let file = pprof(profile, base, began_unix_ns(profile));
@@ -36,17 +36,17 @@ pub(super) fn page(
             ("text/html; charset=utf-8", flame_html(&graph(profile, base)).into_bytes())
         }
     };
-    Ok(Page { status: 200, content_type, body })
+    Ok(Reply::bytes(200, content_type, body))
 }
 
-/// What is missing from either profile.
+/// The gaps of either profile.
 fn gaps(profile: &Resolved, base: Option<&Resolved>) -> Vec<String> {
     let of_base = base.map_or_else(Vec::new, Resolved::gaps);
     let of_base = of_base.into_iter().map(|gap| format!("Of what it is compared with: {gap}"));
     profile.gaps().into_iter().chain(of_base).collect()
 }
 
-/// When the profile begins, in nanoseconds since 1970.
+/// The beginning of the profile, in nanoseconds since 1970.
 fn began_unix_ns(profile: &Resolved) -> u64 {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ago_ns = Profiler::now_ns().saturating_sub(profile.began_ns);

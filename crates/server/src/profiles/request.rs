@@ -1,4 +1,4 @@
-//! What a request asks of a profile.
+//! The parameters of profiles.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,9 +6,9 @@ use pellucid_profile::{Filter, HERTZ_MAX, Kind, Profiler, RECORDING_HERTZ};
 
 use crate::query::{number_parameter, text_parameter};
 
-/// How long a profile may be recorded.
+/// The longest time to record a profile.
 const SECONDS_MAX: f64 = 300.0;
-/// How long processor time is recorded unless said, as Go does.
+/// The time to record processor time unless said, as Go has it.
 const CPU_SECONDS: f64 = 30.0;
 /// Numbers of seconds below this are before now, and those above since 1970.
 const UNIX_SECONDS_MIN: f64 = 1e9;
@@ -33,7 +33,7 @@ pub(super) enum Span {
     Past { from_ns: u64, to_ns: u64 },
 }
 
-/// What was asked for.
+/// A profile that a request asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) kind: Kind,
@@ -45,7 +45,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Whether it takes samples that have times: others are counted since the start of the process,
+    /// It takes samples that have times: others are counted since the start of the process,
     /// and none of them is ever lost.
     pub(super) fn needs_times(&self) -> bool {
         let is_recorded = matches!(self.span, Span::Next(seconds) if seconds > 0.0);
@@ -114,7 +114,7 @@ fn span_of(
     Ok(Span::Past { from_ns, to_ns })
 }
 
-/// What a profile of `span` is compared with: a stretch, or, of memory in use, a moment.
+/// The base that a profile of `span` is compared with: a stretch, or, of memory in use, a moment.
 fn base_of(kind: Kind, span: Span, text: &str) -> Result<(u64, u64), String> {
     let is_stretch = match span {
         Span::Next(seconds) => seconds > 0.0,

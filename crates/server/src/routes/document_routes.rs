@@ -78,7 +78,7 @@ const COLLECTION: &str = "{collection}";
 const KEY: &str = "{key}";
 const CURSOR: &str = "{cursor}";
 const USER: &str = "{user}";
-/// What browsers ask before they send a request of a page of another origin.
+/// The line of requests that browsers send before one of a page of another origin.
 const PREFLIGHT: &str = "Tells the methods that pages of other origins may use.";
 
 const ONE: CollectionHandler =

@@ -1,7 +1,7 @@
 //! The table of routes: of each method and path the operation that it is accounted for as, the
 //! right that it needs, how long its body may be, the thread that it runs on, and its handler.
 //!
-//! A request's path is looked at in one place, [`Target::of`]. What is decided about a request is
+//! A request's path is looked at in one place, [`Target::of`]. All decisions about a request are
 //! read from the row that is found there: limits of bodies, authorisation, dispatch and accounting
 //! cannot disagree about which path it was.
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::access::{Identity, Right, Scope};
-use crate::run::ENTITIES;
+use crate::names::ENTITIES;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// Whether credentials are not looked at.
+    /// Credentials are not looked at.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Need::Open | Need::Peer)
     }
 
-    /// Whether `identity`, which is known, may go on as far as can be said before anything is
-    /// looked up: rights to what a path names are judged once that is found.
+    /// `identity`, which is known, may go on as far as can be said before anything is looked up:
+    /// rights to the objects of a path are judged once they are found.
     pub(crate) fn lets_in(self, identity: &Identity) -> bool {
         match self {
             Need::Entities(right) => identity.may(Scope::Table(ENTITIES), right),

@@ -16,7 +16,7 @@ const DATABASE_SEGMENTS: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path<'a> {
     segments: [Cow<'a, str>; SEGMENTS_MAX],
-    /// How many there are, those beyond the kept ones too.
+    /// The number of segments, those beyond the kept ones too.
     count: usize,
     /// The place of the first one behind the database.
     begin: usize,
@@ -39,7 +39,7 @@ impl<'a> Path<'a> {
         Some(this)
     }
 
-    /// Whether it names a database.
+    /// It names a database.
     pub(crate) fn is_in_database(&self) -> bool {
         self.begin > 0
     }
@@ -55,12 +55,12 @@ impl<'a> Path<'a> {
         (place < self.len()).then_some(segment)
     }
 
-    /// How many segments there are behind the database. A slash at the end adds none.
+    /// The number of segments behind the database. A slash at the end adds none.
     pub(crate) fn len(&self) -> usize {
         self.trimmed_count().saturating_sub(self.begin)
     }
 
-    /// Whether it ends with a slash.
+    /// It ends with a slash.
     pub(crate) fn has_slash(&self) -> bool {
         self.trimmed_count() < self.count
     }

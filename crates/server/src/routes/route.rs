@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use pellucid_document::{Collection, Database};
-use pellucid_http::{Handled, Request, Response};
+use pellucid_http::Request;
 
 use super::methods::{Method, Methods};
 use super::need::Need;
 use super::path::Path;
-use super::target::Target;
 use crate::access::Right;
+use crate::admin::AdminApi;
+use crate::answer::Handling;
 use crate::documents::{Answer, Calling, DocumentApi};
 use crate::names::Operation;
-use crate::service::{Api, Loop};
 
 /// The last part of a path that may have more segments, or none.
 const ANY_SEGMENTS: &str = "*";
@@ -32,14 +32,14 @@ pub(crate) struct Route {
     pub(crate) need: Need,
     pub(crate) body: BodyLimit,
     pub(crate) runs: Runs,
-    /// Whether there has to be a catalogue of documents, which a sharded cluster has not.
+    /// It needs the catalogue of documents, which a sharded cluster has not.
     pub(crate) needs_documents: bool,
-    /// Whether a slash may follow, as it may at all routes of the document API.
+    /// A slash may follow, as it may at all routes of the document API.
     takes_slash: bool,
     pub(crate) handler: Handler,
 }
 
-/// How long the body of a request may be.
+/// The longest body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLimit {
     /// As long as one that is not needed: `OTHER_BODY_BYTES_MAX` of the service.
@@ -67,21 +67,25 @@ pub(crate) enum Runs {
     OnWorker,
 }
 
-/// A handler of a page that the server shows of itself.
-pub(crate) type MakePage = fn(&Api, &Request<'_>, &mut Response<'_>, &mut Loop<'_>) -> Handled;
+/// A handler of one of the server's own pages.
+pub(crate) type AdminHandler = fn(&AdminApi, &Request<'_>) -> Handling;
 
-/// A handler of the entity API and of what else is about the whole server.
-pub(crate) type ServerHandler =
-    fn(&mut Api, &Target<'_>, &Request<'_>, &mut Response<'_>, &mut Loop<'_>) -> Handled;
+/// A handler of profiles, with the name of one and its parameters.
+pub(crate) type ProfileHandler = fn(&AdminApi, &str, Option<&str>) -> Handling;
 
-/// What answers.
+/// The handler of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
     /// One entity, the shortest way.
     Entity,
-    Server(ServerHandler),
-    /// What the server shows of itself.
-    Page(MakePage),
+    /// A range of entities.
+    Range,
+    /// A batch of writes of entities.
+    Batch,
+    /// Another node that connects.
+    Peer,
+    Admin(AdminHandler),
+    Profile(ProfileHandler),
     /// The methods that browsers may use from pages of other origins.
     Preflight,
     /// A token for a name and a password, which waits for its turn to be verified.
@@ -147,42 +151,47 @@ impl Route {
         Route { handler: Handler::Missing(why), ..Route::on(&[], &[], "No route.") }
     }
 
-    pub(super) const fn to(self, need: Need, handler: ServerHandler) -> Route {
-        Route { need, handler: Handler::Server(handler), ..self }
+    pub(super) const fn to(self, need: Need, handler: Handler) -> Route {
+        Route { need, handler, ..self }
     }
 
-    pub(super) const fn to_page(self, page: MakePage) -> Route {
-        let (operation, need) = (Operation::Admin, Need::Server(Right::Read));
-        Route { operation, need, runs: Runs::OnWorker, handler: Handler::Page(page), ..self }
+    pub(super) const fn to_admin(self, need: Need, handler: AdminHandler) -> Route {
+        self.to(need, Handler::Admin(handler))
+    }
+
+    /// A row of a page that the helper thread makes.
+    pub(super) const fn to_page(self, page: AdminHandler) -> Route {
+        let route = self.counts_as(Operation::Admin).runs(Runs::OnWorker);
+        route.to_admin(Need::Server(Right::Read), page)
     }
 
     pub(super) const fn to_entity(self, right: Right) -> Route {
-        Route { need: Need::Entities(right), handler: Handler::Entity, ..self }
+        self.to(Need::Entities(right), Handler::Entity)
     }
 
     pub(super) const fn to_preflight(self) -> Route {
-        Route { need: Need::Open, handler: Handler::Preflight, ..self }
+        self.to(Need::Open, Handler::Preflight)
     }
 
     pub(super) const fn to_log_in(self) -> Route {
-        Route { need: Need::Open, body: BodyLimit::Little, handler: Handler::LogIn, ..self }
+        self.with_body(BodyLimit::Little).to(Need::Open, Handler::LogIn)
     }
 
     /// A row of the document API about no database.
     pub(super) const fn of_server(self, need: Need, handler: ServerCallHandler) -> Route {
-        Route { need, handler: Handler::Documents(DocumentHandler::Server(handler)), ..self }
+        self.to(need, Handler::Documents(DocumentHandler::Server(handler)))
     }
 
     /// A row about a database.
     pub(super) const fn of_database(self, right: Right, handler: DatabaseHandler) -> Route {
         let handler = Handler::Documents(DocumentHandler::Database(handler));
-        Route { need: Need::Database(right), handler, needs_documents: true, ..self }
+        self.for_documents().to(Need::Database(right), handler)
     }
 
     /// A row about a collection.
     pub(super) const fn of_collection(self, right: Right, handler: CollectionHandler) -> Route {
         let handler = Handler::Documents(DocumentHandler::Collection(handler));
-        Route { need: Need::Collection(right), handler, needs_documents: true, ..self }
+        self.for_documents().to(Need::Collection(right), handler)
     }
 
     pub(super) const fn counts_as(self, operation: Operation) -> Route {
@@ -209,7 +218,7 @@ impl Route {
         Route { parameter: Some(parameter), ..self }
     }
 
-    /// Whether it only reads a database or a collection, as its need says.
+    /// It only reads a database or a collection, as its need says.
     pub(crate) fn reads(&self) -> bool {
         matches!(self.need, Need::Collection(Right::Read) | Need::Database(Right::Read))
     }
@@ -227,7 +236,7 @@ impl Route {
         self.path.iter().position(|part| *part == name)
     }
 
-    /// Whether its path is this one.
+    /// Its path is this one.
     pub(super) fn fits(&self, path: &Path<'_>) -> bool {
         let (parts, is_open_ended) = self.parts();
         let length = path.len();
@@ -237,7 +246,7 @@ impl Route {
             && begins_with(path, parts)
     }
 
-    /// Whether its path is the beginning of this one.
+    /// Its path is the beginning of this one.
     pub(super) fn fits_beginning(&self, path: &Path<'_>) -> bool {
         let (parts, is_open_ended) = self.parts();
         !is_open_ended && path.len() > parts.len() && begins_with(path, parts)

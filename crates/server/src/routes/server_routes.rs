@@ -2,11 +2,12 @@
 
 use super::methods::Method::{self, Delete, Get, Head, Post, Put};
 use super::need::Need;
-use super::route::{BodyLimit, Route, Runs};
+use super::route::{BodyLimit, Handler, Route, Runs};
 use crate::access::Right::{Read, Write};
+use crate::admin;
 use crate::names::Operation;
-use crate::profiles::INDEX;
-use crate::service::{Api, respond_text};
+use crate::profiles::{INDEX, profile, set_rates, show_rates};
+use crate::reply::Reply;
 
 /// The rows of one entity, in the order in which [`super::Target::of`] expects them.
 pub(crate) static ENTITY_ROUTES: [Route; 4] = [
@@ -26,64 +27,54 @@ const fn entity(method: Method, about: &'static str, operation: Operation) -> Ro
 pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["v0", "entities"], "Streams a range of entities.")
         .counts_as(Operation::EntityRange)
-        .to(Need::Entities(Read), |api, _, request, response, exchange| {
-            api.range(request, response, exchange)
-        }),
+        .to(Need::Entities(Read), Handler::Range),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
         .with_body(BodyLimit::Batch)
-        .to(Need::Entities(Write), |api, _, request, response, exchange| {
-            api.batch(request, response, exchange)
-        }),
+        .to(Need::Entities(Write), Handler::Batch),
     Route::on(&[Get, Head], &["v0", "status"], "Says whether the server serves.")
         .counts_as(Operation::Status)
-        .to(Need::Open, |api, _, _, response, exchange| api.status(response, exchange)),
+        .to_admin(Need::Open, admin::status),
     Route::on(&[Get], &["v0", "cluster"], "Shows the nodes of the cluster.")
         .counts_as(Operation::Admin)
-        .to(Need::Account, |api, _, _, response, exchange| api.cluster_page(response, exchange)),
+        .to_admin(Need::Account, admin::cluster_page),
     Route::on(&[Get], &["v0", "cluster", "peer"], "Takes another node in.")
         .counts_as(Operation::Admin)
-        .to(Need::Peer, |api, _, request, response, exchange| {
-            api.welcome_peer(request, response, exchange)
-        }),
+        .to(Need::Peer, Handler::Peer),
     Route::on(&[Get], &["metrics"], "Shows the metrics, in the text form of Prometheus.")
-        .to_page(Api::metrics_page),
+        .to_page(admin::metrics_page),
     Route::on(&[Get], &["_admin", "account"], "Shows the account of all requests.")
-        .to_page(Api::account_page),
+        .to_page(admin::account_page),
     Route::on(&[Get], &["_admin", "slow"], "Shows the slow requests, by operation.")
-        .to_page(Api::slow_page),
+        .to_page(admin::slow_page),
     Route::on(&[Get], &["_admin", "requests"], "Shows the requests under way.")
-        .to_page(Api::requests_page),
+        .to_page(admin::requests_page),
     Route::on(&[Get], &["_admin", "interference"], "Shows what background jobs cost requests.")
-        .to_page(Api::interference_page),
+        .to_page(admin::interference_page),
     Route::on(&[Get], &["_admin", "trace"], "Shows the last seconds as a trace.")
-        .to_page(Api::trace_page),
+        .to_page(admin::trace_page),
     Route::on(&[Get], &["_admin", "engine"], "Shows the engine's account of itself.")
-        .to_page(Api::engine_page),
+        .to_page(admin::engine_page),
     Route::on(&[Put], &["_admin", "compact"], "Merges all tables of the store into one level.")
         .counts_as(Operation::Admin)
         .runs(Runs::OnWorker)
-        .to(Need::Server(Write), |api, _, _, response, exchange| api.compact(response, exchange)),
+        .to_admin(Need::Server(Write), admin::compact),
     Route::on(&[Get], &["debug", "pprof"], "Lists the profiles.")
         .with_slash()
         .counts_as(Operation::Admin)
-        .to(Need::Server(Read), |_, _, _, response, exchange| {
-            respond_text(response, exchange, 200, INDEX)
-        }),
+        .to_admin(Need::Server(Read), |_, _| Ok(Reply::line(200, INDEX).into())),
     Route::on(&[Get], &["debug", "pprof", "rates"], "Shows how often profiles are sampled.")
         .counts_as(Operation::Admin)
-        .to(Need::Server(Read), |api, _, _, response, exchange| api.show_rates(response, exchange)),
+        .to_admin(Need::Server(Read), |api, _| show_rates(&api.profiles)),
     Route::on(&[Put], &["debug", "pprof", "rates"], "Sets how often profiles are sampled.")
         .counts_as(Operation::Admin)
-        .to(Need::Server(Write), |api, _, request, response, exchange| {
-            api.set_rates(request, response, exchange)
-        }),
+        .to_admin(Need::Server(Write), |api, request| set_rates(&api.profiles, request.query)),
     Route::on(&[Get], &["debug", "pprof", "{profile}"], "Records a profile.")
         .with_slash()
         .counts_as(Operation::Admin)
         .runs(Runs::OnWorker)
-        .to(Need::Server(Read), |api, target, request, response, exchange| {
-            let name = target.segment(2).unwrap_or_default();
-            api.profile(name, request.query, response, exchange)
-        }),
+        .to(
+            Need::Server(Read),
+            Handler::Profile(|api, name, query| profile(&api.profiles, name, query)),
+        ),
 ];

@@ -6,7 +6,7 @@ use super::route::{BodyLimit, Missing, Route};
 use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
 use crate::documents::OTHER_BODY_BYTES_MAX;
 
-/// Where entities are: looked for first, as most requests are for them.
+/// The path of entities: looked for first, as most requests are for them.
 const ENTITY_PATH: &str = "/v0/entity";
 
 static NO_PATH: Route = Route::missing(Missing::Path);
@@ -22,7 +22,7 @@ static NO_DOCUMENT_METHOD: Route = Route::missing(Missing::Method { is_of_docume
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) route: &'static Route,
-    /// Where there is no route for this method, those that there are.
+    /// The methods of the path, if this one is not among them.
     pub(crate) allowed: Methods,
     /// The path, where it has more to say than its route.
     pub(crate) path: Option<Path<'a>>,
@@ -85,7 +85,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether a query has this parameter, with or without a value.
+/// A query has this parameter, with or without a value.
 fn is_given(query: Option<&str>, name: &str) -> bool {
     let mut pairs = query.into_iter().flat_map(|query| query.split('&'));
     pairs.any(|pair| pair.split_once('=').map_or(pair, |(key, _)| key) == name)

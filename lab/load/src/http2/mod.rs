@@ -148,12 +148,12 @@ impl Http2 {
         self.streams_wanted.min(allowed).saturating_sub(self.streams.len())
     }
 
-    /// Whether the server has said how many streams it allows.
+    /// True if the server has said how many streams it allows.
     pub(crate) fn is_ready(&self) -> bool {
         self.requests.current_max_send_streams() > 0
     }
 
-    /// Whether bytes wait until the socket takes them.
+    /// True if bytes wait until the socket takes them.
     pub(crate) fn is_blocked(&self) -> bool {
         self.wire.borrow().is_blocked()
     }

@@ -46,7 +46,7 @@ impl Wire {
         (self.is_drained, self.is_ending) = (false, is_ending);
     }
 
-    /// Whether bytes of ours wait until the socket takes them.
+    /// True if bytes of ours wait until the socket takes them.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked || self.stream.holds_unwritten()
     }

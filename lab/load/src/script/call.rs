@@ -28,7 +28,7 @@ unsafe impl Send for Stack {}
 #[derive(Debug)]
 pub(super) struct Calls {
     stack: Stack,
-    /// Where the registry holds the function that turns errors into text.
+    /// The registry's name of the function that turns errors into text.
     describe: c_int,
     /// Keeps the state alive.
     _lua: Lua,

@@ -139,7 +139,7 @@ impl Document {
         read(place)
     }
 
-    /// What the document means.
+    /// The meaning of the document.
     pub(super) fn into_workload(self, place: &Place<'_>) -> Result<Workload, Mistake> {
         if self.operation.is_empty() {
             let text =

@@ -19,7 +19,7 @@ use crate::served::Served;
 const NODES: usize = 3;
 /// Threads that fill.
 const FILLERS: u64 = 4;
-/// How long nodes have to meet.
+/// The time that nodes have to meet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whose keys are asked for, and whom.

@@ -142,7 +142,7 @@ fn sample_until(
     }
 }
 
-/// What the threads of the child share.
+/// The common state of the child's threads.
 struct Load {
     account: Account,
     engine: Engine,
@@ -163,7 +163,7 @@ impl Load {
         }
     }
 
-    /// What one thread does: transactions on schedule, until the load is over.
+    /// The work of one thread: transactions on schedule, until the load is over.
     fn work(&self, plan: &Plan, thread: u64) {
         let recorder = self.account.recorder();
         let mut chooser = Chooser::new(thread + 1, &self.objects);

@@ -8,7 +8,7 @@ const MAX_LINE_BYTES: u32 = 8 * 1024;
 /// The longest trailer section.
 const MAX_TRAILER_LINES: u32 = 256;
 
-/// Where in the framing the next byte belongs.
+/// The place of the next byte in the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunked {
     /// In the line that gives the size: what is read of it, and how many digits it had.
@@ -29,7 +29,7 @@ impl Default for Chunked {
     }
 }
 
-/// What one step took from the input: first data, then framing.
+/// The bytes that one step took from the input: first data, then framing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Step {
     pub(super) data: usize,

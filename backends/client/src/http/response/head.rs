@@ -2,7 +2,7 @@
 
 use super::{Malformed, ServerTiming};
 
-/// How the body is encoded for the transfer.
+/// The transfer encoding of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransferEncoding {
     None,
@@ -11,14 +11,14 @@ pub(super) enum TransferEncoding {
     Other,
 }
 
-/// What the head says.
+/// The facts that the head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) keep_alive: bool,
     pub(super) content_length: Option<u64>,
     pub(super) transfer_encoding: TransferEncoding,
-    /// Whether the server tells of its own time.
+    /// True if the server tells of its own time.
     pub(super) has_timing: bool,
     /// Bytes up to and with the empty line.
     pub(super) consumed: usize,

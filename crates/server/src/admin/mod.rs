@@ -1,0 +1,121 @@
+//! The server's own pages: `/_admin/account`, `/_admin/engine`, `/metrics`, and in the modules
+//! below those about single requests. Adding them up takes longer than a request may hold up its
+//! neighbours, so the helper thread does it.
+
+mod compact;
+mod observed;
+mod trace;
+
+use std::sync::Arc;
+
+use pellucid_account::WINDOW_SECONDS_MAX;
+use pellucid_cluster::Cluster;
+use pellucid_embedded::engine_stats;
+use pellucid_http::{Request, ServerGauge};
+use pellucid_store::Store;
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, Handling};
+use crate::documents::DocumentApi;
+use crate::engine_page::document;
+use crate::helper::Helper;
+use crate::metrics::{Figures, page};
+use crate::observer::Observer;
+use crate::process::ProcessFigures;
+use crate::profiles::Profiles;
+use crate::query::number_parameter;
+use crate::reply::Reply;
+
+pub(crate) use compact::{FullMerge, compact};
+pub(crate) use observed::{interference_page, requests_page, slow_page};
+pub(crate) use trace::trace_page;
+
+/// The subjects of the pages; each page is a function over them.
+pub(crate) struct AdminApi {
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) helper: Helper,
+    pub(crate) profiles: Profiles,
+    pub(crate) full_merge: FullMerge,
+    pub(crate) gauge: ServerGauge,
+}
+
+impl AdminApi {
+    /// A document that the helper thread makes.
+    fn document(&self, make: impl FnOnce() -> Value + Send + 'static) -> Answer {
+        self.helper.page(move || Reply::value(200, &make()))
+    }
+}
+
+/// Says that the server serves.
+pub(crate) fn status(_: &AdminApi, _: &Request<'_>) -> Handling {
+    Ok(Reply::line(200, "serving").into())
+}
+
+/// The nodes of the cluster.
+pub(crate) fn cluster_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+    Ok(Reply::value(200, &crate::cluster::cluster_document(api.cluster.as_deref())).into())
+}
+
+/// The account of all requests.
+pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
+    let window = number_parameter(request.query, "window")?;
+    if window == Some(0) {
+        return Err("`window` has at least one second".to_owned().into());
+    }
+    if window.is_some_and(|seconds| seconds > WINDOW_SECONDS_MAX as u64) {
+        let line = format!("`window` reaches back {WINDOW_SECONDS_MAX} seconds at most");
+        return Err(line.into());
+    }
+    let account = api.observer.account.clone();
+    Ok(api.helper.page(move || {
+        // A snapshot is strings and numbers, which JSON always has a form for.
+        Reply::json(200, serde_json::to_vec(&account.snapshot(window)).unwrap_or_default())
+    }))
+}
+
+/// The engine's account of itself (docs/engine-account.md).
+pub(crate) fn engine_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+    let store = Arc::clone(&api.store);
+    // A store elsewhere has an account of its own, or none.
+    Ok(api.document(move || engine_stats(&*store).as_ref().map_or(Value::Null, document)))
+}
+
+/// The metrics, in the text form of Prometheus.
+pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+    let (observer, gauge) = (Arc::clone(&api.observer), api.gauge.clone());
+    let (store, documents) = (Arc::clone(&api.store), Arc::clone(&api.documents));
+    let cluster = api.cluster.clone();
+    Ok(api.helper.page(move || {
+        let account = &observer.account;
+        let figures = Figures {
+            snapshot: account.snapshot(None),
+            transport: gauge.stats(),
+            store: store.figures(),
+            engine: engine_stats(&*store),
+            cursors: documents.queries.cursor_figures(),
+            memory: documents.memory.clone(),
+            process: ProcessFigures::now(),
+            followed: observer.followed_figures(),
+            slow: account.slow(0),
+            interference: [true, false].map(|start| account.interference(start)),
+            activity: account.activity(),
+            peers: cluster.as_deref().map(crate::cluster::views).unwrap_or_default(),
+            outcomes: account.names().outcomes,
+            version: observer.version,
+        };
+        Reply::bytes(200, "text/plain; version=0.0.4", page(&figures).into_bytes())
+    }))
+}
+
+/// A document of the account, with the name of its form and the extent of accounting.
+fn account_document(schema: &str, observer: &Observer, mut fields: Value) -> Value {
+    let accounting = observer.account.accounting().name();
+    if let Some(object) = fields.as_object_mut() {
+        object.insert("schema".to_owned(), json!(schema));
+        object.insert("accounting".to_owned(), json!(accounting));
+    }
+    fields
+}

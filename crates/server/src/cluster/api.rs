@@ -1,0 +1,253 @@
+//! The peers of one event loop: requests for their keys, and their requests.
+
+use std::io;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use pellucid_cluster::{Ask, AskKind, CONTENT_BYTES_MAX, Cluster, TraceOfAsk};
+use pellucid_http::{LinkTurn, Request, Ticket};
+use pellucid_store::{Acknowledgement, Condition};
+
+use super::links::Links;
+use super::owner_reply::Forwarded;
+use super::range::merged_range;
+use super::serve::Owner;
+use crate::access::Accounts;
+use crate::answer::{Answer, Handling, Later, Loop};
+use crate::entities::ranges::{Query, form_of};
+use crate::entities::{AskedWrite, ReadConditions, WriteReply, batch};
+use crate::follow::Trace;
+use crate::names::Operation;
+use crate::reply::{Failure, Reply};
+use crate::timing::route;
+
+/// See the module.
+pub(crate) struct PeerApi {
+    cluster: Option<Arc<Cluster>>,
+    accounts: Arc<Accounts>,
+    owner: Owner,
+    /// Of a cluster, this loop's part.
+    links: Option<Box<Links>>,
+}
+
+/// The content of an ask, without its trace.
+struct Content<'a> {
+    kind: AskKind,
+    key: &'a [u8],
+    value: &'a [u8],
+    write: AskedWrite,
+}
+
+impl PeerApi {
+    pub(crate) fn new(
+        cluster: Option<Arc<Cluster>>,
+        accounts: Arc<Accounts>,
+        owner: Owner,
+    ) -> PeerApi {
+        PeerApi { cluster, accounts, owner, links: None }
+    }
+
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_deref()
+    }
+
+    /// The place of the node that the key belongs to, unless it is this one.
+    #[inline]
+    pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<usize> {
+        let cluster = self.cluster.as_deref()?;
+        let owner = cluster.owner(key);
+        (owner != cluster.own()).then_some(owner)
+    }
+
+    /// Forwards a request for one key to its owner.
+    pub(crate) fn forward(
+        &mut self,
+        operation: Operation,
+        owner: usize,
+        key: &[u8],
+        request: &Request<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
+        let (kind, accounted) = match operation {
+            Operation::EntityGet => (AskKind::Get, Operation::EntityGetForwarded),
+            Operation::EntityHead => (AskKind::Head, Operation::EntityHeadForwarded),
+            Operation::EntityPut => (AskKind::Put, Operation::EntityPutForwarded),
+            _ => (AskKind::Delete, Operation::EntityDeleteForwarded),
+        };
+        route(exchange, accounted);
+        let write = match kind {
+            AskKind::Put | AskKind::Delete => {
+                self.owner.entities().asked_write(request, kind == AskKind::Put)?
+            }
+            _ => unconditional(Acknowledgement::Memory),
+        };
+        let forwarded = match kind {
+            AskKind::Get => Forwarded::Get(ReadConditions::of(request)),
+            AskKind::Head => Forwarded::Head(ReadConditions::of(request)),
+            AskKind::Put => Forwarded::Write(WriteReply::Put),
+            _ => Forwarded::Write(WriteReply::Delete),
+        };
+        let value = if kind == AskKind::Put { request.body } else { b"" };
+        self.ask(owner, Content { kind, key, value, write }, forwarded, exchange)
+    }
+
+    /// Forwards a batch whose keys are all one other node's; nothing if they are this one's.
+    pub(crate) fn forward_batch(
+        &mut self,
+        entries: &[batch::Entry],
+        request: &Request<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Result<Option<Answer>, Failure> {
+        let Some(cluster) = self.cluster.as_deref() else { return Ok(None) };
+        let Some(first) = entries.first() else { return Ok(None) };
+        let owner = cluster.owner(first.key());
+        let other = entries.iter().map(|entry| cluster.owner(entry.key())).find(|o| *o != owner);
+        if let Some(other) = other {
+            let line = format!(
+                "the keys of a batch belong to one node, so that all of it or nothing is written: \
+                 these are of {} and {}",
+                cluster.url(owner),
+                cluster.url(other)
+            );
+            return Err(line.into());
+        }
+        if owner == cluster.own() {
+            return Ok(None);
+        }
+        exchange.facts.operation = Operation::EntityBatchForwarded as u8;
+        exchange.timeline.set_operation(Operation::EntityBatchForwarded as u8);
+        let forwarded = Forwarded::Write(WriteReply::Batch { entries: entries.len() });
+        let write = unconditional(self.owner.entities().acknowledgement(request)?);
+        let content = Content { kind: AskKind::Batch, key: b"", value: request.body, write };
+        self.ask(owner, content, forwarded, exchange).map(Some)
+    }
+
+    fn ask(
+        &mut self,
+        owner: usize,
+        content: Content<'_>,
+        forwarded: Forwarded,
+        exchange: &Loop<'_>,
+    ) -> Handling {
+        let Content { kind, key, value, write } = content;
+        if key.len() + value.len() > CONTENT_BYTES_MAX {
+            let line = format!("what is forwarded may have up to {CONTENT_BYTES_MAX} bytes");
+            return Err(Failure::Refused(413, line.into()));
+        }
+        let traced = self.owner.observer().traced.whole_of(exchange.facts.request);
+        let trace = traced.as_ref().map(|Trace { context, state }| TraceOfAsk {
+            trace: context.trace,
+            span: context.span,
+            state: state.as_deref().unwrap_or_default(),
+        });
+        let AskedWrite { condition, lifetime_ms, acknowledgement } = write;
+        let ask = Ask {
+            id: 0,
+            kind,
+            acknowledgement,
+            condition,
+            lifetime_ms,
+            wait_ms: 0,
+            trace,
+            table: None,
+            key,
+            value,
+        };
+        let Some(links) = &mut self.links else {
+            let line = "this event loop has no links to peers";
+            return Err(Failure::Refused(500, line.into()));
+        };
+        links.forward(owner, ask, forwarded, exchange.ticket())?;
+        Ok(Answer::Away)
+    }
+
+    /// Keeps the buffer of a forwarded request's payload for the next.
+    pub(crate) fn give_back(&mut self, payload: Vec<u8>) {
+        if let Some(links) = &mut self.links {
+            links.give_back(payload);
+        }
+    }
+
+    /// Answers with the range of all nodes.
+    pub(crate) fn range(
+        &mut self,
+        query: Query<'_>,
+        request: &Request<'_>,
+        ticket: Ticket,
+    ) -> Handling {
+        let (Some(cluster), Some(links)) = (&self.cluster, &mut self.links) else {
+            return Err("this node is part of no cluster".to_owned().into());
+        };
+        let (entities, place) = (self.owner.entities(), (cluster.own(), ticket));
+        merged_range(entities, links, query, form_of(request), place).map(Reply::into)
+    }
+
+    /// Takes a peer's connection, or refuses it.
+    pub(crate) fn welcome(&mut self, request: &Request<'_>, exchange: &Loop<'_>) -> Handling {
+        let Some(links) = &mut self.links else {
+            let line = "this node is part of no cluster: start it with --cluster and --advertise";
+            return Err(line.to_owned().into());
+        };
+        require_secret(&self.accounts, self.cluster.as_deref());
+        links.welcome(request, exchange.ticket(), exchange.may_upgrade())
+    }
+
+    /// Opens the links.
+    pub(crate) fn begin(&mut self, turn: &LinkTurn<'_, Later>) -> io::Result<()> {
+        if let Some(cluster) = &self.cluster {
+            self.links = Some(Box::new(Links::start(cluster, &self.owner, turn)?));
+        }
+        Ok(())
+    }
+
+    /// Attends to a link that has an event.
+    pub(crate) fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
+        require_secret(&self.accounts, self.cluster.as_deref());
+        if let Some(links) = &mut self.links {
+            links.attend(link, Vec::new(), &mut self.owner, turn);
+        }
+    }
+
+    /// Takes over the connection of a peer that has greeted.
+    pub(crate) fn adopt(
+        &mut self,
+        ticket: Ticket,
+        socket: TcpStream,
+        unread: Vec<u8>,
+        turn: &mut LinkTurn<'_, Later>,
+    ) {
+        require_secret(&self.accounts, self.cluster.as_deref());
+        if let Some(links) = &mut self.links {
+            links.adopt(ticket, socket, unread, &mut self.owner, turn);
+        }
+    }
+
+    pub(crate) fn has_to_settle(&self) -> bool {
+        self.links.as_ref().is_some_and(|links| links.has_to_settle())
+    }
+
+    /// Sends what the wake-up brought. True if that completed requests.
+    pub(crate) fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
+        self.links.as_mut().is_some_and(|links| links.settle(turn))
+    }
+
+    /// Takes the answer to a peer's request from another thread.
+    pub(crate) fn told(&mut self, message: Later, turn: &LinkTurn<'_, Later>) {
+        if let (Some(links), Later::Served(served)) = (&mut self.links, message) {
+            links.finish(*served, &self.owner, turn);
+        }
+    }
+}
+
+fn unconditional(acknowledgement: Acknowledgement) -> AskedWrite {
+    AskedWrite { condition: Condition::None, lifetime_ms: None, acknowledgement }
+}
+
+/// Has peers prove themselves, once clients have to.
+fn require_secret(accounts: &Accounts, cluster: Option<&Cluster>) {
+    if let Some(cluster) = cluster
+        && accounts.is_enforced()
+    {
+        cluster.require_secret();
+    }
+}

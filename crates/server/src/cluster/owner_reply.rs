@@ -1,0 +1,71 @@
+//! Replies to forwarded requests, of their owners' answers.
+
+use pellucid_account::{Stamp, Timeline};
+use pellucid_cluster::{AnswerStatus, Failure as PeerFailure, OwnerAnswer};
+use pellucid_store::{Object, Value, Written};
+use pellucid_thread::HandedOver;
+
+use crate::entities::{ReadConditions, WriteReply, head_reply, object_reply};
+use crate::log::Log;
+use crate::reply::{Failure, Reply};
+
+/// One in so many waits for another node is in the profile of waits: all of them would cost each
+/// forwarded request a stack and a lock. How long they took in all, the account knows.
+const WAITS_ONE_IN: u32 = 64;
+
+/// The kind of a forwarded request, until its answer comes.
+pub(crate) enum Forwarded {
+    Get(ReadConditions),
+    Head(ReadConditions),
+    Write(WriteReply),
+}
+
+/// The owner's answer to a forwarded request.
+pub(crate) struct OwnerReply {
+    pub(super) request: Forwarded,
+    /// Since it was forwarded.
+    pub(super) put_down: HandedOver,
+    pub(super) result: Result<OwnerAnswer, PeerFailure>,
+    /// The value, or the reason why there is none.
+    pub(super) payload: Vec<u8>,
+}
+
+impl OwnerReply {
+    /// The reply to the client. The owner's times come to the request's account.
+    pub(crate) fn reply(self, timeline: &mut Timeline, log: &Log) -> Result<Reply, Failure> {
+        let OwnerReply { request, put_down, result, payload } = self;
+        put_down.end_by_chance(WAITS_ONE_IN);
+        let answer = result.map_err(|failure| refusal_of(&failure))?;
+        if timeline.is_on() {
+            let parts = answer.parts(timeline.clock());
+            parts.iter().for_each(|part| part.add_to(timeline));
+        }
+        timeline.stamp(Stamp::Executed);
+        if answer.status == AnswerStatus::NotOwner {
+            let line = String::from_utf8_lossy(&payload).into_owned();
+            log.error(&format!("a forwarded request was not taken: {line}"));
+            return Err(Failure::Refused(500, line.into()));
+        }
+        if let Some(error) = answer.error(&payload) {
+            return Err(Failure::Store(error));
+        }
+        let head = answer.head();
+        Ok(match request {
+            Forwarded::Write(reply) => reply.of(Written { sequence: answer.sequence }),
+            Forwarded::Head(conditions) => head_reply(head, &conditions),
+            Forwarded::Get(conditions) => {
+                let object = head.map(|head| Object { head, value: Value::Owned(payload) });
+                object_reply(object, &conditions)
+            }
+        })
+    }
+}
+
+/// The refusal of a request whose owner has not answered.
+pub(super) fn refusal_of(failure: &PeerFailure) -> Failure {
+    let line = failure.to_string().into();
+    match failure {
+        PeerFailure::Full { .. } => Failure::Busy(line),
+        _ => Failure::Refused(504, line),
+    }
+}

@@ -1,0 +1,224 @@
+//! Reads and writes of the entities that this server's own store has.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pellucid_account::{Stamp, Timeline};
+use pellucid_http::Request;
+use pellucid_store::{
+    Acknowledgement, Answer as StoreAnswer, Arrival, Condition, Copies, KEY_LENGTH_MAX,
+    Operation as StoreOperation, ReadMode, Store, Table, Workers, Written,
+};
+
+use super::batch;
+use super::conditions::{ReadConditions, condition_of_write};
+use super::lifetime::lifetime_ms;
+use super::pieces::RangeWalk;
+use super::ranges::{Query, form_of};
+use super::replies::{WriteReply, head_reply, object_reply};
+use crate::answer::{Answer, Handling, Later, Loop, Made};
+use crate::keys::Keys;
+use crate::log::Log;
+use crate::names::Operation;
+use crate::query::{number_parameter, only_parameter, parameter, text_parameter};
+use crate::reply::{Failure, Reply};
+
+/// A batch up to this size is parsed on its event loop, in less than a millisecond; a larger one is
+/// handed over.
+const BATCH_PARSED_AT_ONCE_BYTES_MAX: usize = 256 * 1024;
+
+/// The entities of a server, for all its event loops.
+pub(crate) struct EntityApi {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) table: Table,
+    pub(crate) acknowledgement: Acknowledgement,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) log: Log,
+}
+
+/// The entity that a request names.
+pub(crate) struct Named<'q> {
+    pub(crate) key: Cow<'q, [u8]>,
+    /// The store, if it is another than the usual one.
+    store: Option<Arc<dyn Store>>,
+}
+
+/// The parameters of a write beside key and value.
+pub(crate) struct AskedWrite {
+    pub(crate) condition: Condition,
+    pub(crate) lifetime_ms: Option<u64>,
+    pub(crate) acknowledgement: Acknowledgement,
+}
+
+impl EntityApi {
+    /// Finds the entity that the request names.
+    pub(crate) fn named<'q>(&self, request: &Request<'q>) -> Result<Named<'q>, String> {
+        Ok(Named { key: key_of(request)?, store: self.store_of(request)? })
+    }
+
+    /// Answers a request for one entity.
+    pub(crate) fn call(
+        &self,
+        operation: Operation,
+        named: &Named<'_>,
+        request: &Request<'_>,
+        timeline: &mut Timeline,
+    ) -> Handling {
+        let store = named.store.as_deref().unwrap_or(&*self.store);
+        let key = &*named.key;
+        match operation {
+            Operation::EntityGet => {
+                let conditions = ReadConditions::of(request);
+                let found = store.get(self.table, key, timeline);
+                Answer::of_store(found, timeline, move |object| object_reply(object, &conditions))
+            }
+            Operation::EntityHead => {
+                let conditions = ReadConditions::of(request);
+                let found = store.head(self.table, key, timeline);
+                Answer::of_store(found, timeline, move |head| head_reply(head, &conditions))
+            }
+            _ => {
+                let is_put = operation == Operation::EntityPut;
+                let AskedWrite { condition, lifetime_ms, acknowledgement } =
+                    self.asked_write(request, is_put)?;
+                let value = is_put.then_some(request.body);
+                let operations = [StoreOperation { key, value, condition, lifetime_ms }];
+                let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
+                let written = store.write(self.table, &operations, acknowledgement, timeline);
+                Answer::of_store(written, timeline, move |written| reply.of(written))
+            }
+        }
+    }
+
+    /// Reads the parameters of a write.
+    pub(crate) fn asked_write(
+        &self,
+        request: &Request<'_>,
+        is_put: bool,
+    ) -> Result<AskedWrite, String> {
+        let condition = condition_of_write(request)?;
+        let lifetime_ms = if is_put { lifetime_ms(request)? } else { None };
+        let acknowledgement = self.acknowledgement(request)?;
+        Ok(AskedWrite { condition, lifetime_ms, acknowledgement })
+    }
+
+    /// Answers with the range of this server's own entities.
+    pub(crate) fn range(
+        &self,
+        query: Query<'_>,
+        store: Option<Arc<dyn Store>>,
+        request: &Request<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
+        let store = store.unwrap_or_else(|| Arc::clone(&self.store));
+        let walk = RangeWalk { query, form: form_of(request), store, table: self.table };
+        if self.store.workers().is_some() {
+            return walk.by_need(&self.store, &self.log, exchange);
+        }
+        let begun = walk.begin(&self.log, ReadMode::MayBlock);
+        exchange.timeline.stamp(Stamp::Executed);
+        Ok(Reply::streamed(walk.form.content_type(), begun?).into())
+    }
+
+    /// Another thread is to read the batch.
+    pub(crate) fn is_large_batch(&self, request: &Request<'_>) -> bool {
+        request.body.len() > BATCH_PARSED_AT_ONCE_BYTES_MAX && self.store.workers().is_some()
+    }
+
+    /// Writes a batch.
+    pub(crate) fn batch(
+        &self,
+        entries: &[batch::Entry],
+        request: &Request<'_>,
+        timeline: &mut Timeline,
+    ) -> Handling {
+        let (other, acknowledgement) = (self.store_of(request)?, self.acknowledgement(request)?);
+        let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
+        let reply = WriteReply::Batch { entries: operations.len() };
+        let store = other.as_deref().unwrap_or(&*self.store);
+        let written = store.write(self.table, &operations, acknowledgement, timeline);
+        Answer::of_store(written, timeline, move |written| reply.of(written))
+    }
+
+    /// Has another thread parse and write a batch that would hold up the event loop.
+    pub(crate) fn large_batch(&self, request: &Request<'_>, timeline: &Timeline) -> Handling {
+        let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
+        let (table, acknowledgement) = (self.table, self.acknowledgement(request)?);
+        let Some(place) = self.store.workers().and_then(Workers::reserve) else {
+            let line = "too many large batches wait: try again in a moment";
+            return Err(Failure::Busy(line.into()));
+        };
+        let (body, clock) = (request.body.to_vec(), timeline.clock());
+        Ok(Answer::pending(move |completer| {
+            place.run(move || {
+                let started = clock.now();
+                let complete = move |made: Made| {
+                    completer.complete(Later::Made(made.started_at(started)));
+                };
+                let entries = match batch::parse(&body) {
+                    Ok(entries) => entries,
+                    Err(line) => return complete(Made::of(Err(line.into()))),
+                };
+                drop(body);
+                let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
+                let reply = WriteReply::Batch { entries: operations.len() };
+                let done = move |arrival: Arrival<Written>| {
+                    complete(Made::by(arrival, |written| reply.of(written)));
+                };
+                match store.write(table, &operations, acknowledgement, &mut Timeline::off()) {
+                    StoreAnswer::Now(result) => done(Arrival::new(result, Vec::new())),
+                    StoreAnswer::Later(pending) => pending.when_ready(done),
+                }
+            });
+        }))
+    }
+
+    pub(crate) fn acknowledgement(&self, request: &Request<'_>) -> Result<Acknowledgement, String> {
+        match text_parameter(request.query, "sync")?.as_deref() {
+            None => Ok(self.acknowledgement),
+            Some("memory") => Ok(Acknowledgement::Memory),
+            Some("os") => Ok(Acknowledgement::Os),
+            Some("disk") => Ok(Acknowledgement::Disk),
+            Some(_) => Err("`sync` is one of memory, os and disk".to_owned()),
+        }
+    }
+
+    /// The store that waits for as many copies as the request's `ack` and `from` say; nothing for
+    /// the server's own.
+    pub(crate) fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
+        // Nearly every request has the key as its only parameter.
+        if request.query.is_none() || only_parameter(request.query, "id").is_some() {
+            return Ok(None);
+        }
+        let acknowledged = number_parameter(request.query, "ack")?;
+        let from = number_parameter(request.query, "from")?;
+        let copies = u64::from(self.store.properties().copies);
+        match (acknowledged, from) {
+            (None, None) => Ok(None),
+            (Some(_), None) | (None, Some(_)) => {
+                Err("`ack` and `from` are given both or neither".to_owned())
+            }
+            (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => {
+                let asked = Copies { ack: ack as u32, from: from as u32 };
+                let Some(store) = self.store.replicated() else { return Ok(None) };
+                store.waiting_for(asked).map_err(|error| error.to_string())
+            }
+            (Some(_), Some(_)) if copies == 1 => Err("this store keeps one copy of each entry: \
+                                                      `ack` and `from` can only be 1"
+                .to_owned()),
+            (Some(_), Some(_)) => Err(format!("1 ≤ `ack` ≤ `from` ≤ {copies} has to hold")),
+        }
+    }
+}
+
+/// The key that the request names.
+fn key_of<'q>(request: &Request<'q>) -> Result<Cow<'q, [u8]>, String> {
+    match parameter(request.query, "id")? {
+        None => Err("`id` is missing: name the key as `?id=…`".to_owned()),
+        Some(id) if id.is_empty() => Err("`id` is empty: a key has at least one byte".to_owned()),
+        Some(id) if id.len() > KEY_LENGTH_MAX => {
+            Err(format!("the key has {} bytes; it may have up to {KEY_LENGTH_MAX}", id.len()))
+        }
+        Some(id) => Ok(id),
+    }
+}

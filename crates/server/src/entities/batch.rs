@@ -1,0 +1,149 @@
+//! `POST /v0/batch`: puts and deletes as NDJSON, all or nothing.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_store::{Condition, Operation};
+use serde::Deserialize;
+
+use super::lifetime::parse_seconds;
+
+/// One line as it is sent. Keys and values are bytes, so they are base64. Strings are borrowed from
+/// the line unless they hold escapes: a slash of base64 may come as `\/`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    value: Option<Cow<'a, str>>,
+    /// The ETag that the entry must have, with or without quotes, or `*` if it only has to be
+    /// there.
+    #[serde(borrow)]
+    if_match: Option<Cow<'a, str>>,
+    /// `*`: the entry must not be there.
+    #[serde(borrow)]
+    if_none_match: Option<Cow<'a, str>>,
+    /// Seconds after which a put is gone again, with decimals.
+    ttl: Option<serde_json::Number>,
+}
+
+/// An entry of a batch, with its bytes.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    condition: Condition,
+    lifetime_ms: Option<u64>,
+}
+
+impl Entry {
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(crate) fn operation(&self) -> Operation<'_> {
+        let Entry { key, value, condition, lifetime_ms } = self;
+        let (condition, lifetime_ms) = (*condition, *lifetime_ms);
+        Operation { key, value: value.as_deref(), condition, lifetime_ms }
+    }
+}
+
+/// Parses a batch.
+///
+/// # Errors
+/// Names the wrong line by its number.
+pub(crate) fn parse(body: &[u8]) -> Result<Vec<Entry>, String> {
+    let lines = body.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    let entries = lines.map(|(index, line)| {
+        parse_line(line).map_err(|what| format!("line {} of the batch: {what}", index + 1))
+    });
+    let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+    if entries.is_empty() { Err("the batch is empty".to_owned()) } else { Ok(entries) }
+}
+
+fn parse_line(line: &[u8]) -> Result<Entry, String> {
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let decode = |what: &str, text: &str| {
+        STANDARD.decode(text).map_err(|error| format!("`{what}` is not base64: {error}"))
+    };
+    let value = match (&*line.op, line.value.as_deref()) {
+        ("put", Some(value)) => Some(decode("value", value)?),
+        ("put", None) => return Err("a put has a `value`".to_owned()),
+        ("delete", None) => None,
+        ("delete", Some(_)) => return Err("a delete has no `value`".to_owned()),
+        _ => return Err("`op` is neither `put` nor `delete`".to_owned()),
+    };
+    let condition = match (line.if_match.as_deref(), line.if_none_match.as_deref()) {
+        (None, None) => Condition::None,
+        (Some("*"), None) => Condition::Present,
+        (None, Some("*")) => Condition::Absent,
+        (Some(etag), None) => Condition::Sequence(
+            etag.trim_matches('"').parse().map_err(|_| "`if_match` is no ETag".to_owned())?,
+        ),
+        (_, Some(_)) => return Err("`if_none_match` is `*`, without `if_match`".to_owned()),
+    };
+    let lifetime_ms = match line.ttl {
+        None => None,
+        Some(_) if value.is_none() => return Err("a delete has no `ttl`".to_owned()),
+        Some(seconds) => Some(parse_seconds("ttl", &seconds.to_string())?),
+    };
+    Ok(Entry { key: decode("key", &line.key)?, value, condition, lifetime_ms })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_and_deletes() {
+        let text = br#"{"op":"put","key":"YQ==","value":"eA=="}
+
+            {"op":"delete","key":"Yg==","if_match":"7"}"#;
+        let entries = parse(text).unwrap();
+        let operations: Vec<_> = entries.iter().map(Entry::operation).collect();
+        assert_eq!((operations[0].key, operations[0].value), (&b"a"[..], Some(&b"x"[..])));
+        assert_eq!((operations[1].key, operations[1].value), (&b"b"[..], None));
+        assert_eq!(operations[1].condition, Condition::Sequence(7));
+    }
+
+    #[test]
+    fn puts_may_have_a_lifetime() {
+        let text = br#"{"op":"put","key":"YQ==","value":"eA==","ttl":0.25}"#;
+        assert_eq!(parse(text).unwrap()[0].operation().lifetime_ms, Some(250));
+    }
+
+    /// Encoders may escape any character; a line that held an escape was refused.
+    #[test]
+    fn strings_may_hold_escapes() {
+        let text = br#"{"op":"p\u0075t","key":"YQ\u003d=","value":"\/\/8=","if_match":"\"7\""}"#;
+        let entries = parse(text).unwrap();
+        let operation = entries[0].operation();
+        assert_eq!((operation.key, operation.value), (&b"a"[..], Some(&[0xff, 0xff][..])));
+        assert_eq!(operation.condition, Condition::Sequence(7));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (line, what) in [
+            ("", "empty"),
+            ("nonsense", "line 1"),
+            (r#"{"op":"put","key":"YQ=="}"#, "`value`"),
+            (r#"{"op":"put","key":"!","value":""}"#, "`key`"),
+            (r#"{"op":"burn","key":"YQ=="}"#, "`op`"),
+            (r#"{"op":"delete","key":"YQ==","value":""}"#, "no `value`"),
+            (r#"{"op":"delete","key":"YQ==","more":1}"#, "more"),
+            (r#"{"op":"delete","key":"YQ==","ttl":1}"#, "no `ttl`"),
+            (r#"{"op":"put","key":"YQ==","value":"","ttl":-1}"#, "`ttl`"),
+            (r#"{"op":"put","key":"YQ==","value":"","ttl":"1"}"#, "number"),
+            (r#"{"op":"delete","key":"YQ==","if_none_match":"7"}"#, "`if_none_match`"),
+        ] {
+            let error = parse(line.as_bytes()).unwrap_err();
+            assert!(error.contains(what), "{line} got: {error}");
+        }
+    }
+}

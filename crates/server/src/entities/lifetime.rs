@@ -1,0 +1,57 @@
+//! Lifetimes of entries: `?ttl=SECONDS`, or `Cache-Control: max-age=SECONDS`.
+
+use pellucid_http::Request;
+
+use crate::query::text_parameter;
+
+/// The longest lifetime, in seconds: some three thousand years.
+const LIFETIME_SECONDS_MAX: f64 = 1e11;
+
+/// The lifetime in milliseconds that a PUT asks for, if it does. The parameter goes before the
+/// header.
+///
+/// # Errors
+/// If it is no number of seconds.
+pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> {
+    if let Some(text) = text_parameter(request.query, "ttl")? {
+        return parse_seconds("ttl", &text).map(Some);
+    }
+    let Some(header) = request.header("cache-control") else { return Ok(None) };
+    for item in header.split(|byte| *byte == b',') {
+        let item = String::from_utf8_lossy(item.trim_ascii());
+        let (name, value) = item.split_once('=').unwrap_or((&item, ""));
+        if name.trim_end().eq_ignore_ascii_case("max-age") {
+            return parse_seconds("max-age", value.trim().trim_matches('"')).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The milliseconds, rounded up, of a number of seconds that may have decimals.
+pub(crate) fn parse_seconds(name: &str, text: &str) -> Result<u64, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds: Option<f64> = text.parse().ok().filter(|_| is_plain);
+    match seconds {
+        Some(seconds) if seconds <= LIFETIME_SECONDS_MAX => Ok((seconds * 1_000.0).ceil() as u64),
+        Some(_) => Err(format!("`{name}` is above {LIFETIME_SECONDS_MAX} seconds")),
+        None => Err(format!("`{name}` is a number of seconds, as 90 or 0.5")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_with_decimals_become_milliseconds() {
+        for (text, expected) in [("0", 0), ("5", 5_000), ("0.5", 500), (".25", 250), ("0.0001", 1)]
+        {
+            assert_eq!(parse_seconds("ttl", text), Ok(expected), "{text}");
+        }
+        for text in
+            ["", ".", "-1", "+1", "1e3", "inf", "NaN", "1.2.3", "5 s", "1e99", "999999999999"]
+        {
+            assert!(parse_seconds("ttl", text).unwrap_err().contains("`ttl`"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The entity API: `/v0/entity`, `/v0/entities` and `/v0/batch`.
+
+mod api;
+pub(crate) mod batch;
+mod conditions;
+mod lifetime;
+mod pieces;
+pub(crate) mod ranges;
+mod replies;
+
+pub(crate) use api::{AskedWrite, EntityApi};
+pub(crate) use conditions::ReadConditions;
+pub(crate) use replies::{WriteReply, head_reply, object_reply};

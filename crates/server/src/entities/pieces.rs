@@ -1,0 +1,171 @@
+//! Ranges of stores that have threads for what waits. A range that waits, or may be long, is made
+//! on them, one piece ahead of what the client has taken, so that no event loop waits and memory
+//! stays bounded. A short one whose entries are in memory is made on its event loop.
+
+use std::sync::{Arc, PoisonError};
+
+use pellucid_account::Stamp;
+use pellucid_http::{BodySource, Filled, Reminder};
+use pellucid_store::{
+    Arrival, Range, ReadMode, Result as StoreResult, Store, StoreError, Table, Workers,
+};
+use pellucid_thread::Mutex;
+
+use super::ranges::{Form, Query, RangeBody, StoreRange};
+use crate::answer::{Answer, Handling, Later, Loop, Made};
+use crate::log::Log;
+use crate::reply::{Failure, Reply};
+
+/// Entries that a range may have, by its `limit`, to be tried on its event loop. It takes some tens
+/// of microseconds for as many, as long as a hand-over does.
+const ROWS_AT_ONCE_MAX: u64 = 128;
+
+/// A range that a request asks for.
+pub(crate) struct RangeWalk<'q> {
+    pub(crate) query: Query<'q>,
+    pub(crate) form: Form,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) table: Table,
+}
+
+/// The beginning of a range, and the walk behind it.
+struct FirstPiece {
+    piece: Vec<u8>,
+    filled: Filled,
+    body: StoreRange,
+}
+
+impl RangeWalk<'_> {
+    /// Begins the walk.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn begin(&self, log: &Log, mode: ReadMode) -> StoreResult<StoreRange> {
+        let Query { start, end, left, reverse, .. } = &self.query;
+        let range = Range { start, end: end.as_deref(), reverse: *reverse };
+        let scan = match mode {
+            ReadMode::MayBlock => self.store.scan(self.table, range)?,
+            ReadMode::InMemory => self.store.snapshot_in(mode)?.scan(self.table, range)?,
+        };
+        Ok(RangeBody::new(scan, self.form, *left, log))
+    }
+
+    /// Answers by the rule for reads: the range is handed over if something of it is not in memory,
+    /// or nobody knows how long it takes. The workers are those of `own`.
+    pub(crate) fn by_need(
+        self,
+        own: &Arc<dyn Store>,
+        log: &Log,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
+        let (makers, reminder) = (Arc::clone(own), exchange.reminder());
+        if let Some(first) = self.first_piece_here(own, log) {
+            exchange.timeline.stamp(Stamp::Executed);
+            return Ok(first?.reply(makers, reminder).into());
+        }
+        let Some(place) = own.workers().and_then(Workers::reserve) else {
+            let line = "too many ranges are read: try again in a moment";
+            return Err(Failure::Busy(line.into()));
+        };
+        let (clock, log) = (exchange.timeline.clock(), log.clone());
+        let RangeWalk { query, form, store, table } = self;
+        let walk = RangeWalk { query: query.into_owned(), form, store, table };
+        Ok(Answer::pending(move |completer| {
+            place.run(move || {
+                let started = clock.now();
+                let first = Arrival::new(walk.first_piece(&log, ReadMode::MayBlock), Vec::new());
+                let made = Made::by(first, |first| first.reply(makers, reminder));
+                completer.complete(Later::Made(made.started_at(started)));
+            });
+        }))
+    }
+
+    /// Begins the walk, so that a store that cannot be read is told by the status.
+    fn first_piece(&self, log: &Log, mode: ReadMode) -> StoreResult<FirstPiece> {
+        let mut body = self.begin(log, mode)?;
+        let mut piece = Vec::new();
+        let filled = body.try_fill(&mut piece)?;
+        body.let_block();
+        Ok(FirstPiece { piece, filled, body })
+    }
+
+    /// The first piece of a range that is short and in memory.
+    fn first_piece_here(&self, own: &Arc<dyn Store>, log: &Log) -> Option<StoreResult<FirstPiece>> {
+        if self.query.left > ROWS_AT_ONCE_MAX || own.properties().ranges_wait {
+            return None;
+        }
+        let mut made = None;
+        let is_here = own.local()?.all_in_memory(&mut |mode| {
+            let first = self.first_piece(log, mode);
+            let is_here = !matches!(first, Err(StoreError::NotInMemory));
+            made = Some(first);
+            is_here
+        });
+        made.filter(|_| is_here)
+    }
+}
+
+impl FirstPiece {
+    fn reply(self, makers: Arc<dyn Store>, reminder: Reminder<Later>) -> Reply {
+        let FirstPiece { piece, filled, body } = self;
+        let content_type = body.form().content_type();
+        let state = Arc::new(Mutex::new(State::Here { piece, filled, body }));
+        Reply::streamed(content_type, Pieces { state, makers, reminder })
+    }
+}
+
+/// The state that the body and the thread that makes its pieces share.
+enum State {
+    Here {
+        piece: Vec<u8>,
+        filled: Filled,
+        body: StoreRange,
+    },
+    /// The next piece is being made, or there is none.
+    Away,
+}
+
+impl State {
+    /// The next piece; the memory of the last one is used again.
+    fn next(mut piece: Vec<u8>, mut body: StoreRange) -> State {
+        piece.clear();
+        let filled = body.fill(&mut piece);
+        State::Here { piece, filled, body }
+    }
+}
+
+struct Pieces {
+    state: Arc<Mutex<State>>,
+    /// The store whose workers make the pieces.
+    makers: Arc<dyn Store>,
+    reminder: Reminder<Later>,
+}
+
+impl BodySource for Pieces {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (piece, body) = match std::mem::replace(&mut *state, State::Away) {
+            State::Away => return Filled::Waiting,
+            State::Here { piece, filled, body } => {
+                out.extend_from_slice(&piece);
+                if filled != Filled::More {
+                    return filled;
+                }
+                (piece, body)
+            }
+        };
+        match self.makers.workers().and_then(Workers::reserve) {
+            // Where all are busy and many wait, the piece is made here.
+            None => *state = State::next(piece, body),
+            Some(place) => {
+                let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
+                place.run(move || {
+                    let next = State::next(piece, body);
+                    *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
+                    reminder.go_on();
+                });
+            }
+        }
+        Filled::More
+    }
+}

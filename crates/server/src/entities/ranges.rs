@@ -1,0 +1,243 @@
+//! `GET /v0/entities`: a range, streamed as the client takes it.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
+use pellucid_store::{Object, ReadMode, Scan, StoreError};
+
+use crate::log::Log;
+use crate::query::{number_parameter, parameter, text_parameter};
+
+/// The media type of framed output.
+const NDJSON: &str = "application/x-ndjson";
+
+/// The framing of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `key\nvalue` back to back, as the contract has it; it cannot be split again.
+    Plain,
+    /// One JSON object a line, key and value in base64.
+    Ndjson,
+}
+
+impl Form {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Form::Plain => "application/octet-stream",
+            Form::Ndjson => NDJSON,
+        }
+    }
+}
+
+/// A range that is asked for.
+pub(crate) struct Query<'q> {
+    pub(crate) start: Cow<'q, [u8]>,
+    pub(crate) end: Option<Cow<'q, [u8]>>,
+    /// Entries that are wanted.
+    pub(crate) left: u64,
+    pub(crate) reverse: bool,
+    /// The ranges of all nodes are wanted.
+    pub(crate) is_of_cluster: bool,
+}
+
+impl Query<'_> {
+    /// The same for a thread that outlives the request's bytes.
+    pub(crate) fn into_owned(self) -> Query<'static> {
+        let owned = |key: Cow<'_, [u8]>| Cow::Owned(key.into_owned());
+        let Query { start, end, left, reverse, is_of_cluster } = self;
+        Query { start: owned(start), end: end.map(owned), left, reverse, is_of_cluster }
+    }
+}
+
+/// Reads the parameters of a range.
+///
+/// # Errors
+/// If a parameter is missing or wrong.
+pub(crate) fn parse(query: Option<&str>) -> Result<Query<'_>, String> {
+    let start = parameter(query, "start")?.filter(|start| !start.is_empty());
+    let start = start.ok_or_else(|| "`start` is missing or empty".to_owned())?;
+    let end = parameter(query, "end")?;
+    if end.as_ref().is_some_and(|end| end.is_empty()) {
+        return Err("`end` is empty: leave it out for the end of the table".to_owned());
+    }
+    let left = number_parameter(query, "limit")?.unwrap_or(u64::MAX);
+    let flag = |name: &str| match text_parameter(query, name)?.as_deref() {
+        None | Some("false" | "0") => Ok(false),
+        Some("" | "true" | "1") => Ok(true),
+        Some(_) => Err(format!("`{name}` is neither true nor false")),
+    };
+    let (reverse, is_of_cluster) = (flag("reverse")?, flag("cluster")?);
+    Ok(Query { start, end, left, reverse, is_of_cluster })
+}
+
+/// Framed if the client names it, with whatever parameters.
+pub(crate) fn form_of(request: &Request<'_>) -> Form {
+    let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
+    let mut types = accepts
+        .flat_map(|header| header.value.split(|byte| *byte == b','))
+        .filter_map(|item| item.split(|byte| *byte == b';').next());
+    let is_framed = |item: &[u8]| item.trim_ascii().eq_ignore_ascii_case(NDJSON.as_bytes());
+    if types.any(is_framed) { Form::Ndjson } else { Form::Plain }
+}
+
+/// A source of the entries of a range.
+pub(crate) trait Entries: Send {
+    /// Its name in the log.
+    const NAME: &'static str;
+
+    /// An error before the end of the range.
+    type Error: std::fmt::Display;
+
+    /// The next entry.
+    ///
+    /// # Errors
+    /// See [`Entries::Error`].
+    fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
+}
+
+/// The next step of a range.
+pub(crate) enum NextEntry<'a> {
+    /// An entry.
+    Here(Cow<'a, [u8]>, Object),
+    /// An entry that has not come yet: the body is asked again once it has.
+    NotHere,
+    /// Nothing.
+    Over,
+}
+
+impl Entries for Box<dyn Scan> {
+    const NAME: &'static str = "a range";
+
+    type Error = StoreError;
+
+    fn next(&mut self) -> Result<NextEntry<'_>, StoreError> {
+        Ok(Scan::next(&mut **self)?
+            .map_or(NextEntry::Over, |(key, object)| NextEntry::Here(Cow::Borrowed(key), object)))
+    }
+}
+
+/// A range of the store's own.
+pub(crate) type StoreRange = RangeBody<Box<dyn Scan>>;
+
+/// The entries of a range as a body.
+pub(crate) struct RangeBody<E> {
+    entries: E,
+    form: Form,
+    left: u64,
+    /// The entry whose value is not out yet: values go out in pieces, so that a stream holds little
+    /// however large they are.
+    open: Option<OpenEntry>,
+    log: Log,
+}
+
+struct OpenEntry {
+    object: Object,
+    sent: usize,
+}
+
+impl<E: Entries> RangeBody<E> {
+    /// A body of `left` entries at most.
+    pub(crate) fn new(entries: E, form: Form, left: u64, log: &Log) -> RangeBody<E> {
+        RangeBody { entries, form, left, open: None, log: log.clone() }
+    }
+
+    /// Appends the next piece.
+    ///
+    /// # Errors
+    /// If the entries end before the range does.
+    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> Result<Filled, E::Error> {
+        let full = out.len() + READ_BYTES_MAX;
+        while out.len() < full {
+            if let Some(entry) = &mut self.open {
+                if entry.write(out, self.form, full - out.len()) {
+                    self.open = None;
+                }
+                continue;
+            }
+            if self.left == 0 {
+                return Ok(Filled::Last);
+            }
+            match self.entries.next()? {
+                NextEntry::Over => return Ok(Filled::Last),
+                NextEntry::NotHere => return Ok(Filled::Waiting),
+                NextEntry::Here(key, object) => {
+                    write_key(out, self.form, &key);
+                    self.open = Some(OpenEntry { object, sent: 0 });
+                }
+            }
+            self.left -= 1;
+        }
+        Ok(Filled::More)
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+}
+
+impl RangeBody<Box<dyn Scan>> {
+    /// Lets further pieces wait for the medium.
+    pub(crate) fn let_block(&mut self) {
+        self.entries.set_mode(ReadMode::MayBlock);
+    }
+}
+
+impl<E: Entries> BodySource for RangeBody<E> {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        self.try_fill(out).unwrap_or_else(|what| {
+            self.log.error(&format!("{} was cut short: {what}", E::NAME));
+            Filled::Broken
+        })
+    }
+}
+
+fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
+    match form {
+        Form::Plain => {
+            out.extend_from_slice(key);
+            out.push(b'\n');
+        }
+        Form::Ndjson => {
+            out.extend_from_slice(b"{\"key\":\"");
+            write_base64(out, key);
+            out.extend_from_slice(b"\",\"value\":\"");
+        }
+    }
+}
+
+impl OpenEntry {
+    /// Writes about `room` bytes of what is left of the entry; true if that was all of it.
+    fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
+        let rest = &self.object.value[self.sent..];
+        match form {
+            Form::Plain => {
+                let piece = &rest[..rest.len().min(room)];
+                out.extend_from_slice(piece);
+                self.sent += piece.len();
+            }
+            Form::Ndjson => {
+                // Three bytes are four letters; a piece that is not the last ends with such a
+                // group.
+                let groups = (room / 4).max(1);
+                let piece = &rest[..rest.len().min(groups * 3)];
+                write_base64(out, piece);
+                self.sent += piece.len();
+            }
+        }
+        let is_over = self.sent == self.object.value.len();
+        if is_over && form == Form::Ndjson {
+            let sequence = self.object.head.sequence;
+            out.extend_from_slice(format!("\",\"etag\":\"\\\"{sequence}\\\"\"}}\n").as_bytes());
+        }
+        is_over
+    }
+}
+
+fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    let begin = out.len();
+    out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[begin..]);
+    assert_eq!(written, Ok(out.len() - begin), "three bytes are four letters, rounded up");
+}

@@ -1,0 +1,38 @@
+//! The memory of bodies that come in, for each account.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use pellucid_budget::Budget;
+use pellucid_thread::Mutex;
+
+use crate::access::{ACCOUNTS_MAX, Identity};
+
+/// See the module.
+pub(crate) struct BodyBudgets {
+    account_bytes_max: usize,
+    by_name: Mutex<HashMap<String, Budget>>,
+}
+
+impl BodyBudgets {
+    /// Budgets of `account_bytes_max` bytes each.
+    pub(crate) fn new(account_bytes_max: usize) -> BodyBudgets {
+        BodyBudgets { account_bytes_max, by_name: Mutex::default() }
+    }
+
+    /// The budget of an account; none for those who are none.
+    pub(super) fn of(&self, identity: &Identity) -> Option<Budget> {
+        let name = identity.name()?;
+        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(budget) = by_name.get(name) {
+            return Some(budget.clone());
+        }
+        if by_name.len() >= ACCOUNTS_MAX {
+            // Accounts may come and go.
+            by_name.retain(|_, budget| budget.used_bytes() > 0);
+        }
+        let budget = Budget::new(self.account_bytes_max);
+        by_name.insert(name.to_owned(), budget.clone());
+        Some(budget)
+    }
+}

@@ -1,0 +1,62 @@
+//! Requests that left their buffer to wait for their password.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pellucid_http::{Header, Request};
+
+/// Bytes of such requests. They are copies, so that the event loop can go on with its buffer.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of such requests now, over all event loops.
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// See the module.
+pub(crate) struct HeldRequest {
+    method: String,
+    path: String,
+    query: Option<String>,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+    length_bytes: usize,
+}
+
+impl HeldRequest {
+    /// A copy, or nothing where too much is held already.
+    pub(super) fn of(request: &Request<'_>) -> Option<HeldRequest> {
+        let headers = request.headers.iter().map(|h| h.name.len() + h.value.len());
+        let length_bytes = request.body.len() + request.path.len() + headers.sum::<usize>();
+        if HELD_BYTES.fetch_add(length_bytes, Ordering::Relaxed) + length_bytes > HELD_BYTES_MAX {
+            HELD_BYTES.fetch_sub(length_bytes, Ordering::Relaxed);
+            return None;
+        }
+        let header = |header: &Header<'_>| (header.name.to_owned(), header.value.to_vec());
+        Some(HeldRequest {
+            method: request.method.to_owned(),
+            path: request.path.to_owned(),
+            query: request.query.map(str::to_owned),
+            headers: request.headers.iter().map(header).collect(),
+            body: request.body.to_vec(),
+            length_bytes,
+        })
+    }
+
+    /// Has `serve` called with the request as it was.
+    pub(crate) fn with_request<T>(&self, serve: impl FnOnce(&Request<'_>) -> T) -> T {
+        let headers = self.headers.iter();
+        let headers: Vec<Header<'_>> =
+            headers.map(|(name, value)| Header { name, value }).collect();
+        serve(&Request {
+            method: &self.method,
+            path: &self.path,
+            query: self.query.as_deref(),
+            headers: &headers,
+            body: &self.body,
+        })
+    }
+}
+
+impl Drop for HeldRequest {
+    fn drop(&mut self) {
+        HELD_BYTES.fetch_sub(self.length_bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,209 @@
+//! The gate of the APIs: callers are identified, and refused without the right.
+
+mod budgets;
+mod held;
+
+use std::sync::Arc;
+
+use pellucid_clock::WallTime;
+use pellucid_http::{Admission, Applicant, Denial, Head, Refusal, Request};
+use serde_json::json;
+
+use crate::access::{Accounts, Foreign, Identity, Sites, TooMany, Verdict, Verifier};
+use crate::answer::{Answer, Later, Loop};
+use crate::names::Operation;
+use crate::reply::Reply;
+use crate::routes::{Need, Target};
+use crate::timing::route;
+
+pub(crate) use budgets::BodyBudgets;
+pub(crate) use held::HeldRequest;
+
+/// The ways to show credentials (RFC 7617, RFC 6750).
+const CHALLENGES: [&str; 2] =
+    ["Basic realm=\"pellucid\", charset=\"UTF-8\"", "Bearer realm=\"pellucid\""];
+
+/// The same for the transport.
+const CHALLENGE_BYTES: [&[u8]; 2] = [CHALLENGES[0].as_bytes(), CHALLENGES[1].as_bytes()];
+
+const NOT_AUTHORIZED: &str = "not authorized to execute this request";
+
+/// The refusal of the document API's clients without good credentials.
+const DENIED: &str = "{\"error\":true,\"code\":401,\"errorNum\":11,\
+    \"errorMessage\":\"not authorized to execute this request\"}";
+
+/// The judgement of a request.
+pub(crate) enum Judged {
+    /// It may go on, as this identity's.
+    Admitted(Identity),
+    /// It is refused, or away to have its password verified.
+    Answered(Answer),
+}
+
+/// See the module.
+pub(crate) struct Gate {
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) verifier: Verifier,
+    pub(crate) bodies: Arc<BodyBudgets>,
+    pub(crate) sites: Sites,
+}
+
+impl Gate {
+    /// Lets a request through, or answers it.
+    #[inline]
+    pub(crate) fn judge(
+        &self,
+        need: Need,
+        request: &Request<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Judged {
+        let is_open = !self.accounts.is_enforced();
+        if let Some(foreign) = self.sites.refuse(request, is_open) {
+            return refuse_site(foreign, request, exchange);
+        }
+        if is_open {
+            return Judged::Admitted(Identity::Anybody);
+        }
+        if need.is_open() {
+            return Judged::Admitted(Identity::Nobody);
+        }
+        let authorization = request.header("authorization");
+        match self.accounts.verify(authorization, WallTime::now().unix_ms() / 1_000) {
+            Verdict::Known(identity) => judge_right(identity, need, request, exchange),
+            Verdict::Denied => unauthorized(request, exchange),
+            Verdict::Slow => self.verify_later(request, exchange),
+        }
+    }
+
+    /// Goes on with a request whose password was verified.
+    pub(crate) fn judge_verified(
+        &self,
+        identity: Option<Identity>,
+        need: Need,
+        request: &Request<'_>,
+        exchange: &mut Loop<'_>,
+    ) -> Judged {
+        match identity {
+            Some(identity) => judge_right(identity, need, request, exchange),
+            None => unauthorized(request, exchange),
+        }
+    }
+
+    fn verify_later(&self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
+        let mut seconds = 1;
+        if let Some(held) = HeldRequest::of(request) {
+            let authorization = request.header("authorization").unwrap_or_default();
+            let (completer, from) = (exchange.completer(), Some(exchange.address()));
+            let then = move |identity| {
+                completer.complete(Later::Verified(Box::new(held), identity));
+            };
+            match self.verifier.verify_header(authorization, from, then) {
+                Ok(()) => return Judged::Answered(Answer::Away),
+                Err(too_many) => seconds = too_many.seconds,
+            }
+        }
+        let reply = Reply::line(429, TooMany::WHAT);
+        refuse(reply.with_header("Retry-After", seconds.to_string()), exchange)
+    }
+
+    /// Judges a request whose body is still to come by the credentials in its head. So a
+    /// stranger's body takes no memory and nobody's time.
+    pub(crate) fn admit(&self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
+        let is_open = || Target::of(head.method, head.path, head.query).route.need.is_open();
+        if !self.accounts.is_enforced() || is_open() {
+            return Admission::Granted(None);
+        }
+        let authorization = header_of(head, "authorization");
+        match self.accounts.verify(authorization, WallTime::now().unix_ms() / 1_000) {
+            Verdict::Known(identity) => Admission::Granted(self.bodies.of(&identity)),
+            Verdict::Denied => denied(denial_of(head)),
+            Verdict::Slow => self.admit_later(head, authorization.unwrap_or_default(), applicant),
+        }
+    }
+
+    /// Has a password verified before its request goes on.
+    fn admit_later(
+        &self,
+        head: &Head<'_, '_>,
+        authorization: &[u8],
+        applicant: &Applicant<'_, Later>,
+    ) -> Admission {
+        let (bodies, judge) = (Arc::clone(&self.bodies), applicant.judge());
+        let denial = denial_of(head);
+        let then = move |identity: Option<Identity>| {
+            judge.decide(match identity {
+                Some(identity) => Admission::Granted(bodies.of(&identity)),
+                None => denied(denial),
+            });
+        };
+        let from = Some(applicant.address());
+        match self.verifier.verify_header(authorization, from, then) {
+            Ok(()) => Admission::Pending,
+            Err(TooMany { seconds }) => {
+                let what = TooMany::WHAT;
+                Admission::Refused(Refusal::TooManyAttempts { what, seconds })
+            }
+        }
+    }
+}
+
+fn judge_right(
+    identity: Identity,
+    need: Need,
+    request: &Request<'_>,
+    exchange: &mut Loop<'_>,
+) -> Judged {
+    if need.lets_in(&identity) {
+        return Judged::Admitted(identity);
+    }
+    let line = "this account has no right to do this: see `pellucid account grant --help`";
+    refuse(refusal(403, line, NOT_AUTHORIZED, request), exchange)
+}
+
+fn unauthorized(request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
+    let line = "this needs an account: send its name and password (Basic) or a token (Bearer)";
+    let mut reply = refusal(401, line, NOT_AUTHORIZED, request);
+    if request.header("x-omit-www-authenticate").is_none() {
+        for challenge in CHALLENGES {
+            reply = reply.with_header("WWW-Authenticate", challenge);
+        }
+    }
+    refuse(reply, exchange)
+}
+
+#[cold]
+fn refuse_site(foreign: Foreign, request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
+    let line = foreign.line();
+    refuse(refusal(foreign.status(), line, line, request), exchange)
+}
+
+/// A refusal in the form that the path's clients know: the document API's error 11, or a line.
+fn refusal(status: u16, line: &'static str, message: &str, request: &Request<'_>) -> Reply {
+    if !request.path.starts_with("/_") {
+        return Reply::line(status, line);
+    }
+    let body = json!({ "error": true, "code": status, "errorNum": 11, "errorMessage": message });
+    Reply::value(status, &body)
+}
+
+fn refuse(reply: Reply, exchange: &mut Loop<'_>) -> Judged {
+    route(exchange, Operation::Refused);
+    Judged::Answered(Answer::Reply(reply))
+}
+
+fn denied(denial: Denial) -> Admission {
+    Admission::Refused(Refusal::Unauthorized(denial))
+}
+
+/// The refusal of a request without good credentials, in the form that its path's clients know.
+fn denial_of(head: &Head<'_, '_>) -> Denial {
+    let is_quiet = header_of(head, "x-omit-www-authenticate").is_some();
+    let challenges = if is_quiet { &[][..] } else { &CHALLENGE_BYTES[..] };
+    let body = head.path.starts_with("/_").then_some(("application/json", DENIED));
+    Denial { challenges, body }
+}
+
+fn header_of<'a>(head: &Head<'a, '_>, name: &str) -> Option<&'a [u8]> {
+    let header = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+    header.map(|header| header.value)
+}

@@ -1,0 +1,43 @@
+//! The server's view of its own requests, for its pages, its log and its metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use pellucid_account::Account;
+
+use crate::documents::DocumentApi;
+use crate::follow::Traced;
+use crate::keys::Keys;
+use crate::log::Log;
+
+/// See the module.
+pub(crate) struct Observer {
+    pub(crate) account: Account,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) traced: Traced,
+    pub(crate) followed: FollowFigures,
+    pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) log: Log,
+    pub(crate) version: &'static str,
+}
+
+impl Observer {
+    /// Slow requests, and of traced ones those exported and those lost.
+    pub(crate) fn followed_figures(&self) -> [u64; 3] {
+        let followed = &self.followed;
+        let lost = followed.export_lost.load(Relaxed) + self.traced.forgotten();
+        [followed.slow.load(Relaxed), followed.exported.load(Relaxed), lost]
+    }
+}
+
+/// Counters of followed requests.
+#[derive(Default)]
+pub(crate) struct FollowFigures {
+    /// Requests whose spans a collector has taken.
+    pub(crate) exported: AtomicU64,
+    /// Requests whose spans are lost: no room in the queue, or no answer from the collector.
+    pub(crate) export_lost: AtomicU64,
+    /// Slow requests.
+    pub(crate) slow: AtomicU64,
+}

@@ -1,0 +1,269 @@
+//! Replies: values that handlers return, whichever API and thread they belong to.
+//!
+//! The service writes them ([`Reply::write`]): no handler sees the transport's response.
+
+use std::borrow::Cow;
+
+use pellucid_account::{Phase, Timeline};
+use pellucid_budget::Share;
+use pellucid_clock::WallTime;
+use pellucid_http::{BodySource, Filled, Handled, READ_BYTES_MAX, Response, write_decimal};
+use pellucid_store::{Head, StoreError, Value};
+
+use crate::log::Log;
+use crate::timing::add_server_timing;
+
+/// A body up to this size is copied behind its headers; a larger one is streamed from where it
+/// lies, so that a connection never holds it.
+pub(crate) const INLINE_BODY_BYTES_MAX: usize = READ_BYTES_MAX;
+
+pub(crate) const JSON: &str = "application/json";
+
+/// A complete reply.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// The media type; lines have theirs, and empty bodies none.
+    pub(crate) content_type: Option<&'static str>,
+    pub(crate) version: Option<Version>,
+    pub(crate) headers: Vec<(&'static str, Cow<'static, str>)>,
+    pub(crate) body: Body,
+    /// The memory of the body, if it was taken from a budget.
+    pub(crate) memory: Option<Share>,
+    /// Settings of replies to ArangoDB's drivers.
+    pub(crate) driver: Option<Driver>,
+}
+
+/// The version of an entry, for `ETag` and `Last-Modified`.
+#[derive(Clone, Copy)]
+pub(crate) struct Version {
+    pub(crate) sequence: u64,
+    pub(crate) written_at_ms: Option<u64>,
+}
+
+/// Headers and coding that ArangoDB's drivers expect.
+#[derive(Clone, Copy)]
+pub(crate) struct Driver {
+    /// The wait for a worker, where the account does not tell it.
+    pub(crate) queued_ns: u64,
+    /// The size from which bodies are compressed, in place of the server's limit.
+    pub(crate) compressed_from_bytes: usize,
+}
+
+/// The body of a reply.
+// With a tag of one word it is copied whole; see `pellucid_store::Value`.
+#[repr(u64)]
+pub(crate) enum Body {
+    /// None, by the definition of the status (101, 304).
+    None,
+    /// A line of text, without its end.
+    Line(Cow<'static, str>),
+    /// Bytes: the reply's own, or the store's where they lie.
+    Value(Value),
+    /// The length of the body, in reply to a HEAD.
+    Length(u64),
+    /// Pieces, of this length together if it is known.
+    Stream(Box<dyn BodySource + Send>, Option<u64>),
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, content_type: Option<&'static str>, body: Body) -> Reply {
+        let (version, headers, memory, driver) = (None, Vec::new(), None, None);
+        Reply { status, content_type, version, headers, body, memory, driver }
+    }
+
+    /// A reply with an empty body.
+    pub(crate) fn empty(status: u16) -> Reply {
+        Reply::new(status, None, Body::Value(Value::Owned(Vec::new())))
+    }
+
+    /// A line of text.
+    pub(crate) fn line(status: u16, line: impl Into<Cow<'static, str>>) -> Reply {
+        Reply::new(status, None, Body::Line(line.into()))
+    }
+
+    /// Bytes of a media type.
+    pub(crate) fn bytes(status: u16, content_type: &'static str, body: Vec<u8>) -> Reply {
+        Reply::new(status, Some(content_type), Body::Value(Value::Owned(body)))
+    }
+
+    /// Encoded JSON.
+    pub(crate) fn json(status: u16, body: Vec<u8>) -> Reply {
+        Reply::bytes(status, JSON, body)
+    }
+
+    /// A value of JSON.
+    pub(crate) fn value(status: u16, value: &serde_json::Value) -> Reply {
+        Reply::json(status, value.to_string().into_bytes())
+    }
+
+    /// A body that is brought piece by piece.
+    pub(crate) fn streamed(
+        content_type: &'static str,
+        source: impl BodySource + Send + 'static,
+    ) -> Reply {
+        Reply::new(200, Some(content_type), Body::Stream(Box::new(source), None))
+    }
+
+    /// Service unavailable, for a second.
+    pub(crate) fn busy(line: impl Into<Cow<'static, str>>) -> Reply {
+        Reply::line(503, line).with_header("Retry-After", "1")
+    }
+
+    pub(crate) fn with_header(
+        mut self,
+        name: &'static str,
+        value: impl Into<Cow<'static, str>>,
+    ) -> Reply {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Writes it, with the account so far if the client asked for that. A body that was copied
+    /// stays here, so that its memory can be used again.
+    pub(crate) fn write(&mut self, response: &mut Response<'_>, timeline: &Timeline) -> Handled {
+        response.status(self.status);
+        if let Some(Version { sequence, written_at_ms }) = self.version {
+            response.header_with("ETag", |out| {
+                out.push(b'"');
+                write_decimal(out, sequence);
+                out.push(b'"');
+            });
+            if let Some(at_ms) = written_at_ms {
+                let modified = WallTime::from_unix_ms(at_ms).http_date();
+                response.header("Last-Modified", modified.as_bytes());
+            }
+        }
+        if let Some(content_type) = self.content_type {
+            response.header("Content-Type", content_type.as_bytes());
+        }
+        if let Some(driver) = self.driver {
+            driver.write(response, timeline);
+        }
+        for (name, value) in &self.headers {
+            response.header(name, value.as_bytes());
+        }
+        add_server_timing(response, timeline);
+        match &mut self.body {
+            Body::None => response.finish_without_body(),
+            Body::Line(line) => response.finish_text(line),
+            Body::Length(length_bytes) => response.finish_length(*length_bytes),
+            Body::Value(value) if value.len() > INLINE_BODY_BYTES_MAX => {
+                response.finish_streamed(Some(value.len() as u64));
+                let value = std::mem::replace(value, Value::Owned(Vec::new()));
+                return Handled::Stream(Box::new(Sending {
+                    value,
+                    sent: 0,
+                    memory: self.memory.take(),
+                }));
+            }
+            Body::Value(value) => response.finish(value),
+            Body::Stream(..) => {
+                let body = std::mem::replace(&mut self.body, Body::None);
+                if let Body::Stream(source, length_bytes) = body {
+                    response.finish_streamed(length_bytes);
+                    return Handled::Stream(source);
+                }
+            }
+        }
+        if self.status == 101 { Handled::Upgrade } else { Handled::Done }
+    }
+}
+
+impl Version {
+    pub(crate) fn of(head: &Head) -> Version {
+        Version { sequence: head.sequence, written_at_ms: Some(head.written_at_ms) }
+    }
+}
+
+impl Driver {
+    fn write(self, response: &mut Response<'_>, timeline: &Timeline) {
+        // Drivers offer codings that their users never asked for.
+        response.compress_from(self.compressed_from_bytes);
+        // As the account has it, with the wait behind other requests of the connection.
+        let queued_ns = match timeline.is_on() {
+            true => timeline.clock().nanoseconds(timeline.phase_ticks(Phase::Queue)),
+            false => self.queued_ns,
+        };
+        response.header_with("X-Arango-Queue-Time-Seconds", |out| match queued_ns {
+            0 => out.extend_from_slice(b"0.000000"),
+            waited_ns => {
+                let seconds = waited_ns as f64 / 1e9;
+                out.extend_from_slice(format!("{seconds:.6}").as_bytes());
+            }
+        });
+    }
+}
+
+/// A large body on its way.
+struct Sending {
+    value: Value,
+    sent: usize,
+    memory: Option<Share>,
+}
+
+impl BodySource for Sending {
+    fn held_bytes(&self) -> usize {
+        // A share is counted by its budget.
+        if self.memory.is_some() { 0 } else { self.value.held_bytes() }
+    }
+
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        let end = (self.sent + READ_BYTES_MAX).min(self.value.len());
+        out.extend_from_slice(&self.value[self.sent..end]);
+        self.sent = end;
+        if !self.value.is_readable() {
+            return Filled::Broken;
+        }
+        if end == self.value.len() { Filled::Last } else { Filled::More }
+    }
+}
+
+/// A failed request.
+pub(crate) enum Failure {
+    /// The request is refused with this status, for the reason in the line.
+    Refused(u16, Cow<'static, str>),
+    /// Too much is under way: it may be sent again in a second.
+    Busy(Cow<'static, str>),
+    Store(StoreError),
+}
+
+impl Failure {
+    /// The reply. The log has failures of the server.
+    pub(crate) fn into_reply(self, log: &Log) -> Reply {
+        let error = match self {
+            Failure::Refused(status, line) => return Reply::line(status, line),
+            Failure::Busy(line) => return Reply::busy(line),
+            Failure::Store(StoreError::Busy(line)) => return Reply::busy(line),
+            Failure::Store(error) => error,
+        };
+        let status = status_of(&error);
+        if status >= 500 {
+            log.error(&format!("a request failed: {error}"));
+        }
+        Reply::line(status, error.to_string())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(line: String) -> Failure {
+        Failure::Refused(400, line.into())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+/// The status of an error of the store.
+pub(crate) fn status_of(error: &StoreError) -> u16 {
+    match error {
+        StoreError::Unacceptable(_) => 400,
+        StoreError::ConditionFailed { .. } => 412,
+        StoreError::Full(_) => 507,
+        StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,
+        StoreError::Unreachable(_) => 504,
+        StoreError::Corruption(_) | StoreError::NotInMemory | StoreError::Failed(_) => 500,
+    }
+}

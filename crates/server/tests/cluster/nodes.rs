@@ -1,0 +1,379 @@
+//! Three nodes in this process: every key on one of them, and any of them takes any request.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::common::nodes::{Nodes, PATIENCE, free_addresses, is_met, list_of, options, try_start};
+use crate::common::{Client, entity};
+use pellucid_server::ServerOptions;
+use tempfile::TempDir;
+
+#[test]
+fn any_node_takes_any_request() {
+    let nodes = Nodes::start(3, |_| {});
+    for owner in 0..3 {
+        for entry in 0..3 {
+            let key = format!("{}-{entry}", nodes.key_of(owner));
+            let target = entity(&key);
+            let other = (entry + 1) % 3;
+            let (mut one, mut two) = (nodes.client(entry), nodes.client(other));
+            assert_eq!(one.get(&target).status, 404);
+            let put = one.call("PUT", &target, &[], b"value");
+            assert_eq!(put.status, 201);
+            let got = two.get(&target);
+            assert_eq!((got.status, got.text(), got.etag()), (200, "value", put.etag()));
+            assert!(got.header("Last-Modified").is_some());
+            let head = one.call("HEAD", &target, &[], b"");
+            assert_eq!((head.status, head.header("Content-Length")), (200, Some("5")));
+            assert_eq!(head.etag(), put.etag());
+            assert_eq!(two.call("DELETE", &target, &[], b"").status, 202);
+            assert_eq!(one.get(&target).status, 404);
+            assert_eq!(one.call("HEAD", &target, &[], b"").status, 404);
+        }
+    }
+}
+
+#[test]
+fn conditions_lifetimes_and_acknowledgements_reach_the_owner() {
+    let nodes = Nodes::start(2, |_| {});
+    let target = entity(nodes.key_of(1));
+    let mut client = nodes.client(0);
+    assert_eq!(client.call("PUT", &target, &[("If-Match", "*")], b"x").status, 412);
+    let put = client.call("PUT", &target, &[("If-None-Match", "*")], b"one");
+    assert_eq!(put.status, 201);
+    let again = client.call("PUT", &target, &[("If-None-Match", "*")], b"two");
+    assert_eq!(again.status, 412);
+    assert!(again.text().contains(&put.etag()), "{}", again.text());
+    let etag = put.etag();
+    assert_eq!(client.call("GET", &target, &[("If-None-Match", &*etag)], b"").status, 304);
+    assert_eq!(client.call("GET", &target, &[("If-Match", "\"1\"")], b"").status, 412);
+    let put = client.call("PUT", &format!("{target}&sync=disk"), &[("If-Match", &etag)], b"two");
+    assert_eq!((put.status, client.get(&target).text().to_owned()), (201, "two".to_owned()));
+    assert_eq!(client.call("PUT", &format!("{target}&ttl=0"), &[], b"gone").status, 201);
+    assert_eq!(client.get(&target).status, 404);
+    assert_eq!(client.call("PUT", &format!("{target}&sync=never"), &[], b"x").status, 400);
+    assert_eq!(client.get(&format!("{target}&ack=1&from=1")).status, 404);
+    assert_eq!(client.get(&format!("{target}&ack=2&from=3")).status, 400);
+    assert_eq!(client.call("PUT", &target, &[], b"").status, 201);
+    assert_eq!((client.get(&target).status, client.get(&target).body.len()), (200, 0));
+}
+
+#[test]
+fn keys_and_values_of_any_bytes_and_lengths_pass() {
+    let nodes = Nodes::start(2, |_| {});
+    let mut client = nodes.client(0);
+    for length in [1, 1_000, 65_536, 65_537, 3_000_000] {
+        let key = (0_u32..).map(|n| [b"\n\xff\0".as_slice(), &n.to_le_bytes()].concat());
+        let key = key.clone().find(|key| nodes.owner(key) == 1).unwrap();
+        let value: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
+        assert_eq!(client.call("PUT", &entity(&key), &[], &value).status, 201);
+        assert!(client.get(&entity(&key)).body == value, "{length}");
+        assert!(nodes.client(1).get(&entity(&key)).body == value, "{length}");
+    }
+}
+
+#[test]
+fn many_requests_on_one_connection_come_back_in_their_order() {
+    let nodes = Nodes::start(3, |_| {});
+    let mut client = nodes.client(0);
+    let mut bytes = Vec::new();
+    for number in 0..300 {
+        let target = entity(format!("many{number}"));
+        let body = format!("{number}");
+        bytes.extend_from_slice(&crate::common::request("PUT", &target, &[], body.as_bytes()));
+        bytes.extend_from_slice(&crate::common::request("GET", &target, &[], b""));
+    }
+    client.send(&bytes);
+    for number in 0..300 {
+        assert_eq!(client.answer().status, 201);
+        assert_eq!(client.answer().text(), format!("{number}"));
+    }
+}
+
+#[test]
+fn ranges_are_the_nodes_own_or_merged() {
+    let nodes = Nodes::start(3, |_| {});
+    let mut client = nodes.client(0);
+    let mut all = BTreeMap::new();
+    for number in 0..500 {
+        let (key, value) = (format!("r{number:04}"), "v".repeat(number * 3));
+        assert_eq!(client.call("PUT", &entity(&key), &[], value.as_bytes()).status, 201);
+        all.insert(key, value);
+    }
+    let text = |entries: &mut dyn Iterator<Item = (&String, &String)>| -> String {
+        entries.map(|(key, value)| format!("{key}\n{value}")).collect()
+    };
+    for node in 0..3 {
+        let mut client = nodes.client(node);
+        let own = text(&mut all.iter().filter(|(key, _)| nodes.owner(key.as_bytes()) == node));
+        assert_eq!(client.get("/v0/entities?start=r").text(), own);
+        let merged = client.get("/v0/entities?start=r&cluster=true");
+        assert!(merged.text() == text(&mut all.iter()), "merged by node {node}");
+        let backwards = client.get("/v0/entities?start=r0100&end=r0400&cluster=true&reverse=true");
+        let expected = all
+            .iter()
+            .rev()
+            .filter(|(key, _)| (String::from("r0100")..String::from("r0400")).contains(*key));
+        assert!(backwards.text() == text(&mut expected.into_iter()), "reversed by node {node}");
+        let few = client.get("/v0/entities?start=r&cluster=true&limit=7");
+        assert_eq!(few.text(), text(&mut all.iter().take(7)));
+        let none = client.get("/v0/entities?start=x&cluster=true");
+        assert_eq!((none.status, none.body.len()), (200, 0));
+        // One copy of each key is kept, and no other number was refused.
+        for (copies, status) in [("ack=1&from=1", 200), ("ack=2&from=2", 400), ("ack=1", 400)] {
+            let asked = client.get(&format!("/v0/entities?start=r&cluster=true&{copies}"));
+            assert_eq!(asked.status, status, "{copies}");
+        }
+        // A peer was asked for what no frame holds, and the event loop ended with it.
+        let long = "k".repeat(1_025);
+        for range in [format!("start={long}"), format!("start=a&end={long}")] {
+            let refused = client.get(&format!("/v0/entities?{range}&cluster=true"));
+            assert_eq!(refused.status, 400, "{}", refused.text());
+        }
+        assert_eq!(client.get(&entity("k".repeat(1_025))).status, 400);
+    }
+}
+
+#[test]
+fn a_batch_belongs_to_one_node() {
+    let nodes = Nodes::start(2, |_| {});
+    let line = |key: &str| {
+        use base64::Engine as _;
+        let key = base64::engine::general_purpose::STANDARD.encode(key);
+        format!("{{\"op\":\"put\",\"key\":\"{key}\",\"value\":\"eA==\"}}\n")
+    };
+    let own: Vec<_> = nodes.keys_of(1).take(2).collect();
+    let mut client = nodes.client(0);
+    let both = line(&own[0]) + &line(&own[1]);
+    let answer = client.call("POST", "/v0/batch", &[], both.as_bytes());
+    assert_eq!((answer.status, &answer.json()["entries"]), (200, &serde_json::json!(2)));
+    assert_eq!(client.get(&entity(&own[1])).text(), "x");
+    let mixed = line(&own[0]) + &line(&nodes.key_of(0));
+    let refused = client.call("POST", "/v0/batch", &[], mixed.as_bytes());
+    assert_eq!(refused.status, 400);
+    for node in &nodes.nodes {
+        assert!(refused.text().contains(&node.address.to_string()), "{}", refused.text());
+    }
+}
+
+#[test]
+fn a_dead_node_costs_its_own_keys_and_is_taken_back() {
+    let mut nodes = Nodes::start(3, |_| {});
+    let (alive, dead) = (entity(nodes.key_of(1)), entity(nodes.key_of(2)));
+    let mut client = nodes.client(0);
+    for target in [&alive, &dead] {
+        assert_eq!(client.call("PUT", target, &[], b"kept").status, 201);
+    }
+    nodes.stop(2);
+    nodes.wait_for(0, |view| {
+        view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
+    });
+    let answer = client.get(&dead);
+    let address = nodes.nodes[2].address;
+    assert_eq!(answer.status, 504);
+    assert!(answer.text().contains(&address.to_string()), "{}", answer.text());
+    assert_eq!(client.call("PUT", &dead, &[], b"x").status, 504);
+    assert_eq!(client.get(&alive).text(), "kept");
+    let merged = client.get("/v0/entities?start=k&cluster=true");
+    assert_eq!(merged.status, 504, "a range that lacks a node is none");
+    let (server, _) = try_start(options(&nodes.nodes[2].folder, address, &nodes.list)).unwrap();
+    nodes.nodes[2].server = Some(server);
+    nodes.wait_for(0, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
+    assert_eq!(client.get(&dead).text(), "kept");
+}
+
+#[test]
+fn a_list_that_would_strand_keys_is_refused() {
+    let mut nodes = Nodes::start(2, |_| {});
+    let key = entity(nodes.key_of(0));
+    assert_eq!(nodes.client(0).call("PUT", &key, &[], b"x").status, 201);
+    nodes.stop(0);
+    let (folder, address) = (&nodes.nodes[0].folder, nodes.nodes[0].address);
+    let other = list_of(&[address]);
+    let error = try_start(options(folder, address, &other)).err().unwrap().to_string();
+    assert!(error.contains(&nodes.list.text()) && error.contains("empty folder"), "{error}");
+    let mut alone = ServerOptions::new(folder.path().to_owned());
+    alone.listen = address;
+    let error = try_start(alone).err().unwrap().to_string();
+    assert!(error.contains("--cluster"), "{error}");
+    let (server, _) = try_start(options(folder, address, &nodes.list)).unwrap();
+    nodes.nodes[0].server = Some(server);
+    assert_eq!(nodes.client(0).get(&key).text(), "x");
+}
+
+#[test]
+fn lists_that_differ_are_detected_and_named_on_both_sides() {
+    let addresses = free_addresses(3);
+    let (two, three) = (list_of(&addresses[..2]), list_of(&addresses));
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let (one, one_log) = try_start(options(&folders[0], addresses[0], &two)).unwrap();
+    let (other, other_log) = try_start(options(&folders[1], addresses[1], &three)).unwrap();
+    let begun = Instant::now();
+    let names_both = |log: &Mutex<Vec<String>>| {
+        let log = log.lock().unwrap();
+        log.iter().any(|line| line.contains(&two.text()) && line.contains(&three.text()))
+    };
+    while !names_both(&one_log) || !names_both(&other_log) {
+        assert!(begun.elapsed() < PATIENCE, "{one_log:?} {other_log:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let key = (0..).map(|number| format!("key{number}"));
+    let is_theirs = |key: &String| {
+        two.nodes()[two.owner(key.as_bytes())].as_str().ends_with(&addresses[1].to_string())
+    };
+    let key = key.into_iter().find(is_theirs).unwrap();
+    // Each event loop finds out on its own.
+    loop {
+        let answer = Client::connect(addresses[0]).get(&entity(&key));
+        assert_eq!(answer.status, 504);
+        if answer.text().contains("lists of nodes differ") {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    one.stop().unwrap();
+    other.stop().unwrap();
+}
+
+#[test]
+fn a_node_that_comes_back_with_another_list_is_refused_until_it_has_the_right_one() {
+    let mut nodes = Nodes::start(2, |_| {});
+    let target = entity(nodes.key_of(1));
+    let address = nodes.nodes[1].address;
+    nodes.stop(1);
+    let third = free_addresses(1)[0];
+    let other = list_of(&[nodes.nodes[0].address, address, third]);
+    // It has no keys, so it may start with whatever list.
+    let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &other)).unwrap();
+    let begun = Instant::now();
+    loop {
+        let answer = nodes.client(0).get(&target);
+        assert_eq!(answer.status, 504);
+        let names_both =
+            [&nodes.list, &other].iter().all(|list| answer.text().contains(&list.text()));
+        if names_both {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.stop().unwrap();
+    let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &nodes.list)).unwrap();
+    nodes.nodes[1].server = Some(server);
+    nodes.wait_for(0, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
+    assert_eq!(nodes.client(0).call("PUT", &target, &[], b"x").status, 201);
+}
+
+#[test]
+fn documents_are_refused_clearly() {
+    let nodes = Nodes::start(2, |_| {});
+    let mut client = nodes.client(0);
+    let answer = client.get("/_api/document/c/1");
+    assert_eq!((answer.status, &answer.json()["errorNum"]), (501, &serde_json::json!(9)));
+    let cursor = client.call("POST", "/_api/cursor", &[], b"{\"query\":\"RETURN 1\"}");
+    assert_eq!(cursor.status, 501);
+    assert_eq!(client.get("/_api/version").status, 200);
+}
+
+#[test]
+fn the_account_shows_entry_network_and_owner() {
+    let nodes = Nodes::start(2, |_| {});
+    let target = entity(nodes.key_of(1));
+    let mut client = nodes.client(0);
+    assert_eq!(client.call("PUT", &target, &[], b"value").status, 201);
+    let begun = Instant::now();
+    // A part that was nothing is not told: that of the network, where this node was held up between
+    // sending and the look at its clock.
+    let timing = loop {
+        let got = client.call("GET", &target, &[("Prefer", "timing")], b"");
+        let timing = got.header("Server-Timing").unwrap().to_owned();
+        let has = |name: &&str| timing.contains(&format!("{name};dur="));
+        if ["execute", "peer_wait", "network", "total"].iter().all(has) {
+            break timing;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{timing}");
+    };
+    let of = |name: &str| -> f64 {
+        let metric =
+            timing.split(", ").find_map(|metric| metric.strip_prefix(&format!("{name};dur=")));
+        metric.map_or(0.0, |text| text.parse().unwrap())
+    };
+    let parts = [
+        "peer_wait",
+        "network",
+        "owner_receive",
+        "owner_queue",
+        "owner_ledger",
+        "owner_journal",
+        "owner_wait",
+        "owner_other",
+    ];
+    let sum: f64 = parts.iter().map(|part| of(part)).sum();
+    // Each is rounded to a microsecond.
+    assert!(sum <= of("execute") + 0.01, "{timing}");
+    let operations = |node: usize| {
+        let begun = Instant::now();
+        loop {
+            let account = nodes.client(node).get("/_admin/account").json();
+            let names: Vec<String> = account["operations"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|operation| operation["operation"].as_str().unwrap().to_owned())
+                .collect();
+            let wanted = if node == 0 { "entity_get_forwarded" } else { "peer_get" };
+            if names.iter().any(|name| name == wanted) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{names:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    operations(0);
+    operations(1);
+    let metrics = nodes.client(0).get("/metrics");
+    let line =
+        format!("pellucid_peer_answered_total{{peer=\"http://{}\"}}", nodes.nodes[1].address);
+    assert!(metrics.text().contains(&line), "{}", metrics.text());
+}
+
+#[test]
+fn a_client_that_knows_the_way_has_nothing_forwarded() {
+    let nodes = Nodes::start(3, |_| {});
+    let url = format!("http://{}", nodes.nodes[0].address);
+    let mut client = pellucid_client::Client::connect(&url).unwrap();
+    assert_eq!(client.nodes(), &nodes.list);
+    for number in 0..30 {
+        let (key, value) = (format!("\u{e4}/{number}"), vec![b'v'; number * 5_000]);
+        client.put(key.as_bytes(), &value).unwrap();
+        assert!(client.get(key.as_bytes()).unwrap() == Some(value));
+        client.delete(key.as_bytes()).unwrap();
+        assert_eq!(client.get(key.as_bytes()).unwrap(), None);
+    }
+    for node in 0..3 {
+        let view = nodes.view(node);
+        assert!(
+            view["nodes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|peer| peer["asked"].as_u64().unwrap_or(0) == 0)
+        );
+    }
+    assert!(pellucid_client::Client::connect("http://127.0.0.1:1").is_err());
+}
+
+#[test]
+fn a_node_alone_says_that_it_is() {
+    let server = crate::common::start();
+    let view = server.client().get("/v0/cluster").json();
+    assert_eq!((&view["sharded"], view["nodes"].as_array().unwrap().len()), (&false.into(), 0));
+    let url = format!("http://{}", server.address);
+    let mut client = pellucid_client::Client::connect(&url).unwrap();
+    client.put(b"key", b"value").unwrap();
+    assert_eq!(client.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
+    let refused = server.client().get("/v0/cluster/peer");
+    assert_eq!(refused.status, 400);
+}

@@ -1,0 +1,81 @@
+//! What a store must not have to become a node of a cluster: nothing in it may be out of reach
+//! afterwards.
+
+use crate::common::Client;
+use crate::common::nodes::{Nodes, PATIENCE, free_addresses, list_of, options, try_start};
+use pellucid_account::Timeline;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_server::ServerOptions;
+use pellucid_sharded::{ShardedOptions, ShardedStore};
+use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+use tempfile::TempDir;
+
+fn put(store: &dyn Store, table: &str, key: &str) {
+    let table = store.table(table).unwrap();
+    let (value, condition, lifetime_ms) = (Some(&b"value"[..]), Condition::None, None);
+    let operation = Operation { key: key.as_bytes(), value, condition, lifetime_ms };
+    let written = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
+    written.wait().unwrap();
+}
+
+/// Documents were accepted silently, and answered with 501 from then on.
+#[test]
+fn a_store_with_collections_becomes_no_node_until_they_are_gone() {
+    let folder = TempDir::new().unwrap();
+    let address = free_addresses(1)[0];
+    let call = |method: &str, target: &str, body: &[u8]| {
+        let mut alone = ServerOptions::new(folder.path().to_owned());
+        alone.listen = address;
+        let (server, _) = try_start(alone).unwrap();
+        let status = Client::connect(address).call(method, target, &[], body).status;
+        server.stop().unwrap();
+        assert_eq!(status, 200, "{method} {target}");
+    };
+    call("POST", "/_api/collection", b"{\"name\":\"mine\"}");
+    let lists = [list_of(&[address]), list_of(&[address, free_addresses(1)[0]])];
+    for list in &lists {
+        let error = try_start(options(&folder, address, list)).err().unwrap().to_string();
+        assert!(error.contains("collection `mine`") && error.contains("--cluster"), "{error}");
+    }
+    // Nothing is left of the attempts.
+    call("GET", "/_api/collection/mine", b"");
+    call("DELETE", "/_api/collection/mine", b"");
+    let (server, _) = try_start(options(&folder, address, &lists[1])).unwrap();
+    server.stop().unwrap();
+}
+
+/// Only the table of the entity API was looked at.
+#[test]
+fn keys_in_any_table_keep_a_store_from_becoming_a_node() {
+    let folder = TempDir::new().unwrap();
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    put(&store, "of a guest", "key");
+    store.close().unwrap();
+    drop(store);
+    let addresses = free_addresses(2);
+    let list = list_of(&addresses);
+    let error = try_start(options(&folder, addresses[0], &list)).err().unwrap().to_string();
+    assert!(error.contains("table `of a guest`") && error.contains("empty folder"), "{error}");
+}
+
+#[test]
+fn keys_that_a_guest_has_put_keep_a_node_from_another_list() {
+    let mut nodes = Nodes::start(2, |_| {});
+    let of_guest = ShardedOptions::new(nodes.list.clone());
+    let guest = ShardedStore::open(ShardedOptions { wait: PATIENCE, ..of_guest }).unwrap();
+    put(&guest, "of a guest", &nodes.key_of(1));
+    guest.close().unwrap();
+    nodes.stop(0);
+    nodes.stop(1);
+    let third = free_addresses(1)[0];
+    let start = |node: usize| {
+        let (folder, address) = (&nodes.nodes[node].folder, nodes.nodes[node].address);
+        try_start(options(folder, address, &list_of(&[address, third])))
+    };
+    let error = start(1).err().unwrap().to_string();
+    let names_it = error.contains("table `of a guest`") && error.contains(&nodes.list.text());
+    assert!(names_it, "{error}");
+    // The other node's share of that table is empty.
+    let (server, _) = start(0).unwrap();
+    server.stop().unwrap();
+}

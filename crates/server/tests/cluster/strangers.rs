@@ -1,0 +1,198 @@
+//! Strangers at the door of a cluster: those who do not know its secret, those who have heard what
+//! nodes say, and those who change it on the way.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::common::nodes::{Nodes, PATIENCE};
+use crate::common::peer::{self, Caller, PeerEnd};
+use crate::common::{Client, entity};
+use pellucid_cluster::{Ask, AskKind, KeyShare, Parties, Session, Side, decode};
+use pellucid_server::access::{AccountFile, AccountRecord, Right};
+use pellucid_store::{Acknowledgement, Condition};
+
+/// A node with a secret, and what a caller has to be to be taken.
+fn with_secret() -> Nodes {
+    Nodes::start(2, |options| {
+        if let Some(cluster) = &mut options.cluster {
+            cluster.secret = Some(SECRET.to_vec());
+        }
+    })
+}
+
+const SECRET: &[u8] = b"the secret of this test";
+
+fn put_of(key: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let ask = Ask {
+        id: 1,
+        kind: AskKind::Put,
+        acknowledgement: Acknowledgement::Os,
+        condition: Condition::None,
+        lifetime_ms: None,
+        wait_ms: 0,
+        trace: None,
+        table: None,
+        key: key.as_bytes(),
+        value: b"of a peer",
+    };
+    ask.encode(&mut frame);
+    frame
+}
+
+/// The list of nodes was told to whoever asked with another, and the greeting of a node was taken
+/// from whoever had heard it.
+#[test]
+fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
+    let nodes = with_secret();
+    let list = nodes.list.text();
+    let (from, to) = (
+        format!("http://{}", nodes.nodes[1].address),
+        format!("http://{}", nodes.nodes[0].address),
+    );
+    let key = nodes.key_of(0);
+    let known = Caller { from: &from, to: &to, list: &list, secret: Some(SECRET) };
+    for stranger in [
+        Caller { secret: None, ..known },
+        Caller { secret: Some(b"a guess"), ..known },
+        Caller { from: "guest", secret: None, ..known },
+        Caller { list: "http://10.0.0.1:1", secret: None, ..known },
+    ] {
+        let mut end = PeerEnd::caller(nodes.nodes[0].address, stranger, &put_of(&key));
+        while end.receive() {}
+        assert_eq!((&end.first, &end.opened[..]), (&None, &b""[..]), "it is told something");
+    }
+    let log = nodes.nodes[0].log.lock().unwrap().concat();
+    assert!(log.contains("does not know the cluster's secret"), "{log}");
+    assert_eq!(nodes.client(0).get(&entity(&key)).status, 404, "nothing was written");
+    // Who knows it is told what is wrong.
+    let other = Caller { list: "http://10.0.0.1:1", ..known };
+    let mut end = PeerEnd::caller(nodes.nodes[0].address, other, b"");
+    while end.receive() {}
+    let told = String::from_utf8(end.first.unwrap()).unwrap();
+    assert!(told.contains("lists of nodes differ") && told.contains(&list), "{told}");
+    let mut end = PeerEnd::caller(nodes.nodes[0].address, known, &put_of(&key));
+    while end.opened.is_empty() {
+        assert!(end.receive());
+    }
+    assert_eq!(nodes.client(0).get(&entity(&key)).text(), "of a peer");
+    let plain = nodes.client(0).get("/v0/cluster/peer");
+    assert_eq!(plain.status, 400);
+}
+
+/// A greeting was good for 300 seconds, and frames had a checksum and no proof: whoever could write
+/// to the wire could write to the store.
+#[test]
+fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_connection() {
+    let nodes = with_secret();
+    let list = nodes.list.text();
+    let (from, to) = (
+        format!("http://{}", nodes.nodes[1].address),
+        format!("http://{}", nodes.nodes[0].address),
+    );
+    let known = Caller { from: &from, to: &to, list: &list, secret: Some(SECRET) };
+    let address = nodes.nodes[0].address;
+    let mut keys = nodes.keys_of(0);
+    let is_there = |key: &str| nodes.client(0).get(&entity(key)).status == 200;
+    // What a node says is sent again: greeting, proof and ask.
+    let key = keys.next().unwrap();
+    let share = KeyShare::new().unwrap();
+    let said = peer::hello(known, share.text());
+    let mut first = TcpStream::connect(address).unwrap();
+    first.write_all(said.as_bytes()).unwrap();
+    let theirs = peer::key_in(&mut first);
+    let parties = Parties { from: &from, to: &to, secret: Some(SECRET) };
+    let mut session = Session::agree(share, &theirs, Side::Caller, parties).unwrap();
+    let mut bundles = Vec::new();
+    session.sealer.seal(list.as_bytes(), &mut bundles);
+    session.sealer.seal(&put_of(&key), &mut bundles);
+    let mut again = TcpStream::connect(address).unwrap();
+    again.write_all(said.as_bytes()).unwrap();
+    peer::key_in(&mut again);
+    again.write_all(&bundles).unwrap();
+    assert_eq!(again.read(&mut [0]).unwrap_or(0), 0, "it is taken for the node");
+    assert!(!is_there(&key));
+    // Likewise what was changed on the way, sent twice, or left out.
+    for harm in [
+        (|bundle: &mut Vec<u8>| bundle[40] ^= 1) as fn(&mut Vec<u8>),
+        |bundle| *bundle.last_mut().unwrap() ^= 0x80,
+        |bundle| bundle[0] ^= 1,
+    ] {
+        let key = keys.next().unwrap();
+        let mut end = PeerEnd::caller(address, known, b"");
+        let mut bundle = Vec::new();
+        end.session.sealer.seal(&put_of(&key), &mut bundle);
+        harm(&mut bundle);
+        end.socket.write_all(&bundle).unwrap();
+        end.socket.shutdown(Shutdown::Write).unwrap();
+        while end.receive() {}
+        assert!(end.opened.is_empty() && !is_there(&key));
+    }
+    let mut end = PeerEnd::caller(address, known, b"");
+    let key = keys.next().unwrap();
+    let mut bundle = Vec::new();
+    end.session.sealer.seal(&put_of(&key), &mut bundle);
+    end.socket.write_all(&[&bundle[..], &bundle].concat()).unwrap();
+    while end.receive() {}
+    let mut answers = 0;
+    while let Some((_, length)) = decode(&end.opened, 1 << 20).unwrap() {
+        end.opened.drain(..length);
+        answers += 1;
+    }
+    assert!(answers <= 1, "it was served twice");
+    let mut end = PeerEnd::caller(address, known, b"");
+    let key = keys.next().unwrap();
+    end.session.sealer.seal(&put_of(&key), &mut Vec::new());
+    end.send(&put_of(&key));
+    while end.receive() {}
+    assert!(!is_there(&key));
+}
+
+/// Whoever called was a peer from then on, too, and could read and write everything.
+#[test]
+fn the_first_account_ends_a_cluster_without_a_secret() {
+    let nodes = Nodes::start(2, |_| {});
+    let list = nodes.list.text();
+    let (from, to) = (
+        format!("http://{}", nodes.nodes[1].address),
+        format!("http://{}", nodes.nodes[0].address),
+    );
+    let caller = Caller { from: &from, to: &to, list: &list, secret: None };
+    let (address, key) = (nodes.nodes[0].address, nodes.key_of(0));
+    let mut before = PeerEnd::caller(address, caller, &put_of(&key));
+    while before.opened.is_empty() {
+        assert!(before.receive());
+    }
+    let mut ada = AccountRecord::new("ada").unwrap();
+    ada.set_password("secret").unwrap();
+    ada.grants.set("*", Right::Write).unwrap();
+    let token = ada.add_token("test", None, 0).unwrap().1;
+    AccountFile::new(nodes.nodes[0].folder.path()).change(|list| list.add(ada)).unwrap();
+    let mut client = nodes.client(0);
+    while client.get(&entity(&key)).status != 401 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // A connection of before ends, and no other is made, in either direction.
+    before.opened.clear();
+    before.send(&put_of(&key));
+    while before.receive() {}
+    assert!(before.opened.is_empty(), "it is served on");
+    let hello = peer::hello(caller, KeyShare::new().unwrap().text());
+    let mut stranger = Client::connect(address);
+    stranger.send(hello.as_bytes());
+    let refused = stranger.answer();
+    assert_eq!(refused.status, 403);
+    assert!(refused.text().contains("--cluster-secret-file"), "{}", refused.text());
+    let authorization = format!("Bearer {token}");
+    let begun = Instant::now();
+    loop {
+        let headers = [("Authorization", &*authorization)];
+        let theirs = client.call("GET", &entity(nodes.key_of(1)), &headers, b"");
+        if theirs.status == 504 && theirs.text().contains("--cluster-secret-file") {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{} {}", theirs.status, theirs.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,323 @@
+//! Input of the document API that is too much, too deep, or not what it says it is: each has its
+//! number, the server goes on, and what was there stays as it was.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use crate::common::{Answer, Client, Running, start};
+use serde_json::{Value, json};
+
+/// How long a test waits for what happens in the background.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with a collection `c` that has one document.
+fn with_collection() -> (Running, Client) {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status, 200);
+    let body = br#"{"_key":"kept","n":1}"#;
+    assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
+    (server, client)
+}
+
+fn number(answer: &Answer) -> (u16, u64) {
+    let json = answer.json();
+    assert_eq!((&json["error"], &json["code"]), (&json!(true), &json!(answer.status)));
+    (answer.status, json["errorNum"].as_u64().unwrap())
+}
+
+fn ask(client: &mut Client, query: &str, variables: &Value) -> Answer {
+    let body = json!({"query": query, "bindVars": variables}).to_string();
+    client.call("POST", "/_api/cursor", &[], body)
+}
+
+fn is_as_it_was(client: &mut Client) {
+    assert_eq!(client.get("/_api/collection/c/count").json()["count"], 1);
+    assert_eq!(client.get("/_api/document/c/kept").json()["n"], 1);
+}
+
+/// A body of more than 1 GiB is refused by what its head says, before any of it is read.
+#[test]
+fn a_body_beyond_the_limit_is_refused_unread() {
+    let (server, mut client) = with_collection();
+    let limits = [
+        ("/_api/import?collection=c&type=documents", 1_u64 << 30),
+        ("/_api/document/c", 1 << 30),
+        ("/_api/cursor", 64 << 20),
+        ("/_api/collection", 1 << 20),
+    ];
+    for (target, limit) in limits {
+        let length = limit + 1;
+        let head = format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+        let answer = server.sent(head.as_bytes()).answer();
+        assert_eq!(answer.status, 413, "{target}: {}", answer.text());
+        // Up to the limit the server asks for the rest.
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: {limit}\r\n\
+             Expect: 100-continue\r\n\r\n"
+        );
+        let since = Instant::now();
+        loop {
+            let mut said = [0; 12];
+            server.sent(head.as_bytes()).socket.read_exact(&mut said).unwrap();
+            if &said == b"HTTP/1.1 100" {
+                break;
+            }
+            // The room of the last one comes back when the server sees that it has gone.
+            assert_eq!(&said, b"HTTP/1.1 503", "{target}");
+            assert!(since.elapsed() < PATIENCE, "{target}: the room does not come back");
+        }
+    }
+    is_as_it_was(&mut client);
+}
+
+/// `/_api/version/x` was answered as `/_api/version` is, and `/_open/auth/x` gave a token.
+#[test]
+fn paths_with_more_behind_them_are_refused() {
+    let (_server, mut client) = with_collection();
+    let login = r#"{"username":"root","password":""}"#;
+    for (method, target, body) in [
+        ("GET", "/_api/version/x", ""),
+        ("GET", "/_api/engine/stats", ""),
+        ("GET", "/_db/_system/_api/version/x/y", ""),
+        ("GET", "/_api/database/user/x", ""),
+        ("GET", "/_api/collection/c/count/x", ""),
+        ("GET", "/_api/document/c/kept/x", ""),
+        ("POST", "/_api/import/x?collection=c", "{}"),
+        ("POST", "/_api/cursor/1/2/x", ""),
+        ("POST", "/_api/explain/x", r#"{"query":"RETURN 1"}"#),
+        ("GET", "/_api/query/current/x", ""),
+        ("GET", "/_api/index/c/0/x", ""),
+        ("GET", "/_api/transaction/1/x", ""),
+        ("POST", "/_open/auth/x", login),
+        ("GET", "/_admin/server/role/x", ""),
+        ("GET", "/_admin/time/x", ""),
+        ("GET", "/_admin/status/x", ""),
+    ] {
+        let answer = client.call(method, target, &[], body);
+        assert_eq!(number(&answer), (400, 601), "{method} {target}");
+    }
+    // A slash at the end is no more than that.
+    assert_eq!(client.get("/_api/version/").status, 200);
+    assert_eq!(client.call("POST", "/_open/auth/", &[], login).status, 200);
+    for target in ["/_admin/server/role", "/_admin/time"] {
+        assert_eq!(number(&client.call("POST", target, &[], "")), (405, 405), "{target}");
+    }
+    assert_eq!(number(&client.get("/_admin/server/x")), (404, 404));
+    is_as_it_was(&mut client);
+}
+
+/// An import of 40 MB in one request, of which a line is broken.
+#[test]
+fn a_large_import_is_one_request() {
+    let (_server, mut client) = with_collection();
+    let long = "x".repeat(4_000);
+    let mut lines = String::new();
+    for n in 0..10_000 {
+        lines += &format!("{{\"n\":{n},\"text\":\"{long}\"}}\n");
+    }
+    lines += "{\"n\":\n";
+    let target = "/_api/import?collection=c&type=documents&details=true";
+    let answer = client.call("POST", target, &[], lines);
+    let found = answer.json();
+    assert_eq!(
+        (answer.status, &found["created"], &found["errors"]),
+        (201, &json!(10_000), &json!(1))
+    );
+    assert_eq!(client.get("/_api/collection/c/count").json()["count"], 10_001);
+}
+
+#[test]
+fn queries_of_megabytes_are_answered_or_refused_by_name() {
+    let (_server, mut client) = with_collection();
+    // A comment of 4 MB, a string of 4 MB, and a list of 200,000 numbers.
+    let comment = format!("/* {} */ RETURN 1", "x".repeat(4 << 20));
+    assert_eq!(ask(&mut client, &comment, &json!({})).json()["result"], json!([1]));
+    let text = format!("RETURN LENGTH('{}')", "y".repeat(4 << 20));
+    assert_eq!(ask(&mut client, &text, &json!({})).json()["result"], json!([4 << 20]));
+    let list = format!("RETURN LENGTH([{}0])", "0,".repeat(199_999));
+    let answer = ask(&mut client, &list, &json!({}));
+    assert_eq!((answer.status, answer.json()["result"].clone()), (201, json!([200_000])));
+    // Nesting that no stack has room for.
+    for open in ["(", "[", "{a:", "!", "NOT ", "-", "1+(", "LENGTH("] {
+        let deep = format!("RETURN {}", open.repeat(100_000));
+        let (status, _) = number(&ask(&mut client, &deep, &json!({})));
+        assert!(status == 400 || status == 500, "{open}: {status}");
+    }
+    let sum = format!("RETURN {}1", "1+".repeat(50_000));
+    let answer = ask(&mut client, &sum, &json!({}));
+    assert!([201, 400, 500].contains(&answer.status), "{}", answer.text());
+    is_as_it_was(&mut client);
+}
+
+#[test]
+fn thousands_of_bind_variables_are_bound_and_each_is_needed() {
+    let (_server, mut client) = with_collection();
+    let names: Vec<String> = (0..5_000).map(|n| format!("v{n}")).collect();
+    let query = format!(
+        "RETURN SUM([{}])",
+        names.iter().map(|name| format!("@{name}")).collect::<Vec<_>>().join(",")
+    );
+    let mut variables: serde_json::Map<String, Value> =
+        names.iter().zip(0..).map(|(name, n)| (name.clone(), json!(n))).collect();
+    let answer = ask(&mut client, &query, &json!(variables));
+    assert_eq!(answer.json()["result"], json!([4_999 * 5_000 / 2]), "{}", answer.status);
+    variables.insert("more".to_owned(), json!(1));
+    assert_eq!(number(&ask(&mut client, &query, &json!(variables))), (400, 1552));
+    variables.remove("more");
+    variables.remove("v17");
+    assert_eq!(number(&ask(&mut client, &query, &json!(variables))), (400, 1551));
+    assert_eq!(number(&ask(&mut client, "RETURN 1", &json!([1]))), (400, 17));
+}
+
+#[test]
+fn text_that_is_no_utf8_and_attributes_that_come_twice_are_refused() {
+    let (_server, mut client) = with_collection();
+    let bad: [&[u8]; 5] = [
+        b"{\"a\":\"\xff\"}",
+        b"{\"\xc0\x80\":1}",
+        b"{\"a\":\"\xed\xa0\x80\"}",
+        b"{\"a\":\"\\ud800\"}",
+        b"{\"a\":1,\"a\":1}",
+    ];
+    for body in bad {
+        let text = String::from_utf8_lossy(body).into_owned();
+        for (method, target) in [
+            ("POST", "/_api/document/c"),
+            ("PUT", "/_api/document/c/kept"),
+            ("PATCH", "/_api/document/c/kept"),
+        ] {
+            let answer = client.call(method, target, &[], body);
+            assert_eq!(number(&answer), (400, 600), "{method} {text}");
+        }
+        let array = [b"[".as_slice(), body, b"]"].concat();
+        assert_eq!(
+            number(&client.call("POST", "/_api/document/c", &[], &array)),
+            (400, 600),
+            "{text}"
+        );
+        let target = "/_api/import?collection=c&type=documents";
+        let found = client.call("POST", target, &[], body).json();
+        assert_eq!((&found["created"], &found["errors"]), (&json!(0), &json!(1)), "{text}");
+    }
+    let query = b"{\"query\":\"RETURN '\xff'\"}";
+    assert_eq!(number(&client.call("POST", "/_api/cursor", &[], query)), (400, 600));
+    // In a path as well.
+    assert!(client.get("/_api/document/c/%ff").status >= 400);
+    is_as_it_was(&mut client);
+}
+
+#[test]
+fn deep_nesting_is_refused_and_what_is_just_deep_is_kept() {
+    let (_server, mut client) = with_collection();
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let nested = |depth: usize| {
+            format!("{{\"_key\":\"deep\",\"v\":{}1{}}}", open.repeat(depth), close.repeat(depth))
+        };
+        let answer = client.call("POST", "/_api/document/c", &[], nested(100_000));
+        assert_eq!(number(&answer), (400, 600));
+        let answer = client.call("POST", "/_api/document/c", &[], nested(50));
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        let found = client.get("/_api/document/c/deep");
+        let expected: Value = serde_json::from_str(&nested(50)).unwrap();
+        assert_eq!(found.json()["v"], expected["v"]);
+        assert_eq!(client.call("DELETE", "/_api/document/c/deep", &[], b"").status, 202);
+    }
+    let variables: Value = json!({"x": 1});
+    let body = format!("{{\"query\":\"RETURN 1\",\"bindVars\":{}", "[".repeat(100_000));
+    assert_eq!(number(&client.call("POST", "/_api/cursor", &[], body)), (400, 600));
+    assert_eq!(ask(&mut client, "RETURN @x", &variables).json()["result"], json!([1]));
+    is_as_it_was(&mut client);
+}
+
+/// Numbers keep their value as far as 64 bits and doubles do, and are refused beyond.
+#[test]
+fn huge_numbers_stay_what_they_are_or_are_refused() {
+    let (_server, mut client) = with_collection();
+    for text in ["9223372036854775807", "-9223372036854775808", "18446744073709551615", "1e300"] {
+        let body = format!("{{\"_key\":\"n\",\"v\":{text}}}");
+        assert_eq!(client.call("POST", "/_api/document/c?overwrite=true", &[], body).status, 202);
+        let found = client.get("/_api/document/c/n").json()["v"].clone();
+        let expected: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(found.as_f64(), expected.as_f64(), "{text}");
+    }
+    for text in ["1e400", "-1e400", "01", "1.", "NaN", "Infinity", "0x10"] {
+        let body = format!("{{\"_key\":\"n\",\"v\":{text}}}");
+        let answer = client.call("POST", "/_api/document/c?overwrite=true", &[], body);
+        assert_eq!(number(&answer), (400, 600), "{text}");
+    }
+}
+
+/// What cursors hold: how many there are, the bytes of their results, and the moments of the store
+/// that they pin, where the store tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Held {
+    open: f64,
+    bytes: f64,
+    snapshots: Option<u64>,
+}
+
+fn held(client: &mut Client) -> Held {
+    let page = client.get("/metrics").text().to_owned();
+    let gauge = |name: &str| {
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    };
+    let snapshots = client.get("/_admin/engine").json()["state"]["snapshots"].as_u64();
+    let (open, bytes) = (gauge("pellucid_cursors_open"), gauge("pellucid_cursors_bytes"));
+    Held { open, bytes, snapshots }
+}
+
+/// Waits until no more is held than this.
+fn wait_until_held(client: &mut Client, expected: Held) {
+    let begun = Instant::now();
+    loop {
+        let found = held(client);
+        if found == expected {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{found:?} is held, and not {expected:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Opens a cursor on all of `c` and says where it is.
+fn open(client: &mut Client, ttl: u64, is_stream: bool) -> String {
+    let body = json!({
+        "query": "FOR d IN c RETURN d", "batchSize": 1, "ttl": ttl,
+        "options": {"stream": is_stream},
+    });
+    let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    format!("/_api/cursor/{}", answer.json()["id"].as_str().unwrap())
+}
+
+/// Cursors that nobody asks for any more are gone after their time, all of them, and with them
+/// their results and the moments of the store that they saw. Those with time left stay.
+#[test]
+fn abandoned_cursors_are_gone_after_their_time() {
+    let (_server, mut client) = with_collection();
+    let lines: String = (0..2_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+    let import = "/_api/import?collection=c&type=documents";
+    assert_eq!(client.call("POST", import, &[], lines).status, 201);
+    let nothing = held(&mut client);
+    assert_eq!((nothing.open, nothing.bytes), (0.0, 0.0));
+    let kept = [false, true].map(|is_stream| open(&mut client, 3_600, is_stream));
+    let base = held(&mut client);
+    assert_eq!(base.open, 2.0);
+    let abandoned: Vec<_> = (0..40).map(|n| open(&mut client, 3, n % 2 == 0)).collect();
+    let full = held(&mut client);
+    assert!(full.open > base.open && full.bytes > base.bytes, "{full:?}, {base:?}");
+    assert!(full.snapshots > base.snapshots || base.snapshots.is_none(), "{full:?}, {base:?}");
+    // Asking for a batch would keep a cursor, so the figures are watched.
+    wait_until_held(&mut client, base);
+    for path in &abandoned {
+        assert_eq!(number(&client.call("POST", path, &[], b"")), (404, 1600), "{path}");
+        assert_eq!(number(&client.call("DELETE", path, &[], b"")), (404, 1600), "{path}");
+    }
+    for path in &kept {
+        assert_eq!(client.call("POST", path, &[], b"").status, 200, "{path}");
+        assert_eq!(client.call("DELETE", path, &[], b"").status, 202, "{path}");
+    }
+    wait_until_held(&mut client, nothing);
+}

@@ -1,0 +1,64 @@
+//! Writes of documents on which others are at the same time, where the store says only later that
+//! somebody was faster: the embedded one with everything handed over, or the one that is asked for.
+
+use crate::common::{Client, Running, start_with};
+use pellucid_server::HandOver;
+
+/// Clients that change one document.
+const CLIENTS: usize = 6;
+/// Changes of each.
+const CHANGES: usize = 25;
+
+fn start() -> Running {
+    let server = start_with(|options| options.embedded.hand_over = HandOver::Always);
+    let created = server.client().call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
+    assert_eq!(created.status, 200);
+    server
+}
+
+fn change(client: &mut Client, attribute: usize, value: usize) -> u16 {
+    let body = format!("{{\"a{attribute}\":{value}}}");
+    client.call("PATCH", "/_api/document/c/k", &[], body).status
+}
+
+/// They were told of a conflict, though nobody had asked for a certain revision.
+#[test]
+fn changes_of_one_document_by_several_clients_are_all_made() {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("POST", "/_api/document/c", &[], br#"{"_key":"k"}"#).status, 202);
+    std::thread::scope(|scope| {
+        for attribute in 0..CLIENTS {
+            let mut client = server.client();
+            scope.spawn(move || {
+                for value in 0..=CHANGES {
+                    assert_eq!(change(&mut client, attribute, value), 202, "{attribute}: {value}");
+                }
+            });
+        }
+    });
+    let document = client.get("/_api/document/c/k").json();
+    for attribute in 0..CLIENTS {
+        assert_eq!(document[format!("a{attribute}")], CHANGES, "{document}");
+    }
+}
+
+/// A batch is first written as if all of it were new, and one document that was there made the
+/// import fail.
+#[test]
+fn an_import_over_documents_that_are_there_is_made() {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("POST", "/_api/document/c", &[], br#"{"_key":"k"}"#).status, 202);
+    let lines = "{\"_key\":\"j\"}\n{\"_key\":\"k\",\"n\":1}\n{\"_key\":\"l\"}\n";
+    for (duplicate, counts) in [("update", [2, 1, 0, 0]), ("ignore", [0, 0, 3, 0])] {
+        let target = format!("/_api/import?collection=c&type=documents&onDuplicate={duplicate}");
+        let report = client.call("POST", &target, &[], lines).json();
+        let names = ["created", "updated", "ignored", "errors"];
+        assert_eq!(names.map(|name| report[name].as_u64().unwrap()), counts, "{report}");
+    }
+    let several = r#"[{"_key":"m"},{"_key":"k"}]"#;
+    let answer = client.call("POST", "/_api/document/c", &[], several);
+    assert_eq!((answer.status, answer.json()[1]["errorNum"].as_u64()), (202, Some(1210)));
+    assert_eq!(client.get("/_api/document/c/k").json()["n"], 1);
+}

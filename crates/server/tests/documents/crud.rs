@@ -1,0 +1,270 @@
+//! The document API over HTTP: databases, collections, documents, indexes.
+
+use crate::common::{Answer, Client, TestStore, start};
+use pellucid_server::access::{
+    AccessError, AccountList, AccountRecord, Accounts, Authentication, Right,
+};
+use serde_json::{Value, json};
+
+fn call(client: &mut Client, method: &str, target: &str, body: &Value) -> Answer {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    client.call(method, target, &[], body)
+}
+
+fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status: u16) -> Value {
+    let answer = call(client, method, target, body);
+    let json = answer.json();
+    assert_eq!(answer.status, status, "{method} {target}: {json}");
+    assert!(answer.header("x-arango-queue-time-seconds").is_some());
+    json
+}
+
+#[test]
+fn versions_roles_and_unknown_paths() {
+    let server = start();
+    let mut client = server.client();
+    let version = expect(&mut client, "GET", "/_api/version?", &Value::Null, 200);
+    assert_eq!(version["server"], "arango");
+    let role = expect(&mut client, "GET", "/_db/_system/_admin/server/role", &Value::Null, 200);
+    assert_eq!(role["role"], "SINGLE");
+    let error = expect(&mut client, "GET", "/_api/nothing", &Value::Null, 404);
+    assert_eq!((&error["errorNum"], &error["error"]), (&json!(404), &json!(true)));
+    assert_eq!(error["errorMessage"], "unknown path '/_api/nothing'");
+    let error = expect(&mut client, "POST", "/_api/transaction/begin", &json!({}), 501);
+    assert_eq!(error["errorNum"], 9);
+    let error = client.call("GET", "/_api/version", &[("x-arango-trx-id", "7")], b"");
+    assert_eq!((error.status, error.json()["errorNum"].clone()), (404, json!(1655)));
+    let headers = [("access-control-request-headers", "x-one")];
+    let options = client.call("OPTIONS", "/_api/version", &headers, b"");
+    assert_eq!(
+        (options.status, options.header("Access-Control-Allow-Headers")),
+        (200, Some("x-one"))
+    );
+    let packed = [("content-type", "application/x-velocypack")];
+    assert_eq!(client.call("POST", "/_api/collection", &packed, b"x").status, 406);
+}
+
+#[test]
+fn a_document_from_its_insertion_to_its_removal() {
+    let server = start();
+    let mut client = server.client();
+    let made = expect(&mut client, "POST", "/_api/collection", &json!({"name": "people"}), 200);
+    assert_eq!((&made["status"], &made["type"]), (&json!(3), &json!(2)));
+    let answer =
+        call(&mut client, "POST", "/_api/document/people?returnNew=true", &json!({"a": 1}));
+    let meta = answer.json();
+    assert_eq!(answer.status, 202);
+    let key = meta["_key"].as_str().unwrap().to_owned();
+    let path = format!("/_api/document/people/{key}");
+    assert_eq!(answer.header("Location"), Some(&*format!("/_db/_system{path}")));
+    let revision = meta["_rev"].as_str().unwrap().to_owned();
+    assert_eq!(answer.etag(), format!("\"{revision}\""));
+    let found = client.get(&path);
+    assert_eq!(found.json(), meta["new"]);
+    assert_eq!(
+        found.text(),
+        format!(r#"{{"_key":"{key}","_id":"people/{key}","_rev":"{revision}","a":1}}"#)
+    );
+    let head = client.call("HEAD", &path, &[], b"");
+    assert_eq!((head.status, head.header("ETag")), (200, found.header("ETag")));
+    assert_eq!(head.header("Content-Length"), Some(&*found.body.len().to_string()));
+    let same = client.call("GET", &path, &[("If-None-Match", &*revision)], b"");
+    assert_eq!((same.status, same.header("Content-Type")), (304, Some("text/plain")));
+    let updated = call(&mut client, "PATCH", &path, &json!({"b": {"c": null}})).json();
+    assert_eq!(updated["_oldRev"], json!(revision));
+    let stale = client.call("PUT", &path, &[("If-Match", &*revision)], b"{}");
+    let body = stale.json();
+    assert_eq!((stale.status, &body["errorNum"]), (412, &json!(1200)));
+    assert_eq!((&body["_id"], &body["_rev"]), (&json!(format!("people/{key}")), &updated["_rev"]));
+    assert_eq!(body["errorMessage"], "conflict, _rev values do not match");
+    let durable = call(&mut client, "PUT", &format!("{path}?waitForSync=true"), &json!({"z": 1}));
+    assert_eq!(durable.status, 201);
+    let gone = call(&mut client, "DELETE", &format!("{path}?returnOld=true"), &Value::Null);
+    assert_eq!((gone.status, &gone.json()["old"]["z"]), (202, &json!(1)));
+    let error = expect(&mut client, "GET", &path, &Value::Null, 404);
+    assert_eq!(
+        (&error["errorNum"], &error["errorMessage"]),
+        (&json!(1202), &json!("document not found"))
+    );
+}
+
+/// HEAD read the body to tell its length; now the ledger knows it, whatever the name of the
+/// collection is by then.
+#[test]
+fn head_and_checks_of_revisions_read_no_body() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let text = "ü\"\\\n\u{1}/".repeat(300);
+    let document = json!({"_key": "k", "t": text, "n": [-1, 1.5, 1e300, null, true], "o": {}});
+    expect(&mut client, "POST", "/_api/document/c", &document, 202);
+    expect(&mut client, "PATCH", "/_api/document/c/k", &json!({"more": {"a": [false]}}), 202);
+    expect(&mut client, "PUT", "/_api/collection/c/rename", &json!({"name": "longer"}), 200);
+    let path = "/_api/document/longer/k";
+    // Other stores do not say how many bodies were read, and read them for the length.
+    let is_told = TestStore::asked_for() == TestStore::Embedded;
+    let records = |client: &mut crate::common::Client| {
+        is_told.then(|| {
+            let page = client.get("/_admin/engine").json();
+            page.pointer("/reads/journal/records").and_then(Value::as_u64).unwrap()
+        })
+    };
+    let before = records(&mut client);
+    let head = client.call("HEAD", path, &[], b"");
+    let revision = head.etag();
+    assert_eq!(client.call("HEAD", path, &[("If-Match", &*revision)], b"").status, 200);
+    assert_eq!(client.call("GET", path, &[("If-None-Match", &*revision)], b"").status, 304);
+    assert_eq!(client.call("GET", path, &[("If-Match", "\"_other\"")], b"").status, 412);
+    assert_eq!(client.call("HEAD", "/_api/document/longer/none", &[], b"").status, 404);
+    assert_eq!(records(&mut client), before, "no body was read");
+    // A stale condition of a write was noticed only when the body had been read.
+    let stale = [("If-Match", "\"_other\"")];
+    let index = json!({"type": "persistent", "fields": ["t"]});
+    expect(&mut client, "POST", "/_api/index?collection=longer", &index, 201);
+    let before = records(&mut client);
+    for (method, target) in [
+        ("PATCH", path.to_owned()),
+        ("PUT", path.to_owned()),
+        ("DELETE", path.to_owned()),
+        ("DELETE", format!("{path}?returnOld=true")),
+    ] {
+        let answer = client.call(method, &target, &stale, b"{}");
+        assert_eq!(answer.status, 412, "{method}: {}", answer.text());
+        assert_eq!(answer.etag(), revision, "{method}");
+    }
+    let body = json!({"_rev": "_other"});
+    let answer = call(&mut client, "PATCH", &format!("{path}?ignoreRevs=false"), &body);
+    assert_eq!(answer.status, 412);
+    let gone = client.call("PATCH", "/_api/document/longer/none", &stale, b"{}");
+    assert_eq!(gone.status, 404);
+    assert_eq!(records(&mut client), before, "no body was read");
+    let found = client.get(path);
+    assert_eq!(head.header("Content-Length"), Some(&*found.body.len().to_string()));
+    assert_eq!(records(&mut client), before.map(|count| count + 1));
+}
+
+#[test]
+fn bad_input_is_told_with_its_number() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let mut number = |method: &str, target: &str, body: &str| {
+        let answer = client.call(method, target, &[], body);
+        let json = answer.json();
+        assert_eq!(json["code"], answer.status);
+        (answer.status, json["errorNum"].as_u64().unwrap())
+    };
+    assert_eq!(number("POST", "/_api/document/c", "{ 1: 2 }"), (400, 600));
+    assert_eq!(number("POST", "/_api/document/c", "{\"a\":1,\"a\":2}"), (400, 600));
+    assert_eq!(number("POST", "/_api/document/c", "\"\u{fffd}"), (400, 600));
+    assert_eq!(number("POST", "/_api/document/c", "7"), (400, 1227));
+    assert_eq!(number("POST", "/_api/document/c", &"[".repeat(5_000)), (400, 600));
+    assert_eq!(number("POST", "/_api/document/nothing", "{}"), (404, 1203));
+    assert_eq!(number("PUT", "/_api/document/c/x", "{}"), (404, 1202));
+    assert_eq!(number("PATCH", "/_api/document/c/a%2Fb", "{}"), (400, 1221));
+    assert_eq!(number("GET", "/_api/document/c/x/y", ""), (400, 601));
+    assert_eq!(number("GET", "/_db/nothing/_api/collection", ""), (404, 1228));
+    assert_eq!(number("POST", "/_api/collection", "{}"), (400, 1208));
+    assert_eq!(number("POST", "/_api/collection", "{\"name\":\"c\"}"), (409, 1207));
+    assert_eq!(number("POST", "/_api/collection", "{\"name\":\"d\",\"type\":9}"), (400, 1218));
+    assert_eq!(
+        number("POST", "/_api/collection", "{\"name\":\"d\",\"schema\":{\"rule\":{}}}"),
+        (501, 9)
+    );
+    assert_eq!(
+        number("POST", "/_api/index?collection=c", "{\"type\":\"geo\",\"fields\":[\"a\"]}"),
+        (501, 9)
+    );
+    assert_eq!(number("POST", "/_api/index?collection=c", "{\"type\":\"persistent\"}"), (400, 10));
+    assert_eq!(number("POST", "/_api/index", "{}"), (400, 1204));
+    assert_eq!(number("POST", "/_api/import", ""), (400, 1204));
+    assert_eq!(number("DELETE", "/_api/collection/c/x", ""), (405, 405));
+    assert_eq!(number("DELETE", "/_api/database/_system", ""), (403, 11));
+    assert_eq!(number("POST", "/_api/database", "{\"name\":\"1\"}"), (400, 1229));
+}
+
+#[test]
+fn arrays_answer_for_each_item() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let items = json!([{"_key": "a", "n": 1}, {"_key": 7}, {"_key": "a"}, 5]);
+    let answer = call(&mut client, "POST", "/_api/document/c", &items);
+    assert_eq!(answer.status, 202);
+    assert_eq!(answer.header("x-arango-error-codes"), Some(r#"{"1210":1,"1221":1,"1227":1}"#));
+    let list = answer.json();
+    assert_eq!((&list[0]["_key"], &list[1]["errorNum"]), (&json!("a"), &json!(1221)));
+    let found =
+        expect(&mut client, "PUT", "/_api/document/c?onlyget=true", &json!(["a", "b"]), 200);
+    assert_eq!((&found[0]["n"], &found[1]["errorNum"]), (&json!(1), &json!(1202)));
+    let changed =
+        expect(&mut client, "PATCH", "/_api/document/c", &json!([{"_key": "a", "m": 2}]), 202);
+    assert_eq!(changed[0]["_oldRev"], list[0]["_rev"]);
+    let stale = json!([{"_key": "a", "_rev": "other"}]);
+    let refused = expect(&mut client, "DELETE", "/_api/document/c?ignoreRevs=false", &stale, 202);
+    assert_eq!(
+        refused,
+        json!([{
+            "error": true, "errorNum": 1200, "errorMessage": "conflict, _rev values do not match",
+        }])
+    );
+    let gone = expect(
+        &mut client,
+        "DELETE",
+        "/_api/document/c?silent=true",
+        &json!(["c/a", "other/a"]),
+        202,
+    );
+    assert_eq!(gone.as_array().unwrap().len(), 1);
+    assert_eq!(
+        expect(&mut client, "GET", "/_api/collection/c/count", &Value::Null, 200)["count"],
+        0
+    );
+}
+
+#[test]
+fn who_has_no_credentials_stays_outside() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let accounts = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
+    let add = |list: &mut AccountList| {
+        for (name, scope) in [("root", "*"), ("ann", "database/hers")] {
+            let mut record = AccountRecord::new(name)?;
+            record.set_password("open sesame")?;
+            record.grants.set(scope, Right::Write).map_err(AccessError::Unacceptable)?;
+            record.grants.set("admin", Right::Read).map_err(AccessError::Unacceptable)?;
+            list.add(record)?;
+        }
+        Ok(())
+    };
+    accounts.change(add).unwrap();
+    let data = folder.path().to_owned();
+    let server = crate::common::start_with(move |options| options.data = data);
+    let mut client = server.client();
+    let refused = client.get("/_api/version");
+    assert_eq!((refused.status, refused.json()["errorNum"].clone()), (401, json!(11)));
+    assert_eq!(client.get("/_admin/server/availability").status, 200);
+    let basic = |name: &str, password: &str| {
+        use base64::Engine;
+        let text = format!("{name}:{password}");
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text))
+    };
+    let wrong = [("authorization", &*basic("root", "x"))];
+    assert_eq!(client.call("GET", "/_api/version", &wrong, b"").status, 401);
+    for _ in 0..2 {
+        let right = [("authorization", &*basic("root", "open sesame"))];
+        assert_eq!(client.call("GET", "/_api/collection", &right, b"").status, 200);
+    }
+    let bad = json!({"username": "root", "password": "y"});
+    let bad = call(&mut client, "POST", "/_open/auth", &bad);
+    assert_eq!((bad.status, bad.json()["errorNum"].clone()), (401, json!(401)));
+    let credentials = json!({"username": "ann", "password": "open sesame"});
+    let token = expect(&mut client, "POST", "/_open/auth", &credentials, 200);
+    let bearer = format!("bearer {}", token["jwt"].as_str().unwrap());
+    let bearer = [("authorization", &*bearer)];
+    let user = client.call("GET", "/_api/user/ann", &bearer, b"");
+    assert_eq!(user.json()["user"], "ann");
+    let other = client.call("GET", "/_api/collection", &bearer, b"");
+    assert_eq!((other.status, other.json()["errorNum"].clone()), (401, json!(11)));
+    let made = client.call("POST", "/_api/database", &bearer, br#"{"name":"hers"}"#);
+    assert_eq!(made.status, 403);
+}

@@ -1,0 +1,566 @@
+//! What the document API refuses and ends, by number: every error of the contract that a client can
+//! cause, and queries that are listed, killed and bounded.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use crate::common::{Answer, Client, request, start, start_with};
+use serde_json::{Value, json};
+
+/// How long something is waited for that has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn number(answer: &Answer) -> (u16, u64) {
+    let body = answer.json();
+    assert_eq!((&body["error"], &body["code"]), (&json!(true), &json!(answer.status)));
+    assert!(body["errorMessage"].is_string());
+    (answer.status, body["errorNum"].as_u64().unwrap())
+}
+
+fn ask(client: &mut Client, body: &Value) -> Answer {
+    client.call("POST", "/_api/cursor", &[], body.to_string())
+}
+
+fn make(client: &mut Client, target: &str, body: &Value) {
+    let answer = client.call("POST", target, &[], body.to_string());
+    assert!(answer.status < 300, "{}", answer.text());
+}
+
+/// Calls, each with the status and the number that the contract has for it.
+const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
+    ("POST", "/_api/collection", "", 400, 1208),
+    ("POST", "/_api/collection", "{\"name\":\"1x\"}", 400, 1208),
+    ("POST", "/_api/collection", "{\"name\":\"c\"}", 409, 1207),
+    ("POST", "/_api/collection", "{\"name\":\"d\",\"type\":7}", 400, 1218),
+    ("POST", "/_api/collection", "{\"name\":\"d\",\"keyOptions\":{\"type\":\"uuid\"}}", 400, 1232),
+    ("POST", "/_api/collection", "{\"name\":\"d\",\"computedValues\":[{}]}", 501, 9),
+    ("GET", "/_api/collection/nothing", "", 404, 1203),
+    ("DELETE", "/_api/collection/nothing", "", 404, 1203),
+    ("PATCH", "/_api/collection/c", "", 405, 405),
+    ("PUT", "/_api/collection/c/rename", "{\"name\":\"e\"}", 409, 1207),
+    ("POST", "/_api/document/c", "", 400, 600),
+    ("POST", "/_api/document/c", "{\"_key\":7}", 400, 1221),
+    ("POST", "/_api/document/c", "{\"_key\":\"a\"}", 409, 1210),
+    ("POST", "/_api/document/c", "{\"u\":1}", 409, 1210),
+    ("POST", "/_api/document/e", "{}", 400, 1233),
+    ("POST", "/_api/document/e", "{\"_from\":\"x\",\"_to\":\"c/a\"}", 400, 1233),
+    ("PUT", "/_api/document/c/a?ignoreRevs=false", "{\"_rev\":\"_old\"}", 412, 1200),
+    ("PATCH", "/_api/document/c/nothing", "{}", 404, 1202),
+    ("DELETE", "/_api/document/c/nothing", "", 404, 1202),
+    ("GET", "/_api/document/c/a/b", "", 400, 601),
+    ("GET", "/_api/document/c", "", 400, 400),
+    ("POST", "/_api/import?collection=nothing&type=documents", "{}", 404, 1203),
+    (
+        "POST",
+        "/_api/import?collection=c&type=documents&complete=true",
+        "{\"_key\":\"a\"}",
+        409,
+        1210,
+    ),
+    ("GET", "/_api/index/c/999", "", 404, 1212),
+    ("GET", "/_api/index?collection=nothing", "", 404, 1203),
+    ("DELETE", "/_api/index/c/999", "", 404, 1212),
+    ("POST", "/_api/index?collection=c", "{\"type\":\"persistent\",\"fields\":[]}", 400, 10),
+    (
+        "POST",
+        "/_api/index?collection=c",
+        "{\"type\":\"persistent\",\"fields\":[\"n\"],\"unique\":true}",
+        400,
+        1210,
+    ),
+    ("POST", "/_api/index?collection=c", "{\"type\":\"inverted\",\"fields\":[\"n\"]}", 501, 9),
+    ("GET", "/_db/nothing/_api/document/c/a", "", 404, 1228),
+    ("DELETE", "/_api/database/nothing", "", 404, 1228),
+    ("POST", "/_api/database", "{\"name\":\"a/b\"}", 400, 1229),
+    ("POST", "/_api/database", "{\"name\":\"other\"}", 409, 1207),
+    ("POST", "/_db/other/_api/database", "{\"name\":\"third\"}", 403, 1230),
+    ("PUT", "/_api/cursor/999", "", 404, 1600),
+    ("POST", "/_api/cursor/undefined", "", 404, 1600),
+    ("DELETE", "/_api/cursor/999", "", 404, 1600),
+    ("DELETE", "/_api/query/999", "", 404, 1591),
+    ("POST", "/_api/query", "{\"query\":\"RETURN\"}", 400, 1501),
+    ("POST", "/_api/explain", "{\"query\":\"FOR i IN\"}", 400, 1501),
+    ("POST", "/_api/transaction/begin", "{\"collections\":{}}", 501, 9),
+    ("GET", "/_api/transaction/17", "", 404, 1655),
+    ("POST", "/_api/view", "{}", 501, 9),
+    ("POST", "/_api/gharial", "{}", 501, 9),
+    ("GET", "/_api/user/nobody", "", 404, 1703),
+    ("PUT", "/_api/query/properties", "{\"maxSlowQueries\":7}", 501, 9),
+    ("GET", "/_api/nothing", "", 404, 404),
+    ("DELETE", "/_api/version", "", 405, 405),
+];
+
+/// Bodies of `/_api/cursor`, likewise.
+const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
+    (r#"{"query":""}"#, 400, 1502),
+    (r#"{"query":"RETURN 1","bindVars":[1]}"#, 400, 17),
+    (r#"{"query":"RETURN 1","batchSize":0}"#, 400, 17),
+    (r#"{"query":"RETURN = 1"}"#, 400, 1501),
+    (r#"{"query":"LET a = 1 LET a = 2 RETURN a"}"#, 400, 1511),
+    (r#"{"query":"RETURN b"}"#, 404, 1203),
+    (r#"{"query":"RETURN NOTHING(1)"}"#, 400, 1540),
+    (r#"{"query":"RETURN ABS()"}"#, 400, 1541),
+    (r#"{"query":"RETURN @a"}"#, 400, 1551),
+    (r#"{"query":"RETURN 1","bindVars":{"a":1}}"#, 400, 1552),
+    (r#"{"query":"FOR d IN @@c RETURN d","bindVars":{"@c":7}}"#, 400, 1553),
+    (r#"{"query":"FOR i IN null RETURN i"}"#, 400, 1563),
+    (r#"{"query":"RETURN FAIL('it does')"}"#, 400, 1569),
+    (r#"{"query":"FOR d IN c REMOVE d IN c FOR e IN c RETURN e"}"#, 400, 1579),
+    (r#"{"query":"FOR i IN nothing RETURN i"}"#, 404, 1203),
+    (r#"{"query":"REMOVE 'nothing' IN c"}"#, 404, 1202),
+    (r#"{"query":"INSERT {_key: 'a'} INTO c"}"#, 409, 1210),
+    (r#"{"query":"FOR v IN 1..2 OUTBOUND 'c/a' e RETURN v"}"#, 501, 9),
+    (r#"{"query":"RETURN 1/0","failOnWarning":true}"#, 400, 1562),
+    (r#"{"query":"FOR i IN 1..1000000 SORT -i RETURN i","memoryLimit":100000}"#, 500, 32),
+    (r#"{"query":"FOR i IN 1..1000000000000 RETURN i","memoryLimit":100000}"#, 500, 32),
+    (r#"{"query":"RETURN SLEEP(600)","maxRuntime":0.02}"#, 410, 1500),
+    (r#"{"query":"RETURN SLEEP(600)","options":{"maxRuntime":0.02,"stream":true}}"#, 410, 1500),
+    (r#"{"query":"FOR i IN 1..1000000000 FILTER i < 0 RETURN i","maxRuntime":0.02}"#, 410, 1500),
+];
+
+#[test]
+fn errors_have_the_status_and_the_number_of_the_contract() {
+    let server = start();
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/collection", &json!({"name": "e", "type": 3}));
+    make(&mut client, "/_api/database", &json!({"name": "other"}));
+    let unique = json!({"type": "persistent", "fields": ["u"], "unique": true, "sparse": true});
+    make(&mut client, "/_api/index?collection=c", &unique);
+    make(&mut client, "/_api/document/c", &json!({"_key": "a", "u": 1, "n": 1}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "b", "n": 1}));
+    let mut wrong = Vec::new();
+    let mut check = |call: &str, answer: &Answer, expected: (u16, u64)| {
+        let is_json = answer.header("Content-Type") == Some("application/json");
+        let found = if is_json { number(answer) } else { (answer.status, 0) };
+        if found != expected {
+            wrong.push(format!("{call}: {expected:?} was expected, not {}", answer.text()));
+        }
+    };
+    for (method, target, body, status, number) in REFUSED {
+        let answer = client.call(method, target, &[], body);
+        check(&format!("{method} {target} {body}"), &answer, (*status, *number));
+    }
+    for (body, status, number) in QUERIES_REFUSED {
+        let answer = client.call("POST", "/_api/cursor", &[], body);
+        check(body, &answer, (*status, *number));
+    }
+    let headed = [
+        ("x-arango-trx-id", "7", 404, 1655),
+        ("if-match", "\"_old\"", 412, 1200),
+        ("x-arango-async", "store", 501, 9),
+        ("content-type", "application/x-velocypack", 406, 406),
+    ];
+    for (name, value, status, number) in headed {
+        let answer = client.call("GET", "/_api/document/c/a", &[(name, value)], b"");
+        check(name, &answer, (status, number));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Nothing of it has changed anything.
+    let count = client.get("/_api/collection/c/count");
+    assert_eq!(count.json()["count"], 2);
+}
+
+/// The queries that run, but for the one that asks.
+fn running(client: &mut Client) -> Vec<Value> {
+    let list = client.get("/_api/query/current");
+    assert_eq!(list.status, 200);
+    serde_json::from_slice(&list.body).unwrap()
+}
+
+/// Asks until `is_there` says so.
+fn wait_for<T>(mut is_there: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = is_there() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// One that sleeps and one that computes, on the server's only event loop.
+#[test]
+fn queries_are_listed_and_killed_while_others_are_answered() {
+    let server = start_with(|options| options.threads = 1);
+    let mut client = server.client();
+    for text in ["RETURN SLEEP(600)", "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"] {
+        let body = json!({"query": text}).to_string();
+        let mut asking = server.sent(&request("POST", "/_api/cursor", &[], body.as_bytes()));
+        let query = wait_for(|| running(&mut client).into_iter().find(|one| one["query"] == text));
+        assert_eq!((&query["state"], &query["database"]), (&json!("executing"), &json!("_system")));
+        // The event loop has not been waiting for it.
+        assert_eq!(client.get("/_api/version").status, 200);
+        let light = ask(&mut client, &json!({"query": "RETURN 7"}));
+        assert_eq!(light.json()["result"], json!([7]));
+        let target = format!("/_api/query/{}", query["id"].as_str().unwrap());
+        assert_eq!(client.call("DELETE", &target, &[], b"").status, 200);
+        assert_eq!(number(&asking.answer()), (410, 1500), "{text}");
+        wait_for(|| running(&mut client).is_empty().then_some(()));
+        assert_eq!(number(&client.call("DELETE", &target, &[], b"")), (404, 1591));
+    }
+}
+
+/// Connections, and queries on each that are sent without waiting for an answer: their product is
+/// the number of queries at once. Client and server share the process's descriptors, of which some
+/// systems allow 1,024.
+const CONNECTIONS: usize = 250;
+const QUERIES_AT_ONCE: usize = 4;
+
+/// A thousand increments that are all asked before the first is answered. Each that another one was
+/// faster than is asked again.
+#[test]
+fn a_thousand_increments_at_once_lose_nothing() {
+    let server = start();
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "d", "n": 0}));
+    let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
+    let body = json!({"query": query, "bindVars": {"@c": "c", "key": "d"}}).to_string();
+    let body = request("POST", "/_api/cursor", &[], body.as_bytes());
+    let mut asking: Vec<_> = (0..CONNECTIONS).map(|_| (server.client(), QUERIES_AT_ONCE)).collect();
+    while !asking.is_empty() {
+        for (client, left) in &mut asking {
+            client.send(&body.repeat(*left));
+        }
+        for (client, left) in &mut asking {
+            for _ in 0..*left {
+                let answer = client.answer();
+                match answer.status {
+                    201 => *left -= 1,
+                    _ => assert_eq!(number(&answer), (409, 1200)),
+                }
+            }
+        }
+        asking.retain(|(_, left)| *left > 0);
+    }
+    let document = client.get("/_api/document/c/d");
+    assert_eq!(document.json()["n"], CONNECTIONS * QUERIES_AT_ONCE);
+}
+
+/// A streamed query could neither be seen nor ended once its first batch was given.
+#[test]
+fn streamed_queries_are_listed_and_killed_between_batches() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({
+        "query": "FOR i IN 1..1000000 RETURN i", "batchSize": 10, "options": {"stream": true},
+    });
+    let first = ask(&mut client, &body).json();
+    let id = first["id"].as_str().unwrap().to_owned();
+    let path = format!("/_api/cursor/{id}");
+    assert_eq!(client.call("POST", &path, &[], b"").json()["result"][0], 11);
+    let list = running(&mut client);
+    assert_eq!(list.len(), 1, "{list:?}");
+    for (name, expected) in [
+        ("id", json!(id)),
+        ("user", json!("root")),
+        ("stream", json!(true)),
+        ("modificationQuery", json!(false)),
+        ("state", json!("executing")),
+    ] {
+        assert_eq!(list[0][name], expected, "{name}");
+    }
+    assert!(list[0]["peakMemoryUsage"].as_u64().unwrap() > 0);
+    let killed = client.call("DELETE", &format!("/_api/query/{id}"), &[], b"");
+    assert_eq!(killed.status, 200);
+    assert_eq!(running(&mut client)[0]["state"], "killed");
+    assert_eq!(number(&client.call("POST", &path, &[], b"")), (410, 1500));
+    assert_eq!(number(&client.call("POST", &path, &[], b"")), (404, 1600));
+    assert!(running(&mut client).is_empty());
+    // One that is removed, and one that is read to its end, are gone from the list too.
+    let again = ask(&mut client, &body).json();
+    let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
+    assert_eq!(running(&mut client).len(), 1);
+    assert_eq!(client.call("DELETE", &path, &[], b"").status, 202);
+    assert!(running(&mut client).is_empty());
+    let short = json!({
+        "query": "FOR i IN 1..3 RETURN i", "batchSize": 2, "options": {"stream": true},
+    });
+    let path = format!("/_api/cursor/{}", ask(&mut client, &short).json()["id"].as_str().unwrap());
+    assert_eq!(running(&mut client).len(), 1);
+    assert_eq!(client.call("PUT", &path, &[], b"").json()["hasMore"], false);
+    assert!(running(&mut client).is_empty());
+}
+
+/// The profile of a streamed query, which was told to nobody, comes with the last batch.
+#[test]
+fn a_streamed_query_tells_its_profile_at_its_end() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({
+        "query": "FOR i IN 1..3 FILTER i > 0 RETURN i", "batchSize": 2,
+        "options": {"stream": true, "profile": 2},
+    });
+    let first = ask(&mut client, &body).json();
+    assert!(first["extra"].get("profile").is_none(), "{first}");
+    let path = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
+    let extra = client.call("POST", &path, &[], b"").json()["extra"].clone();
+    assert!(extra["profile"]["executing"].as_f64().unwrap() > 0.0, "{extra}");
+    assert!(extra["plan"]["nodes"].is_array(), "{extra}");
+    let nodes = extra["stats"]["nodes"].as_array().unwrap();
+    assert_eq!(nodes.last().unwrap()["items"], 3, "{extra}");
+}
+
+/// The operator's limit is one for queries that say nothing, and for those that ask for more.
+#[test]
+fn no_query_runs_longer_than_the_operator_says() {
+    let limit = Duration::from_millis(20);
+    let server = start_with(|options| options.documents.query_runtime_max = limit);
+    let mut client = server.client();
+    for more in [json!({}), json!({"maxRuntime": 600}), json!({"stream": true})] {
+        let body = json!({"query": "RETURN SLEEP(600)", "options": more});
+        assert_eq!(number(&ask(&mut client, &body)), (410, 1500), "{more}");
+    }
+    let answer = ask(&mut client, &json!({"query": "RETURN 1"}));
+    assert_eq!(answer.status, 201);
+}
+
+/// A query that takes until it is killed, and does not rest.
+fn endless() -> Value {
+    json!({"query": "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"})
+}
+
+/// Calls beyond the queue are refused as drivers expect it, and so is who would not wait as long as
+/// the last one did.
+#[test]
+fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
+    let server = start_with(|options| options.documents.queued_calls_max = 2);
+    let mut client = server.client();
+    let mut waiting = Vec::new();
+    // All threads get one, and then the queue fills: as soon as it is full, this is told here.
+    while client.get("/_admin/server/availability").status == 200 {
+        waiting.push(server.sent(&request(
+            "POST",
+            "/_api/cursor",
+            &[],
+            endless().to_string().as_bytes(),
+        )));
+        assert!(waiting.len() < 10_000, "the queue never fills");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let refused = loop {
+        let answer = ask(&mut client, &json!({"query": "RETURN 1"}));
+        if answer.status == 503 {
+            break answer;
+        }
+        // A thread came to help on a machine that is slow.
+        waiting.push(server.sent(&request(
+            "POST",
+            "/_api/cursor",
+            &[],
+            endless().to_string().as_bytes(),
+        )));
+    };
+    assert_eq!(number(&refused), (503, 21003));
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    // What needs no worker is answered.
+    assert_eq!(client.get("/_api/version").status, 200);
+    while !waiting.is_empty() {
+        for query in running(&mut client) {
+            let path = format!("/_api/query/{}", query["id"].as_str().unwrap());
+            client.call("DELETE", &path, &[], b"");
+        }
+        waiting.retain_mut(|client| {
+            client.socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let answered = client.try_answer(false);
+            answered.is_err_and(|error| {
+                let is_early = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                assert!(is_early, "{error}");
+                true
+            })
+        });
+    }
+    let mut patient = |seconds: &str| {
+        let headers = [("x-arango-queue-time-seconds", seconds)];
+        let body = json!({"query": "RETURN 1"}).to_string();
+        client.call("POST", "/_api/cursor", &headers, body)
+    };
+    // Those that were in the queue waited for the others to be killed.
+    assert_eq!(number(&patient("0.000001")), (412, 21004));
+    for seconds in ["1000", "0"] {
+        assert_eq!(patient(seconds).status, 201, "{seconds}");
+    }
+}
+
+/// All of them ran on after their clients had exited, and nobody else had a thread.
+#[test]
+fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
+    let server = start();
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    let query = request("POST", "/_api/cursor", &[], endless().to_string().as_bytes());
+    let mut asking: Vec<_> = (0..4).map(|_| server.sent(&query)).collect();
+    wait_for(|| (running(&mut client).len() == 4).then_some(()));
+    // More than there are threads for, so that the last ones wait.
+    asking.extend((0..200).map(|_| server.sent(&query)));
+    let import = request("POST", "/_api/import?collection=c", &[], br#"{"_key":"late"}"#);
+    asking.push(server.sent(&import));
+    wait_for(|| {
+        let count = running(&mut client).len();
+        std::thread::sleep(Duration::from_millis(50));
+        (count > 4 && running(&mut client).len() == count).then_some(())
+    });
+    drop(asking);
+    wait_for(|| running(&mut client).is_empty().then_some(()));
+    let answer = ask(&mut client, &json!({"query": "RETURN LENGTH(c)"}));
+    assert_eq!(answer.json()["result"], json!([0]), "the import was not begun");
+}
+
+/// The header is the account's `queue` of the same request, and none that was measured beside it.
+#[test]
+fn the_time_in_the_queue_is_that_of_the_account() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({"query": "FOR i IN 1..3 SORT -i RETURN i"}).to_string();
+    for _ in 0..20 {
+        let answer = client.call("POST", "/_api/cursor", &[("Prefer", "timing")], &body);
+        let seconds = |text: &str| text.parse::<f64>().unwrap();
+        let told = seconds(answer.header("X-Arango-Queue-Time-Seconds").unwrap());
+        let timing = answer.header("Server-Timing").unwrap();
+        let queue =
+            timing.split(", ").find_map(|metric| metric.strip_prefix("queue;dur=")).unwrap();
+        assert!((told - seconds(queue) / 1e3).abs() < 1.5e-6, "{told} s and {queue} ms");
+        assert!(told > 0.0, "a worker cannot be there before the call");
+    }
+}
+
+/// Two who ask for the next batch of one cursor at a time.
+#[test]
+fn a_cursor_that_is_read_is_busy() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({
+        "query": "FOR i IN 1..100 LET x = i > 50 ? SLEEP(600) : 0 RETURN i", "batchSize": 10,
+        "options": {"stream": true},
+    });
+    let id = ask(&mut client, &body).json()["id"].as_str().unwrap().to_owned();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (sender, path) = (sender.clone(), format!("/_api/cursor/{id}"));
+            let mut client = server.client();
+            scope.spawn(move || {
+                loop {
+                    let answer = client.call("POST", &path, &[], b"");
+                    if answer.status != 200 {
+                        sender.send(number(&answer)).unwrap();
+                        return;
+                    }
+                }
+            });
+        }
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), (409, 1601));
+        assert_eq!(client.call("DELETE", &format!("/_api/query/{id}"), &[], b"").status, 200);
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), (410, 1500));
+    });
+}
+
+/// What is told of a query that is only read, and of queries at large.
+#[test]
+fn what_is_told_of_queries_is_true_of_them() {
+    let server = start_with(|options| options.documents.reported_version = "4.0.0".into());
+    let mut client = server.client();
+    let body = json!({"query": "FOR d IN people FOR e IN @@c FILTER d.x == @x RETURN e"});
+    let parsed = client.call("POST", "/_api/query", &[], body.to_string()).json();
+    assert_eq!(parsed["collections"], json!(["people"]));
+    assert_eq!(parsed["bindVars"], json!(["@c", "x"]));
+    let rules = client.get("/_api/query/rules").json();
+    assert!(rules.as_array().unwrap().iter().any(|rule| rule["name"] == "use-indexes"), "{rules}");
+    let same = client.call("PUT", "/_api/query/properties", &[], br#"{"enabled":true}"#);
+    assert_eq!((same.status, &same.json()["maxSlowQueries"]), (200, &json!(0)));
+    // The version is the same one wherever it is asked for.
+    for (target, place) in [
+        ("/_api/version", "/version"),
+        ("/_api/version?details=true", "/details/server-version"),
+        ("/_admin/status", "/version"),
+    ] {
+        assert_eq!(client.get(target).json().pointer(place), Some(&json!("4.0.0")), "{target}");
+    }
+    let version = ask(&mut client, &json!({"query": "RETURN VERSION()"}));
+    assert_eq!(version.json()["result"], json!(["4.0.0"]));
+}
+
+/// A batch had as many values as were asked for, however large: a gigabyte in one answer.
+#[test]
+fn batches_are_cut_by_their_bytes() {
+    let server = start();
+    let mut client = server.client();
+    for is_stream in [false, true] {
+        let body = json!({
+            "query": "FOR i IN 1..60 RETURN @text", "bindVars": {"text": "x".repeat(1 << 20)},
+            "batchSize": 1_000, "options": {"stream": is_stream},
+        });
+        let (mut answer, mut values, mut batches) = (ask(&mut client, &body), 0, 0);
+        loop {
+            assert!(answer.body.len() < 18 << 20, "{} bytes", answer.body.len());
+            let batch = answer.json();
+            let some = batch["result"].as_array().unwrap().len();
+            assert!(some > 0);
+            (values, batches) = (values + some, batches + 1);
+            if batch["hasMore"] == false {
+                break;
+            }
+            let path = format!("/_api/cursor/{}", batch["id"].as_str().unwrap());
+            answer = client.call("POST", &path, &[], b"");
+            assert_eq!(answer.status, 200);
+        }
+        assert_eq!(values, 60, "none is lost and none is given twice");
+        assert!(batches >= 4, "{batches} batches");
+    }
+}
+
+/// What a value becomes as JSON counts before it is written, and so do answers about many
+/// documents.
+#[test]
+fn answers_take_no_more_memory_than_there_is() {
+    let server = start_with(|options| {
+        options.request_memory = 64 << 20;
+        options.documents.query_memory_max = 32 << 20;
+    });
+    let mut client = server.client();
+    // Each character takes six bytes in the answer.
+    let query = json!({"query": "RETURN @text", "bindVars": {"text": "\u{1}".repeat(1_000_000)}});
+    let answer = ask(&mut client, &query);
+    assert_eq!(answer.status, 500, "36 MB of parsed forms");
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "k", "v": "v".repeat(1 << 20)}));
+    let keys = |count: usize| json!(vec!["k"; count]).to_string();
+    let target = "/_api/document/c?onlyget=true";
+    let refused = client.call("PUT", target, &[], keys(1_000));
+    assert_eq!(number(&refused), (500, 32));
+    let answer = client.call("PUT", target, &[], keys(10));
+    assert_eq!(answer.json().as_array().unwrap().len(), 10);
+    // Slow readers hold what they have not taken, and all of it comes back.
+    let mut readers: Vec<_> =
+        (0..40).map(|_| server.sent(&request("PUT", target, &[], keys(10).as_bytes()))).collect();
+    let statuses: Vec<u16> = readers.iter_mut().map(|reader| reader.answer().status).collect();
+    assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&200), "{statuses:?}");
+    drop(readers);
+    let begun = Instant::now();
+    loop {
+        let page = client.get("/metrics");
+        let name = "pellucid_request_memory_bytes ";
+        let line = page.text().lines().find_map(|line| line.strip_prefix(name));
+        if line.unwrap().parse::<u64>().unwrap() == 0 {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{line:?} bytes never come back");
+    }
+}
+
+/// An import took as long as it took.
+#[test]
+fn an_import_ends_when_its_time_is_over() {
+    let limit = Duration::from_millis(1);
+    let server = start_with(|options| options.documents.query_runtime_max = limit);
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    let lines = "{\"n\":1}\n".repeat(100_000);
+    let answer = client.call("POST", "/_api/import?collection=c&type=documents", &[], lines);
+    assert_eq!(number(&answer), (410, 1500));
+    let count = client.get("/_api/collection/c/count").json()["count"].as_u64().unwrap();
+    assert!(count < 100_000, "{count}");
+}

@@ -1,0 +1,231 @@
+//! Queries and cursors over HTTP.
+
+use crate::common::{Client, TestStore, start};
+use serde_json::{Value, json};
+
+fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status: u16) -> Value {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = client.call(method, target, &[], body);
+    let json = answer.json();
+    assert_eq!(answer.status, status, "{method} {target}: {json}");
+    json
+}
+
+fn ask(client: &mut Client, query: &str, variables: &Value) -> Value {
+    let body = json!({"query": query, "bindVars": variables});
+    expect(client, "POST", "/_api/cursor", &body, 201)["result"].clone()
+}
+
+#[test]
+fn queries_find_documents_by_scan_and_by_index() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let items: Vec<_> = (0..500).map(|n| json!({"_key": format!("k{n}"), "n": n})).collect();
+    expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
+    let find = "FOR d IN @@c FILTER d.n == @n RETURN d._id";
+    let variables = json!({"@c": "c", "n": 7});
+    assert_eq!(ask(&mut client, find, &variables), json!(["c/k7"]));
+    let index = json!({"type": "persistent", "fields": ["n"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let body = json!({"query": find, "bindVars": variables});
+    let found = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+    assert_eq!(
+        (&found["result"], &found["extra"]["stats"]["scannedFull"]),
+        (&json!(["c/k7"]), &json!(0))
+    );
+    let range = "FOR d IN c FILTER d.n >= 497 SORT d.n DESC RETURN d.n";
+    assert_eq!(ask(&mut client, range, &json!({})), json!([499, 498, 497]));
+    assert_eq!(ask(&mut client, "RETURN DOCUMENT('c/k3').n", &json!({})), json!([3]));
+    let missing = json!({"query": "FOR d IN nothing RETURN d"});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &missing, 404)["errorNum"], 1203);
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &Value::Null, 400)["errorNum"], 1502);
+    let syntax = json!({"query": "FOR"});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &syntax, 400)["errorNum"], 1501);
+    let unused = json!({"query": "RETURN 1", "bindVars": {"x": 1}});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &unused, 400)["errorNum"], 1552);
+}
+
+#[test]
+fn queries_write_and_show_the_revisions_that_were_written() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let insert = "FOR i IN 1..3 INSERT {_key: CONCAT('k', i), n: i} INTO c RETURN NEW";
+    let written = ask(&mut client, insert, &json!({}));
+    for document in written.as_array().unwrap() {
+        let path = format!("/_api/document/{}", document["_id"].as_str().unwrap());
+        assert_eq!(&expect(&mut client, "GET", &path, &Value::Null, 200), document);
+    }
+    let update = "FOR d IN c UPDATE d WITH {n: d.n + 10} IN c RETURN [OLD.n, NEW.n]";
+    assert_eq!(ask(&mut client, update, &json!({})), json!([[1, 11], [2, 12], [3, 13]]));
+    ask(&mut client, "FOR d IN c FILTER d.n > 11 REMOVE d IN c", &json!({}));
+    assert_eq!(ask(&mut client, "FOR d IN c RETURN d._key", &json!({})), json!(["k1"]));
+    let twice = json!({"query": "FOR i IN 1..2 INSERT {_key: 'same'} INTO c"});
+    assert_eq!(expect(&mut client, "POST", "/_api/cursor", &twice, 409)["errorNum"], 1210);
+    let count = expect(&mut client, "GET", "/_api/collection/c/count", &Value::Null, 200);
+    assert_eq!(count["count"], 1);
+}
+
+#[test]
+fn cursors_give_their_batches_and_then_are_gone() {
+    let server = start();
+    let mut client = server.client();
+    for is_stream in [false, true] {
+        let body = json!({
+            "query": "FOR i IN 1..5 RETURN i", "batchSize": 2, "count": true,
+            "options": {"stream": is_stream},
+        });
+        let first = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+        assert_eq!((&first["result"], &first["hasMore"]), (&json!([1, 2]), &json!(true)));
+        assert_eq!(first.get("count").is_some(), !is_stream);
+        let (id, next) = (first["id"].as_str().unwrap(), first["nextBatchId"].as_str().unwrap());
+        let path = format!("/_api/cursor/{id}");
+        let second = expect(&mut client, "POST", &format!("{path}/{next}"), &Value::Null, 200);
+        assert_eq!(second["result"], json!([3, 4]));
+        let third = expect(&mut client, "PUT", &path, &Value::Null, 200);
+        assert_eq!((&third["result"], &third["hasMore"]), (&json!([5]), &json!(false)));
+        assert!(third.get("id").is_none() && third["extra"]["stats"]["executionTime"].is_number());
+        assert_eq!(expect(&mut client, "PUT", &path, &Value::Null, 404)["errorNum"], 1600);
+        let again = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+        let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
+        assert_eq!(expect(&mut client, "DELETE", &path, &Value::Null, 202)["error"], false);
+        assert_eq!(expect(&mut client, "DELETE", &path, &Value::Null, 404)["errorNum"], 1600);
+    }
+    let error = expect(&mut client, "PUT", "/_api/cursor/undefined", &Value::Null, 404);
+    assert_eq!(error["errorNum"], 1600);
+}
+
+/// A thousand increments by queries that are asked again where another one was faster.
+#[test]
+fn parallel_read_modify_write_queries_lose_nothing() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    expect(&mut client, "POST", "/_api/document/c", &json!({"_key": "d", "n": 0}), 202);
+    let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
+    let body = json!({"query": query, "bindVars": {"@c": "c", "key": "d"}}).to_string();
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for _ in 0..100 {
+                    loop {
+                        let answer = client.call("POST", "/_api/cursor", &[], &body);
+                        if answer.status == 201 {
+                            break;
+                        }
+                        assert_eq!(answer.json()["errorNum"], 1200, "{}", answer.text());
+                    }
+                }
+            });
+        }
+    });
+    let document = expect(&mut client, "GET", "/_api/document/c/d", &Value::Null, 200);
+    assert_eq!(document["n"], 1_000);
+}
+
+/// Values longer than a key has room for are found through an index, and are not taken for others
+/// that begin like them; an equality used to find nothing.
+#[test]
+fn an_index_tells_long_values_apart() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let index = json!({"type": "persistent", "fields": ["text", "n"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let long = |end: &str| format!("{}{end}", "x".repeat(1_000));
+    let items: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .enumerate()
+        .map(|(n, end)| json!({"_key": *end, "text": long(end), "n": n}))
+        .collect();
+    expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
+    let find = "FOR d IN c FILTER d.text == @text RETURN d._key";
+    assert_eq!(ask(&mut client, find, &json!({"text": long("b")})), json!(["b"]));
+    assert_eq!(ask(&mut client, find, &json!({"text": long("")})), json!([]));
+    let from = "FOR d IN c FILTER d.text >= @text SORT d._key RETURN d._key";
+    assert_eq!(ask(&mut client, from, &json!({"text": long("b")})), json!(["b", "c"]));
+    let below = "FOR d IN c FILTER d.text < @text SORT d._key RETURN d._key";
+    assert_eq!(ask(&mut client, below, &json!({"text": long("b")})), json!(["a"]));
+    let both = "FOR d IN c FILTER d.text == @text AND d.n == 1 RETURN d._key";
+    assert_eq!(ask(&mut client, both, &json!({"text": long("b")})), json!(["b"]));
+}
+
+/// What a query did in the store was told to nobody.
+#[test]
+fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
+    let server = start();
+    let mut client = server.client();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let index = json!({"type": "persistent", "fields": ["n"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let unique = json!({"type": "persistent", "fields": ["u"], "unique": true});
+    expect(&mut client, "POST", "/_api/index?collection=c", &unique, 201);
+    let text = "more than lies beside a key".repeat(100);
+    let item = |n: u32| json!({"_key": format!("k{n}"), "n": n % 10, "u": n, "text": text});
+    let items: Vec<_> = (0..100).map(item).collect();
+    expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
+    let mut account = |query: &str| {
+        let body = json!({"query": query, "options": {"profile": 1}});
+        let extra = expect(&mut client, "POST", "/_api/cursor", &body, 201)["extra"].clone();
+        for phase in ["initializing", "parsing", "instantiating plan", "executing", "finalizing"] {
+            assert!(extra["profile"][phase].as_f64().unwrap() > 0.0, "{phase}: {extra}");
+        }
+        extra["store"].clone()
+    };
+    let counts = |account: &Value| {
+        ["index_look_ups", "index_entries", "document_reads", "look_ups", "records"]
+            .map(|name| account[name].as_u64().unwrap())
+    };
+    // The journal is the embedded store's.
+    let (parts, record) = match TestStore::asked_for() {
+        TestStore::Embedded => (&["ledger_ns", "journal_read_ns"][..], 1),
+        TestStore::Rocks => (&["memtable_ns"][..], 0),
+    };
+    let found = account("FOR d IN c FILTER d.n == 3 RETURN d");
+    assert_eq!(counts(&found), [1, 10, 10, 10, 10 * record], "{found}");
+    for part in parts {
+        assert!(found[*part].as_u64().unwrap() > 0, "{part}: {found}");
+    }
+    let unique = account("FOR d IN c FILTER d.u == 3 RETURN d");
+    assert_eq!(counts(&unique)[..4], [1, 1, 1, 2], "{unique}");
+    let key = account("RETURN DOCUMENT('c/k7')");
+    assert_eq!(counts(&key), [0, 0, 1, 1, record], "{key}");
+    let scan = account("FOR d IN c FILTER d.n * 1 == 3 RETURN d");
+    assert_eq!(counts(&scan)[..4], [0, 0, 100, 0], "{scan}");
+    let covering = account("FOR d IN c FILTER d.n >= 8 RETURN d.n");
+    assert_eq!(counts(&covering)[..4], [1, 20, 0, 0], "{covering}");
+}
+
+/// Texts by what they begin with, from an index as from all documents, also where the index has but
+/// the first bytes of them.
+#[test]
+fn beginnings_of_texts_are_found_by_an_index_as_without() {
+    let server = start();
+    let mut client = server.client();
+    let long = "x".repeat(650);
+    let texts =
+        ["abc", "abd", "ab", "Abc", "é", "", "abc\u{0}", "abc\u{10ffff}"].map(str::to_owned);
+    let texts = texts.into_iter().chain(["", "a", "b", "ab"].map(|end| format!("{long}{end}")));
+    let mut items: Vec<_> = texts.map(|text| json!({"v": text})).collect();
+    items.extend([json!({"v": 12}), json!({"v": null}), json!({}), json!({"v": ["abc"]})]);
+    for name in ["plain", "c"] {
+        expect(&mut client, "POST", "/_api/collection", &json!({"name": name}), 200);
+        expect(&mut client, "POST", &format!("/_api/document/{name}"), &json!(items), 202);
+    }
+    let index = json!({"type": "persistent", "fields": ["v"]});
+    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    for prefix in ["a", "ab", "abc", "é", "1", "z", &long, &format!("{long}a")] {
+        for condition in ["d.v LIKE CONCAT(@p, '%')", "STARTS_WITH(d.v, @p)"] {
+            let query = format!("FOR d IN @@c FILTER {condition} SORT TO_STRING(d.v) RETURN d.v");
+            let variables = |name: &str| json!({"@c": name, "p": prefix});
+            let found = ask(&mut client, &query, &variables("c"));
+            assert_eq!(found, ask(&mut client, &query, &variables("plain")), "{query} {prefix}");
+        }
+    }
+    let body = json!({"query": "FOR d IN c FILTER STARTS_WITH(d.v, 'ab') RETURN d"});
+    let plan = expect(&mut client, "POST", "/_api/explain", &body, 200)["plan"].clone();
+    assert_eq!(plan["nodes"][1]["condition"], "d.v >= \"ab\" && d.v < \"ac\"");
+    assert_eq!(plan["nodes"][1]["filter"], json!(["STARTS_WITH(d.v, \"ab\")"]));
+}

@@ -1,0 +1,324 @@
+//! Which collections a query may read and write: those of its text, and those that only its values
+//! name.
+
+use crate::common::{Answer, Client, Running, start_with};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use serde_json::{Value, json};
+
+fn basic(name: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{name}")))
+}
+
+/// A server with a database `d` of two collections, of which one is kept from the account `guest`
+/// and is there for `root`; each one's password is its name.
+fn guarded() -> (Running, Client) {
+    let server = start_with(|options| {
+        let file = AccountFile::new(&options.data);
+        let add = |name: &str, grants: &[(&str, Right)]| {
+            let mut account = AccountRecord::new(name)?;
+            account.set_password(name)?;
+            for (scope, right) in grants {
+                account.grants.set(scope, *right).map_err(AccessError::Unacceptable)?;
+            }
+            file.change(|list| list.add(account))
+        };
+        add("root", &[("*", Right::Write), ("admin", Right::Write)]).unwrap();
+        let grants = [
+            ("database/d", Right::Write),
+            ("database/d/secret", Right::None),
+            ("database/d/plan", Right::Read),
+        ];
+        add("guest", &grants).unwrap();
+    });
+    let mut client = server.client();
+    let mut make = |target: &str, body: &Value| {
+        let headers = [("Authorization", &*basic("root"))];
+        let answer = client.call("POST", target, &headers, body.to_string());
+        assert!(answer.status < 300, "{target}: {}", answer.text());
+    };
+    make("/_api/database", &json!({"name": "d"}));
+    for name in ["open", "secret", "plan"] {
+        make("/_db/d/_api/collection", &json!({"name": name}));
+        let document = json!({"_key": "k", "n": 7});
+        make(&format!("/_db/d/_api/document/{name}"), &document);
+        let index = json!({"type": "persistent", "fields": ["n"], "name": "by_n"});
+        make(&format!("/_db/d/_api/index?collection={name}"), &index);
+    }
+    (server, client)
+}
+
+fn call_as(client: &mut Client, who: &str, call: (&str, &str), body: &str) -> Answer {
+    client.call(call.0, &format!("/_db/d{}", call.1), &[("Authorization", &*basic(who))], body)
+}
+
+/// The number of a collection, as text.
+fn number_of(client: &mut Client, name: &str) -> String {
+    let call = ("GET", &*format!("/_api/collection/{name}"));
+    call_as(client, "root", call, "").json()["id"].as_str().unwrap().to_owned()
+}
+
+/// What a collection that nobody wrote to says of itself.
+fn is_untouched(client: &mut Client, name: &str) {
+    let mut get = |path: &str| {
+        let call = ("GET", &*path.replace("{c}", name));
+        call_as(client, "root", call, "").json()
+    };
+    assert_eq!(get("/_api/collection/{c}/count")["count"], 1, "{name}");
+    assert_eq!(get("/_api/document/{c}/k")["n"], 7, "{name}");
+    assert_eq!(get("/_api/collection/{c}/properties")["waitForSync"], false, "{name}");
+    assert_eq!(get("/_api/index?collection={c}")["indexes"].as_array().unwrap().len(), 2, "{name}");
+}
+
+fn ask(client: &mut Client, call: &str, who: &str, query: &str, binds: &Value) -> Answer {
+    let body = json!({"query": query, "bindVars": binds}).to_string();
+    let headers = [("Authorization", &*basic(who))];
+    client.call("POST", &format!("/_db/d/_api/{call}"), &headers, body)
+}
+
+/// `DOCUMENT` and `COLLECTION_COUNT` asked nobody, and gave what a grant keeps from the account.
+#[test]
+fn a_query_reads_no_collection_that_is_kept_from_its_account() {
+    let (server, mut client) = guarded();
+    let root = server.client().call(
+        "GET",
+        "/_db/d/_api/collection/secret",
+        &[("Authorization", &basic("root"))],
+        b"",
+    );
+    let id = root.json()["id"].as_str().unwrap().to_owned();
+    let none = json!({});
+    let by_number = json!({"id": format!("{id}/k")});
+    for (query, binds) in [
+        ("RETURN DOCUMENT('secret/k')", &none),
+        ("RETURN DOCUMENT(CONCAT('secret', '/k'))", &none),
+        ("RETURN DOCUMENT(['open/k', 'secret/k'])", &none),
+        ("RETURN DOCUMENT('secret', 'k')", &none),
+        ("RETURN DOCUMENT('secret', ['k'])", &none),
+        ("RETURN DOCUMENT(secret, 'k')", &none),
+        ("RETURN DOCUMENT(@id)", &by_number),
+        ("FOR d IN open RETURN DOCUMENT(CONCAT('secret/', d._key))", &none),
+        ("LET x = (FOR d IN open RETURN DOCUMENT('secret/k')) RETURN x", &none),
+        ("RETURN COLLECTION_COUNT('secret')", &none),
+        ("RETURN LENGTH(secret)", &none),
+        ("FOR d IN secret RETURN d", &none),
+        ("FOR d IN secret FILTER d._key == 'k' RETURN d", &none),
+        ("FOR d IN open FOR e IN secret FILTER e._key == d._key RETURN e", &none),
+        ("REMOVE 'k' IN secret", &none),
+        ("UPDATE 'k' WITH {n: 8} IN plan", &none),
+        ("INSERT {from: DOCUMENT('secret/k')} INTO open", &none),
+    ] {
+        let answer = ask(&mut client, "cursor", "guest", query, binds);
+        assert_eq!(answer.status, 403, "{query}: {}", answer.text());
+        assert_eq!(answer.json()["errorNum"], 11, "{query}");
+        assert!(!answer.text().contains('7'), "{query}: {}", answer.text());
+    }
+    let count = |client: &mut Client, name: &str| {
+        let query = format!("RETURN [LENGTH({name}), DOCUMENT('{name}/k').n]");
+        ask(client, "cursor", "root", &query, &none).json()["result"][0].clone()
+    };
+    for name in ["open", "secret", "plan"] {
+        assert_eq!(count(&mut client, name), json!([1, 7]), "nothing was written to {name}");
+    }
+    for query in [
+        "RETURN DOCUMENT('open/k').n",
+        "RETURN DOCUMENT('plan/k').n",
+        "RETURN 6 + COLLECTION_COUNT('plan')",
+        "FOR d IN plan RETURN d.n",
+    ] {
+        let answer = ask(&mut client, "cursor", "guest", query, &none);
+        assert_eq!(answer.json()["result"], json!([7]), "{query}: {}", answer.text());
+    }
+}
+
+/// A plan tells how many documents there are, and which indexes.
+#[test]
+fn a_plan_is_shown_to_who_may_run_it() {
+    let (_server, mut client) = guarded();
+    let none = json!({});
+    for (query, status) in [
+        ("FOR d IN secret RETURN d", 403),
+        ("RETURN LENGTH(secret)", 403),
+        ("FOR d IN plan REMOVE d IN plan", 403),
+        ("FOR d IN plan RETURN d", 200),
+        ("FOR d IN open REMOVE d IN open", 200),
+    ] {
+        let answer = ask(&mut client, "explain", "guest", query, &none);
+        assert_eq!(answer.status, status, "{query}: {}", answer.text());
+    }
+}
+
+/// Calls that read a collection: method, path, body.
+const READS: &[(&str, &str, &str)] = &[
+    ("GET", "/_api/document/{c}/k", ""),
+    ("HEAD", "/_api/document/{c}/k", ""),
+    ("PUT", "/_api/document/{c}?onlyget=true", r#"["k"]"#),
+    ("PUT", "/_api/document?collection={c}&onlyget=true", r#"["k"]"#),
+    ("GET", "/_api/index?collection={c}", ""),
+    ("GET", "/_api/index/{c}/0", ""),
+    ("GET", "/_api/index/{c}/by_n", ""),
+    ("GET", "/_api/collection/{c}", ""),
+    ("GET", "/_api/collection/{c}/properties", ""),
+    ("GET", "/_api/collection/{c}/count", ""),
+    ("GET", "/_api/collection/{c}/figures", ""),
+    ("GET", "/_api/collection/{c}/revision", ""),
+    ("GET", "/_api/collection/{c}/checksum", ""),
+];
+
+/// Calls that change it.
+const WRITES: &[(&str, &str, &str)] = &[
+    ("PUT", "/_api/document/{c}/k", "{}"),
+    ("PATCH", "/_api/document/{c}/k", "{}"),
+    ("DELETE", "/_api/document/{c}/k", ""),
+    ("PUT", "/_api/document/{c}/k?onlyget=1", r#"{"n":8}"#),
+    ("PUT", "/_api/document/{c}/k?onlyget=true", r#"{"n":8}"#),
+    ("POST", "/_api/document/{c}", "{}"),
+    ("POST", "/_api/document/{c}", "[{},{}]"),
+    ("POST", "/_api/document/{c}?onlyget=true", "[{},{}]"),
+    ("POST", "/_api/document?collection={c}", "{}"),
+    ("PUT", "/_api/document/{c}", r#"[{"_key":"k"}]"#),
+    ("PATCH", "/_api/document/{c}", r#"[{"_key":"k","n":8}]"#),
+    ("PATCH", "/_api/document/{c}?onlyget=true", r#"[{"_key":"k","n":8}]"#),
+    ("DELETE", "/_api/document/{c}", r#"["k"]"#),
+    ("DELETE", "/_api/document?collection={c}", r#"["k"]"#),
+    ("POST", "/_api/import?collection={c}&type=documents", "{}"),
+    ("POST", "/_api/import?collection={c}&type=documents&overwrite=true", "{}"),
+    ("POST", "/_api/index?collection={c}", r#"{"type":"persistent","fields":["a"]}"#),
+    ("DELETE", "/_api/index/{c}/by_n", ""),
+    ("PUT", "/_api/collection/{c}/properties", r#"{"waitForSync":true}"#),
+    ("PUT", "/_api/collection/{c}/truncate", ""),
+    ("PUT", "/_api/collection/{c}/rename", r#"{"name":"other"}"#),
+    ("PUT", "/_api/collection/{c}/load", ""),
+    ("PUT", "/_api/collection/{c}/recalculateCount", ""),
+    ("DELETE", "/_api/collection/{c}", ""),
+];
+
+/// Rights were judged on the text of the path, and a collection's number is none of its names.
+#[test]
+fn a_collection_is_judged_by_what_it_is_and_not_by_how_it_is_named() {
+    let (_server, mut client) = guarded();
+    let [secret, plan] = ["secret", "plan"].map(|name| number_of(&mut client, name));
+    let is_refused = |client: &mut Client, (method, path, body): (&str, &str, &str), name: &str| {
+        let path = path.replace("{c}", name);
+        let answer = call_as(client, "guest", (method, &path), body);
+        assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
+        if method != "HEAD" {
+            assert_eq!(answer.json()["errorNum"], 11, "{method} {path}");
+        }
+    };
+    for name in ["secret", &*secret, &*format!("%3{secret}")] {
+        for call in READS.iter().chain(WRITES) {
+            is_refused(&mut client, *call, name);
+        }
+    }
+    for name in ["plan", &*plan] {
+        for call in WRITES {
+            is_refused(&mut client, *call, name);
+        }
+        for (method, path, body) in READS {
+            let path = path.replace("{c}", name);
+            let answer = call_as(&mut client, "guest", (method, &path), body);
+            assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text());
+        }
+    }
+    ["secret", "plan"].iter().for_each(|name| is_untouched(&mut client, name));
+}
+
+/// A query may name its collections by numbers, too, in its text and in what is bound.
+#[test]
+fn a_query_names_no_collection_past_its_rights() {
+    let (_server, mut client) = guarded();
+    for name in ["secret", "plan"] {
+        let number = number_of(&mut client, name);
+        for named in [name, &*number] {
+            let bound = json!({"@c": named});
+            let reads = [
+                ("FOR d IN @@c RETURN d", bound.clone()),
+                ("FOR d IN @@c FILTER d._key == 'k' RETURN d", bound.clone()),
+                ("FOR d IN @@c FILTER d.n == 7 RETURN d", bound.clone()),
+                ("RETURN LENGTH(@@c)", bound.clone()),
+                ("RETURN DOCUMENT(@@c, 'k')", bound.clone()),
+                ("RETURN DOCUMENT(@id)", json!({"id": format!("{named}/k")})),
+                // Without its function the event loop would answer it.
+                (
+                    "FOR d IN open FILTER d._key == 'k' RETURN DOCUMENT(@id)",
+                    json!({"id": format!("{named}/k")}),
+                ),
+                ("RETURN COLLECTION_COUNT(@name)", json!({"name": named})),
+                (&*format!("FOR d IN `{named}` RETURN d"), json!({})),
+            ];
+            let writes = [
+                ("REMOVE 'k' IN @@c", bound.clone()),
+                ("INSERT {} INTO @@c", bound.clone()),
+                ("UPDATE 'k' WITH {n: 8} IN @@c", bound.clone()),
+                (&*format!("REMOVE 'k' IN `{named}`"), json!({})),
+            ];
+            let refused = if name == "secret" { &reads[..] } else { &[] };
+            for (query, binds) in refused.iter().chain(&writes) {
+                // A plan that was made for another serves nobody who may not run it.
+                for who in ["guest", "guest", "root", "guest", "guest"] {
+                    if who == "root" && !query.starts_with("FOR") && !query.starts_with("RETURN") {
+                        continue;
+                    }
+                    let answer = ask(&mut client, "cursor", who, query, binds);
+                    let expected = if who == "root" { 201 } else { 403 };
+                    assert_eq!(answer.status, expected, "{who} {query} {named} {}", answer.text());
+                }
+                let answer = ask(&mut client, "explain", "guest", query, binds);
+                let has_plan = !query.contains("@id") && !query.contains("@name");
+                assert!(answer.status == 403 || !has_plan, "{query} {named}: {}", answer.text());
+            }
+        }
+        is_untouched(&mut client, name);
+    }
+}
+
+/// Reading several documents is asked for by `PUT`, and `onlyget` alone was taken for reading.
+#[test]
+fn only_several_documents_are_read_by_put() {
+    let (_server, mut client) = guarded();
+    for flag in ["onlyget", "onlyget=1", "onlyget=true", "onlyget=false"] {
+        let call = ("PUT", &*format!("/_api/document/plan/k?{flag}"));
+        let answer = call_as(&mut client, "guest", call, r#"{"n":8}"#);
+        assert_eq!(answer.status, 403, "{flag}: {}", answer.text());
+    }
+    let call = ("PUT", "/_api/document/open/k?onlyget=1");
+    assert_eq!(call_as(&mut client, "guest", call, r#"{"n":8}"#).status, 202, "it is a write");
+    for flag in ["onlyget=true", "onlyget", "onlyget=1", "a=b&onlyget=true"] {
+        let call = ("PUT", &*format!("/_api/document/plan?{flag}"));
+        let answer = call_as(&mut client, "guest", call, r#"["k"]"#);
+        assert_eq!((answer.status, &answer.json()[0]["n"]), (200, &json!(7)), "{flag}");
+    }
+    for flag in ["", "xonlyget=true", "a=onlyget", "onlygets=true", "%6fnlyget=true"] {
+        let call = ("PUT", &*format!("/_api/document/plan?{flag}"));
+        assert_eq!(call_as(&mut client, "guest", call, r#"[{"_key":"k"}]"#).status, 403, "{flag}");
+    }
+    is_untouched(&mut client, "plan");
+}
+
+/// The list named collections that its reader may not see, with their numbers.
+#[test]
+fn the_list_of_collections_shows_those_that_may_be_read() {
+    let (_server, mut client) = guarded();
+    let mut list = |who: &str| {
+        let answer = call_as(&mut client, who, ("GET", "/_api/collection"), "").json();
+        let names = answer["result"].as_array().unwrap().iter().map(|c| c["name"].clone());
+        names.filter(|name| !name.as_str().unwrap().starts_with('_')).collect::<Vec<Value>>()
+    };
+    assert_eq!(list("guest"), ["open", "plan"]);
+    assert_eq!(list("root"), ["open", "plan", "secret"]);
+}
+
+/// A name that an account may not write to is none that it may give away.
+#[test]
+fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
+    let (_server, mut client) = guarded();
+    let root = call_as(&mut client, "root", ("DELETE", "/_api/collection/plan"), "");
+    assert_eq!(root.status, 200);
+    let mut rename = |body: &str| {
+        call_as(&mut client, "guest", ("PUT", "/_api/collection/open/rename"), body).status
+    };
+    assert_eq!(rename(r#"{"name":"plan"}"#), 403);
+    assert_eq!(rename(r#"{"name":"other"}"#), 200);
+}

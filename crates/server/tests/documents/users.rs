@@ -1,0 +1,137 @@
+//! `/_api/user`: accounts are made, changed and removed as ArangoDB's drivers do it.
+
+use crate::common::{Answer, Client, Running, start, start_with};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use serde_json::{Value, json};
+
+/// A server whose account `root` may do everything; its password is its name.
+fn guarded() -> (Running, Client) {
+    let server = start_with(|options| {
+        let mut account = AccountRecord::new("root").unwrap();
+        account.set_password("root").unwrap();
+        for scope in ["*", "admin"] {
+            let set = account.grants.set(scope, Right::Write);
+            set.map_err(AccessError::Unacceptable).unwrap();
+        }
+        AccountFile::new(&options.data).change(|list| list.add(account)).unwrap();
+    });
+    let client = server.client();
+    (server, client)
+}
+
+fn call_as(client: &mut Client, who: (&str, &str), call: (&str, &str), body: &Value) -> Answer {
+    let credentials = STANDARD.encode(format!("{}:{}", who.0, who.1));
+    let headers = [("Authorization", &*format!("Basic {credentials}"))];
+    client.call(call.0, call.1, &headers, body.to_string())
+}
+
+fn number(answer: &Answer) -> (u16, u64) {
+    let body = answer.json();
+    assert_eq!((&body["error"], &body["code"]), (&json!(true), &json!(answer.status)));
+    (answer.status, body["errorNum"].as_u64().unwrap())
+}
+
+#[test]
+fn users_are_made_changed_and_removed() {
+    let (_server, mut client) = guarded();
+    let root = ("root", "root");
+    let mut admin = |method: &str, target: &str, body: &Value| {
+        call_as(&mut client, root, (method, target), body)
+    };
+    let ada = json!({"user": "ada", "passwd": "first", "extra": {"team": 7}});
+    let made = admin("POST", "/_api/user", &ada);
+    let expected = json!({
+        "user": "ada", "active": true, "extra": {"team": 7}, "error": false, "code": 201,
+    });
+    assert_eq!((made.status, made.json()), (201, expected));
+    assert_eq!(number(&admin("POST", "/_api/user", &ada)), (409, 1702));
+    for bad in ["", "a/b", "a:b"] {
+        let body = json!({"user": bad, "passwd": "x"});
+        assert_eq!(number(&admin("POST", "/_api/user", &body)), (400, 1700), "{bad}");
+    }
+    let list = admin("GET", "/_api/user", &json!({})).json();
+    let names: Vec<_> =
+        list["result"].as_array().unwrap().iter().map(|user| &user["user"]).collect();
+    assert!(names.contains(&&json!("ada")) && names.contains(&&json!("root")), "{list}");
+    // A part of it changes, and the rest stays.
+    let changed = admin("PATCH", "/_api/user/ada", &json!({"extra": {"team": 8}}));
+    assert_eq!((changed.status, &changed.json()["extra"]), (200, &json!({"team": 8})));
+    let login = |client: &mut Client, password: &str| {
+        let body = json!({"username": "ada", "password": password}).to_string();
+        client.call("POST", "/_open/auth", &[], body).status
+    };
+    assert_eq!(login(&mut client, "first"), 200);
+    // All of it does, and what is not said is as it is at first.
+    let replaced =
+        call_as(&mut client, root, ("PUT", "/_api/user/ada"), &json!({"passwd": "next"}));
+    assert_eq!((replaced.status, &replaced.json()["extra"]), (200, &json!({})));
+    assert_eq!((login(&mut client, "first"), login(&mut client, "next")), (401, 200));
+    // One may change its own password, and nobody else's.
+    let own = ("ada", "next");
+    let body = json!({"passwd": "own"});
+    assert_eq!(call_as(&mut client, own, ("PATCH", "/_api/user/ada"), &body).status, 200);
+    let own = ("ada", "own");
+    for call in [
+        ("PATCH", "/_api/user/root"),
+        ("PUT", "/_api/user/ada"),
+        ("DELETE", "/_api/user/ada"),
+        ("POST", "/_api/user"),
+    ] {
+        assert_eq!(number(&call_as(&mut client, own, call, &body)), (403, 11), "{call:?}");
+    }
+    let off = json!({"active": false});
+    let inactive = call_as(&mut client, root, ("PATCH", "/_api/user/ada"), &off);
+    assert_eq!((inactive.status, &inactive.json()["active"]), (200, &json!(false)));
+    assert_eq!(login(&mut client, "own"), 401);
+    let gone = call_as(&mut client, root, ("DELETE", "/_api/user/ada"), &json!({}));
+    assert_eq!((gone.status, gone.json()), (202, json!({"error": false, "code": 202})));
+    for method in ["GET", "PUT", "PATCH", "DELETE"] {
+        let answer = call_as(&mut client, root, (method, "/_api/user/ada"), &json!({}));
+        assert_eq!(number(&answer), (404, 1703), "{method}");
+    }
+}
+
+/// A token of an hour, or one lent for a day, was made a password for ever.
+#[test]
+fn a_token_sets_no_password() {
+    let (_server, mut client) = guarded();
+    let log_in = json!({"username": "root", "password": "root"}).to_string();
+    let token = client.call("POST", "/_open/auth", &[], log_in).json()["jwt"].clone();
+    let bearer = format!("Bearer {}", token.as_str().unwrap());
+    let mut by_token = |method: &str, target: &str, body: Value| {
+        client.call(method, target, &[("Authorization", &*bearer)], body.to_string())
+    };
+    let made = by_token("POST", "/_api/user", json!({"user": "ada", "passwd": "first"}));
+    assert_eq!(made.status, 201, "an account without any right");
+    for (method, target) in
+        [("PATCH", "/_api/user/root"), ("PATCH", "/_api/user/ada"), ("PUT", "/_api/user/ada")]
+    {
+        let refused = by_token(method, target, json!({"passwd": "taken over"}));
+        assert_eq!(number(&refused), (403, 11), "{method} {target}");
+        assert!(refused.text().contains("Basic"), "{}", refused.text());
+    }
+    // What an account has is not taken away either.
+    assert_eq!(by_token("PUT", "/_api/user/root", json!({})).status, 403);
+    assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);
+    let body = json!({"passwd": "next"});
+    let changed = call_as(&mut client, ("root", "root"), ("PATCH", "/_api/user/root"), &body);
+    assert_eq!(changed.status, 200);
+}
+
+/// The first account would lock out who makes it over the network.
+#[test]
+fn an_open_server_makes_no_users() {
+    let server = start();
+    let mut client = server.client();
+    for (method, target) in [
+        ("POST", "/_api/user"),
+        ("PUT", "/_api/user/ada"),
+        ("PATCH", "/_api/user/ada"),
+        ("DELETE", "/_api/user/ada"),
+    ] {
+        let answer = client.call(method, target, &[], br#"{"user":"ada"}"#);
+        assert_eq!(number(&answer), (403, 11), "{method}");
+    }
+}

@@ -1,0 +1,43 @@
+//! `PUT /_admin/compact`: a full merge on request.
+
+use crate::common::{Client, entity, start};
+use serde_json::Value;
+
+fn tables_by_level(client: &mut Client) -> Vec<u64> {
+    let answer = client.get("/_admin/engine");
+    let engine: Value = serde_json::from_str(answer.text()).unwrap();
+    let levels = engine["state"]["levels"].as_array().unwrap().iter();
+    levels.map(|level| level["tables"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn all_tables_are_merged_into_one_level_and_nothing_is_lost() {
+    let mut running = start();
+    for round in 0..3 {
+        let mut client = running.client();
+        for key in 0..50 {
+            let value = format!("value {key} of round {round}");
+            assert!(client.put(&entity(format!("k{}", key + round * 10)), value).status < 300);
+        }
+        // A server that ends leaves what it has in memory in a table of its own.
+        running = running.restart();
+    }
+    let mut client = running.client();
+    let before = tables_by_level(&mut client);
+    assert!(before.iter().sum::<u64>() > 1, "nothing to merge: {before:?}");
+    let merged = client.put("/_admin/compact", b"");
+    assert_eq!((merged.status, merged.header("Content-Type")), (200, Some("application/json")));
+    let took: Value = serde_json::from_str(merged.text()).unwrap();
+    assert!(took["duration_ns"].as_u64().unwrap() > 0);
+    let after = tables_by_level(&mut client);
+    assert_eq!(after.iter().filter(|tables| **tables > 0).count(), 1, "{after:?}");
+    assert_eq!(client.get(&entity("k25")).text(), "value 5 of round 2");
+    assert_eq!(client.get(&entity("k3")).text(), "value 3 of round 0");
+}
+
+#[test]
+fn it_is_asked_for_with_put_alone() {
+    let running = start();
+    let answer = running.client().get("/_admin/compact");
+    assert_eq!((answer.status, answer.header("Allow")), (405, Some("PUT")));
+}

@@ -1,0 +1,144 @@
+//! Queries and cursors belong to the account that asked.
+
+use crate::common::{Answer, Client, Running, request, start_with};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use serde_json::{Value, json};
+
+/// A server whose accounts `ann` and `ben` may write everything and administer nothing, and whose
+/// account `root` administers; each one's password is its name.
+fn start() -> Running {
+    start_with(|options| {
+        let file = AccountFile::new(&options.data);
+        for (name, administers) in [("ann", false), ("ben", false), ("root", true)] {
+            let mut account = AccountRecord::new(name).unwrap();
+            account.set_password(name).unwrap();
+            let mut grant = |scope: &str| {
+                account.grants.set(scope, Right::Write).map_err(AccessError::Unacceptable)
+            };
+            grant("*").unwrap();
+            if administers {
+                grant("admin").unwrap();
+            }
+            file.change(|list| list.add(account)).unwrap();
+        }
+    })
+}
+
+fn basic(name: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{name}")))
+}
+
+fn call(client: &mut Client, method: &str, target: &str, who: &str, body: &Value) -> Answer {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    client.call(method, target, &[("Authorization", &*basic(who))], body)
+}
+
+fn number(answer: &Answer) -> (u16, u64) {
+    (answer.status, answer.json()["errorNum"].as_u64().unwrap())
+}
+
+/// A cursor's path, and its answer.
+fn cursor(client: &mut Client, who: &str, query: &Value) -> (String, Value) {
+    let answer = call(client, "POST", "/_api/cursor", who, query);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let body = answer.json();
+    (format!("/_api/cursor/{}", body["id"].as_str().unwrap()), body)
+}
+
+/// Whoever guessed the number of a cursor read what another account had asked for, and removed it.
+#[test]
+fn cursors_are_there_for_their_owners_alone() {
+    let server = start();
+    let mut client = server.client();
+    for is_stream in [false, true] {
+        let query = json!({
+            "query": "FOR i IN 1..9 RETURN CONCAT('secret', i)", "batchSize": 2,
+            "options": {"stream": is_stream, "allowRetry": true},
+        });
+        let (path, _) = cursor(&mut client, "ann", &query);
+        for who in ["ben", "root"] {
+            for (method, target) in
+                [("POST", path.clone()), ("PUT", path.clone()), ("POST", format!("{path}/1"))]
+            {
+                let refused = call(&mut client, method, &target, who, &Value::Null);
+                assert_eq!(number(&refused), (404, 1600), "{method} {target} by {who}");
+                assert!(!refused.text().contains("secret"));
+            }
+        }
+        assert_eq!(number(&call(&mut client, "DELETE", &path, "ben", &Value::Null)), (404, 1600));
+        // It is as it was.
+        let next = call(&mut client, "POST", &path, "ann", &Value::Null);
+        assert_eq!(next.json()["result"], json!(["secret3", "secret4"]), "{}", next.text());
+        // Administrators make room without a look at what is there.
+        assert_eq!(call(&mut client, "DELETE", &path, "root", &Value::Null).status, 202);
+        assert_eq!(number(&call(&mut client, "POST", &path, "ann", &Value::Null)), (404, 1600));
+    }
+}
+
+/// Bind values of one account's queries were shown to all that might read the database, and any of
+/// them ended any query.
+#[test]
+fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
+    let server = start();
+    let mut client = server.client();
+    let query = json!({
+        "query": "FOR i IN 1..1000 LET x = i > 10 ? SLEEP(600) : 0 RETURN @secret",
+        "bindVars": {"secret": "s3cret"}, "batchSize": 2, "options": {"stream": true},
+    });
+    let (_, body) = cursor(&mut client, "ann", &query);
+    let id = body["id"].as_str().unwrap().to_owned();
+    for (who, is_shown) in [("ann", true), ("root", true), ("ben", false)] {
+        let list = call(&mut client, "GET", "/_api/query/current", who, &Value::Null);
+        let listed = &list.json()[0];
+        assert_eq!(listed["id"], json!(id), "{}", list.text());
+        assert_eq!(list.text().contains("s3cret"), is_shown, "{who}: {}", list.text());
+        assert_eq!(list.text().contains("RETURN @secret"), is_shown, "{who}");
+        assert_eq!(listed["user"] == "ann", is_shown, "{who}");
+    }
+    let path = format!("/_api/query/{id}");
+    assert_eq!(number(&call(&mut client, "DELETE", &path, "ben", &Value::Null)), (403, 11));
+    let state = |client: &mut Client| {
+        call(client, "GET", "/_api/query/current", "ann", &Value::Null).json()[0]["state"].clone()
+    };
+    assert_eq!(state(&mut client), "executing");
+    assert_eq!(call(&mut client, "DELETE", &path, "root", &Value::Null).status, 200);
+    assert_eq!(state(&mut client), "killed");
+    // One that is at work, by its owner.
+    let body = json!({"query": "RETURN SLEEP(600)"}).to_string();
+    let headers = [("Authorization", &*basic("ben"))];
+    let mut waiting = server.sent(&request("POST", "/_api/cursor", &headers, body.as_bytes()));
+    let id = loop {
+        let list = call(&mut client, "GET", "/_api/query/current", "ben", &Value::Null).json();
+        let own = list.as_array().unwrap().iter().find(|query| query["user"] == "ben").cloned();
+        if let Some(query) = own {
+            break query["id"].as_str().unwrap().to_owned();
+        }
+    };
+    let path = format!("/_api/query/{id}");
+    assert_eq!(number(&call(&mut client, "DELETE", &path, "ann", &Value::Null)), (403, 11));
+    assert_eq!(call(&mut client, "DELETE", &path, "ben", &Value::Null).status, 200);
+    assert_eq!(number(&waiting.answer()), (410, 1500));
+}
+
+/// One account's cursors took all places there were.
+#[test]
+fn an_account_has_a_part_of_all_cursors() {
+    let server = start();
+    let mut client = server.client();
+    let query = json!({"query": "FOR i IN 1..3 RETURN i", "batchSize": 1});
+    let mut paths = Vec::new();
+    let refused = loop {
+        let answer = call(&mut client, "POST", "/_api/cursor", "ann", &query);
+        if answer.status != 201 {
+            break answer;
+        }
+        paths.push(format!("/_api/cursor/{}", answer.json()["id"].as_str().unwrap()));
+        assert!(paths.len() < 5_000, "there is no end of cursors");
+    };
+    assert_eq!(number(&refused), (500, 32), "{}", refused.text());
+    cursor(&mut client, "ben", &query);
+    call(&mut client, "DELETE", &paths[0], "ann", &Value::Null);
+    cursor(&mut client, "ann", &query);
+}

@@ -1,0 +1,304 @@
+//! Slow requests in the log, and traced ones at a collector.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use crate::common::collector::{collector, spans};
+use crate::common::{Client, Running, entity, start_with};
+use pellucid_server::Export;
+use serde_json::Value;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+fn unix_ns(span: &Value, name: &str) -> u64 {
+    span[name].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_request_of_a_trace_becomes_spans_below_the_callers() {
+    let (url, received) = collector();
+    let server = start_with(|options| {
+        options.export = Some(Export::to(&url, Some("x-key: secret")).unwrap());
+    });
+    let mut client = server.client();
+    client.put(&entity("secret-key"), "value");
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let headers = [("traceparent", parent.as_str())];
+    let answer = client.call("GET", &entity("secret-key"), &headers, b"");
+    assert_eq!((answer.status, answer.text()), (200, "value"));
+    let returned = answer.header("traceresponse").unwrap().to_owned();
+    assert!(returned.starts_with(&format!("00-{TRACE}-")) && returned.ends_with("-01"));
+
+    let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(head.starts_with("POST /v1/traces ") && head.contains("\r\nx-key: secret\r\n"));
+    let spans = spans(&document);
+    let own = &spans[0];
+    assert_eq!((&own["name"], &own["kind"]), (&"entity_get".into(), &2.into()));
+    assert_eq!((&own["traceId"], &own["parentSpanId"]), (&TRACE.into(), &PARENT.into()));
+    assert!(returned.contains(own["spanId"].as_str().unwrap()));
+    let (from, to) = (unix_ns(own, "startTimeUnixNano"), unix_ns(own, "endTimeUnixNano"));
+    let phases: Vec<&str> = spans[1..].iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert!(phases.contains(&"execute") && phases.contains(&"write"), "{phases:?}");
+    for span in &spans[1..] {
+        assert_eq!(span["parentSpanId"], own["spanId"]);
+        assert_ne!(span["spanId"], own["spanId"]);
+        let within =
+            unix_ns(span, "startTimeUnixNano") >= from && unix_ns(span, "endTimeUnixNano") <= to;
+        assert!(within, "a phase lies within its request: {span}");
+    }
+    assert!(!document.to_string().contains("secret-key"), "keys are hashed");
+}
+
+/// The document as the protocol defines it (`opentelemetry/proto/trace/v1/trace.proto` in its JSON
+/// form): a member that it does not know, or one of another type, is an error.
+mod otlp {
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ExportTraceServiceRequest {
+        pub(super) resource_spans: Vec<ResourceSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ResourceSpans {
+        pub(super) resource: Resource,
+        pub(super) scope_spans: Vec<ScopeSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Resource {
+        pub(super) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct ScopeSpans {
+        pub(super) scope: InstrumentationScope,
+        pub(super) spans: Vec<Span>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct InstrumentationScope {
+        pub(super) name: String,
+        pub(super) version: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Span {
+        pub(super) trace_id: String,
+        pub(super) span_id: String,
+        #[serde(default)]
+        pub(super) trace_state: String,
+        #[serde(default)]
+        pub(super) parent_span_id: String,
+        pub(super) name: String,
+        pub(super) kind: u32,
+        pub(super) start_time_unix_nano: String,
+        pub(super) end_time_unix_nano: String,
+        #[serde(default)]
+        pub(super) attributes: Vec<KeyValue>,
+        #[serde(default)]
+        pub(super) status: Status,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct Status {
+        #[serde(default)]
+        pub(super) code: u32,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub(super) struct KeyValue {
+        pub(super) key: String,
+        pub(super) value: AnyValue,
+    }
+
+    /// Whole numbers of 64 bits are texts, as everywhere in that form.
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) enum AnyValue {
+        StringValue(String),
+        IntValue(String),
+    }
+}
+
+/// What the protocol says of every span: identifiers as hexadecimal, of 16 and 8 bytes and not
+/// zero, times as texts, kinds by their numbers.
+fn check_span(span: &otlp::Span) {
+    let is_identifier = |text: &str, digits: usize| {
+        text.len() == digits
+            && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && text.bytes().any(|byte| byte != b'0')
+    };
+    assert!(is_identifier(&span.trace_id, 32) && is_identifier(&span.span_id, 16), "{span:?}");
+    assert!(is_identifier(&span.parent_span_id, 16), "{span:?}");
+    let [from, to]: [u64; 2] =
+        [&span.start_time_unix_nano, &span.end_time_unix_nano].map(|ns| ns.parse().unwrap());
+    assert!(from <= to && from > 1_600_000_000_000_000_000, "nanoseconds since 1970: {span:?}");
+    assert!(!span.name.is_empty() && (1..=5).contains(&span.kind), "{span:?}");
+    let keys: std::collections::BTreeSet<&str> =
+        span.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+    assert_eq!(keys.len(), span.attributes.len(), "no key comes twice: {span:?}");
+    for attribute in &span.attributes {
+        if let otlp::AnyValue::IntValue(number) = &attribute.value {
+            number.parse::<i64>().unwrap_or_else(|_| panic!("{attribute:?}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
+    let (url, received) = collector();
+    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
+    let mut client = server.client();
+    client.put(&entity("k"), "value");
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let headers =
+        [("traceparent", parent.as_str()), ("tracestate", "rojo=00f067aa"), ("tracestate", "a=1")];
+    let answer = client.call("GET", &entity("k"), &headers, b"");
+    assert_eq!(answer.status, 200);
+    let returned = answer.header("traceresponse").unwrap().to_owned();
+
+    let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
+    let request: otlp::ExportTraceServiceRequest = serde_json::from_value(document).unwrap();
+    let [of_resource] = &request.resource_spans[..] else { panic!("one resource: {request:?}") };
+    let service = of_resource.resource.attributes.iter().find(|found| found.key == "service.name");
+    assert_eq!(service.unwrap().value, otlp::AnyValue::StringValue("pellucid".to_owned()));
+    let [of_scope] = &of_resource.scope_spans[..] else { panic!("one scope: {request:?}") };
+    assert!(!of_scope.scope.name.is_empty() && !of_scope.scope.version.is_empty());
+    let spans = &of_scope.spans;
+    spans.iter().for_each(check_span);
+    let (own, phases) = spans.split_first().unwrap();
+    assert_eq!((own.parent_span_id.as_str(), own.kind), (PARENT, 2), "a server's span");
+    assert_eq!(returned, format!("00-{TRACE}-{}-01", own.span_id));
+    assert!(phases.len() >= 3, "{phases:?}");
+    for phase in phases {
+        assert_eq!((&phase.parent_span_id, phase.kind), (&own.span_id, 1), "an internal span");
+    }
+    for span in spans {
+        assert_eq!((span.trace_id.as_str(), span.status.code), (TRACE, 0));
+        assert_eq!(span.trace_state, "rojo=00f067aa,a=1", "passed on as it came");
+    }
+    let mut identifiers: Vec<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
+    identifiers.sort_unstable();
+    identifiers.dedup();
+    assert_eq!(identifiers.len(), spans.len(), "each span has its own");
+    let status = own.attributes.iter().find(|found| found.key == "http.response.status_code");
+    assert_eq!(status.unwrap().value, otlp::AnyValue::IntValue("200".to_owned()));
+}
+
+#[test]
+fn what_the_caller_does_not_trace_is_not_traced() {
+    let (url, _received) = collector();
+    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
+    let mut client = server.client();
+    let unsampled = format!("00-{TRACE}-{PARENT}-00");
+    for header in [unsampled.as_str(), "nonsense", ""] {
+        let answer = client.call("GET", &entity("a"), &[("traceparent", header)], b"");
+        assert_eq!((answer.status, answer.header("traceresponse")), (404, None), "{header}");
+    }
+    assert_eq!(client.get(&entity("a")).header("traceresponse"), None);
+}
+
+#[test]
+fn a_share_of_the_others_is_traced_also_where_they_leave_the_event_loop() {
+    let (url, received) = collector();
+    let server = start_with(|options| {
+        options.export = Some(Export::to(&url, None).unwrap());
+        options.trace_share = 1.0;
+    });
+    let mut client = server.client();
+    let answer = client.put(&format!("{}&sync=disk", entity("a")), "value");
+    assert!(answer.status == 201 && answer.header("traceresponse").is_some());
+    let (_, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    let own = &spans(&document)[0];
+    assert_eq!((&own["name"], own.get("parentSpanId")), (&"entity_put".into(), None));
+}
+
+fn figure(client: &mut Client, name: &str) -> u64 {
+    let page = client.get("/metrics");
+    let value = page.text().lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    value.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = start_with(|options| {
+        options.export = Some(Export::to(&format!("http://{gone}"), None).unwrap());
+        options.trace_share = 1.0;
+    });
+    let mut client = server.client();
+    for _ in 0..10 {
+        assert_eq!(client.get(&entity("a")).status, 404);
+    }
+    while figure(&mut client, "pellucid_trace_requests_lost_total") == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(figure(&mut client, "pellucid_trace_requests_exported_total"), 0);
+    let said = || {
+        let lines = server.log.lock().unwrap();
+        lines.iter().filter(|line| line.contains("spans are lost")).count()
+    };
+    // What is lost is counted first, and said then.
+    while said() == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(said(), 1, "a lasting failure is one line");
+}
+
+fn slow_lines(running: &Running) -> Vec<String> {
+    let lines = running.log.lock().unwrap();
+    lines.iter().filter(|line| line.starts_with("slow request")).cloned().collect()
+}
+
+#[test]
+fn a_slow_request_is_a_line_that_hides_the_key() {
+    let server = start_with(|options| options.slow_request = Duration::from_nanos(1));
+    let mut client = server.client();
+    client.put(&entity("secret-key"), "value");
+    while slow_lines(&server).is_empty() {
+        std::thread::yield_now();
+    }
+    let line = slow_lines(&server).remove(0);
+    for part in ["operation=\"entity_put\"", "status=201", "execute=", "key=\"#"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(!line.contains("secret-key"), "{line}");
+}
+
+#[test]
+fn a_slow_requests_key_is_shown_where_it_is_asked_for() {
+    let server = start_with(|options| {
+        options.slow_request = Duration::from_nanos(1);
+        options.show_keys = true;
+    });
+    server.client().put(&entity("plain-key"), "value");
+    while slow_lines(&server).is_empty() {
+        std::thread::yield_now();
+    }
+    assert!(slow_lines(&server)[0].contains("key=\"plain-key\""));
+}
+
+/// Everything is slow here: the log must not become what the server does.
+#[test]
+fn slow_lines_are_bounded() {
+    let server = start_with(|options| options.slow_request = Duration::from_nanos(1));
+    let mut client = server.client();
+    for _ in 0..500 {
+        client.get(&entity("a"));
+    }
+    while !server.log.lock().unwrap().iter().any(|line| line.contains("further slow requests")) {
+        std::thread::yield_now();
+    }
+    assert!(slow_lines(&server).len() < 500);
+}

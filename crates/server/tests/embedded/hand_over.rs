@@ -1,0 +1,400 @@
+//! Requests that would wait for the disk leave their event loop, and their neighbours go on.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use crate::common::{Client, start_with};
+use pellucid_embedded::EmbeddedStore;
+use pellucid_engine::EngineOptions;
+use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
+use pellucid_server::{
+    EmbeddedOptions, HandOver, Log, RunningServer, ServerError, ServerOptions, start_on,
+};
+use tempfile::TempDir;
+
+/// A disk that answers no read of the journal while it is held.
+#[derive(Default)]
+struct Disk {
+    is_cold: AtomicBool,
+    is_held: Mutex<bool>,
+    released: Condvar,
+}
+
+impl Disk {
+    /// From now on nothing is in memory, and reads wait.
+    fn hold(&self) {
+        self.is_cold.store(true, Ordering::SeqCst);
+        *self.is_held.lock().unwrap() = true;
+    }
+
+    fn release(&self) {
+        *self.is_held.lock().unwrap() = false;
+        self.released.notify_all();
+    }
+
+    fn wait(&self) {
+        let held = self.is_held.lock().unwrap();
+        drop(self.released.wait_while(held, |held| *held).unwrap());
+    }
+}
+
+struct SlowFileSystem(Arc<Disk>);
+struct SlowFile(Arc<dyn File>, Arc<Disk>);
+struct SlowMap(Arc<dyn Map>, Arc<Disk>);
+
+impl SlowFileSystem {
+    fn slow(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        let is_journal = path.parent().is_some_and(|folder| folder.ends_with("journal"));
+        if is_journal { Arc::new(SlowFile(file, Arc::clone(&self.0))) } else { file }
+    }
+}
+
+impl FileSystem for SlowFileSystem {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.slow(path, SystemFileSystem.create(path)?))
+    }
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        Ok(self.slow(path, SystemFileSystem.open(path, writable)?))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemFileSystem.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemFileSystem.remove(path)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        SystemFileSystem.list(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        SystemFileSystem.create_directory(directory)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        SystemFileSystem.sync_directory(directory)
+    }
+    fn exists(&self, path: &Path) -> bool {
+        SystemFileSystem.exists(path)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemFileSystem.hard_link(from, to)
+    }
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        SystemFileSystem.lock(path)
+    }
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        SystemFileSystem.free_bytes(directory)
+    }
+    fn boot_identity(&self) -> [u8; 16] {
+        SystemFileSystem.boot_identity()
+    }
+}
+
+impl File for SlowFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.1.wait();
+        self.0.read_exact_at(buffer, offset)
+    }
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_length(length)
+    }
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.0.allocate(length)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        Ok(Arc::new(SlowMap(self.0.map(length, mode)?, Arc::clone(&self.1))))
+    }
+}
+
+impl Map for SlowMap {
+    fn pointer(&self) -> *mut u8 {
+        self.0.pointer()
+    }
+    fn length(&self) -> usize {
+        self.0.length()
+    }
+    fn is_resident(&self, _offset: usize, _length: usize) -> bool {
+        !self.1.is_cold.load(Ordering::SeqCst)
+    }
+}
+
+/// A server with one event loop on a disk that the test holds and releases, filled so far that the
+/// first keys lie in segments that are sealed.
+fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> RunningServer {
+    let engine_options = EngineOptions {
+        file_system: Arc::new(SlowFileSystem(Arc::clone(disk))),
+        segment_size_bytes: 1 << 20,
+        ..EngineOptions::default()
+    };
+    let store = EmbeddedStore::open_with(folder.path(), embedded, engine_options).unwrap();
+    let mut options = ServerOptions::new(folder.path().to_owned());
+    options.listen = "127.0.0.1:0".parse().unwrap();
+    options.threads = 1;
+    options.limits.stop = Duration::from_secs(1);
+    let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
+    let mut client = Client::connect(server.address());
+    for number in 0..300 {
+        let target = format!("/v0/entity?id=key-{number}");
+        assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
+    }
+    server
+}
+
+fn value(number: usize) -> Vec<u8> {
+    number.to_string().repeat(8_000).into_bytes()
+}
+
+#[test]
+fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut waiting = Client::connect(server.address());
+    let mut beside = Client::connect(server.address());
+    disk.hold();
+    waiting.send(b"GET /v0/entity?id=key-3 HTTP/1.1\r\nHost: a\r\nPrefer: timing\r\n\r\n");
+    // All on the one event loop, and all answered while the read waits.
+    assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
+    assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
+    assert_eq!(beside.get("/v0/status").status, 200);
+    disk.release();
+    let answer = waiting.answer();
+    assert_eq!((answer.status, answer.body == value(3)), (200, true));
+    server.stop().unwrap();
+}
+
+/// What a range of keys that begin with `key-3` is made of, the first `limit` of it.
+fn range_of_threes(limit: usize) -> Vec<u8> {
+    let mut keys: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    keys.retain(|number| number.starts_with('3'));
+    keys.sort();
+    let entry = |number: &String| {
+        [format!("key-{number}\n").into_bytes(), value(number.parse().unwrap())].concat()
+    };
+    keys.iter().take(limit).flat_map(entry).collect()
+}
+
+#[test]
+fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut beside = Client::connect(server.address());
+    // A short one is tried on its event loop, a long one is not; both reach beyond one piece.
+    for (limit, entries) in [("&limit=11", 11), ("", usize::MAX)] {
+        let mut waiting = Client::connect(server.address());
+        disk.hold();
+        let target = format!("/v0/entities?start=key-3&end=key-4{limit}");
+        waiting.send(&crate::common::request("GET", &target, &[], b""));
+        // All on the one event loop, and all answered while the range waits.
+        assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
+        assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
+        assert_eq!(beside.get("/v0/status").status, 200);
+        disk.release();
+        let answer = waiting.answer();
+        let is_whole = answer.body == range_of_threes(entries);
+        assert_eq!((answer.status, is_whole), (200, true), "{limit}");
+    }
+    server.stop().unwrap();
+}
+
+/// The first piece comes from memory, and what follows does not.
+#[test]
+fn a_range_that_comes_to_what_is_not_in_memory_delays_nobody() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut reader = Client::connect(server.address());
+    let mut beside = Client::connect(server.address());
+    reader.send(&crate::common::request("GET", "/v0/entities?start=key-", &[], b""));
+    let head = reader.try_head().unwrap();
+    assert_eq!(head.status, 200);
+    let mut bytes = reader.try_chunk().unwrap().unwrap().len();
+    disk.hold();
+    assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
+    assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
+    disk.release();
+    while let Some(chunk) = reader.try_chunk().unwrap() {
+        bytes += chunk.len();
+    }
+    let entry = |number: usize| format!("key-{number}\n").len() + value(number).len();
+    assert_eq!(bytes, (0..300).map(entry).sum::<usize>());
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
+    for mode in [HandOver::Auto, HandOver::Always, HandOver::Never] {
+        let server = start_with(|options| options.embedded.hand_over = mode);
+        let mut client = server.client();
+        assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
+        let queue_ns = || {
+            let account = server.account();
+            let range = account.operations.iter().find(|found| found.operation == "entity_range");
+            let queue = range.unwrap().phases.iter().find(|phase| phase.name == "queue").unwrap();
+            queue.distribution.max_ns
+        };
+        assert_eq!(client.get("/v0/entities?start=a&limit=128").body, b"a\none", "{mode:?}");
+        assert_eq!(queue_ns() > 0, mode == HandOver::Always, "{mode:?}");
+        for query in ["start=a&limit=129", "start=a"] {
+            assert_eq!(client.get(&format!("/v0/entities?{query}")).body, b"a\none", "{mode:?}");
+        }
+        assert_eq!(queue_ns() > 0, mode != HandOver::Never, "{mode:?}");
+    }
+}
+
+/// A query that does not look at its kill switch kept the server from ending, whatever
+/// `--stop-timeout` said.
+#[test]
+fn a_stop_waits_for_no_thread_beyond_its_time() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut client = Client::connect(server.address());
+    assert!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status < 300);
+    for number in 0..200 {
+        let document = serde_json::json!({ "_key": number.to_string(), "v": "v".repeat(30_000) });
+        let made = client.call("POST", "/_api/document/c", &[], document.to_string());
+        assert!(made.status < 300, "{}", made.text());
+    }
+    disk.hold();
+    let query = br#"{"query":"FOR d IN c FILTER d.v == 'stuck' RETURN d"}"#;
+    let mut waiting = Client::connect(server.address());
+    waiting.send(&crate::common::request("POST", "/_api/cursor", &[], query));
+    while !client.get("/_api/query/current").text().contains("stuck") {}
+    let (sender, stopped) = std::sync::mpsc::channel();
+    let stop = std::thread::spawn(move || sender.send(server.stop()).unwrap());
+    let outcome = stopped.recv_timeout(Duration::from_secs(60));
+    disk.release();
+    let Ok(Err(ServerError::Stuck(text))) = outcome else { panic!("{outcome:?}") };
+    assert!(text.contains("FILTER d.v == 'stuck'"), "{text}");
+    stop.join().unwrap();
+    // What was acknowledged is there, and nobody holds the store any more.
+    let options = ServerOptions { threads: 1, ..ServerOptions::new(folder.path().to_owned()) };
+    let options = ServerOptions { listen: "127.0.0.1:0".parse().unwrap(), ..options };
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
+    let mut client = Client::connect(server.address());
+    assert_eq!(client.get("/_api/document/c/199").status, 200);
+    server.stop().unwrap();
+}
+
+#[test]
+fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
+    let server = start(&disk, &folder, embedded);
+    disk.hold();
+    let answer = Client::connect(server.address()).get("/v0/entity?id=key-3");
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.header("Retry-After"), Some("1"));
+    let range = Client::connect(server.address()).get("/v0/entities?start=key-3");
+    assert_eq!((range.status, range.header("Retry-After")), (503, Some("1")));
+    disk.release();
+    server.stop().unwrap();
+}
+
+#[test]
+fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
+    for mode in [HandOver::Auto, HandOver::Always, HandOver::Never] {
+        let server = start_with(|options| options.embedded.hand_over = mode);
+        let mut client = server.client();
+        assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
+        assert_eq!(client.get("/v0/entity?id=a").body, b"one", "{mode:?}");
+        assert_eq!(client.call("HEAD", "/v0/entity?id=a", &[], b"").status, 200);
+        assert_eq!(client.call("DELETE", "/v0/entity?id=a", &[], b"").status, 202);
+        assert_eq!(client.get("/v0/entity?id=a").status, 404);
+        let line = b"{\"op\":\"put\",\"key\":\"Yg==\",\"value\":\"dHdv\"}\n";
+        let large = line.repeat(10_000);
+        let answer = client.call("POST", "/v0/batch", &[], &large);
+        assert_eq!((answer.status, &answer.json()["entries"]), (200, &10_000.into()));
+        let broken = [&large[..], b"nonsense\n"].concat();
+        assert_eq!(client.call("POST", "/v0/batch", &[], &broken).status, 400);
+        assert_eq!(client.get("/v0/entity?id=b").body, b"two");
+        let account = server.account();
+        let get = account.operations.iter().find(|found| found.operation == "entity_get").unwrap();
+        let queue = get.phases.iter().find(|phase| phase.name == "queue").unwrap();
+        assert_eq!(queue.distribution.max_ns > 0, mode == HandOver::Always, "{mode:?}");
+    }
+}
+
+/// After one slow read all queries went to the workers. Now each tries on its event loop, and goes
+/// there only if what it reads is not in memory.
+#[test]
+fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    // Of a store that was just opened nobody knows yet what is in memory.
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut client = Client::connect(server.address());
+    let mut post = |target: &str, body: String| {
+        let answer = client.call("POST", target, &[], body);
+        assert!(answer.status < 300, "{}", answer.text());
+        answer
+    };
+    post("/_api/collection", r#"{"name":"c"}"#.into());
+    post("/_api/index?collection=c", r#"{"type":"persistent","fields":["n"]}"#.into());
+    let text = "x".repeat(300);
+    for n in 0..10 {
+        post("/_api/document/c", format!(r#"{{"n":{n},"text":"{text}"}}"#));
+    }
+    let query = r#"FOR d IN c FILTER d.n == @n RETURN d"#;
+    let body = |n: u32| format!(r#"{{"query":"{query}","bindVars":{{"n":{n}}}}}"#);
+    // The first is planned by a worker.
+    post("/_api/cursor", body(0));
+    for n in 1..5 {
+        let answer = post("/_api/cursor", body(n));
+        assert_eq!(answer.json()["result"][0]["n"], n);
+        assert_eq!(answer.header("X-Arango-Queue-Time-Seconds"), Some("0.000000"));
+    }
+    disk.hold();
+    let mut waiting = Client::connect(server.address());
+    waiting.send(&crate::common::request("POST", "/_api/cursor", &[], body(7).as_bytes()));
+    assert_eq!(client.get("/v0/status").status, 200);
+    assert_eq!(client.get("/_api/version").status, 200);
+    disk.release();
+    let answer = waiting.answer();
+    assert_eq!((answer.status, &answer.json()["result"][0]["text"]), (201, &text.into()));
+    server.stop().unwrap();
+}
+
+/// While reads were slow, each read of a document went to the workers. Now it tries on its event
+/// loop, as queries do.
+#[test]
+fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+    // Of a store that was just opened nobody knows yet what is in memory: reads count as slow.
+    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let mut client = Client::connect(server.address());
+    let answer = client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = "x".repeat(300);
+    for n in 0..10 {
+        let body = format!(r#"{{"_key":"{n}","text":"{text}"}}"#);
+        assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
+    }
+    for n in 0..10 {
+        for method in ["GET", "HEAD"] {
+            let answer = client.call(method, &format!("/_api/document/c/{n}"), &[], "");
+            assert_eq!((answer.status, answer.header("X-Arango-Queue-Time-Seconds")), HERE);
+        }
+    }
+    let missing = client.get("/_api/document/c/missing");
+    assert_eq!((missing.status, missing.json()["errorNum"].as_u64()), (404, Some(1202)));
+    disk.hold();
+    let mut waiting = Client::connect(server.address());
+    waiting.send(&crate::common::request("GET", "/_api/document/c/7", &[], b""));
+    assert_eq!(client.get("/_api/version").status, 200);
+    disk.release();
+    let answer = waiting.answer();
+    assert_eq!((answer.status, &answer.json()["text"]), (200, &text.into()));
+    server.stop().unwrap();
+}
+
+/// What an answer says that was made on its event loop.
+const HERE: (u16, Option<&str>) = (200, Some("0.000000"));

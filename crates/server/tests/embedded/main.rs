@@ -1,0 +1,21 @@
+//! Servers on the embedded store: their views of themselves, and of their store.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod account;
+mod compact;
+mod copies;
+mod dashboard;
+mod disk;
+mod documents_owners;
+mod engine_page;
+mod follow;
+mod hand_over;
+mod metrics;
+mod observe;
+mod routes;
+mod sites;
+mod transport_parts;

@@ -1,0 +1,60 @@
+//! Browsers at a server without accounts: pages of other sites, and names bound to its address.
+
+use crate::common::{entity, start, start_with};
+
+/// A page of any site wrote to the server of a developer who looked at it.
+#[test]
+fn pages_of_other_sites_neither_read_nor_write() {
+    let server = start();
+    let mut client = server.client();
+    let own = format!("http://{}", server.address);
+    let text = ("Content-Type", "text/plain");
+    for foreign in [
+        &[("Origin", "https://evil.example"), text][..],
+        &[("Origin", "null"), text],
+        &[("Sec-Fetch-Site", "cross-site"), text],
+        &[("Sec-Fetch-Site", "same-site"), text],
+    ] {
+        let refused = client.call("PUT", &entity("a"), foreign, "x");
+        assert_eq!(refused.status, 403, "{foreign:?}");
+        assert!(refused.text().contains("--allowed-origins"), "{}", refused.text());
+        let body = "{\"query\":\"RETURN 1\"}";
+        let refused = client.call("POST", "/_api/cursor", foreign, body);
+        assert_eq!((refused.status, &refused.json()["code"]), (403, &403.into()));
+        assert_eq!(client.call("OPTIONS", "/_api/cursor", foreign, "").status, 403);
+    }
+    assert_eq!(client.get(&entity("a")).status, 404, "nothing was written");
+    // Pages of its own, programs, and whoever follows a link.
+    let headers = [("Origin", "http://test"), ("Sec-Fetch-Site", "same-origin")];
+    assert_eq!(client.call("PUT", &entity("a"), &headers, "x").status, 201);
+    assert_eq!(client.call("PUT", &entity("a"), &[("Sec-Fetch-Site", "none")], "x").status, 201);
+    let link = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate")];
+    assert_eq!(client.call("GET", "/_admin/account", &link, "").status, 200);
+    assert_eq!(client.call("PUT", &entity("a"), &[("Origin", &*own)], "x").status, 403, "not Host");
+}
+
+/// DNS that leads a stranger's name here made his page the server's own.
+#[test]
+fn a_name_of_a_stranger_that_leads_here_is_refused() {
+    let ask = |server: &crate::common::Running, host: &str| {
+        let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", entity("a"));
+        server.sent(request.as_bytes()).answer()
+    };
+    let server = start();
+    let refused = ask(&server, "evil.example:8080");
+    assert_eq!(refused.status, 421);
+    assert!(refused.text().contains("--allowed-hosts"), "{}", refused.text());
+    for own in [&*server.address.to_string(), "localhost:8080", "[::1]:8080", "pellucid"] {
+        assert_eq!(ask(&server, own).status, 404, "{own}");
+    }
+    let server = start_with(|options| options.allowed_hosts = vec!["db.example.com".to_owned()]);
+    assert_eq!(ask(&server, "db.example.com:8080").status, 404);
+}
+
+#[test]
+fn an_origin_that_an_operator_allows_may_ask() {
+    let origin = "https://console.example.com";
+    let server = start_with(|options| options.allowed_origins = vec![origin.to_owned()]);
+    let headers = [("Origin", origin), ("Sec-Fetch-Site", "cross-site")];
+    assert_eq!(server.client().call("PUT", &entity("a"), &headers, "x").status, 201);
+}

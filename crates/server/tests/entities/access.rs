@@ -1,0 +1,289 @@
+//! Who gets in, and to what, over real sockets.
+
+use std::io::Read;
+
+use crate::common::{Client, Running, entity, start_with};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Authentication, Right};
+
+fn basic(name: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
+}
+
+/// A server with accounts that may read, write, and see the admin pages; each one's password is its
+/// name. It gives a token of the one that reads.
+fn guarded() -> (Running, String) {
+    let mut token = String::new();
+    let running = start_with(|options| {
+        let add = |name: &str, scope: &str, right| {
+            let mut account = AccountRecord::new(name)?;
+            account.set_password(name)?;
+            account.grants.set(scope, right).map_err(AccessError::Unacceptable)?;
+            let (_, text) = account.add_token("test", None, 0)?;
+            AccountFile::new(&options.data).change(|list| list.add(account))?;
+            Ok::<String, AccessError>(text)
+        };
+        token = add("reader", "table/entities", Right::Read).unwrap();
+        add("writer", "*", Right::Write).unwrap();
+        add("watcher", "admin", Right::Read).unwrap();
+    });
+    (running, token)
+}
+
+fn status(client: &mut Client, method: &str, target: &str, authorization: &str) -> u16 {
+    let headers = [("Authorization", authorization)];
+    client.call(method, target, &headers, b"").status
+}
+
+#[test]
+fn each_account_gets_what_it_was_granted() {
+    let (server, token) = guarded();
+    let mut client = server.client();
+    let (reader, writer) = (basic("reader", "reader"), basic("writer", "writer"));
+    let (watcher, token) = (basic("watcher", "watcher"), format!("Bearer {token}"));
+    let path = entity("a");
+    for (method, target, authorization, expected) in [
+        ("PUT", path.as_str(), &writer, 201),
+        ("GET", &path, &writer, 200),
+        ("GET", "/metrics", &writer, 403),
+        ("GET", &path, &reader, 200),
+        ("GET", &path, &token, 200),
+        ("GET", "/v0/entities?start=a", &reader, 200),
+        ("PUT", &path, &reader, 403),
+        ("DELETE", &path, &token, 403),
+        ("POST", "/v0/batch", &reader, 403),
+        ("GET", &path, &watcher, 403),
+        ("GET", "/metrics", &watcher, 200),
+        ("GET", "/_admin/account", &watcher, 200),
+        ("GET", "/_admin/engine", &reader, 403),
+        ("GET", "/v0/status", &"nonsense".to_owned(), 200),
+    ] {
+        let got = status(&mut client, method, target, authorization);
+        assert_eq!(got, expected, "{method} {target}");
+    }
+}
+
+#[test]
+fn who_is_not_known_is_told_how_to_be() {
+    let (server, _) = guarded();
+    let mut client = server.client();
+    for authorization in
+        ["", "Basic !", "Bearer v1.0", &basic("reader", "guess"), &basic("nobody", "nobody")]
+    {
+        let headers = [("Authorization", authorization)];
+        let answer = client.call("GET", &entity("a"), &headers, b"");
+        assert_eq!(answer.status, 401, "{authorization}");
+        let challenges = answer.headers.iter().filter(|(name, _)| name == "WWW-Authenticate");
+        assert_eq!(challenges.count(), 2, "Basic and Bearer");
+    }
+    let document = client.get("/_api/version");
+    assert_eq!((document.status, document.json()["errorNum"].as_u64()), (401, Some(11)));
+    let quiet = client.call("GET", "/_api/version", &[("x-omit-www-authenticate", "1")], b"");
+    assert_eq!((quiet.status, quiet.header("WWW-Authenticate")), (401, None));
+    assert_eq!(client.get("/v0/status").status, 200, "a balancer needs no account");
+    let log = server.log.lock().unwrap().concat();
+    assert!(!log.contains("guess"), "{log}");
+}
+
+/// A request whose password is verified said of itself that it waited for nothing.
+#[test]
+fn a_request_that_waits_for_its_password_says_so() {
+    let (server, _) = guarded();
+    let (mut watcher, authorization) = (server.client(), basic("watcher", "watcher"));
+    let mut look = || {
+        let headers = [("Authorization", &*authorization)];
+        watcher.call("GET", "/_admin/requests", &headers, b"").json()
+    };
+    look();
+    let is_one = |of: &serde_json::Value| {
+        let (kind, place) = (&of["waits_for"]["kind"], &of["waits_for"]["place"]);
+        *kind == "thread" && place.as_str().is_some_and(|place| place.contains("gate/mod.rs:"))
+    };
+    // A password takes some of a processor's time, and one thread verifies them all.
+    let mut passwords = (0..).map(|number| basic(&format!("nobody {number}"), "wrong"));
+    let is_seen = (0..20).any(|_| {
+        let clients: Vec<Client> = passwords
+            .by_ref()
+            .take(8)
+            .map(|password| {
+                let mut client = server.client();
+                let headers = [("Authorization", &*password)];
+                client.send(&crate::common::request("GET", &entity("a"), &headers, b""));
+                client
+            })
+            .collect();
+        let is_seen = look()["requests"].as_array().unwrap().iter().any(is_one);
+        clients.into_iter().for_each(|mut client| assert_eq!(client.answer().status, 401));
+        is_seen
+    });
+    assert!(is_seen, "no request waited for its password");
+    assert!(!look()["requests"].as_array().unwrap().iter().any(is_one), "they are answered");
+}
+
+/// Each of them kept a thread of the document API's, so that queries waited for all of them.
+#[test]
+fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
+    let (server, token) = guarded();
+    let (token, writer) = (format!("Bearer {token}"), basic("writer", "writer"));
+    assert_eq!(status(&mut server.client(), "GET", &entity("a"), &writer), 404);
+    let log_ins: Vec<Client> = (0..200)
+        .map(|number| {
+            let body = format!("{{\"username\":\"reader\",\"password\":\"{number}\"}}");
+            server.sent(&crate::common::request("POST", "/_open/auth", &[], body.as_bytes()))
+        })
+        .collect();
+    let query = ("POST", "/_api/cursor", "{\"query\":\"RETURN 1\"}");
+    let headers = [("Authorization", &*writer)];
+    let answer = server.client().call(query.0, query.1, &headers, query.2);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let (mut wrong, mut refused) = (0, 0);
+    for mut log_in in log_ins {
+        let answer = log_in.answer();
+        match answer.status {
+            401 => wrong += 1,
+            429 => {
+                let after: u64 = answer.header("Retry-After").unwrap().parse().unwrap();
+                assert!((1..=60).contains(&after), "{after}");
+                assert_eq!(answer.json()["code"], 429);
+                refused += 1;
+            }
+            other => panic!("{other} {}", answer.text()),
+        }
+    }
+    assert!(wrong >= 10 && refused >= 100, "{wrong} verified, {refused} refused");
+    // Elsewhere than at these log-ins, the account is what it was.
+    assert_eq!(status(&mut server.client(), "GET", &entity("a"), &token), 404);
+}
+
+/// Beyond 64 at a time they were told to come again, though all had the same password.
+#[test]
+fn a_password_that_many_connections_send_at_once_is_verified_for_all() {
+    let (server, _) = guarded();
+    let authorization = basic("writer", "writer");
+    let get =
+        crate::common::request("GET", &entity("a"), &[("Authorization", &authorization)], b"");
+    let clients: Vec<Client> = (0..200).map(|_| server.sent(&get)).collect();
+    clients.into_iter().for_each(|mut client| assert_eq!(client.answer().status, 404));
+}
+
+/// The first request of a password leaves its buffer while the password is verified: what it
+/// brought has to come back whole, and in its turn among others of the connection.
+#[test]
+fn a_request_that_waits_for_its_password_is_served_whole_and_in_order() {
+    let (server, token) = guarded();
+    let (writer, token) = (basic("writer", "writer"), format!("Bearer {token}"));
+    let value = vec![b'x'; 300_000];
+    let bytes = [
+        crate::common::request("PUT", &entity("big"), &[("Authorization", &writer)], &value),
+        crate::common::request("GET", &entity("big"), &[("Authorization", &token)], b""),
+    ];
+    let mut client = server.sent(&bytes.concat());
+    assert_eq!(client.answer().status, 201);
+    assert_eq!(client.answer().body, value);
+}
+
+#[test]
+fn a_stranger_may_not_send_much_and_is_told_why() {
+    let (server, _) = guarded();
+    let answer = server.client().put(&entity("a"), vec![0; 1 << 20]);
+    assert_eq!(answer.status, 401, "who has an account and forgot to say so must not be told 413");
+    let challenges = answer.headers.iter().filter(|(name, _)| name == "WWW-Authenticate");
+    assert_eq!(challenges.count(), 2, "Basic and Bearer");
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\n",
+        entity("a")
+    );
+    assert_eq!(server.sent(head.as_bytes()).answer().status, 401, "in chunks");
+    let open = server.client().call("POST", "/_open/auth", &[], vec![b' '; 1 << 20]);
+    assert_eq!(open.status, 413, "an account would not help here");
+}
+
+#[test]
+fn accounts_that_change_on_the_disk_change_here() {
+    let mut data = None;
+    let server = start_with(|options| data = Some(options.data.clone()));
+    let mut client = server.client();
+    assert_eq!(client.put(&entity("a"), "1").status, 201, "without accounts it is open");
+    let mut account = AccountRecord::new("ada").unwrap();
+    account.set_password("secret").unwrap();
+    account.grants.set("*", Right::Write).unwrap();
+    AccountFile::new(&data.unwrap()).change(|list| list.add(account)).unwrap();
+    while client.get(&entity("a")).status != 401 {
+        std::thread::yield_now();
+    }
+    assert_eq!(status(&mut client, "GET", &entity("a"), &basic("ada", "secret")), 200);
+}
+
+#[test]
+fn authentication_can_be_on_without_an_account() {
+    let server = start_with(|options| options.authentication = Authentication::On);
+    assert_eq!(server.client().get(&entity("a")).status, 401);
+}
+
+/// The gate decoded a path and then split it, its handler the other way round: each found another
+/// path.
+#[test]
+fn no_spelling_of_a_path_is_open() {
+    let (server, _) = guarded();
+    let mut client = server.client();
+    for target in [
+        "/_db/x%2F_open%2Fy/_admin/status",
+        "/_db/x%2f_open%2fy/_api/version",
+        "/_db/x%2F_admin%2Fserver%2Favailability%2Fy/_api/collection",
+        "/_db/_system%2F_open/_api/version",
+        "/_db/%2F_open%2F/_api/database",
+        "/_db//_open/../_api/version",
+        "/_open%2F..%2F_api/version",
+        "/_open/../_api/version",
+        "/_open/./auth",
+        "//_open/auth/../../_api/version",
+        "/_api/%2e%2e/_open/auth",
+        "/_admin/server/availability/../../account",
+        "/_admin/server/availability%2F..%2Frole",
+        "/_db/x/_db/y/_open/auth",
+        "/_db/_open/_api/version",
+        "/_db/x%00/_api/version",
+        "/_open%00/auth",
+        "/_db/%C0%AF_open/_api/version",
+        "/_db/x/%C0%AF_open/auth",
+    ] {
+        for method in ["GET", "POST", "PUT", "DELETE", "HEAD"] {
+            let status = client.call(method, target, &[], b"").status;
+            assert_eq!(status, 401, "{method} {target}");
+        }
+    }
+    assert_eq!(client.get("/_admin/server/availability").status, 200);
+    assert_eq!(client.get("/_db/x%2Fy/_admin/server/availability").status, 200);
+}
+
+/// With any `Authorization`, two silent requests took the memory for bodies from everybody else.
+#[test]
+fn credentials_are_judged_by_the_head() {
+    let (server, token) = guarded();
+    let head = |authorization: &str, expect: &str| {
+        format!(
+            "PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n{expect}Authorization: \
+             {authorization}\r\n\r\n",
+            entity("a")
+        )
+    };
+    let wrong = basic("writer", "guess");
+    for authorization in ["x", "Bearer v1.0", "Basic !", &wrong] {
+        for expect in ["", "Expect: 100-continue\r\n"] {
+            let answer = server.sent(head(authorization, expect).as_bytes()).answer();
+            assert_eq!(answer.status, 401, "{authorization}");
+        }
+    }
+    let document = "POST /_api/document/c HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n\
+                    Authorization: x\r\n\r\n";
+    let answer = server.sent(document.as_bytes()).answer();
+    assert_eq!((answer.status, answer.json()["errorNum"].as_u64()), (401, Some(11)));
+    let known = [basic("writer", "writer"), format!("Bearer {token}")];
+    for authorization in known {
+        let head = head(&authorization, "Expect: 100-continue\r\n");
+        let mut begin = [0; 12];
+        server.sent(head.as_bytes()).socket.read_exact(&mut begin).unwrap();
+        assert_eq!(&begin, b"HTTP/1.1 100");
+    }
+}

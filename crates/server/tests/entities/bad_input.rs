@@ -1,0 +1,357 @@
+//! Bad input to the whole server: the right status, a line that says what is wrong, the connection
+//! closed where the stream can no longer be trusted, and the store as before.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use crate::common::{Running, entity, request, start, start_with};
+
+const PUT: &str = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\n";
+
+/// A server with one entry, which no bad input may change.
+fn guarded() -> (Running, String) {
+    let running = start();
+    assert_eq!(running.client().put(&entity("k"), "guarded").status, 201);
+    let contents = running.contents();
+    (running, contents)
+}
+
+fn put(headers: &str, body: &str) -> String {
+    format!("{PUT}{headers}\r\n{body}")
+}
+
+/// Sends `text` and what would be one more request; exactly one answer comes, and then the end.
+fn refused(running: &Running, text: &[u8], status: u16) {
+    let next = request("DELETE", &entity("k"), &[], b"");
+    let mut client = running.sent(&[text, &next].concat());
+    let answer = client.answer();
+    let shown = String::from_utf8_lossy(&text[..text.len().min(80)]);
+    assert_eq!(answer.status, status, "{shown:?}: {answer:?}");
+    assert_eq!(answer.header("Connection"), Some("close"), "{shown:?}");
+    assert!(answer.text().trim().len() > 10, "{shown:?}: what is wrong is said");
+    client.expect_end();
+}
+
+#[test]
+fn malformed_request_lines_and_headers() {
+    let (running, contents) = guarded();
+    let header = |line: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
+    for (text, status) in [
+        ("nonsense\r\n\r\n".to_owned(), 400),
+        ("GET\r\n\r\n".to_owned(), 400),
+        ("GET /\r\n\r\n".to_owned(), 400),
+        (" GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("G\x01T / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("GET here HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), 505),
+        ("GET / HTTP/1.2\r\nHost: a\r\n\r\n".to_owned(), 505),
+        // Not quite the beginning of HTTP/2, which is another protocol.
+        ("PRI * HTTP/2.0\r\n\r\nXM\r\n\r\n".to_owned(), 505),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (header("Host: b"), 400),
+        (header("Na me: x"), 400),
+        (header("Name : x"), 400),
+        (header(": x"), 400),
+        (header("Name"), 400),
+        (header("Name: a\0b"), 400),
+        (header("Name: a\rb"), 400),
+        (header("Name: a\r\n folded"), 400),
+        (header("Expect: miracles"), 417),
+    ] {
+        refused(&running, text.as_bytes(), status);
+    }
+    assert_eq!(running.contents(), contents);
+}
+
+#[test]
+fn heads_beyond_the_limits() {
+    let (running, contents) = guarded();
+    let line = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(17_000));
+    refused(&running, line.as_bytes(), 414);
+    let endless = "a".repeat(200_000);
+    refused(&running, endless.as_bytes(), 414);
+    let header = put(&format!("Long: {}\r\n", "a".repeat(17_000)), "");
+    refused(&running, header.as_bytes(), 431);
+    let many = put(&"X: y\r\n".repeat(65), "");
+    refused(&running, many.as_bytes(), 431);
+    assert_eq!(running.contents(), contents);
+    let most = put(&"X: y\r\n".repeat(62), "");
+    assert_eq!(running.sent(most.as_bytes()).answer().status, 201, "64 headers are fine");
+}
+
+/// What one server takes for the body and the next for a request is how requests are smuggled.
+#[test]
+fn lengths_that_contradict_each_other_and_other_ways_to_smuggle() {
+    let (running, contents) = guarded();
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    for (headers, status) in [
+        ("Content-Length: 1\r\nContent-Length: 2\r\n".to_owned(), 400),
+        ("Content-Length: 1, 2\r\n".to_owned(), 400),
+        ("Content-Length: 1\r\nContent-Length: 1 \r\nContent-Length: 3\r\n".to_owned(), 400),
+        ("Content-Length: -1\r\n".to_owned(), 400),
+        ("Content-Length: +1\r\n".to_owned(), 400),
+        ("Content-Length: 0x1\r\n".to_owned(), 400),
+        ("Content-Length: 1 1\r\n".to_owned(), 400),
+        ("Content-Length: \r\n".to_owned(), 400),
+        ("Content-Length: 18446744073709551617\r\n".to_owned(), 400),
+        ("Content-Length : 1\r\n".to_owned(), 400),
+        ("Content-Length\u{b}: 1\r\n".to_owned(), 400),
+        ("X: y\r\n Content-Length: 1\r\n".to_owned(), 400),
+        (format!("Content-Length: 1\r\n{chunked}"), 400),
+        (format!("{chunked}Content-Length: 0\r\n"), 400),
+        ("Transfer-Encoding : chunked\r\n".to_owned(), 400),
+        ("Transfer-Encoding: xchunked\r\n".to_owned(), 501),
+        ("Transfer-Encoding: identity\r\n".to_owned(), 501),
+        ("Transfer-Encoding: gzip, chunked\r\n".to_owned(), 501),
+        ("Transfer-Encoding: chunked, identity\r\n".to_owned(), 501),
+        (format!("{chunked}{chunked}"), 501),
+        ("Transfer-Encoding: \x0bchunked\r\n".to_owned(), 400),
+    ] {
+        refused(&running, put(&headers, "x").as_bytes(), status);
+    }
+    let old = "PUT /v0/entity?id=k HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    refused(&running, old.as_bytes(), 400);
+    assert_eq!(running.contents(), contents);
+}
+
+#[test]
+fn chunked_bodies_that_are_malformed() {
+    let (running, contents) = guarded();
+    for body in [
+        "x\r\n",
+        "\r\n",
+        "-1\r\na\r\n",
+        "0x1\r\na\r\n",
+        "+1\r\na\r\n",
+        "1\na\n0\n\n",
+        "1\r\nab\r\n",
+        "1\r\na\n0\r\n\r\n",
+        " 1\r\na\r\n",
+        "1\r\na\r\n0\r\n\n",
+        ";x\r\n",
+        "1;\n\r\na",
+    ] {
+        let text = put("Transfer-Encoding: chunked\r\n", body);
+        refused(&running, text.as_bytes(), 400);
+    }
+    for size in ["FFFFFFFFFFFFFFFF", "10000000000000000", "0000000000000000000001", "8000000"] {
+        let text = put("Transfer-Encoding: chunked\r\n", &format!("{size}\r\n"));
+        refused(&running, text.as_bytes(), 413);
+    }
+    let extension = put("Transfer-Encoding: chunked\r\n", &format!("1;{}\r\n", "e".repeat(5_000)));
+    refused(&running, extension.as_bytes(), 400);
+    assert_eq!(running.contents(), contents);
+}
+
+/// The client ends its side within the body: nothing of it may be stored, and no answer claims so.
+#[test]
+fn bodies_shorter_than_declared_or_cut_within_a_chunk() {
+    let (running, contents) = guarded();
+    for text in [
+        put("Content-Length: 10\r\n", "short"),
+        put("Content-Length: 1\r\n", ""),
+        put("Content-Length: 500000\r\n", &"x".repeat(499_999)),
+        put("Transfer-Encoding: chunked\r\n", ""),
+        put("Transfer-Encoding: chunked\r\n", "5\r\nab"),
+        put("Transfer-Encoding: chunked\r\n", "5\r\nabcde\r\n"),
+        put("Transfer-Encoding: chunked\r\n", "5\r\nabcde\r\n0\r\n"),
+        put("Transfer-Encoding: chunked\r\n", "5\r\nabcde\r\n0\r\nTrailer: x\r\n"),
+        "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\nContent-Le".to_owned(),
+        "POST /v0/batch HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n\
+         {\"op\":\"delete\",\"key\":\"aw==\"}\n"
+            .to_owned(),
+    ] {
+        let mut half_closed = running.sent(text.as_bytes());
+        half_closed.socket.shutdown(Shutdown::Write).unwrap();
+        half_closed.expect_end();
+        drop(running.sent(text.as_bytes()));
+    }
+    assert_eq!(running.contents(), contents);
+}
+
+#[test]
+fn what_follows_a_body_is_the_next_request() {
+    let running = start();
+    let mut client =
+        running.sent(put("Content-Length: 5\r\n", "value and more\r\n\r\n").as_bytes());
+    assert_eq!(client.answer().status, 201);
+    let refusal = client.answer();
+    assert_eq!((refusal.status, refusal.header("Connection")), (400, Some("close")));
+    client.expect_end();
+    assert_eq!(running.client().get(&entity("k")).text(), "value");
+    // Line ends between requests belong to neither (RFC 9112, section 2.2).
+    let padded = put("Content-Length: 1\r\n", "1\r\n\r\n") + &put("Content-Length: 1\r\n", "2");
+    let mut client = running.sent(padded.as_bytes());
+    assert_eq!((client.answer().status, client.answer().status), (201, 201));
+    assert_eq!(running.client().get(&entity("k")).text(), "2");
+}
+
+#[test]
+fn a_half_closed_client_gets_all_its_answers() {
+    let running = start();
+    let disk = request("PUT", &(entity("k") + "&sync=disk"), &[], b"v");
+    let get = request("GET", &entity("k"), &[], b"");
+    let range = request("GET", "/v0/entities?start=a", &[], b"");
+    let mut client = running.sent(&[disk, get, range].concat());
+    client.socket.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.answer().status, 201);
+    assert_eq!(client.answer().text(), "v");
+    assert_eq!(client.answer().text(), "k\nv");
+    client.expect_end();
+}
+
+/// The refusal must reach a client that is still sending, instead of a reset.
+#[test]
+fn a_client_that_sends_on_after_a_refusal_still_reads_it() {
+    let running = start_with(|options| options.embedded.value_bytes_max = 1_000);
+    for _ in 0..10 {
+        let mut client = running.client();
+        client.send(put("Content-Length: 300000\r\n", "").as_bytes());
+        for _ in 0..30 {
+            // The server may have closed by then; that is for the answer to show.
+            let _ = client.socket.write_all(&[b'x'; 10_000]);
+        }
+        assert_eq!(client.answer().status, 413);
+        client.expect_end();
+    }
+    assert_eq!(running.contents(), "");
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_408_whatever_its_stage() {
+    let running = start_with(|options| options.limits.exchange = Duration::from_millis(300));
+    let beginnings = [
+        "GET / HT".to_owned(),
+        put("Content-Length: 10\r\n", "half"),
+        put("Transfer-Encoding: chunked\r\n", "5\r\nab"),
+    ];
+    for text in beginnings {
+        let mut client = running.sent(text.as_bytes());
+        assert_eq!(client.answer().status, 408, "{text:?}");
+        client.expect_end();
+    }
+    assert_eq!(running.contents(), "");
+}
+
+/// A small generator of random numbers (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+/// Bytes that are all noise, or a request with some bytes replaced, doubled or cut out. Whatever
+/// the damage makes of it, its key stays a short one.
+fn garbage(random: &mut Random) -> Vec<u8> {
+    let whole = [
+        request("GET", &entity("k"), &[("If-None-Match", "\"1\""), ("Prefer", "timing")], b""),
+        request("PUT", &(entity("k") + "&sync=none"), &[("Expect", "100-continue")], b"value"),
+        put("Transfer-Encoding: chunked\r\nIf-Match: \"0\"\r\n", "3\r\nabc\r\n0\r\n\r\n").into(),
+        request("GET", "/v0/entities?start=a&limit=3&reverse", &[], b""),
+        request("POST", "/v0/batch?sync=none", &[], br#"{"op":"delete","key":"aw=="}"#),
+    ];
+    let mut bytes = whole[random.below(whole.len())].clone();
+    if random.below(4) == 0 {
+        bytes = (0..random.below(2_000)).map(|_| random.next() as u8).collect();
+    }
+    for _ in 0..random.below(6) {
+        let at = random.below(bytes.len().max(1));
+        match random.below(3) {
+            0 => bytes.truncate(at),
+            1 if !bytes.is_empty() => bytes[at] = random.next() as u8,
+            _ => {
+                let tail = bytes[at.min(bytes.len())..].to_vec();
+                bytes.extend(tail);
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn two_thousand_connections_of_garbage() {
+    let running = start();
+    let guarded = entity("far from any garbage");
+    running.client().put(&guarded, "guarded");
+    let value = running.client().get(&guarded);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let running = &running;
+            scope.spawn(move || {
+                let mut random = Random(thread);
+                for round in 0..500 {
+                    let mut client = running.client();
+                    // The server may refuse, and close, before all of it is sent.
+                    let _ = client.socket.write_all(&garbage(&mut random));
+                    if round % 2 == 0 {
+                        let _ = client.socket.shutdown(Shutdown::Write);
+                        while client.try_answer(false).is_ok() {}
+                    }
+                }
+            });
+        }
+    });
+    let after = running.client().get(&guarded);
+    assert_eq!((after.text(), after.etag()), (value.text(), value.etag()));
+    assert_eq!(running.log.lock().unwrap().len(), 0, "nothing failed on our side");
+    let begun = Instant::now();
+    let open = || {
+        let page = running.client().get("/metrics");
+        let line = page.text().lines().find(|line| line.starts_with("pellucid_connections_open "));
+        line.unwrap().rsplit_once(' ').unwrap().1.parse::<usize>().unwrap()
+    };
+    while open() > 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "connections are left behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_pipeline_of_good_and_bad_requests() {
+    let running = start();
+    let text = [
+        request("PUT", &entity("k"), &[], b"1"),
+        request("GET", "/v0/entity", &[], b""),
+        request("GET", "/nowhere", &[], b"with a body"),
+        request("PATCH", &entity("k"), &[], b"and here"),
+        put("Transfer-Encoding: chunked\r\n", "1\r\n2\r\n0\r\n\r\n").into(),
+        request("HEAD", &entity("k"), &[], b""),
+        request("GET", &entity("k"), &[], b""),
+        b"broken\r\n\r\n".to_vec(),
+        request("DELETE", &entity("k"), &[], b""),
+    ];
+    let mut client = running.sent(&text.concat());
+    for status in [201, 400, 400, 405, 201] {
+        assert_eq!(client.answer().status, status);
+    }
+    assert_eq!(client.try_answer(true).unwrap().status, 200);
+    assert_eq!(client.answer().text(), "2");
+    assert_eq!(client.answer().status, 400);
+    client.expect_end();
+    assert_eq!(running.client().get(&entity("k")).text(), "2");
+}
+
+/// What is read ahead of a response with `Connection: close` must not turn the response into a
+/// reset.
+#[test]
+fn what_follows_a_request_to_close_does_not_cost_its_answer() {
+    let running = start();
+    running.client().put(&entity("k"), "v".repeat(200_000));
+    for _ in 0..20 {
+        let last = request("GET", &entity("k"), &[("Connection", "close")], b"");
+        let mut client = running.sent(&[last, vec![b'x'; 150_000]].concat());
+        assert_eq!(client.answer().body.len(), 200_000);
+    }
+}

@@ -1,0 +1,150 @@
+//! Compressed responses: who gets them, of what, and what the other headers then say.
+
+use std::io::Read;
+
+use crate::common::client::Answer;
+use crate::common::{Client, entity, start, start_with};
+
+/// What the shortest compressed body has by default.
+const FROM: usize = 4_096;
+
+fn get(client: &mut Client, target: &str, accepted: &str) -> Answer {
+    client.call("GET", target, &[("Accept-Encoding", accepted)], b"")
+}
+
+fn text(length: usize) -> Vec<u8> {
+    b"the same words again and again, ".iter().copied().cycle().take(length).collect()
+}
+
+fn unpacked(answer: &Answer) -> Vec<u8> {
+    let mut plain = Vec::new();
+    match answer.header("Content-Encoding") {
+        Some("gzip") => flate2::read::GzDecoder::new(&answer.body[..]).read_to_end(&mut plain),
+        Some("deflate") => flate2::read::ZlibDecoder::new(&answer.body[..]).read_to_end(&mut plain),
+        other => panic!("{other:?} is no coding"),
+    }
+    .unwrap();
+    plain
+}
+
+#[test]
+fn who_asks_gets_large_bodies_compressed_and_small_ones_as_they_are() {
+    let running = start();
+    let mut client = running.client();
+    for length in [FROM, 60_000, 65_537, 1_000_000] {
+        let (target, value) = (entity(format!("{length} bytes")), text(length));
+        let etag = client.put(&target, &value).etag();
+        for coding in ["gzip", "deflate"] {
+            let answer = get(&mut client, &target, coding);
+            assert_eq!((answer.status, answer.header("Content-Encoding")), (200, Some(coding)));
+            assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
+            assert_eq!(
+                answer.header("ETag"),
+                Some(&*format!("W/{etag}")),
+                "another representation"
+            );
+            assert!(answer.body.len() < length / 10 && unpacked(&answer) == value, "{length}");
+        }
+        let plain = client.get(&target);
+        assert_eq!((plain.header("Content-Encoding"), plain.etag()), (None, etag));
+        assert_eq!(plain.header("Vary"), Some("Accept-Encoding"), "caches keep both apart");
+        assert!(plain.body == value);
+        assert_eq!(get(&mut client, &target, "br, gzip;q=0").header("Content-Encoding"), None);
+    }
+    let small = entity("small");
+    client.put(&small, text(FROM - 1));
+    let answer = get(&mut client, &small, "gzip");
+    assert_eq!((answer.header("Content-Encoding"), answer.header("Vary")), (None, None));
+    assert_eq!(answer.body.len(), FROM - 1);
+}
+
+/// A HEAD says what its GET would, but for the length, which nobody knows before.
+#[test]
+fn a_head_has_the_headers_of_its_get() {
+    let running = start();
+    let mut client = running.client();
+    for length in [10, 10_000, 100_000] {
+        let target = entity(format!("{length} bytes"));
+        client.put(&target, text(length));
+        for accepted in ["gzip", "identity"] {
+            let headers = [("Accept-Encoding", accepted)];
+            let (get, head) = (
+                client.call("GET", &target, &headers, b""),
+                client.call("HEAD", &target, &headers, b""),
+            );
+            for name in ["ETag", "Vary", "Content-Encoding", "Content-Type", "Last-Modified"] {
+                assert_eq!(get.header(name), head.header(name), "{name} of {length} bytes");
+            }
+            let is_coded = get.header("Content-Encoding").is_some();
+            assert_eq!(head.header("Content-Length").is_none(), is_coded, "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn tags_of_compressed_bodies_hold_weakly() {
+    let running = start();
+    let mut client = running.client();
+    let target = entity("k");
+    client.put(&target, text(10_000));
+    let weak = get(&mut client, &target, "gzip").etag();
+    let conditional = |client: &mut Client, name: &str| {
+        client.call("GET", &target, &[(name, &weak), ("Accept-Encoding", "gzip")], b"").status
+    };
+    assert_eq!(conditional(&mut client, "If-None-Match"), 304);
+    assert_eq!(conditional(&mut client, "If-Match"), 412);
+}
+
+/// What is compressed shows in the figures, and an operator can have it otherwise.
+#[test]
+fn compression_is_counted_and_can_be_set() {
+    let running = start_with(|options| options.limits.compressed_from_bytes = 10);
+    let mut client = running.client();
+    client.put(&entity("k"), text(10));
+    assert_eq!(unpacked(&get(&mut client, &entity("k"), "gzip")), text(10));
+    let page = client.get("/metrics");
+    let figure = |name: &str| -> f64 {
+        let line = page.text().lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse().unwrap()
+    };
+    assert_eq!(figure("pellucid_compressed_responses_total "), 1.0);
+    assert_eq!(figure("pellucid_compression_plain_bytes_total "), 10.0);
+    assert!(figure("pellucid_compression_seconds_total ") > 0.0);
+    let never = start_with(|options| options.limits.compressed_from_bytes = 0);
+    let mut client = never.client();
+    client.put(&entity("k"), text(100_000));
+    let answer = get(&mut client, &entity("k"), "gzip");
+    assert_eq!((answer.header("Content-Encoding"), answer.header("Vary")), (None, None));
+}
+
+/// Drivers offer codings on every request, and ArangoDB never compresses unless it is told to: with
+/// documents it is the same here.
+#[test]
+fn documents_are_compressed_only_where_the_operator_says_so() {
+    for (from, coding) in [(0, None), (FROM, Some("gzip"))] {
+        let running = start_with(|options| options.documents.compressed_from_bytes = from);
+        let mut client = running.client();
+        client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
+        for length in [10_000, 200_000] {
+            let words = String::from_utf8(text(length)).unwrap();
+            let body = format!(r#"{{"_key":"k{length}","words":"{words}"}}"#);
+            assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
+            let target = format!("/_api/document/c/k{length}");
+            let answer = get(&mut client, &target, "gzip, deflate");
+            assert_eq!((answer.status, answer.header("Content-Encoding")), (200, coding));
+            assert_eq!(answer.header("Vary").is_some(), coding.is_some());
+            let headers = [("Accept-Encoding", "gzip")];
+            let head = client.call("HEAD", &target, &headers, b"");
+            assert_eq!(head.header("Content-Length").is_some(), coding.is_none());
+            let query = format!(r#"{{"query":"RETURN DOCUMENT('c/k{length}')"}}"#);
+            let result = client.call("POST", "/_api/cursor", &headers, query);
+            assert_eq!((result.status, result.header("Content-Encoding")), (201, coding));
+            let plain = if coding.is_some() { unpacked(&result) } else { result.body };
+            assert!(plain.len() > length);
+        }
+        // Entities are as they were.
+        client.put(&entity("e"), text(FROM));
+        let answer = get(&mut client, &entity("e"), "gzip");
+        assert_eq!(answer.header("Content-Encoding"), Some("gzip"));
+    }
+}

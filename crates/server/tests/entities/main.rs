@@ -1,0 +1,13 @@
+//! The entity API over HTTP, on the kind of store that the environment asks for.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod access;
+mod api;
+mod bad_input;
+mod batch;
+mod compression;
+mod conditions;
+mod ranges;
