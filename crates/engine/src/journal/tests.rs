@@ -45,7 +45,9 @@ fn open_with(
 }
 
 fn read(journal: &Journal, sequence: u64, key: &[u8], length: usize) -> Result<Value> {
-    journal.segments().read_for_scan(sequence, key, length, ReadMode::MayBlock)
+    let segments = journal.segments();
+    let value = segments.read((sequence, key), length, ReadMode::MayBlock, None)?;
+    value.ok_or_else(|| segments.missing(sequence))
 }
 
 fn append(writer: &mut JournalWriter, key: &[u8], value: &[u8]) -> u64 {
